@@ -1,0 +1,38 @@
+/**
+ * What a caller did wrong. The code is stable and listed in docs/errors.md; http/errors.ts maps it to a status.
+ * `fields` names what is wrong where, when there is more than one thing to say.
+ */
+export class AppError extends Error {
+  override readonly name = 'AppError'
+  readonly code: AppErrorCode
+  readonly fields: readonly FieldError[]
+
+  constructor(code: AppErrorCode, message: string, fields: readonly FieldError[] = []) {
+    super(message)
+    this.code = code
+    this.fields = fields
+  }
+}
+
+/** `at` is the path to the value, such as `['body', 'throttleRate']`. */
+export interface FieldError {
+  readonly at: readonly (string | number)[]
+  readonly message: string
+  readonly type: string
+}
+
+export type AppErrorCode =
+  | 'invalid_json'
+  | 'duplicate_key'
+  | 'too_deep'
+  | 'invalid_utf8'
+  | 'payload_too_large'
+  | 'unsupported_media_type'
+  | 'validation'
+  | 'authentication_failed'
+  | 'insufficient_access'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'conflict'
+  | 'request_timeout'
+  | 'unavailable'

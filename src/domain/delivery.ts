@@ -1,0 +1,59 @@
+import type { EpochMs } from './clock.ts'
+import type { DeadReason } from './judge.ts'
+import type { OutcomeCode } from './outcome.ts'
+
+/**
+ * What a lane serves first. Fresh and replayed deliveries are due as soon as they are stored; timed ones (retries, and
+ * messages published for later) at their instant.
+ */
+export const fresh = 0
+export const timed = 1
+export const replay = 2
+export type Class = 0 | 1 | 2
+export const classes: readonly Class[] = [fresh, timed, replay]
+
+/** One accepted event; its body's bytes never change. */
+export interface Message {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly eventType: string
+  readonly eventId: string | null
+  readonly channels: readonly string[] | null
+  readonly body: Uint8Array
+  readonly contentType: string
+  /** The endpoints it was accepted for. */
+  readonly endpoints: readonly number[]
+}
+
+/** One HTTP try of one delivery, as history keeps it. */
+export interface Attempt {
+  readonly id: string
+  readonly message: number
+  readonly endpoint: number
+  /** 1 for the first try of this message at this endpoint. */
+  readonly n: number
+  readonly at: EpochMs
+  readonly durationMs: number
+  readonly status: number
+  readonly code: OutcomeCode
+  readonly error: string | null
+  readonly response: Uint8Array | null
+  /** When the next try is due; null when this one was the last. */
+  readonly nextAt: EpochMs | null
+  readonly trigger: 'scheduled' | 'manual'
+}
+
+/** A delivery that used up its attempts or its time. */
+export interface DeadLetter {
+  readonly app: number
+  readonly endpoint: number
+  readonly message: number
+  readonly reason: DeadReason
+  readonly attempts: number
+  readonly diedAt: EpochMs
+  readonly status: number
+  readonly code: OutcomeCode
+  readonly error: string | null
+  readonly response: Uint8Array | null
+}

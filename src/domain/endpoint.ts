@@ -1,0 +1,67 @@
+import type { RateLimit } from './bucket.ts'
+import type { EpochMs } from './clock.ts'
+import type { RetryPolicy } from './retry.ts'
+
+/** One tenant: owns endpoints and messages. */
+export interface Application {
+  readonly key: number
+  readonly id: string
+  readonly uid: string | null
+  readonly name: string
+  readonly throttleRate: number | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly createdAt: EpochMs
+  readonly updatedAt: EpochMs
+}
+
+/** One subscriber's URL with its limits, secrets and filters. */
+export interface Endpoint {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly uid: string | null
+  readonly url: string
+  readonly description: string
+  readonly disabled: boolean
+  /** Why it is disabled: by an operator, or because the receiver answered 410. */
+  readonly disabledReason: 'operator' | 'gone' | null
+  readonly eventTypes: readonly string[] | null
+  readonly channels: readonly string[] | null
+  /** Newest first. All that have not expired sign, so that a receiver can change over in its own time. */
+  readonly secrets: readonly Secret[]
+  readonly headers: Readonly<Record<string, string>>
+  readonly metadata: Readonly<Record<string, string>>
+  readonly throttleRate: number | null
+  readonly throttlePeriodSeconds: number
+  readonly burst: number | null
+  readonly concurrency: number | null
+  readonly timeoutMs: number | null
+  readonly retry: RetryPolicy | null
+  readonly createdAt: EpochMs
+  readonly updatedAt: EpochMs
+}
+
+/** `whsec_` + base64 signs with HMAC (`v1`), `whsk_` + base64 with ed25519 (`v1a`). */
+export interface Secret {
+  readonly secret: string
+  readonly expiresAt: EpochMs | null
+}
+
+/** What an endpoint that says nothing gets. */
+export const endpointDefaults = {
+  concurrency: 16,
+  timeoutMs: 15_000,
+  throttlePeriodSeconds: 1,
+} as const
+
+/** The endpoint's rate limit, or undefined when it has none. Without `burst`, a tenth of a period may be saved up. */
+export function rateLimit(
+  endpoint: Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>,
+): RateLimit | undefined {
+  if (endpoint.throttleRate === null) return undefined
+  return {
+    rate: endpoint.throttleRate,
+    periodMs: endpoint.throttlePeriodSeconds * 1000,
+    burst: endpoint.burst ?? Math.max(1, Math.ceil(endpoint.throttleRate / 10)),
+  }
+}

@@ -1,0 +1,77 @@
+import type { EpochMs } from './clock.ts'
+
+/**
+ * Everything stored has a `key` and an `id`. The key is an integer below 2^53 that grows with time and serves as the
+ * primary key; the id is what people see. The id begins with the key, so looking an id up needs no second index:
+ * decode the key, fetch the row, compare the rest.
+ *
+ *   msg_  3xKq0d4Sb  f7Zp1uYcQ2mN8vRt5a
+ *         key        18 random characters: an id cannot be guessed from its neighbours
+ */
+export type Prefix = 'app' | 'ep' | 'msg' | 'atmpt' | 'key'
+
+const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const keyLength = 9 // 62^9 > 2^53
+const tailLength = 18
+
+/** Slots of a key within one millisecond: 32 nodes of 64. */
+export const keysPerMs = 2048
+const slotsPerNode = 64
+export const nodes = keysPerMs / slotsPerNode
+
+/** Gives `length` random base-62 characters. */
+export type RandomText = (length: number) => string
+
+export function encodeId(prefix: Prefix, key: number, randomText: RandomText): string {
+  let head = ''
+  for (let rest = key, i = 0; i < keyLength; i++) {
+    head = digits[rest % 62] + head
+    rest = Math.floor(rest / 62)
+  }
+  return `${prefix}_${head}${randomText(tailLength)}`
+}
+
+/** The key an id begins with, or undefined when the text is no id of that kind. */
+export function decodeKey(prefix: Prefix, id: string): number | undefined {
+  const start = prefix.length + 1
+  if (id.length !== start + keyLength + tailLength || !id.startsWith(`${prefix}_`)) return undefined
+  let key = 0
+  for (let i = start; i < start + keyLength; i++) {
+    const digit = digits.indexOf(id[i] as string)
+    if (digit < 0) return undefined
+    key = key * 62 + digit
+  }
+  return Number.isSafeInteger(key) ? key : undefined
+}
+
+/** When the thing with this key was made. */
+export function keyTime(key: number): EpochMs {
+  return Math.floor(key / keysPerMs)
+}
+
+/** The smallest key of that instant: turns a time filter into a range of keys. */
+export function firstKeyAt(at: EpochMs): number {
+  return at * keysPerMs
+}
+
+/**
+ * Hands out keys that grow and never repeat within one node. Two nodes cannot collide, because the node's number is
+ * part of the key. More than 64 in one millisecond borrow from the next one.
+ */
+export class KeyMaker {
+  #last = 0
+
+  readonly #node: number
+
+  constructor(node: number) {
+    this.#node = node
+  }
+
+  next(now: EpochMs): number {
+    const fresh = now * keysPerMs + this.#node * slotsPerNode
+    if (fresh > this.#last) this.#last = fresh
+    else if ((this.#last + 1) % slotsPerNode !== 0) this.#last += 1
+    else this.#last += 1 + keysPerMs - slotsPerNode
+    return this.#last
+  }
+}

@@ -1,0 +1,48 @@
+import type { Random } from './clock.ts'
+import type { Outcome } from './outcome.ts'
+import { jittered, type RetryPolicy, waitAfter } from './retry.ts'
+
+/** What becomes of a delivery after one attempt. */
+export type Verdict =
+  | { readonly state: 'delivered' }
+  | { readonly state: 'dead'; readonly reason: DeadReason }
+  | { readonly state: 'waiting'; readonly waitMs: number }
+
+/** `exhausted`: no attempt left. `aged`: no time left. `gone`: the receiver answered 410. */
+export type DeadReason = 'exhausted' | 'aged' | 'gone'
+
+/** What an attempt means for the whole endpoint, beside the one delivery. */
+export interface LaneEffect {
+  /** Nothing more is sent to the endpoint for this long. */
+  readonly holdMs: number | undefined
+  /** The receiver wants no more deliveries at all. */
+  readonly disable: boolean
+}
+
+const noEffect: LaneEffect = { holdMs: undefined, disable: false }
+
+/**
+ * Decides what becomes of a delivery after one attempt. Pure: same inputs, same verdict.
+ * `attempts` counts the one just made; `ageMs` is the time since the delivery was first due.
+ */
+export function judge(attempts: number, ageMs: number, outcome: Outcome, policy: RetryPolicy, random: Random): Verdict {
+  if (outcome.code === 'delivered') return { state: 'delivered' }
+  if (outcome.status === 410) return { state: 'dead', reason: 'gone' }
+
+  const policyMs = waitAfter(policy, attempts)
+  if (policyMs === undefined) return { state: 'dead', reason: 'exhausted' }
+
+  const waitMs = jittered(Math.max(policyMs, outcome.retryAfterMs ?? 0), policy.jitter, random)
+  // A wait that ends past the age limit would only postpone the same end.
+  if (ageMs + waitMs > policy.maxAgeMs) return { state: 'dead', reason: 'aged' }
+  return { state: 'waiting', waitMs }
+}
+
+/** Decides what the attempt means for its endpoint's lane. A Retry-After speaks for the receiver, not for one message. */
+export function laneEffect(outcome: Outcome): LaneEffect {
+  if (outcome.status === 410) return { holdMs: undefined, disable: true }
+  if ((outcome.status === 429 || outcome.status === 503) && outcome.retryAfterMs !== undefined) {
+    return { holdMs: outcome.retryAfterMs, disable: false }
+  }
+  return noEffect
+}

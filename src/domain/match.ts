@@ -1,0 +1,58 @@
+/** The part of an endpoint that decides which messages it gets. `null` means no restriction. */
+export interface Subscription {
+  readonly endpoint: number
+  readonly eventTypes: readonly string[] | null
+  readonly channels: readonly string[] | null
+}
+
+/**
+ * Every pattern that matches an event type: `video.trending.eu` is matched by `*`, `video.*`, `video.trending.*` and
+ * itself. Patterns are then compared by equality, so matching costs the depth of the name, not the number of patterns.
+ */
+export function patternsFor(eventType: string): string[] {
+  const patterns = ['*', eventType]
+  for (let dot = eventType.indexOf('.'); dot >= 0; dot = eventType.indexOf('.', dot + 1)) {
+    patterns.push(`${eventType.slice(0, dot)}.*`)
+  }
+  return patterns
+}
+
+/** Whether a text is a pattern an endpoint may subscribe with: a name, `*`, or a name followed by `.*`. */
+export function isPattern(text: string): boolean {
+  return text === '*' || /^[a-zA-Z0-9\-_]+(\.[a-zA-Z0-9\-_]+)*(\.\*)?$/.test(text)
+}
+
+/**
+ * An application's subscriptions, indexed for matching. Built once per change of the application's endpoints and asked
+ * once per message.
+ */
+export class Matcher {
+  readonly #byPattern = new Map<string, Subscription[]>()
+
+  constructor(subscriptions: readonly Subscription[]) {
+    for (const subscription of subscriptions) {
+      for (const pattern of new Set(subscription.eventTypes ?? ['*'])) {
+        const list = this.#byPattern.get(pattern)
+        if (list) list.push(subscription)
+        else this.#byPattern.set(pattern, [subscription])
+      }
+    }
+  }
+
+  /** The endpoints that get a message of this type sent on these channels, each once. */
+  match(eventType: string, channels: readonly string[] | null): number[] {
+    const found = new Set<number>()
+    for (const pattern of patternsFor(eventType)) {
+      for (const subscription of this.#byPattern.get(pattern) ?? []) {
+        if (meets(subscription.channels, channels)) found.add(subscription.endpoint)
+      }
+    }
+    return [...found]
+  }
+}
+
+/** An endpoint with channels gets only messages sent on one of them. */
+function meets(wanted: readonly string[] | null, sent: readonly string[] | null): boolean {
+  if (wanted === null) return true
+  return sent?.some((channel) => wanted.includes(channel)) ?? false
+}

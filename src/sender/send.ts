@@ -1,0 +1,37 @@
+import type { Secret } from '../domain/endpoint.ts'
+import type { Outcome } from '../domain/outcome.ts'
+
+/** Where an endpoint's deliveries go and how they are signed. Prepared once per change of the endpoint. */
+export interface Target {
+  readonly url: string
+  readonly secrets: readonly Secret[]
+  readonly headers: Readonly<Record<string, string>>
+  readonly timeoutMs: number
+}
+
+/** One message about to leave. */
+export interface Parcel {
+  readonly id: string
+  readonly body: Uint8Array
+  readonly contentType: string
+}
+
+/**
+ * Makes attempts on the wire. `open` prepares a target (parses the URL, decodes the keys) and never fails: a target that
+ * cannot be used yields attempts that end as `blocked`.
+ */
+export interface Sender {
+  open(target: Target): Line
+  /** Ends every attempt under way as `aborted` and closes all connections. */
+  close(): Promise<void>
+}
+
+/** A prepared target. */
+export interface Line {
+  /**
+   * Makes one attempt. Exactly one of the two happens, always, whatever the receiver does:
+   * `onLeave` at the moment the request is written to a connected socket (never when it fails before), then `onEnd`; or
+   * `onEnd` alone. The answer aborts the attempt: `onEnd` follows with `aborted` unless it already came.
+   */
+  send(parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void): () => void
+}

@@ -1,0 +1,290 @@
+import type { Clock, EpochMs, Random } from '../domain/clock.ts'
+import type { Attempt, Class, DeadLetter, Message } from '../domain/delivery.ts'
+import type { Application, Endpoint } from '../domain/endpoint.ts'
+import type { RandomText } from '../domain/ids.ts'
+import type { DeadReason } from '../domain/judge.ts'
+import type { Subscription } from '../domain/match.ts'
+import type { OutcomeCode } from '../domain/outcome.ts'
+
+/**
+ * Everything Sluice remembers, in domain words. Two databases implement it, and one conformance suite
+ * (test/store/conformance) says what each method promises.
+ *
+ * Time: the store alone decides by the world's clock, and Postgres by its server's, so that machines with different
+ * clocks agree. Callers speak of durations (`waitMs`, `ageMs`, `dueInMs`), never of instants.
+ *
+ * Trouble: a method rejects with `StoreTrouble` when the database is busy, gone or full and the same call may succeed
+ * later; with `AppError` when the caller asked for something impossible; anything else is a bug.
+ */
+export interface Store extends Configuration, Intake, Ownership, Delivering, History {
+  readonly dialect: 'sqlite' | 'postgres'
+  /** Tells what others did: see `Watcher`. One watcher per store. */
+  watch(watcher: Watcher): void
+  /** Answers when the database does; rejects with `StoreTrouble` when it does not. */
+  ping(): Promise<void>
+  close(): Promise<void>
+}
+
+/** What a store needs from the process to be opened. */
+export interface StoreContext {
+  readonly clock: Clock
+  readonly random: Random
+  readonly randomText: RandomText
+  /** Called with one sentence when something noteworthy happens that no caller waits for, such as a lost connection. */
+  readonly log?: (sentence: string) => void
+}
+
+/** The database is busy, gone or full. What was asked may or may not have happened; asking again is safe. */
+export class StoreTrouble extends Error {
+  override readonly name = 'StoreTrouble'
+}
+
+/**
+ * Signals to the engine. They are hints: a missed one costs latency, never a delivery, because the engine also polls.
+ */
+export interface Watcher {
+  /** Rows were added to these endpoints' queues, or to some queue when the list is missing. */
+  rows(endpoints?: readonly number[]): void
+  /** A lane may have become claimable. */
+  lanes(): void
+  /** These endpoints' settings changed, or some endpoint's when the list is missing. */
+  settings(endpoints?: readonly number[]): void
+}
+
+// — Configuration —
+
+export interface Configuration {
+  /** Rejects with AppError `conflict` when the uid is taken. */
+  createApplication(input: NewApplication): Promise<Application>
+  /** By id or uid. */
+  findApplication(ref: string): Promise<Application | undefined>
+  listApplications(page: PageRequest): Promise<Page<Application>>
+  /** Also makes the endpoint's lane. Rejects with AppError `conflict` when the uid is taken within the application. */
+  createEndpoint(app: number, input: NewEndpoint): Promise<Endpoint>
+  /** By id or uid, within the application. */
+  findEndpoint(app: number, ref: string): Promise<Endpoint | undefined>
+  listEndpoints(app: number, page: PageRequest): Promise<Page<Endpoint>>
+  /** Changes the given fields. Disabling stops the lane and keeps what waits; enabling releases it. */
+  updateEndpoint(app: number, endpoint: number, change: Partial<NewEndpoint>): Promise<Endpoint | undefined>
+  /** Several endpoints by key, whatever their application; those that no longer exist are left out. */
+  loadEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
+  createApiKey(key: NewApiKey): Promise<ApiKey>
+  /** By the SHA-256 of the key's text. */
+  findApiKey(hash: Uint8Array): Promise<ApiKey | undefined>
+  countApiKeys(): Promise<number>
+}
+
+export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'>
+export type NewEndpoint = Omit<Endpoint, 'key' | 'id' | 'app' | 'disabledReason' | 'createdAt' | 'updatedAt'>
+
+export interface NewApiKey {
+  readonly name: string
+  readonly hash: Uint8Array
+  /** `admin` for now; the column takes any list of scopes. */
+  readonly scopes: readonly string[]
+}
+
+export interface ApiKey extends NewApiKey {
+  readonly key: number
+  readonly id: string
+  readonly createdAt: EpochMs
+}
+
+/** Items after `after` (a key, exclusive) in the asked order of keys. */
+export interface PageRequest {
+  readonly limit: number
+  readonly order: 'ascending' | 'descending'
+  readonly after: number | null
+}
+
+export interface Page<T> {
+  readonly items: T[]
+  /** Whether nothing lies beyond the last item. */
+  readonly done: boolean
+}
+
+// — Intake —
+
+export interface Intake {
+  /** What decides who gets an application's messages, with the version it was read at. */
+  subscriptions(app: number): Promise<Subscriptions | undefined>
+  /**
+   * Stores a group of messages, each with all its deliveries, in one durable transaction. The answers are in the order
+   * of the publications; each one is stored whole or not at all, independently of the others:
+   *   accepted — durable when the promise resolves;
+   *   stale    — the application's subscriptions changed since that version; match again and retry;
+   *   conflict — the application already has a message with this eventId.
+   */
+  publish(publications: readonly Publication[]): Promise<Published[]>
+}
+
+export interface Subscriptions {
+  readonly version: number
+  /** Disabled endpoints are included: what is published meanwhile waits for them. */
+  readonly list: readonly Subscription[]
+}
+
+export interface Publication {
+  readonly app: number
+  readonly version: number
+  readonly eventType: string
+  readonly eventId: string | null
+  readonly channels: readonly string[] | null
+  readonly body: Uint8Array
+  readonly contentType: string
+  readonly endpoints: readonly number[]
+  /** Above 0 the deliveries are timed instead of fresh. */
+  readonly delayMs: number
+}
+
+export type Published =
+  | { readonly state: 'accepted'; readonly key: number; readonly id: string }
+  | { readonly state: 'stale' }
+  | { readonly state: 'conflict'; readonly id: string }
+
+// — Ownership —
+
+/**
+ * Who delivers what. A worker joins and keeps renewing its lease; it claims lanes that have something to do and are
+ * owned by nobody, and releases them when they rest. A worker whose lease has lapsed may be declared dead by any other;
+ * its lanes then become claimable, and nothing it says is recorded any more.
+ */
+export interface Ownership {
+  join(worker: NewWorker): Promise<number>
+  /** Extends the lease, and declares dead whoever let theirs lapse. `alive: false` means this worker was declared dead. */
+  renew(worker: number, leaseMs: number): Promise<Renewal>
+  /** Hands back every lane and leaves. What the worker had not settled is delivered by others. */
+  leave(worker: number): Promise<void>
+  /** Takes up to `limit` lanes that are due, the longest waiting first. */
+  claim(worker: number, limit: number): Promise<Claim>
+  /**
+   * Gives lanes back with what their next owner must know. The store itself finds out when each is due next, in a way
+   * that cannot miss a row published at the same moment.
+   */
+  release(worker: number, lanes: readonly LaneRest[]): Promise<void>
+  /**
+   * Wakes every lane that nobody owns, that has something to do and that would sleep past it. It repairs what a
+   * publisher that died between its commit and its wake-up left behind; the answer is how many it had to repair.
+   */
+  reconcile(): Promise<number>
+}
+
+export interface NewWorker {
+  readonly leaseMs: number
+  /** For people: host, process id, what it listens on. */
+  readonly description: string
+}
+
+export interface Renewal {
+  readonly alive: boolean
+  /** Workers alive, this one included. */
+  readonly workers: number
+  /** Lanes owned by any worker. */
+  readonly ownedLanes: number
+}
+
+export interface Claim {
+  readonly lanes: ClaimedLane[]
+  /** When the next lane that nobody owns is due, from now; undefined when none is. */
+  readonly nextInMs: number | undefined
+}
+
+export interface ClaimedLane {
+  readonly endpoint: Endpoint
+  /** False when the last owner died: how full its bucket was is then unknown. */
+  readonly clean: boolean
+  /** How far from full the bucket is, by the last owner's word. */
+  readonly bucketDebtMs: number
+  /** How long a Retry-After still holds the lane. */
+  readonly holdMs: number
+}
+
+export interface LaneRest {
+  readonly endpoint: number
+  readonly bucketDebtMs: number
+  /** How long nothing may be sent, for want of a token or by Retry-After; the lane sleeps at least this long. */
+  readonly notBeforeMs: number
+}
+
+// — Delivering —
+
+export interface Delivering {
+  /** Reads the head of queues, in order: by due instant, then by key. Rows stay in place until they are settled. */
+  readDue(reads: readonly DueRead[]): Promise<DueRows[]>
+  /** What is needed to send these messages; those that no longer exist are left out. */
+  loadMessages(keys: readonly number[]): Promise<Outgoing[]>
+  /**
+   * Records attempts and their verdicts, all or none. `fenced` means the worker was declared dead: nothing was recorded,
+   * and it must drop what it holds. Settling the same thing twice is harmless: a row that is no longer queued is not
+   * queued again.
+   */
+  settle(worker: number, settlements: readonly Settlement[], effects: LaneEffects): Promise<'settled' | 'fenced'>
+}
+
+/** Timed rows are read only when due; fresh and replayed ones always are. */
+export interface DueRead {
+  readonly endpoint: number
+  readonly class: Class
+  /** Continue behind this row; null starts at the head. */
+  readonly after: { readonly dueAt: EpochMs; readonly message: number } | null
+  readonly limit: number
+}
+
+export interface DueRows {
+  readonly rows: PendingRow[]
+  /** For the timed class, when fewer rows than asked were due: when the next one will be, from now. */
+  readonly nextInMs: number | undefined
+}
+
+export interface PendingRow {
+  readonly message: number
+  readonly class: Class
+  /** The stored due instant: part of the row's key. Not for deciding by. */
+  readonly dueAt: EpochMs
+  /** Attempts that count against the policy. */
+  readonly attempts: number
+  /** Attempts made before a replay, which do not. */
+  readonly priorAttempts: number
+  /** How long ago the delivery was first due, when read. */
+  readonly ageMs: number
+}
+
+export type Outgoing = Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType'>
+
+export interface Settlement {
+  readonly endpoint: number
+  readonly app: number
+  readonly row: PendingRow
+  readonly attempt: {
+    readonly id: string
+    readonly startedAgoMs: number
+    readonly durationMs: number
+    readonly status: number
+    readonly code: OutcomeCode
+    readonly error: string | null
+    readonly response: Uint8Array | null
+  }
+  readonly verdict:
+    | { readonly state: 'delivered' }
+    | { readonly state: 'waiting'; readonly waitMs: number }
+    | { readonly state: 'dead'; readonly reason: DeadReason }
+}
+
+export interface LaneEffects {
+  /** Recorded at once, so that a Retry-After outlives its worker. A longer hold already recorded stays. */
+  readonly holds: readonly { readonly endpoint: number; readonly holdMs: number }[]
+  /** Endpoints that answered 410. */
+  readonly gone: readonly number[]
+}
+
+// — History —
+
+export interface History {
+  /** By id or eventId, within the application. */
+  findMessage(app: number, ref: string): Promise<Message | undefined>
+  /** All attempts of one message, by endpoint and ordinal. */
+  attemptsOf(message: number): Promise<Attempt[]>
+  findDead(endpoint: number, message: number): Promise<DeadLetter | undefined>
+  /** Counts for people and tests: deliveries not finished, dead letters, messages, attempts. */
+  counts(): Promise<{ pending: number; dead: number; messages: number; attempts: number }>
+}
