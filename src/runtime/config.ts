@@ -1,0 +1,136 @@
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { nearest } from './nearest.ts'
+import { type Kind, WrongValue } from './setting-kinds.ts'
+import { type Config, flagOf, type SettingName, settingNames, settings, variableOf } from './settings.ts'
+
+/** Where settings come from, strongest first: flags, the environment, the file. */
+export interface Sources {
+  /** By setting name, as the command line gave them. */
+  readonly flags: Readonly<Record<string, unknown>>
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** `--config FILE`; without it, `SLUICE_CONFIG`, or `sluice.json` if that exists. */
+  readonly file?: string | undefined
+  readonly directory: string
+}
+
+/** A configuration that remembers who set what. */
+export interface Loaded {
+  readonly config: Config
+  /** Such as `flag --listen`, `environment SLUICE_LISTEN`, `file sluice.json` or `default`. */
+  readonly origins: Readonly<Record<SettingName, string>>
+}
+
+/** Every mistake found in the settings. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    const lines = problems.map((problem) => `  - ${problem}`)
+    super(
+      `${problems.length === 1 ? 'A setting is wrong' : `${problems.length} settings are wrong`}:\n${lines.join('\n')}`,
+    )
+    this.problems = problems
+  }
+}
+
+interface Given {
+  readonly raw: unknown
+  readonly origin: string
+}
+
+const defaultFile = 'sluice.json'
+const fileVariable = 'SLUICE_CONFIG'
+
+/** Reads every setting from every source. Throws one `ConfigError` that names all mistakes. */
+export function loadConfig(sources: Sources): Loaded {
+  const problems: string[] = []
+  const file = readSettingsFile(sources, problems)
+  problems.push(...unknownVariables(sources.env))
+
+  const values: Record<string, unknown> = {}
+  const origins: Record<string, string> = {}
+  for (const name of settingNames) {
+    const setting = settings[name]
+    const given = find(name, sources, file)
+    origins[name] = given?.origin ?? 'default'
+    values[name] = setting.fallback
+    if (given === undefined) continue
+    try {
+      values[name] = setting.kind.parse(given.raw)
+    } catch (error) {
+      if (!(error instanceof WrongValue)) throw error
+      const shown = setting.secret ? 'what was given' : JSON.stringify(given.raw)
+      problems.push(`${name} (${given.origin}): must be ${error.message}; not ${shown}`)
+    }
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
+  return { config: values as unknown as Config, origins: origins as Record<SettingName, string> }
+}
+
+/** A setting's value for people: secrets masked, `(unset)` where nobody set it and unset has a meaning. */
+export function showSetting(name: SettingName, config: Config): string {
+  const value = config[name]
+  if (value === null) return '(unset)'
+  if (settings[name].secret) return '****'
+  return (settings[name].kind as Kind<unknown>).show(value)
+}
+
+function find(name: SettingName, sources: Sources, file: SettingsFile): Given | undefined {
+  const flag = sources.flags[name]
+  if (flag !== undefined) return { raw: flag, origin: `flag ${flagOf(name)}` }
+  const variable = sources.env[variableOf(name)]
+  if (variable !== undefined) return { raw: variable, origin: `environment ${variableOf(name)}` }
+  if (Object.hasOwn(file.values, name)) return { raw: file.values[name], origin: `file ${file.name}` }
+  return undefined
+}
+
+interface SettingsFile {
+  readonly name: string
+  readonly values: Readonly<Record<string, unknown>>
+}
+
+function readSettingsFile(sources: Sources, problems: string[]): SettingsFile {
+  const asked = sources.file ?? sources.env[fileVariable]
+  const name = asked ?? defaultFile
+  const values: Record<string, unknown> = {}
+  let text: string
+  try {
+    text = readFileSync(resolve(sources.directory, name), 'utf8')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    if (code === undefined) throw error
+    if (code !== 'ENOENT' || asked !== undefined) problems.push(`file ${name}: cannot be read (${code})`)
+    return { name, values }
+  }
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch (error) {
+    problems.push(`file ${name}: is not valid JSON (${(error as SyntaxError).message})`)
+    return { name, values }
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    problems.push(`file ${name}: must be a JSON object of settings`)
+    return { name, values }
+  }
+  for (const [key, value] of Object.entries(parsed)) {
+    if ((settingNames as string[]).includes(key)) values[key] = value
+    else if (key !== '$schema') problems.push(`${key} (file ${name}): no such setting${suggest(key, settingNames)}`)
+  }
+  return { name, values }
+}
+
+/** A misspelt variable would otherwise be ignored in silence, and its default hold. */
+function unknownVariables(env: Sources['env']): string[] {
+  const known = [...settingNames.map(variableOf), fileVariable]
+  return Object.keys(env)
+    .filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
+    .map((name) => `${name} (environment): no such setting${suggest(name, known)}`)
+}
+
+function suggest(word: string, known: readonly string[]): string {
+  const best = nearest(word, known)
+  return best === undefined ? '' : `; did you mean ${best}?`
+}

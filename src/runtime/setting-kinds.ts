@@ -1,0 +1,194 @@
+import { BlockList, isIP } from 'node:net'
+
+/**
+ * How one kind of setting is read and shown. `parse` takes text from a flag or a variable, or any JSON value from the
+ * file, and throws `WrongValue` with what it expected.
+ */
+export interface Kind<T> {
+  parse(raw: unknown): T
+  show(value: T): string
+  /** What stands for the value in help, such as `DURATION`; undefined for a switch. */
+  readonly placeholder: string | undefined
+}
+
+/** A value that a setting cannot have; the message completes the sentence "must be …". */
+export class WrongValue extends Error {}
+
+export type StoreSetting =
+  | { readonly kind: 'sqlite'; readonly path: string }
+  | { readonly kind: 'postgres'; readonly url: string }
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** `sqlite:PATH` or `postgres://…`. A password in the URL is masked when shown. */
+export const store: Kind<StoreSetting> = {
+  placeholder: 'STORE',
+  parse(raw) {
+    const expected = 'sqlite:PATH or postgres://USER@HOST/DATABASE'
+    if (typeof raw !== 'string') throw new WrongValue(expected)
+    if (raw.startsWith('sqlite:') && raw.length > 'sqlite:'.length) return { kind: 'sqlite', path: raw.slice(7) }
+    if (/^postgres(ql)?:\/\//.test(raw) && URL.canParse(raw)) return { kind: 'postgres', url: raw }
+    throw new WrongValue(expected)
+  },
+  show: (value) => (value.kind === 'sqlite' ? `sqlite:${value.path}` : maskUrl(value.url)),
+}
+
+/** `HOST:PORT`, with brackets around an IPv6 address; port 0 takes a free one. */
+export const address: Kind<Address> = {
+  placeholder: 'HOST:PORT',
+  parse(raw) {
+    const match = typeof raw === 'string' && /^(?:\[([^\]]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(raw)
+    const port = match ? Number(match[3]) : Number.NaN
+    const ipv6 = match ? match[1] : undefined
+    if (!match || !(port <= 65_535) || (ipv6 !== undefined && isIP(ipv6) !== 6)) {
+      throw new WrongValue('HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8484 or [::1]:8484')
+    }
+    return { host: ipv6 ?? (match[2] as string), port }
+  },
+  show: (value) => formatAddress(value),
+}
+
+/** A list of networks in CIDR form, separated by commas. */
+export const networks: Kind<readonly string[]> = {
+  placeholder: 'CIDR,…',
+  parse(raw) {
+    const parts = Array.isArray(raw) ? raw : typeof raw === 'string' ? raw.split(',') : [raw]
+    const list = parts.map((part) => (typeof part === 'string' ? part.trim() : part)).filter((part) => part !== '')
+    const wrong = list.filter((part) => !isNetwork(part))
+    if (wrong.length > 0) {
+      throw new WrongValue(
+        `a list of networks such as 127.0.0.0/8,10.1.0.0/16,::1/128 (wrong: ${wrong.map(String).join(', ')})`,
+      )
+    }
+    return list as string[]
+  },
+  show: (value) => (value.length === 0 ? '(none)' : value.join(',')),
+}
+
+/** A duration such as `500ms`, `10s`, `2m`, `1h` or `3d`, kept in milliseconds. A bare number is milliseconds. */
+export function duration(minMs: number, maxMs: number): Kind<number> {
+  return {
+    placeholder: 'DURATION',
+    parse: (raw) =>
+      measure(raw, { '': 1, ...durationUnits }, minMs, maxMs, 'a duration such as 500ms, 10s or 2m', showDuration),
+    show: showDuration,
+  }
+}
+
+/** A size such as `512KiB` or `1MiB`, kept in bytes. A bare number is bytes. */
+export function size(minBytes: number, maxBytes: number): Kind<number> {
+  return {
+    placeholder: 'SIZE',
+    parse: (raw) => measure(raw, { '': 1, ...sizeUnits }, minBytes, maxBytes, 'a size such as 64KiB or 1MiB', showSize),
+    show: showSize,
+  }
+}
+
+/** A whole number. */
+export function count(min: number, max: number): Kind<number> {
+  return {
+    placeholder: 'NUMBER',
+    parse: (raw) => measure(raw, { '': 1 }, min, max, 'a whole number', String),
+    show: String,
+  }
+}
+
+/** One of a few words. */
+export function choice<T extends string>(words: readonly T[]): Kind<T> {
+  return {
+    placeholder: words.join('|'),
+    parse(raw) {
+      const found = words.find((word) => word === raw)
+      if (found === undefined) throw new WrongValue(`one of ${words.join(', ')}`)
+      return found
+    },
+    show: (value) => value,
+  }
+}
+
+/** On or off. */
+export const toggle: Kind<boolean> = {
+  placeholder: undefined,
+  parse(raw) {
+    if (raw === true || raw === 'true' || raw === '1') return true
+    if (raw === false || raw === 'false' || raw === '0') return false
+    throw new WrongValue('true or false')
+  },
+  show: String,
+}
+
+/** A secret that travels in a header: visible ASCII without spaces. */
+export const token: Kind<string> = {
+  placeholder: 'KEY',
+  parse(raw) {
+    if (typeof raw !== 'string' || !/^[\x21-\x7e]{1,256}$/.test(raw)) {
+      throw new WrongValue('1 to 256 visible ASCII characters without spaces')
+    }
+    return raw
+  },
+  show: (value) => value,
+}
+
+/** `HOST:PORT`, bracketing an IPv6 host. */
+export function formatAddress({ host, port }: Address): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+const durationUnits = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const sizeUnits = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 }
+
+function measure(
+  raw: unknown,
+  units: Readonly<Record<string, number>>,
+  min: number,
+  max: number,
+  what: string,
+  show: (value: number) => string,
+): number {
+  const expected = `${what} from ${show(min)} to ${show(max)}`
+  const match = /^(\d{1,15})([A-Za-z]*)$/.exec(typeof raw === 'number' || typeof raw === 'string' ? String(raw) : '')
+  const unit = match ? units[match[2] as string] : undefined
+  const value = match && unit !== undefined ? Number(match[1]) * unit : Number.NaN
+  if (!(value >= min && value <= max)) throw new WrongValue(expected)
+  return value
+}
+
+function showDuration(ms: number): string {
+  return showIn(durationUnits, ms)
+}
+
+function showSize(bytes: number): string {
+  return showIn(sizeUnits, bytes)
+}
+
+/** In the largest unit that divides it, so that what is shown can be typed back. */
+function showIn(units: Readonly<Record<string, number>>, value: number): string {
+  const fitting = Object.entries(units).filter(([, size]) => value % size === 0)
+  const [unit, size] = (value === 0 ? fitting[0] : fitting.at(-1)) as [string, number]
+  return `${value / size}${unit}`
+}
+
+function isNetwork(text: unknown): boolean {
+  if (typeof text !== 'string') return false
+  const [ip = '', bits = '', ...rest] = text.split('/')
+  const family = isIP(ip)
+  if (family === 0 || rest.length > 0 || !/^\d{1,3}$/.test(bits)) return false
+  try {
+    new BlockList().addSubnet(ip, Number(bits), family === 4 ? 'ipv4' : 'ipv6')
+    return true
+  } catch (error) {
+    // The only thing left to be wrong is the prefix length.
+    if (error instanceof RangeError) return false
+    throw error
+  }
+}
+
+function maskUrl(text: string): string {
+  const url = new URL(text)
+  if (url.password !== '') url.password = '****'
+  for (const name of url.searchParams.keys()) if (/password|secret|key/i.test(name)) url.searchParams.set(name, '****')
+  return url.href
+}

@@ -1,0 +1,71 @@
+import { logLevels } from './log.ts'
+import { address, choice, count, duration, type Kind, networks, size, store, toggle, token } from './setting-kinds.ts'
+
+/**
+ * One thing an operator can set. Its name gives the flag (`inFlight` → `--in-flight`), the variable
+ * (`SLUICE_IN_FLIGHT`) and the key in the file (`inFlight`).
+ */
+export interface Setting<T, D extends T | null> {
+  readonly kind: Kind<T>
+  /** What holds when nobody says anything; null when that itself has a meaning. */
+  readonly fallback: D
+  readonly help: string
+  readonly secret: boolean
+}
+
+const second = 1000
+const minute = 60 * second
+const hour = 60 * minute
+const day = 24 * hour
+const kib = 1024
+const mib = 1024 * kib
+
+/** Every setting Sluice has. A new one is a line here; flags, variables, the file, help and `sluice config` follow. */
+export const settings = {
+  store: setting(
+    store,
+    { kind: 'sqlite', path: './data/sluice.db' },
+    'where everything is kept: sqlite:PATH or postgres://…',
+  ),
+  listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'where the API listens; port 0 takes a free one'),
+  apiKey: setting(token, null, 'a fixed admin key, beside those in the store', 'secret'),
+  allowNetworks: setting(
+    networks,
+    null,
+    'private networks that may be delivered to; when set, even empty, exactly these',
+  ),
+  allowHttp: setting(toggle, false, 'permit http:// targets outside the allowed networks'),
+  local: setting(toggle, false, 'permit loopback targets while listening on loopback only and allowNetworks is unset'),
+  lease: setting(duration(second, 10 * minute), 10 * second, 'how long a silent worker keeps its lanes'),
+  inFlight: setting(count(1, 100_000), 1024, 'attempts under way at once'),
+  inFlightPerApp: setting(count(1, 100_000), 512, 'attempts under way at once for one application'),
+  timeout: setting(duration(100, 5 * minute), 15 * second, 'limit of one attempt, for endpoints that set none'),
+  responseLimit: setting(size(0, mib), 16 * kib, "how much of a receiver's answer is kept"),
+  retryAfterCap: setting(duration(second, 7 * day), day, 'the longest Retry-After that is obeyed in full'),
+  bodyLimit: setting(size(kib, 64 * mib), mib, 'the largest request body accepted'),
+  requestTimeout: setting(duration(second, 10 * minute), 30 * second, 'how long a client may take to send a request'),
+  shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'how long a shutdown waits for attempts under way'),
+  logLevel: setting(choice(logLevels), 'info', 'how much is logged to standard error'),
+} as const
+
+export type SettingName = keyof typeof settings
+type ValueOf<S> = S extends Setting<infer T, infer D> ? T | D : never
+
+/** A value for every setting. */
+export type Config = { readonly [Name in SettingName]: ValueOf<(typeof settings)[Name]> }
+
+export const settingNames = Object.keys(settings) as SettingName[]
+
+/** `inFlight` → `SLUICE_IN_FLIGHT`. */
+export function variableOf(name: string): string {
+  return `SLUICE_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
+}
+
+/** `inFlight` → `--in-flight`. */
+export function flagOf(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+}
+
+function setting<T, D extends T | null>(kind: Kind<T>, fallback: D, help: string, secrecy?: 'secret'): Setting<T, D> {
+  return { kind, fallback, help, secret: secrecy === 'secret' }
+}
