@@ -7,6 +7,9 @@ export interface RateLimit {
   readonly burst: number
 }
 
+/** The debt of an empty bucket: what a new owner assumes when the last one died without saying. */
+export const emptyBucketDebt = Number.POSITIVE_INFINITY
+
 /**
  * A token bucket kept as one instant (GCRA): `fullAt` is when the bucket will be full again if nothing more is sent.
  *
@@ -18,21 +21,22 @@ export interface RateLimit {
 export class Bucket {
   #fullAt: SteadyMs
   #reserved = 0
-  readonly #intervalMs: number
-  readonly #depthMs: number
+  #intervalMs = 0
+  #depthMs = 0
 
   /** `debtMs` is how far from full the bucket starts. */
   constructor(limit: RateLimit, now: SteadyMs, debtMs: number) {
-    const interval = limit.periodMs / limit.rate
-    this.#intervalMs = interval * 1.005
-    const keptBack = Math.min(limit.burst - 1, Math.ceil(20 / interval))
-    this.#depthMs = (limit.burst - keptBack) * this.#intervalMs
-    this.#fullAt = now + Math.min(debtMs, this.#depthMs)
+    this.#fullAt = now + debtMs
+    this.reshape(limit, now)
   }
 
-  /** Whether a token can be had now. */
-  canTake(now: SteadyMs): boolean {
-    return this.readyAt(now) <= now
+  /** Goes on with another limit. What was saved up beyond the new burst is gone; no token is made. */
+  reshape(limit: RateLimit, now: SteadyMs): void {
+    const interval = limit.periodMs / limit.rate
+    const keptBack = Math.min(limit.burst - 1, Math.ceil(20 / interval))
+    this.#intervalMs = interval * 1.005
+    this.#depthMs = (limit.burst - keptBack) * this.#intervalMs
+    this.#fullAt = Math.min(this.#fullAt, now + this.#depthMs)
   }
 
   /** When a token can be had, if nothing else takes it: `now` or later. */
@@ -60,9 +64,6 @@ export class Bucket {
 
   /** How far from full the bucket is, counting what is reserved as spent. */
   debtMs(now: SteadyMs): number {
-    return Math.min(this.#depthMs, Math.max(0, this.#fullAt - now) + this.#reserved * this.#intervalMs)
+    return Math.max(0, this.#fullAt - now) + this.#reserved * this.#intervalMs
   }
 }
-
-/** The debt of an empty bucket: what a new owner assumes when the last one died without saying. */
-export const emptyBucketDebt = Number.POSITIVE_INFINITY

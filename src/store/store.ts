@@ -43,8 +43,8 @@ export class StoreTrouble extends Error {
  * Signals to the engine. They are hints: a missed one costs latency, never a delivery, because the engine also polls.
  */
 export interface Watcher {
-  /** Rows were added to these endpoints' queues, or to some queue when the list is missing. */
-  rows(endpoints?: readonly number[]): void
+  /** Rows were added to these endpoints' queues in this class; what is missing is unknown. */
+  rows(endpoints?: readonly number[], itsClass?: Class): void
   /** A lane may have become claimable. */
   lanes(): void
   /** These endpoints' settings changed, or some endpoint's when the list is missing. */
@@ -155,8 +155,11 @@ export interface Ownership {
   renew(worker: number, leaseMs: number): Promise<Renewal>
   /** Hands back every lane and leaves. What the worker had not settled is delivered by others. */
   leave(worker: number): Promise<void>
-  /** Takes up to `limit` lanes that are due, the longest waiting first. */
-  claim(worker: number, limit: number): Promise<Claim>
+  /**
+   * Takes up to `limit` lanes that are due, the longest waiting first. With `ownedToo` it also answers every lane the
+   * worker owns already: for when the answer to an earlier claim was lost.
+   */
+  claim(worker: number, limit: number, ownedToo?: boolean): Promise<Claim>
   /**
    * Gives lanes back with what their next owner must know. The store itself finds out when each is due next, in a way
    * that cannot miss a row published at the same moment.
@@ -179,8 +182,8 @@ export interface Renewal {
   readonly alive: boolean
   /** Workers alive, this one included. */
   readonly workers: number
-  /** Lanes owned by any worker. */
-  readonly ownedLanes: number
+  /** Lanes to share among them: owned by any worker, or due and owned by nobody. */
+  readonly activeLanes: number
 }
 
 export interface Claim {

@@ -1,0 +1,278 @@
+import { Bucket, type RateLimit } from './bucket.ts'
+import type { SteadyMs } from './clock.ts'
+import { type Class, classes } from './delivery.ts'
+import { Heap } from './heap.ts'
+import { Queue } from './queue.ts'
+
+/**
+ * Decides what is sent next. Pure: it holds no clock, does no I/O, and can be run for a million virtual seconds.
+ *
+ * It schedules endpoints, not rows. A lane that may send is in its application's ring; a lane that may not sleeps in a
+ * heap until the one instant at which it may. Applications take turns, then the lanes of an application, one delivery a
+ * visit, so a flood in one place costs the others one turn.
+ */
+export class Scheduler<T> {
+  readonly #limits: SchedulerLimits
+  readonly #apps = new Map<number, App<T>>()
+  readonly #ring = new Queue<App<T>>()
+  readonly #sleeping = new Heap<Lane<T>>()
+  /** Kept out by crowding; asked again once a slot has come free. */
+  #crowdedLanes: Lane<T>[] = []
+  #crowdedApps: App<T>[] = []
+  #slotFreed = false
+  #inFlight = 0
+
+  constructor(limits: SchedulerLimits) {
+    this.#limits = limits
+  }
+
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  /** Adds a lane with nothing queued. */
+  add(endpoint: number, appKey: number, limits: LaneLimits, start: LaneStart, now: SteadyMs): Lane<T> {
+    let app = this.#apps.get(appKey)
+    if (!app) {
+      app = { key: appKey, ready: new Queue(), lanes: 0, inFlight: 0, place: 'out' }
+      this.#apps.set(appKey, app)
+    }
+    app.lanes++
+    return new Lane(endpoint, app, limits, start, now)
+  }
+
+  /** Forgets a lane and answers what was queued. Attempts still under way finish as usual. */
+  remove(lane: Lane<T>): T[] {
+    lane.closed = true
+    lane.place = 'out'
+    if (--lane.app.lanes === 0) this.#apps.delete(lane.app.key)
+    return classes.flatMap((c) => lane.queues[c].clear())
+  }
+
+  /** Queues a delivery in its class. */
+  offer(lane: Lane<T>, itsClass: Class, item: T, now: SteadyMs): void {
+    lane.queues[itsClass].push(item)
+    if (lane.place === 'out') this.#settle(lane, now)
+  }
+
+  /** Looks at a lane again after its limits, hold or openness changed. */
+  reconsider(lane: Lane<T>, now: SteadyMs): void {
+    if (lane.place !== 'ready') this.#settle(lane, now)
+  }
+
+  /** Keeps a lane silent until an instant; never shortens a hold. */
+  hold(lane: Lane<T>, until: SteadyMs): void {
+    lane.holdUntil = Math.max(lane.holdUntil, until)
+  }
+
+  /** Chooses up to `max` deliveries to start now. Each holds a slot, and a token where there is a limit. */
+  plan(now: SteadyMs, max: number): Start<T>[] {
+    for (let lane = this.#sleeping.popUntil(now); lane; lane = this.#sleeping.popUntil(now)) {
+      // An entry that a later sleep replaced is stale.
+      if (lane.place === 'asleep' && lane.wakeAt <= now) this.#settle(lane, now)
+    }
+    if (this.#slotFreed) this.#readmitCrowded(now)
+
+    const starts: Start<T>[] = []
+    while (starts.length < max && this.#inFlight < this.#limits.inFlight) {
+      const app = this.#ring.shift()
+      if (!app) break
+      app.place = 'out'
+      const start = this.#visit(app, now)
+      if (start) starts.push(start)
+      this.#enqueue(app)
+    }
+    return starts
+  }
+
+  /** A slot came free: the attempt ended. */
+  finish(lane: Lane<T>, now: SteadyMs): void {
+    lane.inFlight--
+    lane.app.inFlight--
+    this.#inFlight--
+    this.#slotFreed = true
+    this.#enqueue(lane.app)
+    if (lane.place === 'out') this.#settle(lane, now)
+  }
+
+  /** Undoes a start that led to no attempt: slot, token and place in the queue as before. */
+  giveBack(start: Start<T>, now: SteadyMs): void {
+    start.bucket?.restore()
+    start.lane.queues[start.class].unshift(start.item)
+    this.finish(start.lane, now)
+  }
+
+  /** When the next sleeping lane wakes, if any. */
+  wakeAt(): SteadyMs | undefined {
+    return this.#sleeping.peek()
+  }
+
+  #visit(app: App<T>, now: SteadyMs): Start<T> | undefined {
+    const lane = app.ready.shift()
+    if (!lane) return undefined
+    if (lane.place !== 'ready') return undefined // Removed since it was queued.
+    lane.place = 'out'
+    if (!this.#maySendNow(lane, now)) {
+      this.#settle(lane, now)
+      return undefined
+    }
+    if (this.#crowds(lane)) {
+      lane.place = 'crowded'
+      this.#crowdedLanes.push(lane)
+      return undefined
+    }
+    const itsClass = lane.nextClass()
+    const item = lane.queues[itsClass].shift() as T
+    const bucket = lane.bucket
+    bucket?.reserve()
+    lane.inFlight++
+    app.inFlight++
+    this.#inFlight++
+    this.#settle(lane, now)
+    return { lane, class: itsClass, item, bucket }
+  }
+
+  /**
+   * Slots are shared by thresholds that move with what is free: an application may hold twice as many as are free, a
+   * lane half of what its application may still take, and each at least one. Whoever hangs on to slots shrinks
+   * everybody's threshold, its own first, so there is room left for one more: with 512 slots for an application, 50
+   * lanes that hang get 10 each and leave 20, however high their own cap is.
+   */
+  #room(app: App<T>): number {
+    const free = this.#limits.inFlight - this.#inFlight
+    return Math.min(this.#limits.inFlightPerApp, 2 * free) - app.inFlight
+  }
+
+  #crowds(lane: Lane<T>): boolean {
+    return lane.inFlight >= Math.max(1, this.#room(lane.app) / 2)
+  }
+
+  #maySendNow(lane: Lane<T>, now: SteadyMs): boolean {
+    return !lane.closed && lane.queued > 0 && lane.inFlight < lane.concurrency && lane.readyAt(now) <= now
+  }
+
+  /** Puts a lane where it belongs. A lane at its concurrency cap is left out: finish() brings it back. */
+  #settle(lane: Lane<T>, now: SteadyMs): void {
+    lane.place = 'out'
+    if (lane.closed || lane.queued === 0 || lane.inFlight >= lane.concurrency) return
+    const readyAt = lane.readyAt(now)
+    if (readyAt > now) {
+      lane.place = 'asleep'
+      lane.wakeAt = readyAt
+      this.#sleeping.push(readyAt, lane)
+      return
+    }
+    lane.place = 'ready'
+    lane.app.ready.push(lane)
+    this.#enqueue(lane.app)
+  }
+
+  #enqueue(app: App<T>): void {
+    if (app.place === 'ring' || app.ready.size === 0) return
+    if (app.inFlight > 0 && this.#room(app) <= 0) {
+      if (app.place === 'out') this.#crowdedApps.push(app)
+      app.place = 'crowded'
+      return
+    }
+    app.place = 'ring'
+    this.#ring.push(app)
+  }
+
+  #readmitCrowded(now: SteadyMs): void {
+    this.#slotFreed = false
+    const lanes = this.#crowdedLanes
+    const apps = this.#crowdedApps
+    this.#crowdedLanes = []
+    this.#crowdedApps = []
+    for (const lane of lanes) if (lane.place === 'crowded') this.#settle(lane, now)
+    for (const app of apps) {
+      if (app.place === 'crowded') app.place = 'out'
+      this.#enqueue(app)
+    }
+  }
+}
+
+export interface SchedulerLimits {
+  readonly inFlight: number
+  readonly inFlightPerApp: number
+}
+
+export interface LaneLimits {
+  readonly rate: RateLimit | undefined
+  readonly concurrency: number
+}
+
+/** What a lane's last owner left. */
+export interface LaneStart {
+  readonly bucketDebtMs: number
+  readonly holdMs: number
+}
+
+export interface Start<T> {
+  readonly lane: Lane<T>
+  readonly class: Class
+  readonly item: T
+  /** Where its token is reserved: spend it when the request leaves, restore it when it never does. */
+  readonly bucket: Bucket | undefined
+}
+
+interface App<T> {
+  readonly key: number
+  readonly ready: Queue<Lane<T>>
+  lanes: number
+  inFlight: number
+  place: 'out' | 'ring' | 'crowded'
+}
+
+/** The scheduling state of one endpoint. Only the scheduler moves it. */
+export class Lane<T> {
+  readonly endpoint: number
+  readonly app: App<T>
+  readonly queues: readonly [Queue<T>, Queue<T>, Queue<T>] = [new Queue(), new Queue(), new Queue()]
+  bucket: Bucket | undefined
+  concurrency: number
+  holdUntil: SteadyMs
+  /** A closed lane starts nothing. */
+  closed = false
+  inFlight = 0
+  place: 'out' | 'ready' | 'asleep' | 'crowded' = 'out'
+  wakeAt: SteadyMs = 0
+  #turn = 0
+
+  constructor(endpoint: number, app: App<T>, limits: LaneLimits, start: LaneStart, now: SteadyMs) {
+    this.endpoint = endpoint
+    this.app = app
+    this.concurrency = limits.concurrency
+    this.bucket = limits.rate && new Bucket(limits.rate, now, start.bucketDebtMs)
+    this.holdUntil = now + start.holdMs
+  }
+
+  /** Takes on new limits. A bucket that is new starts empty: how much was sent before it existed was not counted. */
+  reshape(limits: LaneLimits, now: SteadyMs): void {
+    this.concurrency = limits.concurrency
+    if (!limits.rate) this.bucket = undefined
+    else if (this.bucket) this.bucket.reshape(limits.rate, now)
+    else this.bucket = new Bucket(limits.rate, now, Number.POSITIVE_INFINITY)
+  }
+
+  get queued(): number {
+    return this.queues[0].size + this.queues[1].size + this.queues[2].size
+  }
+
+  /** When hold and bucket let the next request go: `now` or later. */
+  readyAt(now: SteadyMs): SteadyMs {
+    const tokenAt = this.bucket ? this.bucket.readyAt(now) : now
+    return tokenAt > this.holdUntil ? tokenAt : this.holdUntil > now ? this.holdUntil : now
+  }
+
+  /** Fresh before retry before replay, but one turn in eight goes to retries first and one in sixteen to replays. */
+  nextClass(): Class {
+    const turn = this.#turn++ & 15
+    const order = (turn & 7) === 7 ? retryFirst : turn === 11 ? replayFirst : classes
+    for (const c of order) if (this.queues[c].size > 0) return c
+    throw new Error(`lane ${this.endpoint} has nothing queued`)
+  }
+}
+
+const retryFirst: readonly Class[] = [1, 0, 2]
+const replayFirst: readonly Class[] = [2, 0, 1]

@@ -1,0 +1,283 @@
+import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
+import { type Class, classes, timed } from '../domain/delivery.ts'
+import { Heap } from '../domain/heap.ts'
+import type { RandomText } from '../domain/ids.ts'
+import type { Verdict } from '../domain/judge.ts'
+import { Scheduler } from '../domain/scheduler.ts'
+import type { Sender } from '../sender/send.ts'
+import type { Store } from '../store/store.ts'
+import { Bodies } from './bodies.ts'
+import { LaneBook } from './lane-book.ts'
+import { Membership } from './membership.ts'
+import { type Delivery, isReading, type OwnedLane, reopen } from './owned-lane.ts'
+import { Pump } from './pump.ts'
+import { Reader } from './reader.ts'
+import { Settler } from './settler.ts'
+
+/** After trouble with the store, nothing is started for this long: each start would need the store again. */
+const troublePauseMs = 100
+const housekeepingMs = 250
+const reconcileMs = 15_000
+const bodyCacheBytes = 32 * 1024 * 1024
+/** Ended attempts that may wait for the store before nothing more is started. */
+const unsettledLimit = 4096
+
+/**
+ * Delivers what the store holds, as one of any number of workers. It owns lanes, keeps the head of their queues in
+ * memory, sends, judges, and records in batches. Everything it owns can be lost at any moment without losing a
+ * delivery: rows stay in the store until their end is recorded.
+ */
+export class Engine {
+  readonly #parts: EngineParts
+  readonly #scheduler: Scheduler<Delivery>
+  readonly #membership: Membership
+  readonly #book: LaneBook
+  readonly #reader: Reader
+  readonly #settler: Settler
+  readonly #pump: Pump
+  /** Owned lanes by the instant their next timed row is due. */
+  readonly #timed = new Heap<OwnedLane>()
+  #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
+  #turnScheduled = false
+  #pausedUntil: SteadyMs = Number.NEGATIVE_INFINITY
+  #alarm: { at: SteadyMs; cancel: () => void } | undefined
+  #cancels: (() => void)[] = []
+  #quiet: (() => void) | undefined
+
+  constructor(parts: EngineParts) {
+    const { store, clock, random, randomText } = parts
+    this.#parts = parts
+    this.#scheduler = new Scheduler(parts.limits)
+    const scheduler = this.#scheduler
+    const onTrouble = (error: unknown) => this.#trouble(error)
+    this.#membership = new Membership({
+      store,
+      clock,
+      leaseMs: parts.leaseMs,
+      description: parts.description,
+      onRenewed: () => this.#book.balance(this.#membership),
+      onLapsed: () => this.#pump.abortAll(),
+      onLost: () => this.#lost(),
+      onTrouble,
+    })
+    this.#settler = new Settler({
+      store,
+      clock,
+      worker: () => this.#membership.worker,
+      onSettled: () => this.#again(),
+      onFenced: () => this.#membership.lose(),
+      onBug: onTrouble,
+    })
+    this.#reader = new Reader({
+      store,
+      clock,
+      scheduler,
+      owns: (owned) => this.#book.owns(owned),
+      onTimed: (owned, at) => this.#expect(owned, at),
+      onRead: () => this.#again(),
+      onTrouble,
+    })
+    this.#pump = new Pump({
+      clock,
+      random,
+      randomText,
+      scheduler,
+      bodies: new Bodies(store, bodyCacheBytes),
+      settler: this.#settler,
+      maySend: () => this.#membership.holdsLease(clock.steady()),
+      again: () => this.#again(),
+      onTaken: (owned, itsClass) => this.#reader.want(owned, itsClass),
+      onRecorded: (delivery, verdict) => this.#recorded(delivery, verdict),
+      onHandedBack: (delivery) => this.#handedBack(delivery),
+      onTrouble,
+    })
+    this.#book = new LaneBook({
+      store,
+      clock,
+      scheduler,
+      sender: parts.sender,
+      membership: this.#membership,
+      defaultTimeoutMs: parts.defaultTimeoutMs,
+      onOwned: (owned) => this.#readAll(owned),
+      onChanged: () => this.#again(),
+      onTrouble,
+    })
+  }
+
+  /** Joins the workers and begins to deliver. */
+  async start(): Promise<void> {
+    if (this.#state !== 'new') throw new Error('an engine starts once')
+    this.#state = 'running'
+    await this.#membership.join()
+    this.#parts.store.watch({
+      rows: (endpoints, itsClass) => this.#rowsAdded(endpoints, itsClass),
+      lanes: () => this.#book.claimSoon(),
+      settings: (endpoints) => void this.#book.refresh(endpoints),
+    })
+    this.#every(housekeepingMs, () => this.#housekeep())
+    this.#every(reconcileMs, () => this.#book.reconcile())
+    this.#book.claimSoon()
+  }
+
+  /**
+   * Stops starting attempts, waits for those under way up to the limit, gives up the rest, records everything and hands
+   * every lane back. Nothing is lost; only an attempt that had to be given up may be seen twice by its receiver.
+   */
+  async stop(limitMs: number): Promise<void> {
+    if (this.#state !== 'running') return
+    this.#state = 'stopping'
+    for (const cancel of this.#cancels) cancel()
+    this.#book.close()
+    if (!this.#isQuiet()) {
+      await new Promise<void>((resolve) => {
+        const cancel = this.#parts.clock.after(limitMs, () => this.#pump.abortAll())
+        this.#quiet = () => {
+          cancel()
+          resolve()
+        }
+      })
+    }
+    await this.#settler.drained()
+    await this.#book.releaseAll()
+    await this.#membership.leave()
+    this.#state = 'stopped'
+    this.#alarm?.cancel()
+  }
+
+  /** Lets go of everything without a word to the store, as a crash would. For the simulation. */
+  crash(): void {
+    this.#state = 'stopped'
+    for (const cancel of this.#cancels) cancel()
+    this.#alarm?.cancel()
+    this.#membership.stop()
+    this.#book.close()
+  }
+
+  #every(ms: number, fn: () => void): void {
+    const tick = () => {
+      fn()
+      this.#cancels[slot] = this.#parts.clock.after(ms, tick)
+    }
+    const slot = this.#cancels.push(this.#parts.clock.after(ms, tick)) - 1
+  }
+
+  /** Nothing is on the wire and no read is under way. */
+  #isQuiet(): boolean {
+    let reading = false
+    this.#book.forEach((owned) => {
+      reading ||= isReading(owned)
+    })
+    return !reading && this.#scheduler.inFlight === 0
+  }
+
+  #again(): void {
+    if (this.#turnScheduled) return
+    this.#turnScheduled = true
+    this.#parts.clock.soon(() => {
+      this.#turnScheduled = false
+      this.#turn()
+    })
+  }
+
+  #turn(): void {
+    if (this.#quiet && this.#isQuiet()) this.#quiet()
+    if (this.#state !== 'running') return
+    const now = this.#parts.clock.steady()
+    if (now < this.#pausedUntil) return this.#wakeAt(this.#pausedUntil)
+    if (!this.#membership.holdsLease(now) || this.#settler.size >= unsettledLimit) return
+
+    for (let owned = this.#timed.popUntil(now); owned; owned = this.#timed.popUntil(now)) {
+      if (!this.#book.owns(owned) || owned.nextTimedAt > now) continue
+      owned.nextTimedAt = Number.POSITIVE_INFINITY
+      reopen(owned, timed)
+      this.#reader.want(owned, timed)
+    }
+    this.#pump.run()
+    const next = Math.min(this.#scheduler.wakeAt() ?? Infinity, this.#timed.peek() ?? Infinity)
+    if (next < Infinity) this.#wakeAt(next)
+  }
+
+  #wakeAt(at: SteadyMs): void {
+    if (this.#alarm && this.#alarm.at <= at) return
+    this.#alarm?.cancel()
+    const wait = Math.max(0, at - this.#parts.clock.steady())
+    const cancel = this.#parts.clock.after(wait, () => {
+      this.#alarm = undefined
+      this.#turn()
+    })
+    this.#alarm = { at, cancel }
+  }
+
+  #rowsAdded(endpoints: readonly number[] | undefined, itsClass: Class | undefined): void {
+    const now = this.#parts.clock.steady()
+    const added = itsClass === undefined ? classes : [itsClass]
+    this.#book.forEach((owned) => {
+      owned.lastActiveAt = now
+      for (const c of added) {
+        reopen(owned, c)
+        this.#reader.want(owned, c)
+      }
+    }, endpoints)
+  }
+
+  #readAll(owned: OwnedLane): void {
+    for (const c of classes) this.#reader.want(owned, c)
+  }
+
+  #expect(owned: OwnedLane, at: SteadyMs): void {
+    if (at >= owned.nextTimedAt) return
+    owned.nextTimedAt = at
+    this.#timed.push(at, owned)
+    this.#again()
+  }
+
+  #recorded(delivery: Delivery, verdict: Verdict): void {
+    const { owned, row } = delivery
+    owned.unsettled--
+    if (isReading(owned)) owned.settledMeanwhile.push(row.message)
+    else owned.held.delete(row.message)
+    if (verdict.state === 'waiting') this.#expect(owned, this.#parts.clock.steady() + verdict.waitMs)
+  }
+
+  #handedBack(delivery: Delivery): void {
+    delivery.owned.held.delete(delivery.row.message)
+    reopen(delivery.owned, delivery.row.class)
+    this.#again()
+  }
+
+  #housekeep(): void {
+    void this.#book.releaseResting()
+    // A read that failed for want of the store is asked for again here.
+    this.#book.forEach((owned) => this.#readAll(owned))
+    this.#again()
+  }
+
+  #lost(): void {
+    this.#parts.log?.('declared dead by another worker; dropping everything and joining anew')
+    this.#pump.abortAll()
+    this.#settler.drop()
+    this.#book.forgetAll()
+  }
+
+  #trouble(error: unknown): void {
+    this.#pausedUntil = this.#parts.clock.steady() + troublePauseMs
+    this.#parts.onTrouble(error)
+    this.#again()
+  }
+}
+
+export interface EngineParts {
+  readonly store: Store
+  readonly sender: Sender
+  readonly clock: Clock
+  readonly random: Random
+  readonly randomText: RandomText
+  readonly limits: { readonly inFlight: number; readonly inFlightPerApp: number }
+  readonly leaseMs: number
+  readonly defaultTimeoutMs: number
+  /** For people: which process this is. */
+  readonly description: string
+  readonly log?: (sentence: string) => void
+  /** Trouble with the store, or a bug; the engine goes on by itself. */
+  onTrouble(error: unknown): void
+}

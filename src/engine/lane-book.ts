@@ -1,0 +1,261 @@
+import { emptyBucketDebt } from '../domain/bucket.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
+import type { Scheduler } from '../domain/scheduler.ts'
+import type { Line, Sender } from '../sender/send.ts'
+import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
+import type { Membership } from './membership.ts'
+import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane, policyOf } from './owned-lane.ts'
+
+const claimLanes = 256
+/** Claims are asked for at least this often, in case a signal was missed. */
+const pollMs = 1000
+/** A lane that has nothing to do for this long goes back to the store, so that memory holds only what is busy. */
+const lingerMs = 2000
+/** A worker that owns its share lets the others choose first. */
+const politeMs = 75
+
+/** The lanes this worker owns: claiming, refreshing, sharing and releasing them. */
+export class LaneBook {
+  readonly #parts: LaneBookParts
+  readonly #lanes = new Map<number, OwnedLane>()
+  #claiming = false
+  #claimAgain = false
+  /** Handed to the store without a clear answer. Until it is clear, nothing is claimed: a lane must not be ours twice. */
+  #unconfirmed: LaneRest[] = []
+  #releasing = false
+  /** An answer to a claim was lost, so lanes may be ours that we do not know of. */
+  #claimLost = false
+  #closed = false
+  #cancelPoll: (() => void) | undefined
+
+  constructor(parts: LaneBookParts) {
+    this.#parts = parts
+  }
+
+  owns(owned: OwnedLane): boolean {
+    return this.#lanes.get(owned.endpoint.key) === owned
+  }
+
+  /** Visits the owned lanes, or those of them that are named. */
+  forEach(visit: (owned: OwnedLane) => void, endpoints?: readonly number[]): void {
+    if (!endpoints) for (const owned of this.#lanes.values()) visit(owned)
+    else {
+      for (const endpoint of endpoints) {
+        const owned = this.#lanes.get(endpoint)
+        if (owned) visit(owned)
+      }
+    }
+  }
+
+  /** Takes nothing new on and lets no lane start anything. */
+  close(): void {
+    this.#closed = true
+    this.#cancelPoll?.()
+    for (const owned of this.#lanes.values()) owned.lane.closed = true
+  }
+
+  forgetAll(): void {
+    this.#unconfirmed = []
+    for (const owned of this.#lanes.values()) this.#forget(owned)
+  }
+
+  /** Claims lanes that are due, now or as soon as the claim under way is done. */
+  claimSoon(): void {
+    if (this.#claiming) this.#claimAgain = true
+    else if (!this.#closed) void this.#claim()
+  }
+
+  async #claim(): Promise<void> {
+    const { store, clock, membership } = this.#parts
+    this.#claiming = true
+    this.#cancelPoll?.()
+    if (this.#lanes.size >= this.#share() && membership.workers > 1) await this.#pause(politeMs)
+    let waitMs = pollMs
+    const worker = membership.worker
+    if (!this.#closed && worker !== 0 && this.#unconfirmed.length === 0) {
+      this.#claimAgain = false
+      try {
+        const claim = await store.claim(worker, claimLanes, this.#claimLost)
+        this.#claimLost = false
+        if (worker === membership.worker) for (const lane of claim.lanes) this.#take(lane)
+        if (claim.lanes.length >= claimLanes) this.#claimAgain = true
+        waitMs = Math.min(pollMs, claim.nextInMs ?? pollMs)
+      } catch (error) {
+        this.#claimLost = true
+        this.#parts.onTrouble(error)
+      }
+    }
+    this.#claiming = false
+    if (this.#closed) return
+    if (this.#claimAgain) this.claimSoon()
+    else this.#cancelPoll = clock.after(Math.max(1, waitMs), () => this.claimSoon())
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#parts.clock.after(ms, resolve))
+  }
+
+  #take(claimed: ClaimedLane): void {
+    const { clock, scheduler } = this.#parts
+    const { endpoint } = claimed
+    // Known already: the claim also asked for what an earlier answer may have brought.
+    if (this.#lanes.has(endpoint.key)) return
+    const now = clock.steady()
+    const bucketDebtMs = claimed.clean ? claimed.bucketDebtMs : emptyBucketDebt
+    const start = { bucketDebtMs, holdMs: claimed.holdMs }
+    const owned: OwnedLane = {
+      endpoint,
+      line: this.#open(endpoint),
+      policy: policyOf(endpoint),
+      lane: scheduler.add(endpoint.key, endpoint.app, limitsOf(endpoint), start, now),
+      cursors: newCursors(),
+      held: new Set(),
+      settledMeanwhile: [],
+      unsettled: 0,
+      nextTimedAt: Number.POSITIVE_INFINITY,
+      lastActiveAt: now,
+      leaving: false,
+    }
+    owned.lane.closed = endpoint.disabled || this.#closed
+    this.#lanes.set(endpoint.key, owned)
+    this.#parts.onOwned(owned)
+  }
+
+  #open(endpoint: Endpoint): Line {
+    const { url, secrets, headers, timeoutMs } = endpoint
+    return this.#parts.sender.open({ url, secrets, headers, timeoutMs: timeoutMs ?? this.#parts.defaultTimeoutMs })
+  }
+
+  /** Reads the settings of owned lanes again after somebody changed them. */
+  async refresh(endpoints?: readonly number[]): Promise<void> {
+    const keys: number[] = []
+    this.forEach((owned) => void keys.push(owned.endpoint.key), endpoints)
+    if (keys.length === 0) return
+    try {
+      const found = await this.#parts.store.loadEndpoints(keys)
+      for (const endpoint of found) this.#apply(endpoint)
+      if (found.length < keys.length) this.#giveAwayMissing(keys, found)
+    } catch (error) {
+      this.#parts.onTrouble(error)
+    }
+    this.#parts.onChanged()
+  }
+
+  #apply(endpoint: Endpoint): void {
+    const owned = this.#lanes.get(endpoint.key)
+    if (!owned || owned.endpoint.updatedAt > endpoint.updatedAt) return
+    const now = this.#parts.clock.steady()
+    owned.endpoint = endpoint
+    owned.line = this.#open(endpoint)
+    owned.policy = policyOf(endpoint)
+    owned.lane.reshape(limitsOf(endpoint), now)
+    owned.lane.closed = endpoint.disabled || owned.leaving || this.#closed
+    this.#parts.scheduler.reconsider(owned.lane, now)
+  }
+
+  #giveAwayMissing(keys: readonly number[], found: readonly Endpoint[]): void {
+    const existing = new Set(found.map((endpoint) => endpoint.key))
+    const missing = keys.filter((key) => !existing.has(key))
+    this.forEach(giveAway, missing)
+  }
+
+  /** Gives away lanes beyond this worker's share, so that a worker that joins later gets some. */
+  balance(membership: Pick<Membership, 'workers'>): void {
+    if (membership.workers <= 1) return
+    let surplus = this.#lanes.size - Math.ceil(this.#share() * 1.1)
+    for (const owned of this.#lanes.values()) {
+      if (surplus <= 0) break
+      if (owned.leaving) continue
+      giveAway(owned)
+      surplus--
+    }
+  }
+
+  #share(): number {
+    const { workers, activeLanes } = this.#parts.membership
+    return Math.max(1, Math.ceil(activeLanes / workers))
+  }
+
+  /** Hands back every lane with nothing under way that has nothing to do, or may not, for a while. */
+  async releaseResting(): Promise<void> {
+    const now = this.#parts.clock.steady()
+    await this.#release((owned) => {
+      if (owned.leaving || owned.endpoint.disabled || owned.lane.closed) return true
+      const readyAt = owned.lane.readyAt(now)
+      if (readyAt - now > lingerMs) return true
+      if (owned.lane.queued > 0 || owned.cursors.some((cursor) => !cursor.complete)) return false
+      return now - owned.lastActiveAt >= lingerMs && owned.nextTimedAt - now > lingerMs
+    })
+  }
+
+  async releaseAll(): Promise<void> {
+    await this.#release(() => true)
+  }
+
+  /** Stands up lanes whose wake-up was lost with its publisher. */
+  reconcile(): void {
+    this.#parts.store.reconcile().then(
+      (repaired) => void (repaired > 0 && this.claimSoon()),
+      (error) => this.#parts.onTrouble(error),
+    )
+  }
+
+  async #release(rests: (owned: OwnedLane) => boolean): Promise<void> {
+    if (this.#releasing) return
+    const now = this.#parts.clock.steady()
+    const given: LaneRest[] = []
+    for (const owned of this.#lanes.values()) {
+      const busy = owned.lane.inFlight > 0 || owned.unsettled > 0 || isReading(owned)
+      if (busy || !rests(owned)) continue
+      given.push({
+        endpoint: owned.endpoint.key,
+        bucketDebtMs: owned.lane.bucket?.debtMs(now) ?? 0,
+        notBeforeMs: Math.max(0, owned.lane.readyAt(now) - now),
+      })
+      this.#forget(owned)
+    }
+    this.#unconfirmed.push(...given)
+    await this.#confirm()
+  }
+
+  /** Releasing the same lane twice is harmless as long as it was not claimed in between. */
+  async #confirm(): Promise<void> {
+    const lanes = this.#unconfirmed
+    if (lanes.length === 0) return
+    this.#releasing = true
+    try {
+      await this.#parts.store.release(this.#parts.membership.worker, lanes)
+      if (this.#unconfirmed === lanes) this.#unconfirmed = []
+    } catch (error) {
+      this.#parts.onTrouble(error)
+    }
+    this.#releasing = false
+    this.claimSoon()
+  }
+
+  #forget(owned: OwnedLane): void {
+    this.#lanes.delete(owned.endpoint.key)
+    this.#parts.scheduler.remove(owned.lane)
+  }
+}
+
+/** Nothing new is started; once nothing is under way the lane is released. */
+function giveAway(owned: OwnedLane): void {
+  owned.leaving = true
+  owned.lane.closed = true
+}
+
+export interface LaneBookParts {
+  readonly store: Pick<Store, 'claim' | 'release' | 'reconcile' | 'loadEndpoints'>
+  readonly clock: Clock
+  readonly scheduler: Scheduler<Delivery>
+  readonly sender: Sender
+  readonly membership: Membership
+  readonly defaultTimeoutMs: number
+  /** A lane is owned from now on. */
+  onOwned(owned: OwnedLane): void
+  /** Something may be startable that was not. */
+  onChanged(): void
+  onTrouble(error: unknown): void
+}

@@ -1,0 +1,115 @@
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { Renewal, Store } from '../store/store.ts'
+
+/**
+ * This worker's standing among the others. It may send only while it is sure of its lease, and it judges that with a
+ * steady clock started before the renewal was sent: the database's own count began later, so it always ends later.
+ */
+export class Membership {
+  readonly #parts: MembershipParts
+  #worker = 0
+  #leaseUntil: SteadyMs = Number.NEGATIVE_INFINITY
+  #cancelTimer: (() => void) | undefined
+  #cancelLapse: (() => void) | undefined
+  #left = false
+  /** Workers alive and lanes to share among them, as of the last renewal. */
+  workers = 1
+  activeLanes = 0
+
+  constructor(parts: MembershipParts) {
+    this.#parts = parts
+  }
+
+  get worker(): number {
+    return this.#worker
+  }
+
+  /** Whether this worker may start attempts now. */
+  holdsLease(now: SteadyMs): boolean {
+    return now < this.#leaseUntil
+  }
+
+  /** Joins as a new worker. Whatever an earlier membership owned is not this one's. */
+  async join(): Promise<void> {
+    const { store, clock, leaseMs, description } = this.#parts
+    const before = clock.steady()
+    this.#worker = await store.join({ leaseMs, description })
+    this.#extend(before)
+    await this.#renew()
+  }
+
+  /** Stops renewing; the lanes must have been released. */
+  async leave(): Promise<void> {
+    this.stop()
+    await this.#parts.store.leave(this.#worker)
+  }
+
+  /** Stops renewing without a word, as a crash would. */
+  stop(): void {
+    this.#left = true
+    this.#leaseUntil = Number.NEGATIVE_INFINITY
+    this.#cancelTimer?.()
+    this.#cancelLapse?.()
+  }
+
+  async #renew(): Promise<void> {
+    const { store, clock, leaseMs } = this.#parts
+    const before = clock.steady()
+    const worker = this.#worker
+    let renewal: Renewal | undefined
+    try {
+      renewal = await store.renew(worker, leaseMs)
+    } catch (error) {
+      this.#parts.onTrouble(error)
+    }
+    if (this.#left || worker !== this.#worker) return
+    if (renewal?.alive === false) return this.lose()
+    if (renewal) {
+      this.#extend(before)
+      this.workers = renewal.workers
+      this.activeLanes = renewal.activeLanes
+      this.#parts.onRenewed()
+    }
+    // After trouble it asks again soon: a lease that lapses stops all deliveries of this worker.
+    this.#cancelTimer = clock.after(renewal ? leaseMs / 3 : leaseMs / 20, () => void this.#renew())
+  }
+
+  /** Declared dead, or told so by a fence: everything owned is dropped, and the worker joins anew. */
+  lose(): void {
+    if (this.#left) return
+    this.#leaseUntil = Number.NEGATIVE_INFINITY
+    this.#cancelTimer?.()
+    this.#cancelLapse?.()
+    this.#worker = 0
+    this.#parts.onLost()
+    this.#rejoin()
+  }
+
+  #rejoin(): void {
+    this.join().catch((error) => {
+      this.#parts.onTrouble(error)
+      if (!this.#left) this.#cancelTimer = this.#parts.clock.after(this.#parts.leaseMs / 20, () => this.#rejoin())
+    })
+  }
+
+  #extend(before: SteadyMs): void {
+    const { clock, leaseMs, onLapsed } = this.#parts
+    // A tenth is kept for the time between deciding to send and sending.
+    this.#leaseUntil = before + leaseMs * 0.9
+    this.#cancelLapse?.()
+    this.#cancelLapse = clock.after(this.#leaseUntil - clock.steady(), onLapsed)
+  }
+}
+
+export interface MembershipParts {
+  readonly store: Pick<Store, 'join' | 'renew' | 'leave'>
+  readonly clock: Clock
+  readonly leaseMs: number
+  readonly description: string
+  onRenewed(): void
+  /** The lease ran out and may or may not be renewed later: what is in flight must end now. */
+  onLapsed(): void
+  /** Nothing is owned any more. */
+  onLost(): void
+  onTrouble(error: unknown): void
+}

@@ -1,0 +1,157 @@
+import type { Clock, Random } from '../domain/clock.ts'
+import type { Class } from '../domain/delivery.ts'
+import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
+import { judge, laneEffect, type Verdict } from '../domain/judge.ts'
+import type { Outcome } from '../domain/outcome.ts'
+import type { Scheduler, Start } from '../domain/scheduler.ts'
+import type { Outgoing } from '../store/store.ts'
+import type { Bodies } from './bodies.ts'
+import type { Delivery, OwnedLane } from './owned-lane.ts'
+import type { Settler } from './settler.ts'
+
+/** One turn starts at most this many, so that answers and publishes get their turn too. */
+const startsPerTurn = 128
+
+/** An attempt given up by deadline frees its slot this much later: the receiver hears of the hang-up later than we do. */
+const hangUpGraceMs = 100
+
+/** The way of a delivery through this worker: plan → send → judge → settle. */
+export class Pump {
+  readonly #parts: PumpParts
+  readonly #inFlight = new Set<Delivery>()
+
+  constructor(parts: PumpParts) {
+    this.#parts = parts
+  }
+
+  /** Starts what may start now. */
+  run(): void {
+    const { clock, scheduler, bodies } = this.#parts
+    const starts = scheduler.plan(clock.steady(), startsPerTurn)
+    const unread: Start<Delivery>[] = []
+    for (const start of starts) {
+      this.#inFlight.add(start.item)
+      start.item.bucket = start.bucket
+      this.#parts.onTaken(start.item.owned, start.class)
+      const message = bodies.get(start.item.row.message)
+      if (message) this.#send(start.item, message)
+      else unread.push(start)
+    }
+    if (unread.length > 0) void this.#readAndSend(unread)
+    if (starts.length === startsPerTurn) this.#parts.again()
+  }
+
+  /** Gives up every attempt under way. What was sent may have been received; what is given up is sent again. */
+  abortAll(): void {
+    for (const delivery of this.#inFlight) delivery.abort?.()
+  }
+
+  async #readAndSend(starts: readonly Start<Delivery>[]): Promise<void> {
+    const { bodies, clock, scheduler } = this.#parts
+    const keys = new Set(starts.map((start) => start.item.row.message))
+    let found: Map<number, Outgoing>
+    try {
+      found = await bodies.load(keys)
+    } catch (error) {
+      for (const start of starts.toReversed()) {
+        this.#inFlight.delete(start.item)
+        scheduler.giveBack(start, clock.steady())
+      }
+      return this.#parts.onTrouble(error)
+    }
+    for (const { item } of starts) {
+      const message = found.get(item.row.message)
+      // Reading took time: the lease may have run out meanwhile.
+      if (!this.#parts.maySend()) this.#end(item, aborted)
+      else if (message) this.#send(item, message)
+      else this.#end(item, vanished)
+    }
+  }
+
+  #send(delivery: Delivery, message: Outgoing): void {
+    const { clock } = this.#parts
+    delivery.startedAt = clock.steady()
+    delivery.abort = delivery.owned.line.send(
+      message,
+      () => {
+        delivery.left = true
+        delivery.bucket?.spend(clock.steady())
+      },
+      (outcome) => this.#end(delivery, outcome),
+    )
+  }
+
+  #end(delivery: Delivery, outcome: Outcome): void {
+    const { clock, scheduler, settler, random } = this.#parts
+    const { owned, row } = delivery
+    const now = clock.steady()
+    this.#inFlight.delete(delivery)
+    if (!delivery.left) delivery.bucket?.restore()
+    owned.lastActiveAt = now
+
+    if (outcome.code === 'timeout') clock.after(hangUpGraceMs, () => this.#freeSlot(delivery))
+    else scheduler.finish(owned.lane, now)
+
+    // Given up by ourselves: nothing is known of it, so nothing is recorded and the row stays as it is.
+    if (outcome.code === 'aborted') return this.#parts.onHandedBack(delivery)
+
+    const effect = laneEffect(outcome)
+    if (effect.holdMs !== undefined) scheduler.hold(owned.lane, now + effect.holdMs)
+    if (effect.disable) owned.lane.closed = true
+    const verdict: Verdict =
+      outcome === vanished
+        ? { state: 'dead', reason: 'exhausted' }
+        : judge(row.attempts + 1, now - delivery.bornAt, outcome, owned.policy, random)
+    owned.unsettled++
+    settler.add({
+      settlement: {
+        endpoint: owned.endpoint.key,
+        app: owned.endpoint.app,
+        row,
+        attempt: {
+          id: encodeId('atmpt', firstKeyAt(clock.now()), this.#parts.randomText),
+          startedAgoMs: Math.round(now - delivery.startedAt),
+          durationMs: Math.round(outcome.durationMs),
+          status: outcome.status,
+          code: outcome.code,
+          error: outcome.error ?? null,
+          response: outcome.response ?? null,
+        },
+        verdict,
+      },
+      holdMs: effect.holdMs,
+      gone: effect.disable,
+      recorded: () => this.#parts.onRecorded(delivery, verdict),
+    })
+    this.#parts.again()
+  }
+
+  #freeSlot(delivery: Delivery): void {
+    this.#parts.scheduler.finish(delivery.owned.lane, this.#parts.clock.steady())
+    this.#parts.again()
+  }
+}
+
+const nothing = { status: 0, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const
+const aborted: Outcome = { ...nothing, code: 'aborted', error: 'the worker was no longer sure of its lease' }
+const vanished: Outcome = { ...nothing, code: 'internal', error: 'the message no longer exists' }
+
+export interface PumpParts {
+  readonly clock: Clock
+  readonly random: Random
+  readonly randomText: RandomText
+  readonly scheduler: Scheduler<Delivery>
+  readonly bodies: Bodies
+  readonly settler: Settler
+  /** Whether this worker is still sure of its lease. */
+  maySend(): boolean
+  /** Something may be startable again. */
+  again(): void
+  /** A row was taken from the lane's queue. */
+  onTaken(owned: OwnedLane, itsClass: Class): void
+  /** The attempt is durable, or no longer ours. */
+  onRecorded(delivery: Delivery, verdict: Verdict): void
+  /** The delivery was given up unrecorded. */
+  onHandedBack(delivery: Delivery): void
+  onTrouble(error: unknown): void
+}

@@ -1,0 +1,126 @@
+import type { Clock } from '../domain/clock.ts'
+import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
+
+/** Recording one attempt costs a commit, recording 256 costs hardly more; nobody waits for either. */
+const batchRows = 256
+const largestBatch = 1024
+const delayMs = 5
+const firstRetryMs = 50
+const lastRetryMs = 2000
+
+/** One ended attempt to record; `recorded` is called once it is durable or no longer ours to record. */
+export interface Record {
+  readonly settlement: Settlement
+  readonly holdMs: number | undefined
+  readonly gone: boolean
+  recorded(): void
+}
+
+/** Records ended attempts in batches. Trouble with the store is waited out: what is here has been sent already. */
+export class Settler {
+  readonly #parts: SettlerParts
+  #waiting: Record[] = []
+  #busy = false
+  #cancelTimer: (() => void) | undefined
+  #retryMs = firstRetryMs
+  #idle: (() => void)[] = []
+
+  constructor(parts: SettlerParts) {
+    this.#parts = parts
+  }
+
+  /** Attempts ended and not recorded. */
+  get size(): number {
+    return this.#waiting.length
+  }
+
+  add(record: Record): void {
+    this.#waiting.push(record)
+    if (this.#busy) return
+    if (this.#waiting.length >= batchRows) this.#flush()
+    else this.#cancelTimer ??= this.#parts.clock.after(delayMs, () => this.#flush())
+  }
+
+  /** Resolves when everything added so far is recorded or dropped. */
+  drained(): Promise<void> {
+    if (this.#waiting.length === 0) return Promise.resolve()
+    const done = new Promise<void>((resolve) => this.#idle.push(resolve))
+    if (!this.#busy) this.#flush()
+    return done
+  }
+
+  /** Forgets everything: this worker no longer owns it, and whoever does will send it again. */
+  drop(): void {
+    for (const record of this.#waiting) record.recorded()
+    this.#waiting = []
+    this.#settleIdle()
+  }
+
+  #flush(): void {
+    this.#cancelTimer?.()
+    this.#cancelTimer = undefined
+    if (this.#busy || this.#waiting.length === 0) return
+    this.#busy = true
+    void this.#record(this.#waiting.slice(0, largestBatch))
+  }
+
+  async #record(batch: readonly Record[]): Promise<void> {
+    const worker = this.#parts.worker()
+    let result: 'settled' | 'fenced' | 'trouble'
+    try {
+      const settlements = batch.map((record) => record.settlement)
+      result = await this.#parts.store.settle(worker, settlements, effectsOf(batch))
+    } catch (error) {
+      if (!(error instanceof StoreTrouble)) this.#parts.onBug(error)
+      result = 'trouble'
+    }
+    // Whatever was dropped or re-owned while the store was busy is no longer this batch's to finish.
+    const current = worker === this.#parts.worker() && this.#waiting[0] === batch[0]
+    this.#busy = false
+    if (!current) return this.#next()
+    if (result === 'trouble') {
+      this.#cancelTimer ??= this.#parts.clock.after(this.#retryMs, () => this.#flush())
+      this.#retryMs = Math.min(lastRetryMs, this.#retryMs * 2)
+      return
+    }
+    this.#retryMs = firstRetryMs
+    if (result === 'fenced') return this.#parts.onFenced()
+    this.#waiting = this.#waiting.slice(batch.length)
+    for (const record of batch) record.recorded()
+    this.#parts.onSettled()
+    this.#next()
+  }
+
+  #next(): void {
+    if (this.#waiting.length === 0) return this.#settleIdle()
+    if (this.#waiting.length >= batchRows || this.#idle.length > 0) this.#flush()
+    else this.#cancelTimer ??= this.#parts.clock.after(delayMs, () => this.#flush())
+  }
+
+  #settleIdle(): void {
+    const idle = this.#idle
+    this.#idle = []
+    for (const resolve of idle) resolve()
+  }
+}
+
+export interface SettlerParts {
+  readonly store: Pick<Store, 'settle'>
+  readonly clock: Clock
+  worker(): number
+  onSettled(): void
+  /** The worker was declared dead: nothing was recorded. */
+  onFenced(): void
+  onBug(error: unknown): void
+}
+
+function effectsOf(batch: readonly Record[]): LaneEffects {
+  const holds = new Map<number, number>()
+  const gone = new Set<number>()
+  for (const { settlement, holdMs, gone: isGone } of batch) {
+    const { endpoint } = settlement
+    if (holdMs !== undefined) holds.set(endpoint, Math.max(holdMs, holds.get(endpoint) ?? 0))
+    if (isGone) gone.add(endpoint)
+  }
+  return { holds: [...holds].map(([endpoint, holdMs]) => ({ endpoint, holdMs })), gone: [...gone] }
+}
