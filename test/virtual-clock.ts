@@ -1,0 +1,82 @@
+import type { Clock } from '../src/domain/clock.ts'
+import { Heap } from '../src/domain/heap.ts'
+
+interface Timer {
+  readonly at: number
+  readonly order: number
+  readonly fn: () => void
+  cancelled: boolean
+}
+
+/**
+ * Time that stands still until told otherwise. `advance` runs every timer on its way in order, and after each lets
+ * everything that follows from it happen at that same instant.
+ */
+export class VirtualClock implements Clock {
+  #steady = 0
+  #wallOffset: number
+  #order = 0
+  #soon: (() => void)[] = []
+  readonly #timers = new Heap<Timer>()
+
+  constructor(startsAt = Date.UTC(2026, 0, 1)) {
+    this.#wallOffset = startsAt
+  }
+
+  now(): number {
+    return Math.floor(this.#steady + this.#wallOffset)
+  }
+
+  steady(): number {
+    return this.#steady
+  }
+
+  after(ms: number, fn: () => void): () => void {
+    const timer: Timer = { at: this.#steady + Math.max(0, ms), order: this.#order++, fn, cancelled: false }
+    // The tiny share of the order keeps timers of one instant in the order they were set.
+    this.#timers.push(timer.at + timer.order * 1e-9, timer)
+    return () => {
+      timer.cancelled = true
+    }
+  }
+
+  soon(fn: () => void): void {
+    this.#soon.push(fn)
+  }
+
+  /** The world's clock jumps; the steady one does not notice. */
+  jump(ms: number): void {
+    this.#wallOffset += ms
+  }
+
+  /** Lets everything that can happen without time passing happen. */
+  async settle(): Promise<void> {
+    do {
+      const batch = this.#soon
+      this.#soon = []
+      for (const fn of batch) fn()
+      // Every promise in Sluice's core resolves through microtasks; one turn of the real loop drains them all.
+      await new Promise((resolve) => setImmediate(resolve))
+    } while (this.#soon.length > 0)
+  }
+
+  /** When the next timer fires, if any is set. */
+  nextTimerAt(): number | undefined {
+    return this.#timers.peek()
+  }
+
+  /** Passes time, stopping at every timer on the way. */
+  async advance(ms: number): Promise<void> {
+    const until = this.#steady + ms
+    await this.settle()
+    for (;;) {
+      const timer = this.#timers.popUntil(until + 1e-9)
+      if (!timer) break
+      if (timer.cancelled) continue
+      this.#steady = Math.max(this.#steady, timer.at)
+      timer.fn()
+      await this.settle()
+    }
+    this.#steady = until
+  }
+}
