@@ -164,7 +164,7 @@ export class Engine {
   /** Nothing is on the wire and no read is under way. */
   #isQuiet(): boolean {
     let reading = false
-    this.#book.forEach((owned) => {
+    this.#book.each((owned) => {
       reading ||= isReading(owned)
     })
     return !reading && this.#scheduler.inFlight === 0
@@ -211,7 +211,7 @@ export class Engine {
   #rowsAdded(endpoints: readonly number[] | undefined, itsClass: Class | undefined): void {
     const now = this.#parts.clock.steady()
     const added = itsClass === undefined ? classes : [itsClass]
-    this.#book.forEach((owned) => {
+    this.#book.each((owned) => {
       owned.lastActiveAt = now
       for (const c of added) {
         reopen(owned, c)
@@ -248,7 +248,7 @@ export class Engine {
   #housekeep(): void {
     void this.#book.releaseResting()
     // A read that failed for want of the store is asked for again here.
-    this.#book.forEach((owned) => this.#readAll(owned))
+    this.#book.each((owned) => this.#readAll(owned))
     this.#again()
   }
 

@@ -38,7 +38,7 @@ export class LaneBook {
   }
 
   /** Visits the owned lanes, or those of them that are named. */
-  forEach(visit: (owned: OwnedLane) => void, endpoints?: readonly number[]): void {
+  each(visit: (owned: OwnedLane) => void, endpoints?: readonly number[]): void {
     if (!endpoints) for (const owned of this.#lanes.values()) visit(owned)
     else {
       for (const endpoint of endpoints) {
@@ -130,7 +130,7 @@ export class LaneBook {
   /** Reads the settings of owned lanes again after somebody changed them. */
   async refresh(endpoints?: readonly number[]): Promise<void> {
     const keys: number[] = []
-    this.forEach((owned) => void keys.push(owned.endpoint.key), endpoints)
+    this.each((owned) => keys.push(owned.endpoint.key), endpoints)
     if (keys.length === 0) return
     try {
       const found = await this.#parts.store.loadEndpoints(keys)
@@ -157,7 +157,7 @@ export class LaneBook {
   #giveAwayMissing(keys: readonly number[], found: readonly Endpoint[]): void {
     const existing = new Set(found.map((endpoint) => endpoint.key))
     const missing = keys.filter((key) => !existing.has(key))
-    this.forEach(giveAway, missing)
+    this.each(giveAway, missing)
   }
 
   /** Gives away lanes beyond this worker's share, so that a worker that joins later gets some. */
