@@ -113,8 +113,8 @@ create table dead (
 
 create index dead_app on dead (app, died_at);
 
--- due_at is null while the lane is owned, stopped, or has nothing to do. clean says that the last owner handed the lane
--- back itself, so that bucket_full_at can be believed; it is false for as long as the lane is owned.
+-- due_at is null while the lane is owned, stopped, or has nothing to do. clean says that no owner died with the lane since
+-- it was last handed back, so that bucket_full_at can be believed.
 create table lane (
   endpoint integer primary key,
   app integer not null,

@@ -1,0 +1,227 @@
+import { AppError } from '../../domain/app-error.ts'
+import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import type { ApiKey, Configuration, NewEndpoint, Page, PageRequest } from '../store.ts'
+import type { Connection, Query, Synchronous } from './connection.ts'
+import { type LaneWakes, laneWakes } from './lane-wakes.ts'
+import {
+  type ApiKeyRow,
+  type ApplicationRow,
+  type EndpointRow,
+  endpointColumns,
+  toApiKey,
+  toApplication,
+  toEndpoint,
+} from './rows.ts'
+import { isUniqueViolation } from './trouble.ts'
+
+const insertApplication = `
+  insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
+  values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+const selectApplication = 'select * from application where key = ? and deleted_at is null'
+const selectApplicationByUid = 'select * from application where uid = ? and deleted_at is null'
+const selectApplicationsUp = 'select * from application where key > ? and deleted_at is null order by key limit ?'
+const selectApplicationsDown =
+  'select * from application where key < ? and deleted_at is null order by key desc limit ?'
+const bumpVersion = 'update application set version = version + 1 where key = ? and deleted_at is null'
+
+const insertEndpoint = `
+  insert into endpoint (key, id, app, uid, url, description, disabled, disabled_reason, event_types, channels, secrets,
+    headers, metadata, throttle_rate, throttle_period_s, burst, concurrency, timeout_ms, retry, created_at, updated_at)
+  values (:key, :id, :app, :uid, :url, :description, :disabled, :disabled_reason, :event_types, :channels, :secrets,
+    :headers, :metadata, :throttle_rate, :throttle_period_s, :burst, :concurrency, :timeout_ms, :retry, :now, :now)
+  on conflict (key) do nothing`
+const updateEndpointRow = `
+  update endpoint set uid = :uid, url = :url, description = :description, disabled = :disabled,
+    disabled_reason = :disabled_reason, event_types = :event_types, channels = :channels, secrets = :secrets,
+    headers = :headers, metadata = :metadata, throttle_rate = :throttle_rate, throttle_period_s = :throttle_period_s,
+    burst = :burst, concurrency = :concurrency, timeout_ms = :timeout_ms, retry = :retry, updated_at = :now
+  where key = :key`
+const selectEndpoint = 'select * from endpoint where key = ? and deleted_at is null'
+const selectEndpointByUid = 'select * from endpoint where app = ? and uid = ? and deleted_at is null'
+const selectEndpointsUp = 'select * from endpoint where app = ? and key > ? and deleted_at is null order by key limit ?'
+const selectEndpointsDown =
+  'select * from endpoint where app = ? and key < ? and deleted_at is null order by key desc limit ?'
+const insertLane = 'insert into lane (endpoint, app, stopped) values (?, ?, ?)'
+
+const insertApiKey = `
+  insert into api_key (key, id, name, hash, scopes, created_at) values (?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+const selectApiKey = 'select * from api_key where hash = ? and revoked_at is null'
+const countLiveApiKeys = 'select count(*) as count from api_key where revoked_at is null'
+
+/** Applications, endpoints and API keys. */
+export function configuration(connection: Connection): Synchronous<Configuration> {
+  return {
+    ...applications(connection),
+    ...endpoints(connection),
+    ...apiKeys(connection),
+  }
+}
+
+type Applications = 'createApplication' | 'findApplication' | 'listApplications'
+type ApiKeys = 'createApiKey' | 'findApiKey' | 'countApiKeys'
+
+function applications(connection: Connection): Synchronous<Pick<Configuration, Applications>> {
+  const insert = connection.prepare(insertApplication)
+  const byKey = connection.prepare<ApplicationRow>(selectApplication)
+  const byUid = connection.prepare<ApplicationRow>(selectApplicationByUid)
+  const up = connection.prepare<ApplicationRow>(selectApplicationsUp)
+  const down = connection.prepare<ApplicationRow>(selectApplicationsDown)
+
+  return {
+    createApplication(input): Application {
+      const now = connection.now()
+      const metadata = JSON.stringify(input.metadata)
+      const identity = conflictOnUid(input.uid, () =>
+        connection.transaction(() =>
+          connection.insertNew('app', now, ({ key, id }) => {
+            return insert.run(key, id, input.uid, input.name, input.throttleRate, metadata, now, now).changes
+          }),
+        ),
+      )
+      return { ...input, ...identity, createdAt: now, updatedAt: now }
+    },
+
+    findApplication(ref): Application | undefined {
+      const key = decodeKey('app', ref)
+      const named = key === undefined ? undefined : byKey.get(key)
+      const row = named?.id === ref ? named : byUid.get(ref)
+      return row && toApplication(row)
+    },
+
+    listApplications(page): Page<Application> {
+      return pageOf(page, page.order === 'ascending' ? up : down, [], toApplication)
+    },
+  }
+}
+
+function endpoints(connection: Connection): Synchronous<Omit<Configuration, Applications | ApiKeys>> {
+  const bump = connection.prepare(bumpVersion)
+  const insert = connection.prepare(insertEndpoint)
+  const insertItsLane = connection.prepare(insertLane)
+  const update = connection.prepare(updateEndpointRow)
+  const byKey = connection.prepare<EndpointRow>(selectEndpoint)
+  const byUid = connection.prepare<EndpointRow>(selectEndpointByUid)
+  const up = connection.prepare<EndpointRow>(selectEndpointsUp)
+  const down = connection.prepare<EndpointRow>(selectEndpointsDown)
+  const wakes: LaneWakes = laneWakes(connection)
+
+  function load(key: number): Endpoint | undefined {
+    const row = byKey.get(key)
+    return row && toEndpoint(row)
+  }
+
+  return {
+    createEndpoint(app, input): Endpoint {
+      const now = connection.now()
+      const columns = endpointColumns(input)
+      const disabledReason = input.disabled ? 'operator' : null
+      const identity = conflictOnUid(input.uid, () =>
+        connection.transaction(() => {
+          if (bump.run(app).changes === 0) throw new AppError('not_found', 'the application does not exist')
+          const made = connection.insertNew('ep', now, ({ key, id }) => {
+            return insert.run({ ...columns, key, id, app, disabled_reason: disabledReason, now }).changes
+          })
+          insertItsLane.run(made.key, app, columns.disabled)
+          return made
+        }),
+      )
+      connection.watcher?.settings([identity.key])
+      return { ...input, ...identity, app, disabledReason, createdAt: now, updatedAt: now }
+    },
+
+    findEndpoint(app, ref): Endpoint | undefined {
+      const key = decodeKey('ep', ref)
+      const named = key === undefined ? undefined : byKey.get(key)
+      const row = named?.id === ref && named.app === app ? named : byUid.get(app, ref)
+      return row && toEndpoint(row)
+    },
+
+    listEndpoints(app, page): Page<Endpoint> {
+      return pageOf(page, page.order === 'ascending' ? up : down, [app], toEndpoint)
+    },
+
+    updateEndpoint(app, key, change): Endpoint | undefined {
+      let woke = false
+      const changed = conflictOnUid(change.uid ?? null, () =>
+        connection.transaction(() => {
+          const before = load(key)
+          if (before?.app !== app) return undefined
+          const now = connection.now()
+          const after = merged(before, change)
+          update.run({ ...endpointColumns(after), key, disabled_reason: after.disabledReason, now })
+          bump.run(app)
+          if (after.disabled && !before.disabled) wakes.stop(key)
+          if (!after.disabled && before.disabled) woke = wakes.resume(key, now)
+          return { ...after, updatedAt: now }
+        }),
+      )
+      if (changed === undefined) return undefined
+      connection.watcher?.settings([key])
+      if (woke) connection.watcher?.lanes()
+      return changed
+    },
+
+    loadEndpoints(keys): Endpoint[] {
+      return keys.map(load).filter((endpoint) => endpoint !== undefined)
+    },
+  }
+}
+
+function apiKeys(connection: Connection): Synchronous<Pick<Configuration, ApiKeys>> {
+  const insert = connection.prepare(insertApiKey)
+  const byHash = connection.prepare<ApiKeyRow>(selectApiKey)
+  const count = connection.prepare<{ count: number }>(countLiveApiKeys)
+
+  return {
+    createApiKey(input): ApiKey {
+      const now = connection.now()
+      const scopes = JSON.stringify(input.scopes)
+      const identity = connection.transaction(() =>
+        connection.insertNew('key', now, ({ key, id }) => {
+          return insert.run(key, id, input.name, input.hash, scopes, now).changes
+        }),
+      )
+      return { ...input, ...identity, createdAt: now }
+    },
+
+    findApiKey(hash): ApiKey | undefined {
+      const row = byHash.get(hash)
+      return row && toApiKey(row)
+    },
+
+    countApiKeys(): number {
+      return count.get()?.count ?? 0
+    },
+  }
+}
+
+/** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
+function merged(before: Endpoint, change: Partial<NewEndpoint>): Endpoint {
+  const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+  const after: Endpoint = { ...before, ...given }
+  if (after.disabled === before.disabled) return after
+  return { ...after, disabledReason: after.disabled ? 'operator' : null }
+}
+
+function pageOf<Row, Item>(
+  page: PageRequest,
+  query: Query<Row>,
+  within: readonly number[],
+  toItem: (row: Row) => Item,
+): Page<Item> {
+  const start = page.after ?? (page.order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER)
+  // One more than asked tells whether anything lies beyond.
+  const rows = query.all(...within, start, page.limit + 1)
+  return { items: rows.slice(0, page.limit).map(toItem), done: rows.length <= page.limit }
+}
+
+/** The only unique value a caller chooses here is the uid, so that is what a violation is about. */
+function conflictOnUid<T>(uid: string | null, work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    if (uid === null || !isUniqueViolation(error)) throw error
+    throw new AppError('conflict', `the uid ${JSON.stringify(uid)} is already in use`)
+  }
+}

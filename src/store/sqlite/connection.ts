@@ -1,0 +1,89 @@
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import type { EpochMs } from '../../domain/clock.ts'
+import { encodeId, KeyMaker, nodes, type Prefix } from '../../domain/ids.ts'
+import type { StoreContext, Watcher } from '../store.ts'
+
+/** A prepared statement whose rows are known to look like `Row`: the SQL beside it says so. */
+export interface Query<Row> {
+  get(...values: Values): Row | undefined
+  all(...values: Values): Row[]
+  run(...values: Values): { readonly changes: number }
+}
+
+/** Values for `?` in their order, or one record for `:name`. */
+type Values = SQLInputValue[] | [Record<string, SQLInputValue>]
+
+/** A new row's key and the id made from it. */
+export interface Identity {
+  readonly key: number
+  readonly id: string
+}
+
+// A collision needs two processes with the same one of 32 numbers, or a clock set back over a restart; each try takes
+// another number, so that this many in a row mean something else is wrong.
+const identityTries = 100
+
+/** One open database and what every part of the store does with it. All of it is synchronous. */
+export class Connection {
+  readonly db: DatabaseSync
+  readonly context: StoreContext
+  watcher: Watcher | undefined
+  #keys: KeyMaker
+  readonly #begin: Query<never>
+  readonly #commit: Query<never>
+  readonly #rollback: Query<never>
+
+  constructor(db: DatabaseSync, context: StoreContext) {
+    this.db = db
+    this.context = context
+    this.#keys = this.#newKeys()
+    this.#begin = this.prepare('begin immediate')
+    this.#commit = this.prepare('commit')
+    this.#rollback = this.prepare('rollback')
+  }
+
+  now(): EpochMs {
+    return Math.floor(this.context.clock.now())
+  }
+
+  prepare<Row = never>(sql: string): Query<Row> {
+    return this.db.prepare(sql) as unknown as Query<Row>
+  }
+
+  /**
+   * Runs `work` in a transaction that holds the write lock from its start (a read lock that has to grow fails at once
+   * instead of waiting) and undoes everything when `work` or the commit fails.
+   */
+  transaction<T>(work: () => T): T {
+    this.#begin.run()
+    try {
+      const result = work()
+      this.#commit.run()
+      return result
+    } catch (error) {
+      // After some failures, such as a full disk, SQLite has already rolled back by itself.
+      if (this.db.isTransaction) this.#rollback.run()
+      throw error
+    }
+  }
+
+  /** Inserts one row under a new identity; `insert` answers how many rows it inserted, 0 when the key was taken. */
+  insertNew(prefix: Prefix, now: EpochMs, insert: (identity: Identity) => number): Identity {
+    for (let tries = 0; tries < identityTries; tries++) {
+      const key = this.#keys.next(now)
+      const identity = { key, id: encodeId(prefix, key, this.context.randomText) }
+      if (insert(identity) > 0) return identity
+      this.#keys = this.#newKeys()
+    }
+    throw new Error(`no free ${prefix} key found in ${identityTries} tries`)
+  }
+
+  #newKeys(): KeyMaker {
+    return new KeyMaker(Math.floor(this.context.random() * nodes))
+  }
+}
+
+/** The methods of `T` before they are promised: the same arguments, the bare answer. */
+export type Synchronous<T> = {
+  [K in keyof T]: T[K] extends (...args: infer Args) => Promise<infer Result> ? (...args: Args) => Result : never
+}

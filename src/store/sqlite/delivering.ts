@@ -1,0 +1,169 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { replay, timed } from '../../domain/delivery.ts'
+import type { Delivering, DueRead, DueRows, LaneEffects, Outgoing, Settlement } from '../store.ts'
+import type { Connection, Synchronous } from './connection.ts'
+import { laneWakes, longestRestMs } from './lane-wakes.ts'
+import { type PendingColumns, toPendingRow } from './rows.ts'
+
+// Both are ranges of pending's primary key, read in its order.
+const selectPending = `
+  select message, class, due_at, since, attempts, prior_attempts from pending
+  where endpoint = ? and class = ? and (due_at, message) > (?, ?) order by due_at, message limit ?`
+const selectTimed = `
+  select message, class, due_at, since, attempts, prior_attempts from pending
+  where endpoint = ? and class = 1 and (due_at, message) > (?, ?) and due_at <= ? order by due_at, message limit ?`
+const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
+const selectOutgoing = 'select key, id, event_type, body, content_type from message where key = ?'
+
+const selectLive = 'select 1 from worker where id = ? and ended_at is null'
+const deletePending = 'delete from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
+const takePending = `${deletePending} returning since, attempts, prior_attempts`
+const insertPending = `
+  insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, 1, ?, ?, ?, ?, ?)`
+const insertAttempt = `
+  insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
+const insertDead = `
+  insert or replace into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const holdLane = 'update lane set hold_until = max(min(hold_until, ?2), ?3) where endpoint = ?1'
+const disableGone = `
+  update endpoint set disabled = 1, disabled_reason = 'gone', updated_at = ? where key = ? and disabled = 0
+  returning app`
+const bumpVersion = 'update application set version = version + 1 where key = ?'
+
+interface OutgoingRow {
+  readonly key: number
+  readonly id: string
+  readonly event_type: string
+  readonly body: Uint8Array
+  readonly content_type: string
+}
+
+/** Reads what is due and records what became of it. */
+export function delivering(connection: Connection): Synchronous<Delivering> {
+  const pending = connection.prepare<PendingColumns>(selectPending)
+  const timedRows = connection.prepare<PendingColumns>(selectTimed)
+  const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
+  const outgoing = connection.prepare<OutgoingRow>(selectOutgoing)
+  const live = connection.prepare<unknown>(selectLive)
+  const record = recorder(connection)
+  const applyEffects = laneEffects(connection)
+
+  function readOne({ endpoint, class: rowClass, after, limit }: DueRead, now: EpochMs): DueRows {
+    const dueAt = after?.dueAt ?? -1
+    const message = after?.message ?? -1
+    if (rowClass !== timed) {
+      const rows = pending.all(endpoint, rowClass, dueAt, message, limit)
+      return { rows: rows.map((row) => toPendingRow(row, now)), nextInMs: undefined }
+    }
+    const rows = timedRows.all(endpoint, dueAt, message, now, limit)
+    const next = rows.length < limit ? (nextTimed.get(endpoint, now)?.due_at ?? undefined) : undefined
+    return {
+      rows: rows.map((row) => toPendingRow(row, now)),
+      nextInMs: next === undefined ? undefined : next - now,
+    }
+  }
+
+  return {
+    readDue(reads): DueRows[] {
+      const now = connection.now()
+      return reads.map((read) => readOne(read, now))
+    },
+
+    loadMessages(keys): Outgoing[] {
+      const found: Outgoing[] = []
+      for (const key of keys) {
+        const row = outgoing.get(key)
+        if (row === undefined) continue
+        found.push({
+          key: row.key,
+          id: row.id,
+          eventType: row.event_type,
+          body: row.body,
+          contentType: row.content_type,
+        })
+      }
+      return found
+    },
+
+    settle(worker, settlements, effects): 'settled' | 'fenced' {
+      let disabled: readonly number[] = []
+      const answer = connection.transaction(() => {
+        if (live.get(worker) === undefined) return 'fenced'
+        const now = connection.now()
+        for (const settlement of settlements) record(settlement, now)
+        disabled = applyEffects(effects, now)
+        return 'settled'
+      })
+      if (disabled.length > 0) connection.watcher?.settings(disabled)
+      return answer
+    },
+  }
+}
+
+type Recorder = (settlement: Settlement, now: EpochMs) => void
+
+/**
+ * Makes what records one settlement: the attempt, and the delivery's next state if it was still queued. A delivery no
+ * longer queued was settled before, by a call whose answer got lost.
+ */
+function recorder(connection: Connection): Recorder {
+  const remove = connection.prepare(deletePending)
+  const take = connection.prepare<Pick<PendingColumns, 'since' | 'attempts' | 'prior_attempts'>>(takePending)
+  const requeue = connection.prepare(insertPending)
+  const addAttempt = connection.prepare(insertAttempt)
+  const addDead = connection.prepare(insertDead)
+
+  return ({ endpoint, app, row, attempt, verdict }, now) => {
+    const { message } = row
+    const { status, code, error, response } = attempt
+    // Rounded up, so that a wait is never undercut.
+    const nextAt = verdict.state === 'waiting' ? now + Math.ceil(verdict.waitMs) : null
+    addAttempt.run(
+      message,
+      endpoint,
+      row.priorAttempts + row.attempts + 1,
+      attempt.id,
+      now - Math.round(attempt.startedAgoMs),
+      Math.round(attempt.durationMs),
+      status,
+      code,
+      error,
+      response,
+      nextAt,
+      row.class === replay ? 'manual' : 'scheduled',
+    )
+    if (verdict.state === 'delivered') {
+      remove.run(endpoint, row.class, row.dueAt, message)
+      return
+    }
+    const taken = take.get(endpoint, row.class, row.dueAt, message)
+    if (taken === undefined) return
+    const attempts = taken.attempts + 1
+    if (verdict.state === 'waiting') {
+      requeue.run(endpoint, nextAt, message, taken.since, attempts, taken.prior_attempts)
+    } else {
+      addDead.run(endpoint, message, app, verdict.reason, attempts, now, taken.since, status, code, error, response)
+    }
+  }
+}
+
+/** Makes what records the effects on lanes; it answers which endpoints it disabled. */
+function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochMs) => readonly number[] {
+  const hold = connection.prepare(holdLane)
+  const disable = connection.prepare<{ app: number }>(disableGone)
+  const bump = connection.prepare(bumpVersion)
+  const wakes = laneWakes(connection)
+
+  return ({ holds, gone }, now) => {
+    for (const { endpoint, holdMs } of holds) hold.run(endpoint, now + longestRestMs, now + Math.ceil(holdMs))
+    return gone.filter((endpoint) => {
+      const disabled = disable.get(now, endpoint)
+      if (disabled === undefined) return false
+      bump.run(disabled.app)
+      wakes.stop(endpoint)
+      return true
+    })
+  }
+}

@@ -1,0 +1,62 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import type { Connection } from './connection.ts'
+
+/** A hold, a debt or a sleep read back from the store is never longer than this, whatever the clock did meanwhile. */
+export const longestRestMs = 24 * 60 * 60 * 1000
+
+// When the lane's queue next has something to do: 0 when a fresh or replayed row waits, else the earliest timed row's
+// instant, else null. Three seeks of pending's primary key.
+const selectWorkDue = `
+  select case
+    when exists (select 1 from pending where endpoint = ?1 and class = 0) then 0
+    when exists (select 1 from pending where endpoint = ?1 and class = 2) then 0
+    else (select min(due_at) from pending where endpoint = ?1 and class = 1)
+  end as due_at`
+
+// A lane that somebody owns is not written: its owner sees the rows itself.
+const wakeLane = `
+  update lane set due_at = max(?2, not_before, hold_until)
+  where endpoint = ?1 and owner is null and stopped = 0 and (due_at is null or due_at > max(?2, not_before, hold_until))`
+const stopLane = 'update lane set stopped = 1, due_at = null where endpoint = ?'
+const resumeLane = 'update lane set stopped = 0 where endpoint = ?'
+
+/** How lanes that nobody owns are put to sleep and woken. Each method runs inside the caller's transaction. */
+export interface LaneWakes {
+  /** When the endpoint's queue next has something to do, `now` at the earliest; null when it is empty. */
+  workDue(endpoint: number, now: EpochMs): EpochMs | null
+  /** Makes the lane due by then unless something forbids it; answers whether that changed anything. */
+  wake(endpoint: number, due: EpochMs): boolean
+  /** Takes the lane out of service; its rows stay. */
+  stop(endpoint: number): void
+  /** Puts the lane back into service; answers whether it became due. */
+  resume(endpoint: number, now: EpochMs): boolean
+}
+
+export function laneWakes(connection: Connection): LaneWakes {
+  const work = connection.prepare<{ due_at: EpochMs | null }>(selectWorkDue)
+  const wakeIt = connection.prepare(wakeLane)
+  const stopIt = connection.prepare(stopLane)
+  const resumeIt = connection.prepare(resumeLane)
+
+  function workDue(endpoint: number, now: EpochMs): EpochMs | null {
+    const due = work.get(endpoint)?.due_at ?? null
+    return due === null ? null : Math.max(due, now)
+  }
+
+  function wake(endpoint: number, due: EpochMs): boolean {
+    return wakeIt.run(endpoint, due).changes > 0
+  }
+
+  return {
+    workDue,
+    wake,
+    stop(endpoint) {
+      stopIt.run(endpoint)
+    },
+    resume(endpoint, now) {
+      resumeIt.run(endpoint)
+      const due = workDue(endpoint, now)
+      return due !== null && wake(endpoint, due)
+    },
+  }
+}

@@ -1,0 +1,128 @@
+import { DatabaseSync } from 'node:sqlite'
+import type { Store, StoreContext } from '../store.ts'
+import { followClock } from './clock-jumps.ts'
+import { configuration } from './configuration.ts'
+import { Connection } from './connection.ts'
+import { delivering } from './delivering.ts'
+import { lockFile } from './file-lock.ts'
+import { watchForeignCommits } from './foreign-commits.ts'
+import { history } from './history.ts'
+import { intake } from './intake.ts'
+import { migrate } from './migrate.ts'
+import { endAllWorkers, ownership } from './ownership.ts'
+import { promised } from './promised.ts'
+import { asTrouble, isBusy } from './trouble.ts'
+
+export interface SqliteOptions {
+  /** The file, made when missing; ':memory:' for a database that ends with the store. */
+  readonly path: string
+  /** An owner may deliver from the file; a guest publishes into it and reads it while its owner runs. */
+  readonly role: 'owner' | 'guest'
+  /** False opens an owner that takes no lock, believes all workers in the file to be alive, and leaves clocks alone. */
+  readonly exclusive?: boolean
+}
+
+/** How long to wait for other processes, both at each write and while the file is being made. */
+const busyMs = 5000
+
+/** Opens the file, makes sure that a commit survives power loss, and brings the tables up to date. */
+export async function openSqliteStore(context: StoreContext, options: SqliteOptions): Promise<Store> {
+  const inMemory = options.path === ':memory:'
+  const alone = options.role === 'owner' && options.exclusive !== false
+  let unlock: (() => void) | undefined
+  let db: DatabaseSync | undefined
+  try {
+    if (alone && !inMemory) unlock = lockFile(options.path)
+    // No foreign keys: on the hot tables each would cost a probe per row.
+    db = new DatabaseSync(options.path, { timeout: busyMs, enableForeignKeyConstraints: false })
+    const connection = await prepare(db, context)
+    assertDurable(db, inMemory)
+    if (alone) endAllWorkers(connection)
+    return storeOver(connection, { alone, inMemory, unlock })
+  } catch (error) {
+    db?.close()
+    unlock?.()
+    throw asTrouble(error)
+  }
+}
+
+/** Sets the database up. Two processes that make the same file get in each other's way for a moment; that passes. */
+async function prepare(db: DatabaseSync, context: StoreContext): Promise<Connection> {
+  const { clock } = context
+  const giveUpAt = clock.steady() + busyMs
+  for (;;) {
+    try {
+      setPragmas(db)
+      const connection = new Connection(db, context)
+      migrate(connection)
+      return connection
+    } catch (error) {
+      // Changing the journal mode reports busy at once, without the wait that every other statement makes.
+      if (!isBusy(error) || clock.steady() >= giveUpAt) throw error
+      await new Promise<void>((resolve) => clock.after(10, resolve))
+    }
+  }
+}
+
+function setPragmas(db: DatabaseSync): void {
+  // Only before the first table does this one count, and switching to WAL already writes the first page.
+  db.exec('pragma auto_vacuum = incremental')
+  db.exec('pragma journal_mode = wal')
+  db.exec('pragma synchronous = full')
+  db.exec('pragma cache_size = -65536') // 64 MiB
+  // A checkpoint runs inside some unlucky commit: rarer means longer but cheaper in all, since hot pages are rewritten
+  // once per checkpoint. 16 MiB of log keep it in the low tens of milliseconds.
+  db.exec('pragma wal_autocheckpoint = 4000')
+  db.exec('pragma journal_size_limit = 67108864') // a log that a burst made larger is cut back to 64 MiB
+}
+
+/** Throws unless a commit survives power loss. A new file and a reopened one may differ in what they default to. */
+export function assertDurable(db: DatabaseSync, inMemory: boolean): void {
+  const journal = db.prepare('pragma journal_mode').get()?.journal_mode
+  const synchronous = db.prepare('pragma synchronous').get()?.synchronous
+  const wanted = inMemory ? 'memory' : 'wal'
+  if (journal === wanted && synchronous === 2) return
+  throw new Error(
+    `the database is not durable: journal_mode is ${journal} and synchronous ${synchronous}, not ${wanted} and 2 (full)`,
+  )
+}
+
+interface Opened {
+  readonly alone: boolean
+  readonly inMemory: boolean
+  readonly unlock: (() => void) | undefined
+}
+
+function storeOver(connection: Connection, { alone, inMemory, unlock }: Opened): Store {
+  const beforeDeciding = alone ? followClock(connection) : () => {}
+  const ping = connection.prepare('select 1')
+  let unwatch: (() => void) | undefined
+  let closed = false
+
+  return {
+    dialect: 'sqlite',
+    ...promised(configuration(connection)),
+    ...promised(intake(connection)),
+    ...promised(ownership(connection), beforeDeciding),
+    ...promised(delivering(connection), beforeDeciding),
+    ...promised(history(connection)),
+    ...promised<Pick<Store, 'ping' | 'close'>>({
+      ping: () => {
+        ping.get()
+      },
+      close: () => {
+        if (closed) return
+        closed = true
+        unwatch?.()
+        connection.watcher = undefined
+        connection.db.close()
+        unlock?.()
+      },
+    }),
+    watch(watcher) {
+      connection.watcher = watcher
+      // Nobody else can write to a database in memory.
+      if (!inMemory) unwatch ??= watchForeignCommits(connection)
+    },
+  }
+}

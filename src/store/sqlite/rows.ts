@@ -1,0 +1,238 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import type { Attempt, Class, DeadLetter, Message } from '../../domain/delivery.ts'
+import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import type { ApiKey, NewEndpoint, PendingRow } from '../store.ts'
+
+// How rows become what the domain speaks of, and back. Lists and records are JSON text; truth is 0 or 1.
+
+export interface ApplicationRow {
+  readonly key: number
+  readonly id: string
+  readonly uid: string | null
+  readonly name: string
+  readonly throttle_rate: number | null
+  readonly metadata: string
+  readonly version: number
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+export function toApplication(row: ApplicationRow): Application {
+  return {
+    key: row.key,
+    id: row.id,
+    uid: row.uid,
+    name: row.name,
+    throttleRate: row.throttle_rate,
+    metadata: JSON.parse(row.metadata),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+export interface EndpointRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly uid: string | null
+  readonly url: string
+  readonly description: string
+  readonly disabled: number
+  readonly disabled_reason: Endpoint['disabledReason']
+  readonly event_types: string | null
+  readonly channels: string | null
+  readonly secrets: string
+  readonly headers: string
+  readonly metadata: string
+  readonly throttle_rate: number | null
+  readonly throttle_period_s: number
+  readonly burst: number | null
+  readonly concurrency: number | null
+  readonly timeout_ms: number | null
+  readonly retry: string | null
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+export function toEndpoint(row: EndpointRow): Endpoint {
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    uid: row.uid,
+    url: row.url,
+    description: row.description,
+    disabled: row.disabled === 1,
+    disabledReason: row.disabled_reason,
+    eventTypes: fromJson(row.event_types),
+    channels: fromJson(row.channels),
+    secrets: JSON.parse(row.secrets),
+    headers: JSON.parse(row.headers),
+    metadata: JSON.parse(row.metadata),
+    throttleRate: row.throttle_rate,
+    throttlePeriodSeconds: row.throttle_period_s,
+    burst: row.burst,
+    concurrency: row.concurrency,
+    timeoutMs: row.timeout_ms,
+    retry: fromJson(row.retry),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+/** The columns a caller may set, as named parameters. */
+export function endpointColumns(endpoint: NewEndpoint) {
+  return {
+    uid: endpoint.uid,
+    url: endpoint.url,
+    description: endpoint.description,
+    disabled: endpoint.disabled ? 1 : 0,
+    event_types: toJson(endpoint.eventTypes),
+    channels: toJson(endpoint.channels),
+    secrets: JSON.stringify(endpoint.secrets),
+    headers: JSON.stringify(endpoint.headers),
+    metadata: JSON.stringify(endpoint.metadata),
+    throttle_rate: endpoint.throttleRate,
+    throttle_period_s: endpoint.throttlePeriodSeconds,
+    burst: endpoint.burst,
+    concurrency: endpoint.concurrency,
+    timeout_ms: endpoint.timeoutMs,
+    retry: toJson(endpoint.retry),
+  }
+}
+
+export interface MessageRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly event_type: string
+  readonly event_id: string | null
+  readonly channels: string | null
+  readonly content_type: string
+  readonly endpoints: string
+  readonly body: Uint8Array
+}
+
+export function toMessage(row: MessageRow): Message {
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    eventType: row.event_type,
+    eventId: row.event_id,
+    channels: fromJson(row.channels),
+    body: row.body,
+    contentType: row.content_type,
+    endpoints: JSON.parse(row.endpoints),
+  }
+}
+
+export interface PendingColumns {
+  readonly message: number
+  readonly class: Class
+  readonly due_at: EpochMs
+  readonly since: EpochMs
+  readonly attempts: number
+  readonly prior_attempts: number
+}
+
+export function toPendingRow(row: PendingColumns, now: EpochMs): PendingRow {
+  return {
+    message: row.message,
+    class: row.class,
+    dueAt: row.due_at,
+    attempts: row.attempts,
+    priorAttempts: row.prior_attempts,
+    ageMs: Math.max(0, now - row.since),
+  }
+}
+
+export interface AttemptRow {
+  readonly message: number
+  readonly endpoint: number
+  readonly n: number
+  readonly id: string
+  readonly at: EpochMs
+  readonly duration_ms: number
+  readonly status: number
+  readonly code: Attempt['code']
+  readonly error: string | null
+  readonly response: Uint8Array | null
+  readonly next_at: EpochMs | null
+  readonly trigger: Attempt['trigger']
+}
+
+export function toAttempt(row: AttemptRow): Attempt {
+  return {
+    id: row.id,
+    message: row.message,
+    endpoint: row.endpoint,
+    n: row.n,
+    at: row.at,
+    durationMs: row.duration_ms,
+    status: row.status,
+    code: row.code,
+    error: row.error,
+    response: row.response,
+    nextAt: row.next_at,
+    trigger: row.trigger,
+  }
+}
+
+export interface DeadRow {
+  readonly app: number
+  readonly endpoint: number
+  readonly message: number
+  readonly reason: DeadLetter['reason']
+  readonly attempts: number
+  readonly died_at: EpochMs
+  readonly status: number
+  readonly code: DeadLetter['code']
+  readonly error: string | null
+  readonly response: Uint8Array | null
+}
+
+export function toDeadLetter(row: DeadRow): DeadLetter {
+  return {
+    app: row.app,
+    endpoint: row.endpoint,
+    message: row.message,
+    reason: row.reason,
+    attempts: row.attempts,
+    diedAt: row.died_at,
+    status: row.status,
+    code: row.code,
+    error: row.error,
+    response: row.response,
+  }
+}
+
+export interface ApiKeyRow {
+  readonly key: number
+  readonly id: string
+  readonly name: string
+  readonly hash: Uint8Array
+  readonly scopes: string
+  readonly created_at: EpochMs
+}
+
+export function toApiKey(row: ApiKeyRow): ApiKey {
+  return {
+    key: row.key,
+    id: row.id,
+    name: row.name,
+    hash: row.hash,
+    scopes: JSON.parse(row.scopes),
+    createdAt: row.created_at,
+  }
+}
+
+/** JSON text of a value that may be missing. */
+export function toJson(value: unknown): string | null {
+  return value === null ? null : JSON.stringify(value)
+}
+
+/** The value of JSON text that may be missing. */
+export function fromJson<T>(text: string | null): T | null {
+  return text === null ? null : JSON.parse(text)
+}

@@ -1,0 +1,43 @@
+import { StoreTrouble } from '../store.ts'
+
+/** The shape of what node:sqlite throws: `errcode` is SQLite's extended result code. */
+interface SqliteError extends Error {
+  readonly errcode: number
+}
+
+// Primary result codes after which the same call may succeed later: the file is busy or locked, memory or the disk ran
+// out, or the file is out of reach for now. Everything else (a constraint, a syntax error, a corrupt file) is for people.
+const passing: ReadonlySet<number> = new Set([
+  5, //  busy
+  6, //  locked
+  7, //  nomem
+  8, //  readonly
+  9, //  interrupt
+  10, // ioerr
+  13, // full
+  14, // cantopen
+  15, // protocol: locking went wrong under contention
+])
+
+const uniqueViolation = 2067
+
+function isSqliteError(error: unknown): error is SqliteError {
+  return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
+}
+
+/** The error to reject with: `StoreTrouble` when the same call may succeed later, else the error itself. */
+export function asTrouble(error: unknown): unknown {
+  // The primary code is the low byte; the bytes above it tell apart, say, the kinds of I/O error.
+  if (!isSqliteError(error) || !passing.has(error.errcode & 0xff)) return error
+  return new StoreTrouble(error.message, { cause: error })
+}
+
+/** Whether the database was busy, the one trouble that waiting a moment is known to cure. */
+export function isBusy(error: unknown): boolean {
+  return isSqliteError(error) && (error.errcode & 0xff) === 5
+}
+
+/** Whether a unique index refused a row. */
+export function isUniqueViolation(error: unknown): boolean {
+  return isSqliteError(error) && error.errcode === uniqueViolation
+}
