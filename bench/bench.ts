@@ -1,0 +1,48 @@
+import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+
+export type StoreKind = 'sqlite' | 'postgres'
+
+/** One run of one scenario: what it runs on, and what must end with it. */
+export interface Bench {
+  readonly store: StoreKind
+  /** An empty directory on a disk, removed afterwards. */
+  readonly dir: string
+  /** Whatever is started says here how it ends; disposed in reverse order, also on failure and Ctrl-C. */
+  readonly ends: AsyncDisposableStack
+  /** Says on standard error what is going on. */
+  note(sentence: string): void
+}
+
+/** A number that must be reached for the scenario to count as met. */
+export interface Target {
+  readonly figure: string
+  readonly atLeast?: number
+  readonly atMost?: number
+}
+
+export type Row = Readonly<Record<string, number | string>>
+
+/** What a scenario found; the order is the order of the report. */
+export type Figures = Readonly<Record<string, number | string | readonly Row[]>>
+
+export interface Scenario {
+  /** What is measured, and against what, in one sentence. */
+  readonly summary: string
+  readonly targets: Readonly<Record<StoreKind, readonly Target[]>>
+  run(bench: Bench): Promise<Figures>
+}
+
+const tmpfsMagic = 0x01021994
+
+/** Makes the run's directory. Data kept in memory makes a commit free, so a directory on tmpfs is named as a flaw. */
+export async function openBench(store: StoreKind, parent: string, note: Bench['note']): Promise<Bench> {
+  const ends = new AsyncDisposableStack()
+  const dir = await mkdtemp(join(parent, 'sluice-bench-'))
+  ends.defer(() => rm(dir, { recursive: true, force: true }))
+  await chmod(dir, 0o755) // Postgres may run as another user and must pass through.
+  if ((await statfs(dir)).type === tmpfsMagic) {
+    note(`${parent} is kept in memory: commits cost nothing there and the figures flatter. Name a disk with --dir.`)
+  }
+  return { store, dir, ends, note }
+}

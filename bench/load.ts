@@ -1,0 +1,153 @@
+import { answer } from './child.ts'
+import { publishBody } from './event.ts'
+import { connect, type HttpConnection } from './http-connection.ts'
+import { machineNow } from './machine-clock.ts'
+import { latencyFigures } from './percentile.ts'
+
+/** The publisher, a process of its own: keep-alive connections with one request under way on each. */
+
+export interface LoadTarget {
+  readonly url: string
+  readonly key: string
+  readonly connections: number
+}
+
+/** What became of the requests. Times are the machine's clock; `ids[i]` was due at `sentAt[i]`, accepted at `acceptedAt[i]`. */
+export interface LoadReport {
+  readonly accepted: number
+  /** Answers other than 202, counted by status. */
+  readonly refused: Readonly<Record<number, number>>
+  readonly startedAt: number
+  readonly endedAt: number
+  readonly latency: ReturnType<typeof latencyFigures>
+  readonly ids: readonly string[]
+  readonly sentAt: Float64Array
+  readonly acceptedAt: Float64Array
+}
+
+export type LoadCommands = typeof commands
+
+const commands = {
+  /** Each connection sends its next request as soon as the last one is answered, until the time or the count is up. */
+  async closedLoop(input: LoadTarget & { readonly seconds: number; readonly count?: number }): Promise<LoadReport> {
+    const log = new Log()
+    const request = requestFor(input)
+    const open = await openConnections(input)
+    const deadline = machineNow() + input.seconds * 1000
+    let left = input.count ?? Number.POSITIVE_INFINITY
+    const runs = open.map(
+      (connection) =>
+        new Promise<void>((resolve, reject) => {
+          const next = (): void => {
+            const now = machineNow()
+            if (left <= 0 || now >= deadline) return resolve()
+            left--
+            connection.send(request, reject, (status, body) => {
+              log.add(now, machineNow(), status, body)
+              next()
+            })
+          }
+          next()
+        }),
+    )
+    return finish(log, open, runs)
+  },
+
+  /**
+   * Sends `rate` requests per second whatever the answers do, so that a slow server cannot slow down its own test: a
+   * request that finds every connection busy waits, and counts from when it was due.
+   */
+  async openLoop(input: LoadTarget & { readonly seconds: number; readonly rate: number }): Promise<LoadReport> {
+    const log = new Log()
+    const request = requestFor(input)
+    const open = await openConnections(input)
+    const free = [...open]
+    const waiting: number[] = []
+    const total = Math.round(input.rate * input.seconds)
+    const startedAt = machineNow()
+    const run = new Promise<void>((resolve, reject) => {
+      let due = 0
+      let answered = 0
+      const start = (connection: HttpConnection, dueAt: number): void => {
+        connection.send(request, reject, (status, body) => {
+          log.add(dueAt, machineNow(), status, body)
+          const next = waiting.shift()
+          if (next === undefined) free.push(connection)
+          else start(connection, next)
+          if (++answered === total) resolve()
+        })
+      }
+      const tick = (): void => {
+        for (; due < total; due++) {
+          const dueAt = startedAt + (due * 1000) / input.rate
+          if (dueAt > machineNow()) break
+          const connection = free.pop()
+          if (connection) start(connection, dueAt)
+          else waiting.push(dueAt)
+        }
+        if (due < total) setTimeout(tick, 1)
+      }
+      tick()
+    })
+    return finish(log, open, [run])
+  },
+}
+
+class Log {
+  readonly startedAt = machineNow()
+  readonly #ids: string[] = []
+  readonly #sentAt: number[] = []
+  readonly #acceptedAt: number[] = []
+  readonly #refused: Record<number, number> = {}
+
+  add(sentAt: number, answeredAt: number, status: number, body: Buffer): void {
+    if (status !== 202) {
+      this.#refused[status] = (this.#refused[status] ?? 0) + 1
+      return
+    }
+    const from = body.indexOf('"id":"') + 6
+    this.#ids.push(body.toString('latin1', from, body.indexOf('"', from)))
+    this.#sentAt.push(sentAt)
+    this.#acceptedAt.push(answeredAt)
+  }
+
+  report(): LoadReport {
+    return {
+      accepted: this.#ids.length,
+      refused: this.#refused,
+      startedAt: this.startedAt,
+      endedAt: machineNow(),
+      latency: latencyFigures(this.#acceptedAt.map((at, i) => at - (this.#sentAt[i] as number))),
+      ids: this.#ids,
+      sentAt: Float64Array.from(this.#sentAt),
+      acceptedAt: Float64Array.from(this.#acceptedAt),
+    }
+  }
+}
+
+async function finish(log: Log, open: HttpConnection[], runs: readonly Promise<void>[]): Promise<LoadReport> {
+  try {
+    await Promise.all(runs)
+    return log.report()
+  } finally {
+    for (const connection of open) connection.close()
+  }
+}
+
+function openConnections({ url, connections }: LoadTarget): Promise<HttpConnection[]> {
+  return Promise.all(Array.from({ length: connections }, () => connect(url)))
+}
+
+function requestFor({ url, key }: LoadTarget): Buffer {
+  const { host, pathname } = new URL(url)
+  const head = [
+    `POST ${pathname} HTTP/1.1`,
+    `host: ${host}`,
+    `authorization: Bearer ${key}`,
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(publishBody)}`,
+  ]
+  return Buffer.from(`${head.join('\r\n')}\r\n\r\n${publishBody}`)
+}
+
+answer(commands)

@@ -1,0 +1,28 @@
+import { DatabaseSync, StatementSync } from 'node:sqlite'
+import pg from 'pg'
+
+/**
+ * Loaded into the server before its own code (`node --import`): counts the SQL statements it runs and tells the bench
+ * when asked. A count costs about 10 ns, a delivery about 40 µs. Also ends the server when the bench is gone.
+ */
+
+let statements = 0
+
+countCalls(StatementSync.prototype, ['run', 'get', 'all', 'iterate'])
+countCalls(DatabaseSync.prototype, ['exec'])
+countCalls(pg.Client.prototype, ['query'])
+
+process.on('message', () => process.send?.(statements))
+process.on('disconnect', () => process.exit(1))
+process.channel?.unref() // The server must still be able to end by itself.
+
+function countCalls(prototype: object, names: readonly string[]): void {
+  for (const name of names) {
+    const real = Reflect.get(prototype, name) as (...args: unknown[]) => unknown
+    const counted = function (this: unknown, ...args: unknown[]): unknown {
+      statements++
+      return real.apply(this, args)
+    }
+    Reflect.set(prototype, name, counted)
+  }
+}

@@ -1,0 +1,36 @@
+/** What an endpoint promised to take: `burst` at once and `rate` per second after that. */
+export interface Allowance {
+  readonly rate: number
+  readonly burst: number
+}
+
+/**
+ * By how many arrivals the worst window broke the promise "at most burst + rate × w in any w seconds"; 0 when none did.
+ *
+ * Only windows that start and end at arrivals need looking at, since shrinking any other to its outermost arrivals keeps
+ * the count and lowers the allowance. For arrivals i ≤ j the excess is (j − i + 1) − burst − rate × (t_j − t_i). With
+ * f(k) = k − rate × t_k that is f(j) − f(i) + 1 − burst: one pass that remembers the lowest f looks at every window.
+ */
+export function worstExcess(arrivalsMs: ArrayLike<number>, { rate, burst }: Allowance): number {
+  let lowest = Number.POSITIVE_INFINITY
+  let worst = 0
+  for (let k = 0; k < arrivalsMs.length; k++) {
+    const f = k - (rate * ((arrivalsMs[k] as number) - (arrivalsMs[0] as number))) / 1000
+    lowest = Math.min(lowest, f)
+    worst = Math.max(worst, f - lowest + 1 - burst)
+  }
+  return worst
+}
+
+/**
+ * The share of the rate that was used once the burst was spent, while there was always more to send. The run is measured
+ * to its last arrival, so that whole arrivals make whole intervals; but when that lies more than two intervals before
+ * the end, the endpoint had stalled and the silence counts.
+ */
+export function achievedShare(arrivalsMs: ArrayLike<number>, { rate, burst }: Allowance, endMs: number): number {
+  const intervals = arrivalsMs.length - 1 - burst
+  if (intervals < 1) return 0
+  const last = arrivalsMs[arrivalsMs.length - 1] as number
+  const until = endMs - last > 2000 / rate ? endMs : last
+  return (intervals * 1000) / (rate * (until - (arrivalsMs[burst] as number)))
+}
