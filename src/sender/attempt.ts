@@ -1,0 +1,217 @@
+import type { Dispatcher } from 'undici'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { Outcome } from '../domain/outcome.ts'
+import { Capture } from './capture.ts'
+import { deadlineFailure, type Failure, isHangUp, wireFailure } from './classify.ts'
+import type { Connection } from './connection.ts'
+import { type Deadlines, Timed } from './deadline.ts'
+import type { PreparedLine } from './line.ts'
+import type { Pool } from './pool.ts'
+import { readRetryAfter } from './retry-after.ts'
+import type { Parcel } from './send.ts'
+
+/** What all attempts of a sender share. */
+export interface Wire {
+  readonly clock: Clock
+  readonly pool: Pool
+  readonly deadlines: Deadlines
+  readonly responseLimitBytes: number
+  readonly retryAfterCapMs: number
+}
+
+const maxInformational = 8
+const maxLocationLength = 200
+
+/**
+ * One attempt under way: the handler undici talks to, and the entry on the wheel of deadlines, in one object.
+ *
+ * Once a complete status line and headers have arrived, the status decides, whatever the body then does: drip, overflow,
+ * break off, or outlast the deadline. The receiver has answered; to try again after its 200 would be a duplicate, and to
+ * wait for the rest of a body nobody needs would let it hold a connection for ever.
+ */
+export class Attempt extends Timed implements Dispatcher.DispatchHandler {
+  readonly #wire: Wire
+  readonly #line: PreparedLine
+  readonly #parcel: Parcel
+  readonly #onLeave: () => void
+  readonly #onEnd: (outcome: Outcome) => void
+  readonly #startedAt: SteadyMs
+  #connection: Connection
+  #starting = true
+  #ended = false
+  #left = false
+  /** Whether the request was written to the socket it has now. */
+  #written = false
+  /** Whether the socket it was written to had carried another before. */
+  #reused = false
+  #triedAgain = false
+  #answering = false
+  #informational = 0
+  #status = 0
+  #retryAfterMs: number | undefined
+  #location: string | undefined
+  #capture: Capture | undefined
+
+  constructor(wire: Wire, line: PreparedLine, parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void) {
+    super()
+    this.#wire = wire
+    this.#line = line
+    this.#parcel = parcel
+    this.#onLeave = onLeave
+    this.#onEnd = onEnd
+    this.#startedAt = wire.clock.steady()
+    this.#connection = wire.pool.take(line.origin)
+    wire.deadlines.add(this, this.#startedAt, line.timeoutMs)
+    this.#dispatch()
+    this.#starting = false
+  }
+
+  /** Ends the attempt as `aborted`, or by its status when one has arrived; harmless when it has ended. */
+  abort(): void {
+    this.#breakOff({ outcome: 'aborted', message: 'Sluice gave the attempt up before an answer came.' })
+  }
+
+  override expire(): void {
+    // An open connection that has not been written to yet is one undici was about to look over before using it again.
+    const phase = this.#written ? 'open' : this.#connection.phase
+    this.#breakOff(deadlineFailure(phase, this.#line.timeoutMs))
+  }
+
+  onRequestStart(): void {
+    // Only a connection that was given up could get here, and that one has no socket any more; but a request that leaves
+    // after its attempt was recorded as failed is the one mistake this must not make.
+    if (this.#ended) throw new Error('the attempt has ended')
+    this.#reused = !this.#connection.fresh
+    this.#connection.fresh = false
+  }
+
+  onRequestSent(): void {
+    this.#written = true
+    if (this.#left || this.#ended) return
+    // Once per attempt: a second try on a fresh connection is still the same attempt.
+    this.#left = true
+    this.#call(this.#onLeave)
+  }
+
+  onResponseStarted(): void {
+    this.#answering = true
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    if (this.#ended) return
+    if (status < 200) {
+      // Each one makes undici wait anew, so an endless row of them is cut off by number.
+      if (status >= 100 && ++this.#informational <= maxInformational) return
+      const what = status < 100 ? `the status ${status}` : `more than ${maxInformational} interim answers`
+      this.#breakOff({ outcome: 'invalid_http', message: `The answer is not valid HTTP/1.1 (${what}).` })
+      return
+    }
+    this.#status = status
+    if (status < 300) return
+    this.#retryAfterMs = readRetryAfter(headers['retry-after'], this.#wire.clock.now(), this.#wire.retryAfterCapMs)
+    if (status < 400) this.#location = printable(headers.location)
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#ended) return
+    this.#capture ??= new Capture(this.#wire.responseLimitBytes)
+    if (!this.#capture.add(chunk)) this.#end(this.#answer(), false)
+  }
+
+  onResponseEnd(): void {
+    if (!this.#ended) this.#end(this.#answer(), true)
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
+    if (this.#ended) return
+    if (this.#status === 0 && this.#mayTryAgain(error)) this.#tryAgain()
+    else this.#breakOff(wireFailure(error, this.#answering))
+  }
+
+  /**
+   * A receiver may close an idle connection at the very moment it is used again. That says nothing about the receiver's
+   * health, so it costs no attempt: once, without a byte of an answer, and only for a socket that had worked before.
+   */
+  #mayTryAgain(error: Error): boolean {
+    if (this.#triedAgain || this.#answering || !isHangUp(error)) return false
+    return this.#written ? this.#reused : !this.#connection.fresh
+  }
+
+  #tryAgain(): void {
+    this.#triedAgain = true
+    this.#written = false
+    this.#wire.pool.drop(this.#connection)
+    this.#connection = this.#wire.pool.takeNew(this.#line.origin)
+    this.#dispatch()
+  }
+
+  #dispatch(): void {
+    const request = this.#line.request(this.#parcel, this.#wire.clock.now())
+    this.#connection.client.dispatch(request, this)
+  }
+
+  /** Ends the attempt before the answer is complete. */
+  #breakOff(failure: Failure): void {
+    if (this.#ended) return
+    this.#end(this.#status > 0 ? this.#answer() : this.#failed(failure), false)
+  }
+
+  #end(outcome: Outcome, reusable: boolean): void {
+    this.#ended = true
+    const { pool, deadlines, clock } = this.#wire
+    deadlines.remove(this)
+    if (reusable) pool.give(this.#connection, this.#startedAt + outcome.durationMs)
+    else pool.drop(this.#connection)
+    // Nobody is called back before `send` has returned.
+    if (this.#starting) clock.soon(() => this.#onEnd(outcome))
+    else this.#call(this.#onEnd, outcome)
+  }
+
+  /** A bug in who is called must surface as one, not be taken by undici for a failing socket. */
+  #call<A extends unknown[]>(fn: (...args: A) => void, ...args: A): void {
+    try {
+      fn(...args)
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error
+      })
+    }
+  }
+
+  #answer(): Outcome {
+    const status = this.#status
+    const code = status < 300 ? 'delivered' : status < 400 ? 'redirected' : 'refused'
+    const to = this.#location === undefined ? '' : `, redirecting to ${this.#location}, which is not followed`
+    return {
+      code,
+      status,
+      retryAfterMs: this.#retryAfterMs,
+      response: this.#capture?.bytes(),
+      error: code === 'delivered' ? undefined : `The receiver answered ${status}${to}.`,
+      durationMs: this.#durationMs(),
+    }
+  }
+
+  #failed(failure: Failure): Outcome {
+    return {
+      code: failure.outcome,
+      status: 0,
+      retryAfterMs: undefined,
+      response: undefined,
+      error: failure.message,
+      durationMs: this.#durationMs(),
+    }
+  }
+
+  #durationMs(): number {
+    return Math.round(this.#wire.clock.steady() - this.#startedAt)
+  }
+}
+
+type Headers = Record<string, string | string[] | undefined>
+
+/** A header to be shown to people: its first line's worth, without anything that could act on a terminal or a page. */
+function printable(header: string | string[] | undefined): string | undefined {
+  const text = Array.isArray(header) ? header[0] : header
+  return text?.slice(0, maxLocationLength).replaceAll(/[^\x21-\x7e]/g, '?')
+}

@@ -1,0 +1,112 @@
+import type { OutcomeCode } from '../domain/outcome.ts'
+import type { Destination, Phase } from './connect.ts'
+import { ConnectFailure } from './failure.ts'
+
+/** What a failure is called, and a sentence that tells the endpoint's owner what happened. */
+export interface Failure {
+  readonly outcome: OutcomeCode
+  readonly message: string
+}
+
+/** The certificate troubles owners meet, in words; any other is named by its code. */
+const certificateTroubles: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'its certificate chain ends in a self-signed certificate',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'its certificate chain is incomplete',
+  UNABLE_TO_GET_ISSUER_CERT: 'its certificate chain is incomplete',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'its certificate is from an authority that is not trusted',
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
+  CERT_REVOKED: 'its certificate was revoked',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS on this port',
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS on this port',
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'it speaks no TLS version from 1.2 up',
+  ERR_SSL_UNSUPPORTED_PROTOCOL: 'it speaks no TLS version from 1.2 up',
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: 'it does not offer HTTP/1.1',
+  ECONNRESET: 'it closed the connection during the handshake',
+}
+
+/** Names what went wrong before a connection was open. */
+export function connectFailure(to: Destination, phase: Phase, error: Error): ConnectFailure {
+  if (error instanceof ConnectFailure) return error
+  const code = codeOf(error)
+  const where = `${to.host} port ${to.port}`
+  if (phase === 'securing') {
+    const trouble = certificateTroubles[code] ?? `the TLS handshake failed (${code})`
+    return new ConnectFailure('tls_failed', `No secure connection to ${where}: ${trouble}.`, error)
+  }
+  switch (code) {
+    case 'ECONNREFUSED':
+      return new ConnectFailure('connect_refused', `${where} refused the connection.`, error)
+    case 'ETIMEDOUT':
+      return new ConnectFailure('connect_timeout', `${where} did not accept the connection in time.`, error)
+    // Our own shortage says nothing about the receiver.
+    case 'EMFILE':
+    case 'ENFILE':
+    case 'ENOBUFS':
+    case 'EADDRNOTAVAIL':
+      return new ConnectFailure('internal', `Sluice has no socket left for ${where} (${code}).`, error)
+    default:
+      return new ConnectFailure('connect_failed', `No connection to ${where} (${code}).`, error)
+  }
+}
+
+/** Says which part of the way the deadline cut off, when no status had arrived. */
+export function deadlineFailure(phase: Phase, timeoutMs: number): Failure {
+  switch (phase) {
+    case 'resolving':
+      return { outcome: 'dns_timeout', message: `The host name was not resolved within ${timeoutMs} ms.` }
+    case 'connecting':
+      return { outcome: 'connect_timeout', message: `The connection was not accepted within ${timeoutMs} ms.` }
+    case 'securing':
+      return { outcome: 'connect_timeout', message: `The TLS handshake did not finish within ${timeoutMs} ms.` }
+    case 'open':
+      return { outcome: 'timeout', message: `No complete status line and headers within ${timeoutMs} ms.` }
+  }
+}
+
+/**
+ * Names what went wrong on an open connection before a status arrived. `answering` tells whether a first byte of an
+ * answer had come.
+ */
+export function wireFailure(error: Error, answering: boolean): Failure {
+  if (error instanceof ConnectFailure) return error
+  if (isHangUp(error)) {
+    const when = answering ? 'in the middle of its answer' : 'without an answer'
+    return { outcome: 'reset', message: `The receiver closed the connection ${when}.` }
+  }
+  const code = codeOf(error)
+  // In TLS 1.3 a server that wants a client certificate says so only after the handshake.
+  if (code.startsWith('ERR_SSL_')) {
+    return { outcome: 'tls_failed', message: `The receiver broke off the TLS connection (${code}).` }
+  }
+  // ERR_ASSERTION is what the parser makes of a status below 100.
+  if (invalidHttpCodes.has(code) || code.startsWith('HPE_')) {
+    return { outcome: 'invalid_http', message: `The answer is not valid HTTP/1.1 (${error.message.slice(0, 200)}).` }
+  }
+  return { outcome: 'internal', message: `Sluice failed to make the attempt (${error.message.slice(0, 200)}).` }
+}
+
+const invalidHttpCodes: ReadonlySet<string> = new Set([
+  'UND_ERR_SOCKET',
+  'UND_ERR_HEADERS_OVERFLOW',
+  'UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
+  'UND_ERR_RES_EXCEEDED_MAX_SIZE',
+  'ERR_ASSERTION',
+  'HTTPParserError',
+])
+
+/** Whether the peer just went away, as opposed to saying something wrong. */
+export function isHangUp(error: Error): boolean {
+  const code = codeOf(error)
+  // undici uses one code for a hang-up and for an unsolicited 100 or 101; only the text tells them apart.
+  if (code === 'UND_ERR_SOCKET') return !error.message.startsWith('bad ')
+  return code === 'ECONNRESET' || code === 'EPIPE' || code === 'ECONNABORTED' || code === 'ETIMEDOUT'
+}
+
+/** The error's code; of an AggregateError (every address of a name failed) the one its parts share, or the first. */
+function codeOf(error: Error): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0])
+  return (error as NodeJS.ErrnoException).code ?? error.name
+}

@@ -1,0 +1,172 @@
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
+import { connect as connectTls, createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
+import { connectFailure } from './classify.ts'
+import { ConnectFailure } from './failure.ts'
+import type { AddressPolicy } from './guard.ts'
+import type { Resolve, Resolved } from './resolve.ts'
+import { isLocalhost, isWebPort } from './url.ts'
+
+/** Where a connection goes. `host` is an address or a name without a trailing dot. */
+export interface Destination {
+  readonly host: string
+  readonly port: number
+  readonly secure: boolean
+}
+
+/** How far a connection got: what its deadline has to say depends on it. */
+export type Phase = 'resolving' | 'connecting' | 'securing' | 'open'
+
+/** A connection being made. Given up at any moment, it leaves nothing behind: no socket, and no call of `done`. */
+export interface Connecting {
+  phase: Phase
+  giveUp(): void
+}
+
+/** Begins a connection; `done` is called at most once and never before this returns. */
+export type Connect = (
+  to: Destination,
+  done: (failure: ConnectFailure | null, socket: Socket | null) => void,
+) => Connecting
+
+interface ConnectorParts {
+  readonly policy: AddressPolicy
+  readonly resolve: Resolve
+  readonly extraCa: readonly string[]
+}
+
+const maxSessions = 1000
+
+/**
+ * Makes connections that only ever reach permitted addresses. The guard sits here and nowhere above, because here the
+ * address is known that is really connected to: a name is resolved, every address it has must be permitted, and exactly
+ * those are tried, so a name cannot mean one thing when checked and another when used. A literal never passes through
+ * lookup (Node does not ask for it), so it is checked by itself; and what the socket says it reached is checked again.
+ */
+export function createConnector({ policy, resolve, extraCa }: ConnectorParts): Connect {
+  // Made once: reading some 150 root certificates costs milliseconds, too much for each connection.
+  let trust: SecureContext | undefined
+  const sessions = new Map<string, Buffer>()
+
+  const openSocket = (to: Destination, lookup: LookupFunction): Socket => {
+    const options = { host: to.host, port: to.port, lookup, autoSelectFamily: true } as const
+    const tuning = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }
+    if (!to.secure) return connectTcp({ ...options, ...tuning })
+
+    trust ??= createSecureContext({
+      minVersion: 'TLSv1.2',
+      ...(extraCa.length > 0 && { ca: [...getCACertificates('default'), ...extraCa] }),
+    })
+    const key = `${to.host}:${to.port}`
+    const socket = connectTls({
+      ...options,
+      ...tuning,
+      secureContext: trust,
+      ALPNProtocols: ['http/1.1'],
+      // Said outright: the default can be switched off for the whole process by NODE_TLS_REJECT_UNAUTHORIZED.
+      rejectUnauthorized: true,
+      ...(isIP(to.host) === 0 && { servername: to.host }),
+      ...(sessions.has(key) && { session: sessions.get(key) }),
+    })
+    // Node announces a session only after the certificate was accepted, so resuming one skips no check.
+    socket.on('session', (session) => {
+      sessions.delete(key)
+      if (sessions.size >= maxSessions) sessions.delete(sessions.keys().next().value as string)
+      sessions.set(key, session)
+    })
+    return socket
+  }
+
+  return (to, done) => {
+    let settled = false
+    const literal = isIP(to.host) !== 0
+    if (literal && !policy.permits(to.host)) {
+      queueMicrotask(() => settled || done(refusal(to.host, to.host), null))
+      return {
+        phase: 'connecting',
+        giveUp: () => {
+          settled = true
+        },
+      }
+    }
+
+    const socket = openSocket(to, guardedLookup(to.port, policy, resolve))
+    const settle = (failure: ConnectFailure | null) => {
+      if (settled) return
+      settled = true
+      if (failure) socket.destroy()
+      done(failure, failure ? null : socket)
+    }
+    const connecting: Connecting = {
+      phase: literal ? 'connecting' : 'resolving',
+      giveUp: () => {
+        settled = true
+        socket.destroy()
+      },
+    }
+    socket.once('lookup', () => {
+      if (connecting.phase === 'resolving') connecting.phase = 'connecting'
+    })
+    socket.once('connect', () => {
+      const reached = socket.remoteAddress ?? 'nowhere'
+      if (!policy.permits(reached)) return settle(refusal(to.host, reached))
+      connecting.phase = to.secure ? 'securing' : 'open'
+      if (!to.secure) settle(null)
+    })
+    if (to.secure) {
+      socket.once('secureConnect', () => {
+        connecting.phase = 'open'
+        settle(null)
+      })
+    }
+    // Stays for the socket's life: an error after we have let go of it must not bring the process down.
+    socket.on('error', (error) => settle(connectFailure(to, connecting.phase, error)))
+    return connecting
+  }
+}
+
+function guardedLookup(port: number, policy: AddressPolicy, resolve: Resolve): LookupFunction {
+  return (name, options, answer) => {
+    addressesOf(name, port, policy, resolve).then(
+      (found) => {
+        const [first] = found
+        if (options.all) answer(null, [...found])
+        else answer(null, first?.address ?? '', first?.family)
+      },
+      (failure) => answer(failure, ''),
+    )
+  }
+}
+
+/** All addresses of a name, every one of them permitted. One that is not refuses the name: a mixed set is an attack. */
+async function addressesOf(
+  name: string,
+  port: number,
+  policy: AddressPolicy,
+  resolve: Resolve,
+): Promise<readonly Resolved[]> {
+  if (isLocalhost(name)) {
+    // Not asked of any server, so nobody else can have a say; the operator may have allowed only one of the two.
+    const found = loopback.filter(({ address }) => policy.permits(address))
+    if (found.length === 0) throw refusal(name, '127.0.0.1')
+    return found
+  }
+  const found = await resolve(name)
+  for (const { address } of found) {
+    if (!policy.permits(address)) throw refusal(name, address)
+    if (!isWebPort(port) && !policy.inAllowedNetwork(address)) {
+      throw new ConnectFailure('blocked', `Port ${port} of ${name} is not one that deliveries may go to.`)
+    }
+  }
+  if (found.length === 0) throw new ConnectFailure('dns_not_found', `The host name ${name} has no address.`)
+  return found
+}
+
+const loopback: readonly Resolved[] = [
+  { address: '127.0.0.1', family: 4, ttlSeconds: 0 },
+  { address: '::1', family: 6, ttlSeconds: 0 },
+]
+
+function refusal(host: string, address: string): ConnectFailure {
+  const what = host === address ? host : `${host} (${address})`
+  return new ConnectFailure('blocked', `${what} is not a public address, and the operator has not allowed its network.`)
+}

@@ -1,0 +1,53 @@
+/** What Sluice or the protocol decides; an endpoint's own header of that name is left out. */
+const reservedNames: ReadonlySet<string> = new Set([
+  'accept-encoding',
+  'connection',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'user-agent',
+])
+const reservedPrefixes = ['proxy-', 'webhook-']
+
+const maxValueLength = 4096
+
+/** What is wrong with a header an endpoint wants to be sent, as a sentence for its owner; undefined when nothing is. */
+export function checkHeader(name: string, value: string): string | undefined {
+  if (!/^[a-z0-9-]{1,64}$/i.test(name)) return `The header name ${JSON.stringify(name.slice(0, 80))} is not valid.`
+  if (isReserved(name)) return `The header ${name} is set by Sluice itself.`
+  return isSendable(value) ? undefined : `The value of the header ${name} contains characters that cannot be sent.`
+}
+
+/**
+ * An endpoint's headers as they go on the wire, name after value. Reserved ones are left out, so that none can be
+ * overridden; undefined when one cannot be sent at all, such as one that holds a line break.
+ */
+export function wireHeaders(headers: Readonly<Record<string, string>>): string[] | undefined {
+  const flat: string[] = []
+  for (const [name, value] of Object.entries(headers)) {
+    if (/^[a-z0-9-]{1,64}$/i.test(name) && isReserved(name)) continue
+    if (checkHeader(name, value) !== undefined) return undefined
+    flat.push(name.toLowerCase(), value)
+  }
+  return flat
+}
+
+function isReserved(name: string): boolean {
+  const lower = name.toLowerCase()
+  return reservedNames.has(lower) || reservedPrefixes.some((prefix) => lower.startsWith(prefix))
+}
+
+function isSendable(value: string): boolean {
+  if (typeof value !== 'string' || value.length > maxValueLength) return false
+  for (let i = 0; i < value.length; i++) {
+    const code = value.charCodeAt(i)
+    if (code > 0xff || code === 0x7f || (code < 0x20 && code !== 0x09)) return false
+  }
+  return true
+}

@@ -1,0 +1,97 @@
+import type { Dispatcher } from 'undici'
+import type { EpochMs } from '../domain/clock.ts'
+import type { Origin } from './connection.ts'
+import type { AddressPolicy } from './guard.ts'
+import { wireHeaders } from './headers.ts'
+import type { Parcel, Target } from './send.ts'
+import { readSecret, type Signer } from './sign.ts'
+import { checkUrl, hostOf, portOf } from './url.ts'
+
+/** All that attempts at one target have in common, worked out once. */
+export interface PreparedLine {
+  readonly origin: Origin
+  readonly timeoutMs: number
+  /** When the last secret expires, which the newest never does. From then on nothing may be sent, for want of a signature. */
+  readonly signsUntil: EpochMs
+  /** The request for one parcel, signed as of `now`. It is the same object each time: use it before asking again. */
+  request(parcel: Parcel, now: EpochMs): Dispatcher.DispatchOptions
+}
+
+/** Prepares a target; a text instead, for people, when nothing may or can be sent to it. */
+export function prepareLine(target: Target, policy: AddressPolicy, userAgent: string): PreparedLine | string {
+  const problems = checkUrl(target.url, policy)
+  if (problems.length > 0) return problems.join(' ')
+  const headers = wireHeaders(target.headers)
+  if (headers === undefined) return 'One of the headers of the endpoint cannot be sent.'
+  const signers = target.secrets.flatMap(({ secret, expiresAt }) => {
+    const sign = readSecret(secret)
+    return sign ? [{ sign, expiresAt: expiresAt ?? Number.POSITIVE_INFINITY }] : []
+  })
+  if (signers.length === 0) return 'The endpoint has no usable secret to sign with.'
+
+  const url = new URL(target.url)
+  return {
+    origin: originOf(url),
+    timeoutMs: target.timeoutMs,
+    signsUntil: Math.max(...signers.map(({ expiresAt }) => expiresAt)),
+    request: requestMaker(url.pathname + url.search, ['user-agent', userAgent, ...headers], signers),
+  }
+}
+
+interface ExpiringSigner {
+  readonly sign: Signer
+  readonly expiresAt: EpochMs
+}
+
+/**
+ * Fills in one request object again and again. undici copies out of it before dispatch returns, so nothing is shared
+ * between attempts, and an attempt allocates neither options nor a list of headers.
+ */
+function requestMaker(
+  path: string,
+  ownHeaders: readonly string[],
+  signers: readonly ExpiringSigner[],
+): (parcel: Parcel, now: EpochMs) => Dispatcher.DispatchOptions {
+  const headers = [
+    ...ownHeaders,
+    // A compressed answer would be kept compressed: nothing is ever decoded.
+    ...['accept-encoding', 'identity'],
+    ...['content-type', '', 'webhook-id', '', 'webhook-timestamp', '', 'webhook-signature', ''],
+  ]
+  const contentTypeAt = headers.length - 7
+  const request = { path, method: 'POST' as const, headers, body: noBytes as Uint8Array, blocking: false }
+  let second = 0
+  let timestamp = '0'
+
+  return (parcel, now) => {
+    if (second !== Math.floor(now / 1000)) {
+      second = Math.floor(now / 1000)
+      timestamp = String(second)
+    }
+    headers[contentTypeAt] = parcel.contentType
+    headers[contentTypeAt + 2] = parcel.id
+    headers[contentTypeAt + 4] = timestamp
+    headers[contentTypeAt + 6] = signature(signers, `${parcel.id}.${timestamp}.`, parcel.body, now)
+    request.body = parcel.body
+    return request
+  }
+}
+
+const noBytes = new Uint8Array(0)
+
+/** One entry per secret that has not expired. */
+function signature(signers: readonly ExpiringSigner[], head: string, body: Uint8Array, now: EpochMs): string {
+  const [first] = signers
+  if (signers.length === 1 && first) return first.sign(head, body)
+  return signers
+    .filter(({ expiresAt }) => expiresAt > now)
+    .map(({ sign }) => sign(head, body))
+    .join(' ')
+}
+
+function originOf(url: URL): Origin {
+  const host = hostOf(url)
+  const port = portOf(url)
+  const authority = host.includes(':') ? `[${host}]` : host
+  return { key: `${url.protocol}//${authority}:${port}`, host, port, secure: url.protocol === 'https:' }
+}

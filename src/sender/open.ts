@@ -1,0 +1,83 @@
+import type { Clock } from '../domain/clock.ts'
+import type { Outcome } from '../domain/outcome.ts'
+import { Attempt, type Wire } from './attempt.ts'
+import { createConnector } from './connect.ts'
+import { Deadlines } from './deadline.ts'
+import { AddressPolicy, type AddressRules } from './guard.ts'
+import { prepareLine } from './line.ts'
+import { Pool } from './pool.ts'
+import { cached, openDns, type Resolve } from './resolve.ts'
+import type { Line, Sender } from './send.ts'
+
+/** What a sender is made with. */
+export interface SenderContext extends AddressRules {
+  readonly clock: Clock
+  /** Sluice's own version, shown to receivers in `user-agent`. */
+  readonly version: string
+  /** How much of an answer's body is kept; one that is longer is cut off and its connection closed. */
+  readonly responseLimitBytes?: number
+  /** The longest wait a Retry-After can ask for. */
+  readonly retryAfterCapMs?: number
+  /** Certificates (PEM) of authorities to trust beside those Node trusts. */
+  readonly extraCa?: readonly string[]
+  /** How names are resolved; DNS unless given. */
+  readonly resolve?: Resolve
+}
+
+/** What a context that says nothing gets. */
+export const senderDefaults = {
+  responseLimitBytes: 16 * 1024,
+  retryAfterCapMs: 24 * 60 * 60 * 1000,
+} as const
+
+/** Makes the sender that speaks HTTP/1.1. Throws a RangeError when a network in `allowNetworks` is none. */
+export function openSender(context: SenderContext): Sender {
+  const { clock } = context
+  const policy = new AddressPolicy(context)
+  const dns = context.resolve ? undefined : openDns()
+  const resolve = cached(context.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
+  const wire: Wire = {
+    clock,
+    pool: new Pool(createConnector({ policy, resolve, extraCa: context.extraCa ?? [] }), clock),
+    deadlines: new Deadlines(clock),
+    responseLimitBytes: context.responseLimitBytes ?? senderDefaults.responseLimitBytes,
+    retryAfterCapMs: context.retryAfterCapMs ?? senderDefaults.retryAfterCapMs,
+  }
+  const userAgent = `Sluice/${context.version}`
+  let closed = false
+
+  return {
+    open(target): Line {
+      const line = prepareLine(target, policy, userAgent)
+      return {
+        send(parcel, onLeave, onEnd) {
+          if (closed) return endLater(clock, notSent('aborted', 'Sluice is shutting down.'), onEnd)
+          if (typeof line === 'string') return endLater(clock, notSent('blocked', line), onEnd)
+          if (clock.now() >= line.signsUntil) {
+            return endLater(clock, notSent('blocked', 'Every secret of the endpoint has expired.'), onEnd)
+          }
+          const attempt = new Attempt(wire, line, parcel, onLeave, onEnd)
+          return () => attempt.abort()
+        },
+      }
+    },
+
+    async close() {
+      closed = true
+      for (const attempt of wire.deadlines.all()) (attempt as Attempt).abort()
+      wire.deadlines.close()
+      dns?.close()
+      await wire.pool.close()
+    },
+  }
+}
+
+/** Ends an attempt that was never begun, once `send` has returned; aborting it meanwhile is too late to matter. */
+function endLater(clock: Clock, outcome: Outcome, onEnd: (outcome: Outcome) => void): () => void {
+  clock.soon(() => onEnd(outcome))
+  return () => {}
+}
+
+function notSent(code: 'aborted' | 'blocked', error: string): Outcome {
+  return { code, status: 0, retryAfterMs: undefined, response: undefined, error, durationMs: 0 }
+}
