@@ -26,24 +26,24 @@ export class Bucket {
 
   /** `debtMs` is how far from full the bucket starts. */
   constructor(limit: RateLimit, now: SteadyMs, debtMs: number) {
-    this.#fullAt = now + debtMs
-    this.reshape(limit, now)
+    this.#shape(limit)
+    this.#fullAt = now + Math.min(debtMs, this.#depthMs)
   }
 
   /** Goes on with another limit. What was saved up beyond the new burst is gone; no token is made. */
   reshape(limit: RateLimit, now: SteadyMs): void {
-    const interval = limit.periodMs / limit.rate
-    const keptBack = Math.min(limit.burst - 1, Math.ceil(20 / interval))
-    this.#intervalMs = interval * 1.005
-    this.#depthMs = (limit.burst - keptBack) * this.#intervalMs
-    this.#fullAt = Math.min(this.#fullAt, now + this.#depthMs)
+    // Carried over as tokens: the same milliseconds of debt are 100 tokens at 100/s and less than one at 1/min.
+    const saved = (this.#depthMs - Math.max(0, this.#fullAt - now)) / this.#intervalMs
+    this.#shape(limit)
+    this.#fullAt = now + Math.max(0, this.#depthMs - saved * this.#intervalMs)
   }
 
   /** When a token can be had, if nothing else takes it: `now` or later. */
   readyAt(now: SteadyMs): SteadyMs {
-    const level = Math.max(this.#fullAt, now) + (this.#reserved + 1) * this.#intervalMs
-    // The epsilon forgives what adding and subtracting the same interval leaves behind.
-    return Math.max(now, level - this.#depthMs - 1e-6)
+    const waitMs = Math.max(0, this.#fullAt - now) + (this.#reserved + 1) * this.#intervalMs - this.#depthMs
+    // Rounding is forgiven, so that whoever waited until then is not told to wait again: after a year of uptime the
+    // steady clock's numbers are 0.000004 ms apart.
+    return waitMs > Math.min(0.001, this.#intervalMs / 1000) ? now + waitMs : now
   }
 
   /** Sets a token aside for a request about to leave. */
@@ -65,5 +65,12 @@ export class Bucket {
   /** How far from full the bucket is, counting what is reserved as spent. */
   debtMs(now: SteadyMs): number {
     return Math.max(0, this.#fullAt - now) + this.#reserved * this.#intervalMs
+  }
+
+  #shape(limit: RateLimit): void {
+    const interval = limit.periodMs / limit.rate
+    const keptBack = Math.min(limit.burst - 1, Math.ceil(20 / interval))
+    this.#intervalMs = interval * 1.005
+    this.#depthMs = (limit.burst - keptBack) * this.#intervalMs
   }
 }

@@ -49,5 +49,5 @@ export function maxAttempts(policy: RetryPolicy): number {
 /** Lengthens a wait at random. It never shortens one, so neither the policy nor a Retry-After is undercut. */
 export function jittered(waitMs: number, jitter: Jitter, random: Random): number {
   const share = jitter === 'full' ? 1 : jitter === 'equal' ? 0.5 : 0
-  return Math.round(waitMs + waitMs * share * random())
+  return Math.ceil(waitMs + waitMs * share * random())
 }
