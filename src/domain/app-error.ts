@@ -7,8 +7,8 @@ export class AppError extends Error {
   readonly code: AppErrorCode
   readonly fields: readonly FieldError[]
 
-  constructor(code: AppErrorCode, message: string, fields: readonly FieldError[] = []) {
-    super(message)
+  constructor(code: AppErrorCode, message: string, fields: readonly FieldError[] = [], options?: ErrorOptions) {
+    super(message, options)
     this.code = code
     this.fields = fields
   }

@@ -1,0 +1,22 @@
+import type { Clock } from '../domain/clock.ts'
+import type { Publisher } from '../intake/publisher.ts'
+import type { Scanner } from '../intake/scan.ts'
+import type { Store } from '../store/store.ts'
+
+/** What the API needs from the rest of the program. */
+export interface HttpContext {
+  readonly store: Store
+  readonly publisher: Publisher
+  readonly scanner: Scanner
+  readonly clock: Clock
+  readonly randomBytes: (length: number) => Uint8Array
+  /** Everything wrong with an endpoint's URL, as sentences. */
+  readonly checkUrl: (url: string) => readonly string[]
+  /** A key admitted beside those in the store. */
+  readonly apiKey: string | null
+  readonly bodyLimitBytes: number
+  /** How long a client may take to send a request. */
+  readonly requestTimeoutMs: number
+  /** Hears of faults of our own. */
+  readonly onBug: (error: unknown) => void
+}

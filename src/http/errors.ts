@@ -1,0 +1,97 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { AppError, type AppErrorCode } from '../domain/app-error.ts'
+import { StoreTrouble } from '../store/store.ts'
+
+interface Meaning {
+  readonly status: number
+  readonly title: string
+}
+
+/** What each code means on the wire. The codes are stable; docs/errors.md explains them to callers. */
+const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
+  invalid_request: { status: 400, title: 'Invalid request' },
+  invalid_json: { status: 400, title: 'Invalid JSON' },
+  invalid_utf8: { status: 400, title: 'Invalid UTF-8' },
+  duplicate_key: { status: 400, title: 'Duplicate key' },
+  forbidden_key: { status: 400, title: 'Forbidden key' },
+  too_deep: { status: 400, title: 'Nested too deep' },
+  too_many_keys: { status: 400, title: 'Too many keys' },
+  authentication_failed: { status: 401, title: 'Authentication failed' },
+  insufficient_access: { status: 403, title: 'Insufficient access' },
+  not_found: { status: 404, title: 'Not found' },
+  method_not_allowed: { status: 405, title: 'Method not allowed' },
+  request_timeout: { status: 408, title: 'Request timeout' },
+  conflict: { status: 409, title: 'Conflict' },
+  payload_too_large: { status: 413, title: 'Payload too large' },
+  unsupported_media_type: { status: 415, title: 'Unsupported media type' },
+  validation: { status: 422, title: 'Validation failed' },
+  internal: { status: 500, title: 'Internal error' },
+  unavailable: { status: 503, title: 'Unavailable' },
+}
+
+/** What Fastify finds wrong before a route is reached, in our words. */
+const fastifyErrors: Readonly<Record<string, readonly [AppErrorCode, string]>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this server accepts.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body is not as long as its content-length says.'],
+  FST_ERR_BAD_URL: ['invalid_request', 'The path is not a valid one.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'No id is as long as that.'],
+}
+
+/** How long a client should wait when the store cannot answer: long enough for a failover to make headway. */
+const retryAfterSeconds = 2
+
+/** Answers any error as a problem (RFC 9457). `onBug` hears of what no caller can have caused. */
+export function answerError(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  onBug: (error: unknown) => void,
+): void {
+  const known = asAppError(error)
+  if (known === undefined) onBug(error)
+  const code = known?.code ?? 'internal'
+  const { status } = meanings[code]
+  if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')
+  if (status === 503) reply.header('retry-after', String(retryAfterSeconds))
+  // What is left of the body would be taken for the next request.
+  if (status === 408 || status === 413) reply.header('connection', 'close')
+  reply.code(status).type('application/problem+json').send(problem(known, request.url))
+}
+
+/** The body of an answer to an error; undefined stands for a fault of our own, of which nothing is told. */
+export function problem(error: AppError | undefined, instance: string): string {
+  const code = error?.code ?? 'internal'
+  const { status, title } = meanings[code]
+  // Svix's SDKs parse the detail of a 422 as a list of fields and that of every other status as a text.
+  const detail =
+    error?.code === 'validation'
+      ? error.fields.map(({ at, message, type }) => ({ loc: at, msg: message, type }))
+      : (error?.message ?? 'Something went wrong on our side; it has been logged.')
+  return JSON.stringify({
+    type: `urn:sluice:error:${code}`,
+    title,
+    status,
+    detail,
+    instance: instance.slice(0, 512),
+    code,
+  })
+}
+
+/** The status a code is answered with. */
+export function statusOf(code: AppErrorCode): number {
+  return meanings[code].status
+}
+
+function asAppError(error: unknown): AppError | undefined {
+  if (error instanceof AppError) return error
+  if (error instanceof StoreTrouble) {
+    return new AppError('unavailable', 'The store cannot answer at the moment.', [], { cause: error })
+  }
+  const { code = '', statusCode = 500 } = error as Partial<FastifyError>
+  const known = fastifyErrors[code]
+  if (known !== undefined) return new AppError(...known)
+  return statusCode >= 400 && statusCode < 500
+    ? new AppError('invalid_request', 'The request is not valid.')
+    : undefined
+}

@@ -1,0 +1,31 @@
+import { AppError } from '../domain/app-error.ts'
+import type { Message } from '../domain/delivery.ts'
+import type { Application, Endpoint } from '../domain/endpoint.ts'
+import type { Store } from '../store/store.ts'
+
+/** The application by id or uid; AppError `not_found` when there is none. */
+export async function getApplication(store: Store, ref: string): Promise<Application> {
+  return found(isRef(ref) ? await store.findApplication(ref) : undefined, 'application')
+}
+
+/** The application's endpoint by id or uid. One of another application is as unknown as any other. */
+export async function getEndpoint(store: Store, app: string, ref: string): Promise<Endpoint> {
+  const { key } = await getApplication(store, app)
+  return found(isRef(ref) ? await store.findEndpoint(key, ref) : undefined, 'endpoint')
+}
+
+/** The application's message by id or eventId. */
+export async function getMessage(store: Store, app: string, ref: string): Promise<Message> {
+  const { key } = await getApplication(store, app)
+  return found(isRef(ref) ? await store.findMessage(key, ref) : undefined, 'message')
+}
+
+/** Whether a text can name anything. What cannot is not looked up: Postgres would refuse some of it as a parameter. */
+export function isRef(text: string): boolean {
+  return /^[a-zA-Z0-9\-_.]{1,256}$/.test(text)
+}
+
+function found<T>(thing: T | undefined, what: string): T {
+  if (thing === undefined) throw new AppError('not_found', `There is no such ${what}.`)
+  return thing
+}

@@ -1,0 +1,117 @@
+import { type Static, Type } from 'typebox'
+import { type Endpoint, endpointDefaults } from '../../domain/endpoint.ts'
+import type { NewEndpoint } from '../../store/store.ts'
+import { integer, Metadata, namePattern, nullable, uid } from './field.ts'
+import { RetryIn, toRetryPolicy } from './retry.ts'
+
+const eventTypes = Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000, uniqueItems: true })
+const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
+const rate = integer(1, 1_000_000)
+
+/** The fields of an endpoint that creating and changing it have in common. Null unsets. */
+const fields = {
+  description: Type.Optional(Type.String({ maxLength: 4096 })),
+  uid: Type.Optional(uid('ep')),
+  disabled: Type.Optional(Type.Boolean()),
+  eventTypes: Type.Optional(nullable(eventTypes)),
+  /** Svix's older name for it. */
+  filterTypes: Type.Optional(nullable(eventTypes)),
+  channels: Type.Optional(nullable(Type.Array(channel, { minItems: 1, maxItems: 10, uniqueItems: true }))),
+  metadata: Type.Optional(Metadata),
+  headers: Type.Optional(nullable(Type.Record(Type.String(), Type.String({ maxLength: 4096 })))),
+  throttleRate: Type.Optional(nullable(rate)),
+  /** Svix's older name for it. */
+  rateLimit: Type.Optional(nullable(rate)),
+  throttlePeriodSeconds: Type.Optional(nullable(integer(1, 86_400))),
+  burst: Type.Optional(nullable(rate)),
+  concurrency: Type.Optional(nullable(integer(1, 10_000))),
+  timeoutMs: Type.Optional(nullable(integer(100, 300_000))),
+  retry: Type.Optional(nullable(RetryIn)),
+}
+
+/** What creates an endpoint. */
+export const EndpointIn = Type.Object({
+  url: Type.String({ minLength: 1 }),
+  secret: Type.Optional(nullable(Type.String())),
+  ...fields,
+})
+export type EndpointIn = Static<typeof EndpointIn>
+
+/** What changes an endpoint: what is absent stays, null unsets. */
+export const EndpointPatch = Type.Object({ url: Type.Optional(Type.String({ minLength: 1 })), ...fields })
+export type EndpointPatch = Static<typeof EndpointPatch>
+
+export function toNewEndpoint(input: EndpointIn, secret: string): NewEndpoint {
+  return {
+    uid: null,
+    description: '',
+    disabled: false,
+    eventTypes: null,
+    channels: null,
+    headers: {},
+    metadata: {},
+    throttleRate: null,
+    throttlePeriodSeconds: endpointDefaults.throttlePeriodSeconds,
+    burst: null,
+    concurrency: null,
+    timeoutMs: null,
+    retry: null,
+    ...toEndpointChange(input),
+    url: new URL(input.url).href,
+    secrets: [{ secret, expiresAt: null }],
+  }
+}
+
+/** The fields that were given, in the store's words. */
+export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
+  const eventTypes = input.eventTypes === undefined ? input.filterTypes : input.eventTypes
+  const throttleRate = input.throttleRate === undefined ? input.rateLimit : input.throttleRate
+  const change = {
+    url: input.url === undefined ? undefined : new URL(input.url).href,
+    description: input.description,
+    uid: input.uid,
+    disabled: input.disabled,
+    eventTypes,
+    channels: input.channels,
+    metadata: input.metadata,
+    headers: input.headers === null ? {} : input.headers && lowerCased(input.headers),
+    throttleRate,
+    throttlePeriodSeconds:
+      input.throttlePeriodSeconds === null ? endpointDefaults.throttlePeriodSeconds : input.throttlePeriodSeconds,
+    burst: input.burst,
+    concurrency: input.concurrency,
+    timeoutMs: input.timeoutMs,
+    retry: input.retry && toRetryPolicy(input.retry),
+  }
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+}
+
+/** An endpoint as callers see it; its secret and its headers' values have routes of their own. */
+export function toEndpointOut(endpoint: Endpoint) {
+  return {
+    id: endpoint.id,
+    uid: endpoint.uid,
+    url: endpoint.url,
+    description: endpoint.description,
+    disabled: endpoint.disabled,
+    disabledReason: endpoint.disabledReason,
+    eventTypes: endpoint.eventTypes,
+    filterTypes: endpoint.eventTypes,
+    channels: endpoint.channels,
+    throttleRate: endpoint.throttleRate,
+    rateLimit: endpoint.throttleRate,
+    throttlePeriodSeconds: endpoint.throttlePeriodSeconds,
+    burst: endpoint.burst,
+    concurrency: endpoint.concurrency,
+    timeoutMs: endpoint.timeoutMs,
+    retry: endpoint.retry,
+    metadata: endpoint.metadata,
+    version: 1,
+    createdAt: new Date(endpoint.createdAt).toISOString(),
+    updatedAt: new Date(endpoint.updatedAt).toISOString(),
+  }
+}
+
+function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+}

@@ -1,0 +1,29 @@
+import { type Static, type TSchema, Type } from 'typebox'
+
+/** A name a caller chooses: application and endpoint uids, event types, channels. */
+export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
+
+/** A uid that cannot be mistaken for an id of the same kind. */
+export function uid(prefix: string) {
+  return nullable(Type.String({ minLength: 1, maxLength: 256, pattern: `^(?!${prefix}_)[a-zA-Z0-9\\-_.]+$` }))
+}
+
+/**
+ * The same value, or null. Written as a list of types, so that what is wrong is said of the value itself instead of
+ * twice, once for each alternative.
+ */
+export function nullable<T extends TSchema>(schema: T) {
+  const { type, ...rest } = schema as unknown as { type: string }
+  return Type.Unsafe<Static<T> | null>({ type: [type, 'null'], ...rest })
+}
+
+/** A whole number within bounds that every store and every client can represent exactly. */
+export function integer(minimum: number, maximum: number) {
+  return Type.Integer({ minimum, maximum })
+}
+
+/** Labels of the caller's own: text to text. */
+export const Metadata = Type.Record(Type.String(), Type.String())
+
+/** What the labels may take up, as JSON. */
+export const metadataBytesLimit = 4096
