@@ -1,0 +1,276 @@
+import { AppError } from '../../domain/app-error.ts'
+import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import type { Configuration, NewEndpoint, Page, PageRequest } from '../store.ts'
+import { integers } from './arrays.ts'
+import { type Database, withNewIdentity } from './database.ts'
+import {
+  type ApiKeyRow,
+  type ApplicationRow,
+  type EndpointRow,
+  endpointColumns,
+  endpointValues,
+  settableColumns,
+  toApiKey,
+  toApplication,
+  toEndpoint,
+  toJson,
+} from './rows.ts'
+import { sqlNow } from './server-time.ts'
+import type { Run, Sessions, Statement } from './sessions.ts'
+import { channel } from './signals.ts'
+import { violatedKey } from './trouble.ts'
+
+const applicationColumns = 'key, id, uid, name, throttle_rate, metadata, version, created_at, updated_at'
+const insertApplication: Statement = {
+  name: 'insert-application',
+  text: `
+    insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
+    select $1, $2, $3, $4, $5, $6, now, now from (select ${sqlNow} as now) as clock
+    returning ${applicationColumns}`,
+}
+const selectApplication: Statement = {
+  name: 'application',
+  text: `select ${applicationColumns} from application where key = $1 and deleted_at is null`,
+}
+const selectApplicationByUid: Statement = {
+  name: 'application-by-uid',
+  text: `select ${applicationColumns} from application where uid = $1 and deleted_at is null`,
+}
+const selectApplications = paged('applications', `select ${applicationColumns} from application`)
+// Also the lock that makes changes of one application's endpoints take turns.
+const bumpVersion: Statement = {
+  name: 'bump-version',
+  text: 'update application set version = version + 1 where key = $1 and deleted_at is null returning key',
+}
+
+const insertEndpoint: Statement = {
+  name: 'insert-endpoint',
+  text: `
+    insert into endpoint (key, id, app, disabled_reason, ${settableColumns}, created_at, updated_at)
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now, now
+      from (select ${sqlNow} as now) as clock
+    returning ${endpointColumns}`,
+}
+const insertLane: Statement = {
+  name: 'insert-lane',
+  text: 'insert into lane (endpoint, app, stopped) values ($1, $2, $3)',
+}
+// Each change is later than the one before it, however the clock is set: whoever reads two versions keeps the newer.
+const updateEndpointRow: Statement = {
+  name: 'update-endpoint',
+  text: `
+    update endpoint set (${settableColumns}) = row ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17),
+      disabled_reason = $2, updated_at = greatest(${sqlNow}, updated_at + 1)
+     where key = $1
+    returning ${endpointColumns}`,
+}
+const setStopped: Statement = {
+  name: 'set-stopped',
+  text: 'update lane set stopped = $2, due_at = null where endpoint = $1',
+}
+const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
+const selectEndpoint: Statement = {
+  name: 'endpoint',
+  text: `select ${endpointColumns} from endpoint where key = $1 and deleted_at is null`,
+}
+const selectEndpointByUid: Statement = {
+  name: 'endpoint-by-uid',
+  text: `select ${endpointColumns} from endpoint where app = $1 and uid = $2 and deleted_at is null`,
+}
+const selectEndpoints = paged('endpoints', `select ${endpointColumns} from endpoint`, 'app = $3 and')
+const loadEndpointRows: Statement = {
+  name: 'load-endpoints',
+  text: `select ${endpointColumns} from endpoint where key = any($1::bigint[]) and deleted_at is null order by key`,
+}
+
+const insertApiKey: Statement = {
+  name: 'insert-api-key',
+  text: `
+    insert into api_key (key, id, name, hash, scopes, created_at) values ($1, $2, $3, $4, $5, ${sqlNow})
+    returning key, id, name, hash, scopes, created_at`,
+}
+const selectApiKey: Statement = {
+  name: 'api-key',
+  text: 'select key, id, name, hash, scopes, created_at from api_key where hash = $1 and revoked_at is null',
+}
+const countLiveApiKeys: Statement = {
+  name: 'count-api-keys',
+  text: 'select count(*) as count from api_key where revoked_at is null',
+}
+
+/** Applications, endpoints and API keys. */
+export function configuration(database: Database): Configuration {
+  return { ...applications(database), ...endpoints(database), ...apiKeys(database) }
+}
+
+type Applications = 'createApplication' | 'findApplication' | 'listApplications'
+type ApiKeys = 'createApiKey' | 'findApiKey' | 'countApiKeys'
+
+function applications(database: Database): Pick<Configuration, Applications> {
+  const { durable } = database
+  return {
+    async createApplication({ uid, name, throttleRate, metadata }) {
+      const rows = await conflictOnUid(uid, () =>
+        withNewIdentity(database, 'app', ({ key, id }) =>
+          durable.run<ApplicationRow>(insertApplication, [key, id, uid, name, throttleRate, toJson(metadata)]),
+        ),
+      )
+      return toApplication(rows[0] as ApplicationRow)
+    },
+
+    async findApplication(ref) {
+      const key = decodeKey('app', ref)
+      const [named] = key === undefined ? [] : await durable.run<ApplicationRow>(selectApplication, [key])
+      const [row] = named?.id === ref ? [named] : await durable.run<ApplicationRow>(selectApplicationByUid, [ref])
+      return row && toApplication(row)
+    },
+
+    listApplications: (page) =>
+      pageOf<ApplicationRow, Application>(durable, selectApplications, page, [], toApplication),
+  }
+}
+
+function endpoints(database: Database): Omit<Configuration, Applications | ApiKeys> {
+  const { durable, signals, wakes } = database
+
+  /** In the change's own transaction: such changes are rare, and this way nobody misses one. */
+  const notify = (run: Run, endpoint: number) => run(notifySettings, [`s${signals.payload([endpoint])}`])
+
+  return {
+    async createEndpoint(app, input) {
+      const reason = input.disabled ? 'operator' : null
+      const made = await conflictOnUid(input.uid, () =>
+        withNewIdentity(database, 'ep', ({ key, id }) =>
+          durable.transaction(async (run) => {
+            if ((await run(bumpVersion, [app])).length === 0) {
+              throw new AppError('not_found', 'the application does not exist')
+            }
+            const [row] = await run<EndpointRow>(insertEndpoint, [key, id, app, reason, ...endpointValues(input)])
+            await run(insertLane, [key, app, input.disabled])
+            await notify(run, key)
+            return toEndpoint(row as EndpointRow)
+          }),
+        ),
+      )
+      signals.settings([made.key])
+      return made
+    },
+
+    async findEndpoint(app, ref) {
+      const key = decodeKey('ep', ref)
+      const [named] = key === undefined ? [] : await durable.run<EndpointRow>(selectEndpoint, [key])
+      const isNamed = named?.id === ref && named.app === app
+      const [row] = isNamed ? [named] : await durable.run<EndpointRow>(selectEndpointByUid, [app, ref])
+      return row && toEndpoint(row)
+    },
+
+    listEndpoints: (app, page) => pageOf<EndpointRow, Endpoint>(durable, selectEndpoints, page, [app], toEndpoint),
+
+    async updateEndpoint(app, key, change) {
+      let resumed = false
+      const changed = await conflictOnUid(change.uid ?? null, () =>
+        durable.transaction(async (run) => {
+          const [found] = await run<EndpointRow>(selectEndpoint, [key])
+          if (found?.app !== app || (await run(bumpVersion, [app])).length === 0) return undefined
+          // Read again behind the lock, so that what somebody else changed meanwhile is not undone.
+          const [row] = await run<EndpointRow>(selectEndpoint, [key])
+          if (row === undefined) return undefined
+          const before = toEndpoint(row)
+          const after = merged(before, change)
+          const [updated] = await run<EndpointRow>(updateEndpointRow, [
+            key,
+            after.disabledReason,
+            ...endpointValues(after),
+          ])
+          if (after.disabled !== before.disabled) await run(setStopped, [key, after.disabled])
+          resumed = before.disabled && !after.disabled
+          await notify(run, key)
+          return toEndpoint(updated as EndpointRow)
+        }),
+      )
+      if (changed === undefined) return undefined
+      signals.settings([key])
+      // After the commit and by itself, for the reason given at rouseLanes: what was published meanwhile saw it stopped.
+      if (resumed) await wakes.rouse([key])
+      return changed
+    },
+
+    async loadEndpoints(keys) {
+      const rows = await durable.run<EndpointRow>(loadEndpointRows, [integers(keys)])
+      return rows.map(toEndpoint)
+    },
+  }
+}
+
+function apiKeys(database: Database): Pick<Configuration, ApiKeys> {
+  const { durable } = database
+  return {
+    async createApiKey({ name, hash, scopes }) {
+      const [row] = await withNewIdentity(database, 'key', ({ key, id }) =>
+        durable.run<ApiKeyRow>(insertApiKey, [key, id, name, hash, toJson(scopes)]),
+      )
+      return toApiKey(row as ApiKeyRow)
+    },
+
+    async findApiKey(hash) {
+      const [row] = await durable.run<ApiKeyRow>(selectApiKey, [hash])
+      return row && toApiKey(row)
+    },
+
+    async countApiKeys() {
+      const [row] = await durable.run<{ count: number }>(countLiveApiKeys)
+      return row?.count ?? 0
+    },
+  }
+}
+
+/** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
+function merged(before: Endpoint, change: Partial<NewEndpoint>): Endpoint {
+  const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+  const after: Endpoint = { ...before, ...given }
+  if (after.disabled === before.disabled) return after
+  return { ...after, disabledReason: after.disabled ? 'operator' : null }
+}
+
+interface Paged {
+  readonly ascending: Statement
+  readonly descending: Statement
+}
+
+/** Both orders of a listing by key: `$1` is where to start, `$2` how many. */
+function paged(name: string, select: string, within = ''): Paged {
+  return {
+    ascending: {
+      name: `${name}-up`,
+      text: `${select} where ${within} key > $1 and deleted_at is null order by key limit $2`,
+    },
+    descending: {
+      name: `${name}-down`,
+      text: `${select} where ${within} key < $1 and deleted_at is null order by key desc limit $2`,
+    },
+  }
+}
+
+async function pageOf<Row, Item>(
+  sessions: Sessions,
+  statements: Paged,
+  page: PageRequest,
+  within: readonly number[],
+  toItem: (row: Row) => Item,
+): Promise<Page<Item>> {
+  const start = page.after ?? (page.order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER)
+  // One more than asked tells whether anything lies beyond.
+  const rows = await sessions.run<Row>(statements[page.order], [start, page.limit + 1, ...within])
+  return { items: rows.slice(0, page.limit).map(toItem), done: rows.length <= page.limit }
+}
+
+/** The only unique value a caller chooses here is the uid. */
+async function conflictOnUid<T>(uid: string | null, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!violatedKey(error)?.endsWith('_uid')) throw error
+    throw new AppError('conflict', `the uid ${JSON.stringify(uid)} is already in use`)
+  }
+}

@@ -1,0 +1,118 @@
+import { timed } from '../../domain/delivery.ts'
+import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../store.ts'
+import { integers } from './arrays.ts'
+import type { Database } from './database.ts'
+import { withClock } from './server-time.ts'
+import type { Statement } from './sessions.ts'
+import { settling } from './settling.ts'
+
+/**
+ * The head of any number of queues in one statement: for each, a range of pending's primary key in its order. Only timed
+ * rows have an upper end; for them a second seek finds when the next one is due.
+ */
+const readPending: Statement = {
+  name: 'read-due',
+  text: `
+    ${withClock}, read as materialized (
+      select read.*, clock.now,
+             case when class = ${timed} then clock.now else ${Number.MAX_SAFE_INTEGER} end as until
+        from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[])
+               with ordinality as read (endpoint, class, after_due_at, after_message, most, n)
+    )
+    select read.n, p.message, p.due_at, p.attempts, p.prior_attempts, read.now - p.since as age_ms
+      from read cross join lateral (
+        select message, due_at, attempts, prior_attempts, since from pending
+         where endpoint = read.endpoint and class = read.class
+           and (due_at, message) > (read.after_due_at, read.after_message) and due_at <= read.until
+         order by due_at, message limit read.most
+      ) as p
+    union all
+    select read.n, null, next.due_at - read.now, null, null, null
+      from read cross join lateral (
+        select due_at from pending
+         where endpoint = read.endpoint and class = ${timed} and due_at > read.now
+         order by due_at limit 1
+      ) as next
+     where read.class = ${timed}`,
+}
+
+// Leans on message's primary key; the days that none of the keys belongs to are left out when the statement starts.
+const loadOutgoing: Statement = {
+  name: 'load-messages',
+  text: 'select key, id, event_type, content_type, body from message where key = any ($1::bigint[])',
+}
+
+interface PendingColumns {
+  readonly n: number
+  /** Null in the row that tells when the next timed row is due. */
+  readonly message: number | null
+  readonly due_at: number
+  readonly attempts: number
+  readonly prior_attempts: number
+  readonly age_ms: number
+}
+
+interface OutgoingRow {
+  readonly key: number
+  readonly id: string
+  readonly event_type: string
+  readonly content_type: string
+  readonly body: Uint8Array
+}
+
+/** Reads what is due and records what became of it. */
+export function delivering(database: Database): Delivering {
+  const { relaxed } = database
+  return {
+    async readDue(reads) {
+      if (reads.length === 0) return []
+      return pagesOf(reads, await relaxed.run<PendingColumns>(readPending, valuesOf(reads)))
+    },
+
+    async loadMessages(keys): Promise<Outgoing[]> {
+      if (keys.length === 0) return []
+      const rows = await relaxed.run<OutgoingRow>(loadOutgoing, [integers(keys)])
+      return rows.map((row) => ({
+        key: row.key,
+        id: row.id,
+        eventType: row.event_type,
+        contentType: row.content_type,
+        body: row.body,
+      }))
+    },
+
+    settle: settling(database),
+  }
+}
+
+function valuesOf(reads: readonly DueRead[]): unknown[] {
+  return [
+    integers(reads.map((read) => read.endpoint)),
+    integers(reads.map((read) => read.class)),
+    integers(reads.map((read) => read.after?.dueAt ?? -1)),
+    integers(reads.map((read) => read.after?.message ?? -1)),
+    integers(reads.map((read) => read.limit)),
+  ]
+}
+
+/** Sorts the rows, which arrive read by read and in order, into one page per read. */
+function pagesOf(reads: readonly DueRead[], rows: readonly PendingColumns[]): DueRows[] {
+  const pages = reads.map(() => ({ rows: [] as PendingRow[], nextInMs: undefined as number | undefined }))
+  for (const row of rows) {
+    const page = pages[row.n - 1] as (typeof pages)[number]
+    const read = reads[row.n - 1] as DueRead
+    if (row.message === null) {
+      if (page.rows.length < read.limit) page.nextInMs = row.due_at
+      continue
+    }
+    page.rows.push({
+      message: row.message,
+      class: read.class,
+      dueAt: row.due_at,
+      attempts: row.attempts,
+      priorAttempts: row.prior_attempts,
+      ageMs: Math.max(0, row.age_ms),
+    })
+  }
+  return pages
+}

@@ -1,0 +1,66 @@
+import { decodeKey } from '../../domain/ids.ts'
+import type { History } from '../store.ts'
+import type { Database } from './database.ts'
+import { type AttemptRow, type DeadRow, type MessageRow, toAttempt, toDeadLetter, toMessage } from './rows.ts'
+import type { Statement } from './sessions.ts'
+
+const messageColumns = 'm.key, m.id, m.app, m.event_type, m.event_id, m.channels, m.content_type, m.endpoints, m.body'
+const selectMessage: Statement = { name: 'message', text: `select ${messageColumns} from message m where m.key = $1` }
+const selectMessageByEventId: Statement = {
+  name: 'message-by-event-id',
+  text: `
+    select ${messageColumns} from event_id e join message m on m.key = e.message
+     where e.app = $1 and e.event_id = $2`,
+}
+const selectAttempts: Statement = {
+  name: 'attempts',
+  text: `
+    select message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger
+      from attempt where message = $1 order by endpoint, n`,
+}
+const selectDead: Statement = {
+  name: 'dead',
+  text: `
+    select app, endpoint, message, reason, attempts, died_at, status, code, error, response
+      from dead where endpoint = $1 and message = $2`,
+}
+const selectCounts: Statement = {
+  name: 'counts',
+  text: `
+    select (select count(*) from pending) as pending, (select count(*) from dead) as dead,
+           (select count(*) from message) as messages, (select count(*) from attempt) as attempts`,
+}
+
+interface Counts {
+  pending: number
+  dead: number
+  messages: number
+  attempts: number
+}
+
+/** What was, for people. */
+export function history({ durable }: Database): History {
+  return {
+    async findMessage(app, ref) {
+      const key = decodeKey('msg', ref)
+      const [named] = key === undefined ? [] : await durable.run<MessageRow>(selectMessage, [key])
+      const isNamed = named?.id === ref && named.app === app
+      const [row] = isNamed ? [named] : await durable.run<MessageRow>(selectMessageByEventId, [app, ref])
+      return row && toMessage(row)
+    },
+
+    async attemptsOf(message) {
+      return (await durable.run<AttemptRow>(selectAttempts, [message])).map(toAttempt)
+    },
+
+    async findDead(endpoint, message) {
+      const [row] = await durable.run<DeadRow>(selectDead, [endpoint, message])
+      return row && toDeadLetter(row)
+    },
+
+    async counts() {
+      const [row] = await durable.run<Counts>(selectCounts)
+      return { ...(row as Counts) }
+    },
+  }
+}

@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import pg from 'pg'
+import { clientConfig } from './sessions.ts'
+
+/** The database was last written by a newer Sluice, whose tables this one does not know. */
+export class NewerSchemaError extends Error {
+  override readonly name = 'NewerSchemaError'
+}
+
+interface Migration {
+  readonly version: number
+  readonly name: string
+  readonly sql: string
+}
+
+/** Advisory locks are numbers shared by everyone in a database; these two spell `sluice`. */
+export const locks = { migrate: 0x736c7569, partitions: 0x6365 } as const
+
+const createMigrationTable = `
+  create table if not exists migration (
+    version integer primary key,
+    name text not null,
+    applied_at bigint not null
+  )`
+
+const selectVersion = 'select max(version) as version from migration'
+const insertMigration = `
+  insert into migration (version, name, applied_at)
+  values ($1, $2, (extract(epoch from clock_timestamp()) * 1000)::bigint)`
+
+/** The migrations that come with this program, in order. */
+export function knownMigrations(): Migration[] {
+  const folder = join(import.meta.dirname, 'migrations')
+  return readdirSync(folder)
+    .filter((file) => /^\d{4}_.*\.sql$/.test(file))
+    .sort()
+    .map((file) => ({
+      version: Number(file.slice(0, 4)),
+      name: file.slice(5, -'.sql'.length),
+      sql: readFileSync(join(folder, file), 'utf8'),
+    }))
+}
+
+/**
+ * Brings the database to the newest version, one transaction per migration. Safe when several processes do it at once:
+ * each looks again once it holds the lock.
+ */
+export async function migrate(url: string, migrations: readonly Migration[] = knownMigrations()): Promise<void> {
+  // A connection of its own, without the time limit on answers: a migration takes as long as it takes.
+  const client = new pg.Client({ ...clientConfig(url), query_timeout: 0 })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    const newest = migrations.at(-1)?.version ?? 0
+    const found = await currentVersion(client)
+    if (found > newest) {
+      throw new NewerSchemaError(
+        `the database has schema version ${found}, but this version of Sluice knows only up to ${newest}: upgrade Sluice`,
+      )
+    }
+    for (const migration of migrations) {
+      if (migration.version > found) await apply(client, migration)
+    }
+  } finally {
+    await client.end()
+  }
+}
+
+/** A failure ends the connection and with it the transaction, so there is no rollback to forget. */
+async function apply(client: pg.Client, migration: Migration): Promise<void> {
+  await client.query('begin')
+  await client.query('select pg_advisory_xact_lock($1)', [locks.migrate])
+  await client.query(createMigrationTable)
+  if ((await currentVersion(client)) < migration.version) {
+    await client.query(migration.sql)
+    await client.query(insertMigration, [migration.version, migration.name])
+  }
+  await client.query('commit')
+}
+
+/** The newest migration applied, 0 for an empty database. */
+async function currentVersion(client: pg.Client): Promise<number> {
+  const table = await client.query(`select to_regclass('migration') as found`)
+  if (table.rows[0]?.found === null) return 0
+  const { rows } = await client.query<{ version: number | null }>(selectVersion)
+  return rows[0]?.version ?? 0
+}

@@ -1,0 +1,75 @@
+import type { Store, StoreContext } from '../store.ts'
+import { configuration } from './configuration.ts'
+import type { Database } from './database.ts'
+import { delivering } from './delivering.ts'
+import { history } from './history.ts'
+import { intake } from './intake.ts'
+import { Keys } from './keys.ts'
+import { LaneWakes } from './lane-wakes.ts'
+import { Listener } from './listen.ts'
+import { migrate } from './migrate.ts'
+import { ownership } from './ownership.ts'
+import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
+import { ServerTime } from './server-time.ts'
+import { openSessions, type Statement } from './sessions.ts'
+import { Signals } from './signals.ts'
+import { explain } from './trouble.ts'
+
+export interface PostgresOptions {
+  readonly url: string
+  /** Connections of each of the two kinds, beside the one that listens. */
+  readonly connections?: number
+}
+
+const pingServer: Statement = { name: 'ping', text: 'select 1' }
+
+/** Opens the database, makes sure that a commit survives power loss, and brings the tables up to date. */
+export async function openPostgresStore(context: StoreContext, options: PostgresOptions): Promise<Store> {
+  const { url, connections = 4 } = options
+  const log = (sentence: string) => context.log?.(sentence)
+  const durable = openSessions({ url, durable: true, connections, log })
+  const relaxed = openSessions({ url, durable: false, connections, log })
+  try {
+    // The first connection is refused when the server is not durable, before anything is written.
+    await durable.run(pingServer)
+    await migrate(url)
+    const time = new ServerTime(context.clock)
+    const now = await serverNow(durable)
+    time.learn(now)
+    await ensurePartitions(durable, now)
+    const signals = new Signals(context.randomText(8), context.clock)
+    const wakes = new LaneWakes(relaxed, context, signals)
+    return storeOver(url, { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes })
+  } catch (error) {
+    await Promise.all([durable.end(), relaxed.end()])
+    throw explain(error)
+  }
+}
+
+function storeOver(url: string, database: Database): Store {
+  const { context, durable, relaxed, signals, wakes } = database
+  const partitions = keepPartitions(durable, context)
+  let listener: Listener | undefined
+  let closing: Promise<void> | undefined
+
+  async function close(): Promise<void> {
+    signals.watcher = undefined
+    await Promise.all([listener?.close(), wakes.close(), partitions.idle()])
+    await Promise.all([durable.end(), relaxed.end()])
+  }
+
+  return {
+    dialect: 'postgres',
+    ...configuration(database),
+    ...intake(database),
+    ...ownership(database, partitions),
+    ...delivering(database),
+    ...history(database),
+    watch(watcher) {
+      signals.watcher = watcher
+      listener ??= new Listener(url, context, signals)
+    },
+    ping: async () => void (await durable.run(pingServer)),
+    close: () => (closing ??= close()),
+  }
+}

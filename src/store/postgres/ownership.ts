@@ -1,0 +1,190 @@
+import type { ClaimedLane, LaneRest, Ownership, Renewal } from '../store.ts'
+import { integers } from './arrays.ts'
+import type { Database } from './database.ts'
+import { longestRestMs } from './lane-wakes.ts'
+import type { PartitionKeeper } from './partitions.ts'
+import { reconciler } from './reconcile.ts'
+import { type EndpointRow, endpointColumns, toEndpoint } from './rows.ts'
+import { sqlNow, withClock } from './server-time.ts'
+import type { Statement } from './sessions.ts'
+import { workerEnding } from './worker-ending.ts'
+
+const insertWorker: Statement = {
+  name: 'insert-worker',
+  text: `
+    ${withClock}
+    insert into worker (description, joined_at, lease_ms, lease_until)
+    select $1, now, $2::bigint, now + $2::bigint from clock
+    returning id`,
+}
+
+// Leans on lane_owner and lane_due for the two counts. A lease that reaches further than it is long was written before
+// the clock was set back.
+const renewLease: Statement = {
+  name: 'renew',
+  text: `
+    ${withClock}, mine as (
+      update worker set lease_ms = $2::bigint, lease_until = clock.now + $2::bigint
+        from clock where id = $1 and ended_at is null
+      returning 1
+    )
+    select clock.now, exists (select from mine) as alive,
+           (select count(*) from worker where ended_at is null) as workers,
+           (select count(*) from worker
+             where ended_at is null and id <> $1 and lease_until not between clock.now and clock.now + lease_ms) as odd,
+           (select count(*) from lane where owner is not null)
+           + (select count(*) from lane where owner is null and due_at <= clock.now) as lanes
+      from clock`,
+}
+
+const laneColumns = 'endpoint, clean, bucket_full_at, hold_until'
+
+/**
+ * The worker's own row is locked against being declared dead meanwhile: a lane it took behind that would be freed by
+ * nobody. Lanes are locked, then taken by key. Leans on lane_due: unowned lanes that have an instant, in its order.
+ */
+const claimLanes: Statement = {
+  name: 'claim',
+  text: `
+    ${withClock}, alive as materialized (
+      select from worker where id = $1 and ended_at is null for key share
+    ), mine as materialized (
+      select ${laneColumns} from lane where $3 and owner = $1 and exists (select from alive)
+    ), picked as materialized (
+      select ${laneColumns} from lane
+       where owner is null and due_at <= (select now from clock) and not stopped and exists (select from alive)
+       order by due_at limit $2
+         for update skip locked
+    ), taken as (
+      update lane set owner = $1, epoch = epoch + 1, due_at = null,
+             hold_until = least(hold_until, (select now from clock) + ${longestRestMs})
+       where endpoint = any (array (select endpoint from picked))
+    ), claimed as (
+      select lane.clean, lane.bucket_full_at, lane.hold_until, ${endpointColumns}
+        from (select * from mine union all select * from picked) as lane
+        join endpoint on endpoint.key = lane.endpoint
+    )
+    select claimed.*, clock.now, (
+             select due_at from lane
+              where owner is null and due_at is not null and endpoint <> all (array (select endpoint from picked))
+              order by due_at limit 1
+           ) as next_due_at
+      from clock left join claimed on true`,
+}
+
+const releaseLanes: Statement = {
+  name: 'release',
+  text: `
+    ${withClock}
+    update lane set owner = null, clean = true, due_at = null,
+           bucket_full_at = clock.now + rest.debt_ms, not_before = clock.now + rest.rest_ms
+      from clock, unnest($2::bigint[], $3::bigint[], $4::bigint[]) as rest (endpoint, debt_ms, rest_ms)
+     where lane.endpoint = rest.endpoint and lane.owner = $1`,
+}
+
+// Ended workers are kept for a week, for people.
+const sweepWorkers: Statement = {
+  name: 'sweep-workers',
+  text: `delete from worker where ended_at < ${sqlNow} - ${7 * 24 * 60 * 60 * 1000}`,
+}
+
+interface RenewalRow {
+  readonly now: number
+  readonly alive: boolean
+  readonly workers: number
+  readonly odd: number
+  readonly lanes: number
+}
+
+type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & (
+  | { readonly key: null }
+  | (EndpointRow & { readonly clean: boolean; readonly bucket_full_at: number; readonly hold_until: number })
+)
+
+/**
+ * Who delivers what. All of it is durable: a claim or a release that a crash of the server undid would leave a lane with
+ * two owners or with none.
+ */
+export function ownership(database: Database, partitions: PartitionKeeper): Ownership {
+  const { durable, time, signals, wakes } = database
+  const ending = workerEnding(database)
+
+  async function standing(worker: number, leaseMs: number): Promise<RenewalRow> {
+    const [row] = await durable.run<RenewalRow>(renewLease, [worker, Math.round(leaseMs)])
+    time.learn((row as RenewalRow).now)
+    return row as RenewalRow
+  }
+
+  async function claim(worker: number, limit: number, ownedToo: boolean) {
+    const rows = await durable.run<ClaimRow>(claimLanes, [worker, limit, ownedToo])
+    const { now, next_due_at: nextDueAt } = rows[0] as ClaimRow
+    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row)]))
+    wakes.owned(
+      worker,
+      lanes.map((lane) => lane.endpoint.key),
+    )
+    return { lanes, nextInMs: nextDueAt === null ? undefined : Math.max(0, nextDueAt - now) }
+  }
+
+  return {
+    async join({ description, leaseMs }) {
+      await ending.endLapsed()
+      await durable.run(sweepWorkers)
+      const [row] = await durable.run<{ id: number }>(insertWorker, [description, Math.round(leaseMs)])
+      return row?.id as number
+    },
+
+    async renew(worker, leaseMs): Promise<Renewal> {
+      let row = await standing(worker, leaseMs)
+      if (row.alive && row.odd > 0 && (await ending.endLapsed()) > 0) row = await standing(worker, leaseMs)
+      if (!row.alive) wakes.disowned(worker)
+      partitions.keep(row.now)
+      return { alive: row.alive, workers: row.workers, activeLanes: row.lanes }
+    },
+
+    async leave(worker) {
+      wakes.disowned(worker)
+      await ending.end(worker)
+    },
+
+    claim(worker, limit, ownedToo = false) {
+      return signals.repeatingSettings(
+        () => claim(worker, limit, ownedToo),
+        ({ lanes }) => lanes.map((lane) => lane.endpoint.key),
+      )
+    },
+
+    async release(worker, lanes) {
+      if (lanes.length === 0) return
+      const rests = lanes.toSorted((a, b) => a.endpoint - b.endpoint)
+      const endpoints = rests.map((rest) => rest.endpoint)
+      wakes.disowned(worker, endpoints)
+      await durable.run(releaseLanes, [worker, integers(endpoints), ...restsOf(rests)])
+      // All of them, also those not owned any more: an earlier call may have come this far before its answer got lost.
+      await wakes.rouse(endpoints)
+    },
+
+    reconcile: reconciler(database),
+  }
+}
+
+function restsOf(rests: readonly LaneRest[]): [string, string] {
+  return [
+    integers(rests.map((rest) => restMs(rest.bucketDebtMs))),
+    integers(rests.map((rest) => restMs(rest.notBeforeMs))),
+  ]
+}
+
+/** A rest in whole milliseconds, rounded up so that it is never undercut, and bounded. */
+function restMs(ms: number): number {
+  return Math.min(longestRestMs, Math.max(0, Math.ceil(ms)))
+}
+
+function toClaimed(row: Exclude<ClaimRow, { key: null }>): ClaimedLane {
+  return {
+    endpoint: toEndpoint(row),
+    clean: row.clean,
+    bucketDebtMs: restMs(row.bucket_full_at - row.now),
+    holdMs: restMs(row.hold_until - row.now),
+  }
+}

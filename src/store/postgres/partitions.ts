@@ -1,0 +1,112 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { firstKeyAt } from '../../domain/ids.ts'
+import type { StoreContext } from '../store.ts'
+import { locks } from './migrate.ts'
+import { sqlNow } from './server-time.ts'
+import type { Run, Sessions, Statement } from './sessions.ts'
+import { stateOf } from './trouble.ts'
+
+const dayMs = 24 * 60 * 60 * 1000
+/** Made ahead, so that a database nobody may alter for a weekend still has a place for everything. */
+const daysAhead = 3
+
+const partitioned = [
+  { table: 'message', by: 'key' },
+  { table: 'attempt', by: 'message' },
+] as const
+
+const selectMissing: Statement = {
+  name: 'missing-partitions',
+  text: `
+    select name from unnest($1::text[]) as name
+     where to_regclass(name) is null`,
+}
+const takeLock: Statement = { name: 'partitions-lock', text: 'select pg_advisory_xact_lock($1)' }
+const readClock: Statement = { name: 'clock', text: `select ${sqlNow} as now` }
+
+/** What the server's clock shows. */
+export async function serverNow(sessions: Sessions): Promise<EpochMs> {
+  const [row] = await sessions.run<{ now: number }>(readClock)
+  return row?.now as number
+}
+
+/**
+ * Makes the partitions of today and the days to come that are missing, one transaction per day. Safe when several
+ * processes do it at once.
+ */
+export async function ensurePartitions(sessions: Sessions, now: EpochMs): Promise<void> {
+  const today = Math.floor(now / dayMs)
+  const days = Array.from({ length: daysAhead + 1 }, (_, i) => today + i)
+  const names = days.flatMap((day) => partitioned.map(({ table }) => partitionName(table, day)))
+  const missing = await missingOf(sessions.run, names)
+  for (const day of days) {
+    if (partitioned.some(({ table }) => missing.has(partitionName(table, day)))) await makeDay(sessions, day)
+  }
+}
+
+async function makeDay(sessions: Sessions, day: number): Promise<void> {
+  try {
+    await sessions.transaction(async (run) => {
+      await run(takeLock, [locks.partitions])
+      const names = partitioned.map(({ table }) => partitionName(table, day))
+      const missing = await missingOf(run, names)
+      for (const { table, by } of partitioned) {
+        const name = partitionName(table, day)
+        if (missing.has(name)) for (const text of makePartition(table, by, name, day)) await run({ name: '', text })
+      }
+    })
+  } catch (error) {
+    // The default partition already has rows of that day: they stay there, and so will the rest of the day's.
+    if (stateOf(error) !== '23514') throw error
+  }
+}
+
+/**
+ * Made beside the table and then attached, which lets publishing go on meanwhile: `create table … partition of` would
+ * lock the whole table against everyone. The check says beforehand what attaching would otherwise have to read.
+ */
+function makePartition(table: string, by: string, name: string, day: number): string[] {
+  const from = firstKeyAt(day * dayMs)
+  const to = firstKeyAt((day + 1) * dayMs)
+  return [
+    `create table ${name} (like ${table} including all)`,
+    `alter table ${name} add constraint ${name}_range check (${by} >= ${from} and ${by} < ${to})`,
+    `alter table ${table} attach partition ${name} for values from (${from}) to (${to})`,
+    `alter table ${name} drop constraint ${name}_range`,
+  ]
+}
+
+async function missingOf(run: Run, names: readonly string[]): Promise<Set<string>> {
+  const rows = await run<{ name: string }>(selectMissing, [names])
+  return new Set(rows.map((row) => row.name))
+}
+
+/** The name carries the day in UTC, as keys do: `message_20261115`. */
+function partitionName(table: string, day: number): string {
+  return `${table}_${new Date(day * dayMs).toISOString().slice(0, 10).replaceAll('-', '')}`
+}
+
+/** Makes partitions in the background while a store is used. */
+export interface PartitionKeeper {
+  /** Looks at the days to come, unless it did so within the last hour. Never waited for, never fails its caller. */
+  keep(now: EpochMs): void
+  /** Resolves when nothing is under way any more. */
+  idle(): Promise<void>
+}
+
+const hourMs = 60 * 60 * 1000
+
+export function keepPartitions(sessions: Sessions, { clock, log }: StoreContext): PartitionKeeper {
+  let lookedAt = clock.steady()
+  let underWay: Promise<void> = Promise.resolve()
+  return {
+    keep(now) {
+      if (clock.steady() - lookedAt < hourMs) return
+      lookedAt = clock.steady()
+      underWay = ensurePartitions(sessions, now).catch((error) => {
+        log?.(`postgres: the partitions of the coming days could not be made, trying again later: ${error.message}`)
+      })
+    },
+    idle: () => underWay,
+  }
+}

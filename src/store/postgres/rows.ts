@@ -1,0 +1,219 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import type { Attempt, DeadLetter, Message } from '../../domain/delivery.ts'
+import type { Application, Endpoint, Secret } from '../../domain/endpoint.ts'
+import type { ApiKey, NewEndpoint } from '../store.ts'
+
+// How rows become what the domain speaks of, and back. The driver has already parsed json columns.
+
+export interface ApplicationRow {
+  readonly key: number
+  readonly id: string
+  readonly uid: string | null
+  readonly name: string
+  readonly throttle_rate: number | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly version: number
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+export function toApplication(row: ApplicationRow): Application {
+  return {
+    key: row.key,
+    id: row.id,
+    uid: row.uid,
+    name: row.name,
+    throttleRate: row.throttle_rate,
+    metadata: row.metadata,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+export interface EndpointRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly uid: string | null
+  readonly url: string
+  readonly description: string
+  readonly disabled: boolean
+  readonly disabled_reason: Endpoint['disabledReason']
+  readonly event_types: string[] | null
+  readonly channels: string[] | null
+  readonly secrets: Secret[]
+  readonly headers: Readonly<Record<string, string>>
+  readonly metadata: Readonly<Record<string, string>>
+  readonly throttle_rate: number | null
+  readonly throttle_period_s: number
+  readonly burst: number | null
+  readonly concurrency: number | null
+  readonly timeout_ms: number | null
+  readonly retry: Endpoint['retry']
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+export function toEndpoint(row: EndpointRow): Endpoint {
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    uid: row.uid,
+    url: row.url,
+    description: row.description,
+    disabled: row.disabled,
+    disabledReason: row.disabled_reason,
+    eventTypes: row.event_types,
+    channels: row.channels,
+    secrets: row.secrets,
+    headers: row.headers,
+    metadata: row.metadata,
+    throttleRate: row.throttle_rate,
+    throttlePeriodSeconds: row.throttle_period_s,
+    burst: row.burst,
+    concurrency: row.concurrency,
+    timeoutMs: row.timeout_ms,
+    retry: row.retry,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+/** The columns a caller may set, in the order of `settableColumns`. */
+export function endpointValues(endpoint: NewEndpoint): unknown[] {
+  return [
+    endpoint.uid,
+    endpoint.url,
+    endpoint.description,
+    endpoint.disabled,
+    toJson(endpoint.eventTypes),
+    toJson(endpoint.channels),
+    toJson(endpoint.secrets),
+    toJson(endpoint.headers),
+    toJson(endpoint.metadata),
+    endpoint.throttleRate,
+    endpoint.throttlePeriodSeconds,
+    endpoint.burst,
+    endpoint.concurrency,
+    endpoint.timeoutMs,
+    toJson(endpoint.retry),
+  ]
+}
+
+export const settableColumns =
+  'uid, url, description, disabled, event_types, channels, secrets, headers, metadata, throttle_rate, ' +
+  'throttle_period_s, burst, concurrency, timeout_ms, retry'
+
+export const endpointColumns = `key, id, app, ${settableColumns}, disabled_reason, created_at, updated_at`
+
+export interface MessageRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly event_type: string
+  readonly event_id: string | null
+  readonly channels: string[] | null
+  readonly content_type: string
+  readonly endpoints: number[]
+  readonly body: Uint8Array
+}
+
+export function toMessage(row: MessageRow): Message {
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    eventType: row.event_type,
+    eventId: row.event_id,
+    channels: row.channels,
+    body: row.body,
+    contentType: row.content_type,
+    endpoints: row.endpoints,
+  }
+}
+
+export interface AttemptRow {
+  readonly message: number
+  readonly endpoint: number
+  readonly n: number
+  readonly id: string
+  readonly at: EpochMs
+  readonly duration_ms: number
+  readonly status: number
+  readonly code: Attempt['code']
+  readonly error: string | null
+  readonly response: Uint8Array | null
+  readonly next_at: EpochMs | null
+  readonly trigger: Attempt['trigger']
+}
+
+export function toAttempt(row: AttemptRow): Attempt {
+  return {
+    id: row.id,
+    message: row.message,
+    endpoint: row.endpoint,
+    n: row.n,
+    at: row.at,
+    durationMs: row.duration_ms,
+    status: row.status,
+    code: row.code,
+    error: row.error,
+    response: row.response,
+    nextAt: row.next_at,
+    trigger: row.trigger,
+  }
+}
+
+export interface DeadRow {
+  readonly app: number
+  readonly endpoint: number
+  readonly message: number
+  readonly reason: DeadLetter['reason']
+  readonly attempts: number
+  readonly died_at: EpochMs
+  readonly status: number
+  readonly code: DeadLetter['code']
+  readonly error: string | null
+  readonly response: Uint8Array | null
+}
+
+export function toDeadLetter(row: DeadRow): DeadLetter {
+  return {
+    app: row.app,
+    endpoint: row.endpoint,
+    message: row.message,
+    reason: row.reason,
+    attempts: row.attempts,
+    diedAt: row.died_at,
+    status: row.status,
+    code: row.code,
+    error: row.error,
+    response: row.response,
+  }
+}
+
+export interface ApiKeyRow {
+  readonly key: number
+  readonly id: string
+  readonly name: string
+  readonly hash: Uint8Array
+  readonly scopes: string[]
+  readonly created_at: EpochMs
+}
+
+export function toApiKey(row: ApiKeyRow): ApiKey {
+  return {
+    key: row.key,
+    id: row.id,
+    name: row.name,
+    hash: row.hash,
+    scopes: row.scopes,
+    createdAt: row.created_at,
+  }
+}
+
+/** JSON text of a value that may be missing; the driver would write a list as a Postgres array. */
+export function toJson(value: unknown): string | null {
+  return value === null ? null : JSON.stringify(value)
+}

@@ -1,0 +1,181 @@
+import pg from 'pg'
+import { StoreTrouble } from '../store.ts'
+import { explain, spoilsConnection } from './trouble.ts'
+
+/** A statement the server prepares once per connection, under its name. */
+export interface Statement {
+  readonly name: string
+  readonly text: string
+}
+
+/** Runs one statement and gives its rows. */
+export type Run = <Row>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>
+
+/** Connections of one kind. Whatever fails is explained (trouble.ts) before a caller sees it. */
+export interface Sessions {
+  /** In its own transaction. */
+  readonly run: Run
+  /** Several statements in one transaction, each seeing what was committed before it began (READ COMMITTED). */
+  transaction<T>(work: (run: Run) => Promise<T>): Promise<T>
+  end(): Promise<void>
+}
+
+export interface SessionOptions {
+  readonly url: string
+  /** Whether a commit waits until it is on disk. */
+  readonly durable: boolean
+  readonly connections: number
+  readonly log: (sentence: string) => void
+}
+
+const statementTimeoutMs = 10_000
+
+/** Settings of every connection Sluice makes. */
+export function clientConfig(url: string): pg.ClientConfig {
+  return {
+    connectionString: url,
+    application_name: 'sluice',
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    connectionTimeoutMillis: 5_000,
+    // A connection whose other end has silently gone would wait for a quarter of an hour; the server answers or cancels
+    // sooner than this.
+    query_timeout: statementTimeoutMs + 5_000,
+    types: { getTypeParser: parserOf },
+  }
+}
+
+// Keys and instants stay below 2^53, so bigint columns are read as numbers: by our connections only, not by every user
+// of the driver in this process.
+const bigint = 20
+const bigintArray = 1016
+
+function parserOf(oid: number, format?: 'text' | 'binary') {
+  if (oid === bigint) return Number
+  if (oid === bigintArray) return parseIntegers
+  return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text')
+}
+
+function parseIntegers(text: string): number[] {
+  return text === '{}' ? [] : text.slice(1, -1).split(',').map(Number)
+}
+
+/**
+ * Every statement is an index probe per element of an array, and must stay one whatever the statistics say: on a table
+ * that was empty when it was planned, and with a million rows parked on one endpoint. So each is planned once
+ * (generically), and the other ways to read a table are switched off. Without this, a plan made while `pending` was
+ * empty reads all of it for ever after. JIT would compile such plans for 100 ms each because of the costs the switches add.
+ */
+const sessionSettings = `
+  set default_transaction_isolation = 'read committed';
+  set plan_cache_mode = force_generic_plan;
+  set enable_seqscan = off;
+  set enable_bitmapscan = off;
+  set enable_hashjoin = off;
+  set enable_mergejoin = off;
+  set max_parallel_workers_per_gather = 0;
+  set jit = off;
+  set client_min_messages = warning;
+  set statement_timeout = ${statementTimeoutMs};
+  set lock_timeout = 5000;
+  set idle_in_transaction_session_timeout = 10000`
+
+// A stronger setting (remote_apply) is the operator's choice and stays.
+const durableSettings = `
+  select set_config('synchronous_commit', 'on', false)
+   where current_setting('synchronous_commit') not in ('on', 'remote_apply')`
+
+const showDurability = `
+  select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
+         current_setting('synchronous_commit') as synchronous_commit`
+
+/** Opens connections on demand; none is made before the first statement. */
+export function openSessions(options: SessionOptions): Sessions {
+  const pool = new pg.Pool({
+    ...clientConfig(options.url),
+    max: options.connections,
+    idleTimeoutMillis: 60_000,
+    onConnect: (client: pg.ClientBase) => prepare(client, options.durable),
+  } as pg.PoolConfig)
+  pool.on('error', (error) => options.log(`postgres: an idle connection was lost: ${error.message}`))
+  // A connection in use reports its loss through the statement; unheard, the event would end the process.
+  pool.on('connect', (client) => client.on('error', () => {}))
+
+  return {
+    run: async (statement, values) => {
+      const client = await connect(pool)
+      try {
+        const rows = await query(client, statement, values)
+        client.release()
+        return rows as never[]
+      } catch (error) {
+        client.release(spoilsConnection(error))
+        throw explain(error)
+      }
+    },
+    transaction: async (work) => {
+      const client = await connect(pool)
+      try {
+        await client.query('begin')
+        const result = await work(<Row>(statement: Statement, values?: readonly unknown[]) =>
+          query<Row>(client, statement, values),
+        )
+        await client.query('commit')
+        client.release()
+        return result
+      } catch (error) {
+        client.release(spoilsConnection(error) || !(await rolledBack(client)))
+        throw explain(error)
+      }
+    },
+    end: () => pool.end(),
+  }
+}
+
+async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
+  try {
+    return await pool.connect()
+  } catch (error) {
+    throw explain(error)
+  }
+}
+
+async function query<Row>(client: pg.ClientBase, statement: Statement, values?: readonly unknown[]): Promise<Row[]> {
+  const result = await client.query({ name: statement.name, text: statement.text, values: (values ?? []) as unknown[] })
+  return result.rows as Row[]
+}
+
+async function rolledBack(client: pg.PoolClient): Promise<boolean> {
+  try {
+    await client.query('rollback')
+    return true
+  } catch {
+    return false // the caller already has the first error; the connection is thrown away
+  }
+}
+
+/** Sets a new connection up, and refuses it when what it commits would not survive a power cut. */
+async function prepare(client: pg.ClientBase, durable: boolean): Promise<void> {
+  await client.query(sessionSettings)
+  if (!durable) {
+    await client.query('set synchronous_commit = off')
+    return
+  }
+  await client.query(durableSettings)
+  const { rows } = await client.query<Record<string, string>>(showDurability)
+  const weak = Object.entries(rows[0] ?? {}).filter(([, value]) => value !== 'on' && value !== 'remote_apply')
+  if (weak.length > 0) {
+    const list = weak.map(([name, value]) => `${name} = ${value}`).join(', ')
+    throw new NotDurableError(`The Postgres server would lose accepted messages in a power cut: ${list}.`)
+  }
+}
+
+/** The server is set up so that a committed transaction may be lost: Sluice does not run on it. */
+export class NotDurableError extends Error {
+  override readonly name = 'NotDurableError'
+}
+
+/** Rejects with StoreTrouble once the store has been closed. */
+export function closedTrouble(): StoreTrouble {
+  return new StoreTrouble('postgres: the store is closed')
+}

@@ -1,0 +1,168 @@
+import { replay } from '../../domain/delivery.ts'
+import type { Delivering, LaneEffects, Settlement } from '../store.ts'
+import { integers, packed, texts } from './arrays.ts'
+import type { Database } from './database.ts'
+import { longestRestMs } from './lane-wakes.ts'
+import { sqlNow, withClock } from './server-time.ts'
+import type { Run, Statement } from './sessions.ts'
+import { channel } from './signals.ts'
+
+/**
+ * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other
+ * batches and its renewals pass, but not being declared dead), and everything else is fed by that row: without it there is
+ * no input and nothing is written.
+ *
+ * Pending rows are found by their whole primary key, one probe each. What waits or died is taken from the rows that were
+ * really deleted: one that is gone was settled before, by a call whose answer got lost.
+ */
+const settleBatch: Statement = {
+  name: 'settle',
+  text: `
+    ${withClock}, fence as materialized (
+      select id from worker where id = $1 and ended_at is null for key share
+    ), settled as materialized (
+      select s.*, clock.now, substring($18::bytea from s.start for s.length) as response
+        from fence, clock, unnest(
+               $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
+               $9::bigint[], $10::bigint[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::bigint[],
+               $16::integer[], $17::integer[]
+             ) as s (endpoint, class, due_at, message, app, n, id,
+                     started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length)
+    ), taken as (
+      delete from pending p using settled s
+       where p.endpoint = s.endpoint and p.class = s.class and p.due_at = s.due_at and p.message = s.message
+      returning p.endpoint, p.message, p.since, p.attempts + 1 as attempts, p.prior_attempts,
+                s.app, s.now, s.status, s.code, s.error, s.response, s.dead_reason, s.wait_ms
+    ), recorded as (
+      insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
+      select message, endpoint, n, id, now - started_ago_ms, duration_ms, status, code, error, response, now + wait_ms,
+             case when class = ${replay} then 'manual' else 'scheduled' end
+        from settled
+      on conflict do nothing
+    ), waiting as (
+      insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
+      select endpoint, 1, now + wait_ms, message, since, attempts, prior_attempts from taken where wait_ms is not null
+      on conflict do nothing
+    ), dead as (
+      insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
+      select distinct on (endpoint, message)
+             endpoint, message, app, dead_reason, attempts, now, since, status, code, error, response
+        from taken where dead_reason is not null
+       order by endpoint, message
+      on conflict (endpoint, message) do update
+        set app = excluded.app, reason = excluded.reason, attempts = excluded.attempts, died_at = excluded.died_at,
+            since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
+            response = excluded.response
+    )
+    select exists (select from fence) as alive`,
+}
+
+const holdLanes: Statement = {
+  name: 'hold-lanes',
+  text: `
+    ${withClock}
+    update lane set hold_until = greatest(least(hold_until, clock.now + ${longestRestMs}), clock.now + held.hold_ms)
+      from clock, unnest($1::bigint[], $2::bigint[]) as held (endpoint, hold_ms)
+     where lane.endpoint = held.endpoint`,
+}
+
+// In the order of every change of endpoints: application, endpoint, lane.
+const bumpVersions: Statement = {
+  name: 'bump-versions-of-gone',
+  text: `
+    update application set version = version + 1
+     where key = any (array (select app from endpoint where key = any ($1::bigint[]) and not disabled))`,
+}
+const disableGone: Statement = {
+  name: 'disable-gone',
+  text: `
+    update endpoint set disabled = true, disabled_reason = 'gone', updated_at = greatest(${sqlNow}, updated_at + 1)
+     where key = any ($1::bigint[]) and not disabled
+    returning key`,
+}
+const stopLanes: Statement = {
+  name: 'stop-lanes',
+  text: 'update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])',
+}
+const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
+
+/**
+ * Makes what records attempts and their verdicts. Not waiting for the disk is safe here: a settlement lost in a crash of
+ * the server is a delivery made once more.
+ */
+export function settling(database: Database): Delivering['settle'] {
+  const { relaxed, signals, wakes } = database
+
+  async function settle(run: Run, worker: number, settlements: readonly Settlement[]): Promise<boolean> {
+    const [row] = await run<{ alive: boolean }>(settleBatch, [worker, ...valuesOf(settlements)])
+    return row?.alive === true
+  }
+
+  /** Records what the attempts mean for whole endpoints, and answers which of them it disabled. */
+  async function applyEffects(run: Run, { holds, gone }: LaneEffects): Promise<number[]> {
+    if (holds.length > 0) await run(holdLanes, valuesOfHolds(holds))
+    if (gone.length === 0) return []
+    const keys = integers(gone)
+    await run(bumpVersions, [keys])
+    const disabled = (await run<{ key: number }>(disableGone, [keys])).map((row) => row.key)
+    if (disabled.length > 0) {
+      await run(stopLanes, [integers(disabled)])
+      await run(notifySettings, [`s${signals.payload(disabled)}`])
+    }
+    return disabled
+  }
+
+  return async (worker, settlements, effects) => {
+    let disabled: number[] = []
+    const hasEffects = effects.holds.length > 0 || effects.gone.length > 0
+    const alive = hasEffects
+      ? await relaxed.transaction(async (run) => {
+          const alive = await settle(run, worker, settlements)
+          if (alive) disabled = await applyEffects(run, effects)
+          return alive
+        })
+      : await settle(relaxed.run, worker, settlements)
+    if (disabled.length > 0) signals.settings(disabled)
+    if (!alive) wakes.disowned(worker)
+    return alive ? 'settled' : 'fenced'
+  }
+}
+
+/** Parameters 2 to 18. */
+function valuesOf(settlements: readonly Settlement[]): unknown[] {
+  const responses = packed(settlements.map((s) => s.attempt.response))
+  return [
+    integers(settlements.map((s) => s.endpoint)),
+    integers(settlements.map((s) => s.row.class)),
+    integers(settlements.map((s) => s.row.dueAt)),
+    integers(settlements.map((s) => s.row.message)),
+    integers(settlements.map((s) => s.app)),
+    integers(settlements.map((s) => s.row.priorAttempts + s.row.attempts + 1)),
+    texts(settlements.map((s) => s.attempt.id)),
+    integers(settlements.map((s) => s.attempt.startedAgoMs)),
+    integers(settlements.map((s) => s.attempt.durationMs)),
+    integers(settlements.map((s) => s.attempt.status)),
+    texts(settlements.map((s) => s.attempt.code)),
+    texts(settlements.map((s) => storable(s.attempt.error))),
+    texts(settlements.map((s) => (s.verdict.state === 'dead' ? s.verdict.reason : null))),
+    // Rounded up, so that a wait is never undercut.
+    integers(settlements.map((s) => (s.verdict.state === 'waiting' ? Math.ceil(s.verdict.waitMs) : null))),
+    responses.starts,
+    responses.lengths,
+    responses.bytes,
+  ]
+}
+
+/** The longest hold of each endpoint, once: a row can be updated only once per statement. */
+function valuesOfHolds(holds: LaneEffects['holds']): [string, string] {
+  const longest = new Map<number, number>()
+  for (const { endpoint, holdMs } of holds) {
+    longest.set(endpoint, Math.max(longest.get(endpoint) ?? 0, Math.ceil(holdMs)))
+  }
+  return [integers([...longest.keys()]), integers([...longest.values()])]
+}
+
+/** An error text may quote what a receiver sent; Postgres takes every character but one. */
+function storable(text: string | null): string | null {
+  return text === null ? null : text.replaceAll('\0', '\ufffd')
+}

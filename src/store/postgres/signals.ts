@@ -1,0 +1,92 @@
+import type { Clock } from '../../domain/clock.ts'
+import { type Class, fresh } from '../../domain/delivery.ts'
+import type { Watcher } from '../store.ts'
+
+/** The channel all processes on one database share. */
+export const channel = 'sluice'
+
+// A notification takes 8,000 bytes; when the keys do not fit, it names none and everyone looks.
+const longestPayload = 7900
+
+/**
+ * What travels between processes: a letter for what happened, the tag of the process that says so, and the endpoints
+ * concerned in base 36.
+ *   r  rows were added         f  fresh rows were added
+ *   R  … and a lane woke       F  … and a lane woke
+ *   w  a lane woke             s  settings changed
+ */
+export type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's'
+
+/** Tells this process's watcher what happened here and, as notifications bring it, elsewhere. */
+export class Signals {
+  readonly #tag: string
+  readonly #clock: Clock
+  #watcher: Watcher | undefined
+  #settingsSeen = 0
+
+  /** `tag` tells this process's own notifications from the others'. */
+  constructor(tag: string, clock: Clock) {
+    this.#tag = tag
+    this.#clock = clock
+  }
+
+  set watcher(watcher: Watcher | undefined) {
+    this.#watcher = watcher
+  }
+
+  /** What follows the letter in a notification of this process. */
+  payload(endpoints: readonly number[]): string {
+    let text = this.#tag
+    for (const endpoint of endpoints) {
+      text += `${text.length === this.#tag.length ? ' ' : ','}${endpoint.toString(36)}`
+      if (text.length > longestPayload) return this.#tag
+    }
+    return text
+  }
+
+  /** Passes on a notification, unless it is this process's own. */
+  receive(notification: string): void {
+    const [tag, list] = notification.slice(1).split(' ')
+    if (tag === this.#tag) return
+    const endpoints = list?.split(',').map((key) => Number.parseInt(key, 36))
+    const kind = notification[0]
+    if (kind === 'f' || kind === 'F') this.rows(endpoints, fresh)
+    if (kind === 'r' || kind === 'R') this.rows(endpoints)
+    if (kind === 'w' || kind === 'R' || kind === 'F') this.lanes()
+    if (kind === 's') this.settings(endpoints)
+  }
+
+  rows(endpoints?: readonly number[], itsClass?: Class): void {
+    this.#watcher?.rows(endpoints, itsClass)
+  }
+
+  lanes(): void {
+    this.#watcher?.lanes()
+  }
+
+  settings(endpoints?: readonly number[]): void {
+    this.#settingsSeen++
+    this.#watcher?.settings(endpoints)
+  }
+
+  /** Anything may have happened while nobody listened. */
+  everything(): void {
+    this.rows()
+    this.lanes()
+    this.settings()
+  }
+
+  /**
+   * Runs a read of endpoints that a change may overtake: the signal of a change that commits behind the read can arrive
+   * before the read's answer, and whoever gets the answer would have ignored the signal. It is then given once more.
+   */
+  async repeatingSettings<T>(read: () => Promise<T>, endpointsOf: (result: T) => readonly number[]): Promise<T> {
+    const seen = this.#settingsSeen
+    const result = await read()
+    if (seen !== this.#settingsSeen) {
+      const endpoints = endpointsOf(result)
+      if (endpoints.length > 0) this.#clock.soon(() => this.settings(endpoints))
+    }
+    return result
+  }
+}

