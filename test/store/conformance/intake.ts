@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { decodeKey } from '../../../src/domain/ids.ts'
+import { assertRemaining, begin, type Open } from './harness.ts'
+
+export function intake(open: Open): void {
+  test('subscriptions list every endpoint with its filters, the disabled ones too', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const all = await world.endpoint(app)
+    const some = await world.endpoint(app, { eventTypes: ['video.*'], channels: ['eu'], disabled: true })
+    await world.endpoint(await world.application())
+    const list = (await world.store.subscriptions(app.key))?.list.toSorted((a, b) => a.endpoint - b.endpoint)
+    assert.deepEqual(list, [
+      { endpoint: all.key, eventTypes: null, channels: null },
+      { endpoint: some.key, eventTypes: ['video.*'], channels: ['eu'] },
+    ])
+  })
+
+  test('an application that does not exist has no subscriptions, and publishing to it is stale', async (t) => {
+    const world = await begin(t, open)
+    assert.equal(await world.store.subscriptions(4711), undefined)
+    const answers = await world.store.publish([await world.publication([], { app: 4711 })])
+    assert.deepEqual(answers, [{ state: 'stale' }])
+    assert.equal((await world.store.counts()).messages, 0)
+  })
+
+  test('a message comes back exactly as it was published, byte for byte', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const body = new Uint8Array(256).map((_, i) => i)
+    const given = { body, eventType: 'a.b', eventId: 'evt-1', channels: ['x', 'é'], contentType: 'text/plain' }
+    const { key, id } = await world.publish([endpoint], given)
+    assert.equal(decodeKey('msg', id), key)
+    const message = await world.store.findMessage(endpoint.app, id)
+    assert(message)
+    const expected = { ...given, body: [...body], key, id, app: endpoint.app, endpoints: [endpoint.key] }
+    assert.deepEqual({ ...message, body: [...message.body] }, expected)
+    assert.deepEqual(await world.store.findMessage(endpoint.app, 'evt-1'), message)
+  })
+
+  test('an empty body is a body', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { key } = await world.publish([endpoint], { body: new Uint8Array(0) })
+    const [outgoing] = await world.store.loadMessages([key])
+    assert.equal(outgoing?.body.byteLength, 0)
+  })
+
+  test('a message waits once for each of its endpoints and for no other', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const endpoints = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
+    const [first, second, third] = endpoints as [(typeof endpoints)[0], (typeof endpoints)[0], (typeof endpoints)[0]]
+    const { key } = await world.publish([first, third])
+    assert.deepEqual(
+      [await world.head(first), await world.head(third)].map((row) => row.message),
+      [key, key],
+    )
+    assert.deepEqual(await world.rows(second), [])
+    assert.equal((await world.store.counts()).pending, 2)
+  })
+
+  test('a message that nobody subscribed to is kept all the same', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const { id } = await world.publish([], { app: app.key })
+    assert.deepEqual((await world.store.findMessage(app.key, id))?.endpoints, [])
+    assert.deepEqual(await world.store.counts(), { pending: 0, dead: 0, messages: 1, attempts: 0 })
+  })
+
+  test('a publication matched against an older version is stale and leaves no trace', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const endpoint = await world.endpoint(app)
+    const stale = await world.publication([endpoint], { eventId: 'evt-1' })
+    await world.endpoint(app)
+    assert.deepEqual(await world.store.publish([stale]), [{ state: 'stale' }])
+    assert.deepEqual(await world.store.counts(), { pending: 0, dead: 0, messages: 0, attempts: 0 })
+    assert.equal(await world.store.findMessage(app.key, 'evt-1'), undefined)
+    await world.publish([endpoint], { eventId: 'evt-1' })
+  })
+
+  test('each publication of a group is answered for itself, in order', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const other = await world.endpoint(await world.application())
+    const good = await world.publication([endpoint], { eventId: 'evt-1' })
+    const fine = await world.publication([other])
+    const answers = await world.store.publish([good, { ...fine, version: fine.version - 1 }, fine, good])
+    assert.deepEqual(
+      answers.map((answer) => answer.state),
+      ['accepted', 'stale', 'accepted', 'conflict'],
+    )
+    assert.deepEqual(await world.store.counts(), { pending: 2, dead: 0, messages: 2, attempts: 0 })
+  })
+
+  test('an event id can be used once per application; the conflict names the message that has it', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { id } = await world.publish([endpoint], { eventId: 'evt-1' })
+    const again = await world.publication([endpoint], { eventId: 'evt-1', body: new Uint8Array([1]) })
+    assert.deepEqual(await world.store.publish([again]), [{ state: 'conflict', id }])
+    assert.equal((await world.store.counts()).pending, 1)
+    await world.publish([await world.endpoint(await world.application())], { eventId: 'evt-1' })
+  })
+
+  test('two publications of one group with the same event id: the first wins', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const twin = await world.publication([endpoint], { eventId: 'twin' })
+    const [first, second] = await world.store.publish([twin, twin])
+    assert(first?.state === 'accepted')
+    assert.deepEqual(second, { state: 'conflict', id: first.id })
+    assert.equal((await world.rows(endpoint)).length, 1)
+  })
+
+  test('a group that cannot be stored leaves nothing behind', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const good = await world.publication([endpoint], { eventId: 'evt-1' })
+    const bad = { ...good, eventId: null, body: null as unknown as Uint8Array }
+    await assert.rejects(world.store.publish([good, bad]))
+    assert.deepEqual(await world.store.counts(), { pending: 0, dead: 0, messages: 0, attempts: 0 })
+    await world.publish([endpoint], { eventId: 'evt-1' })
+  })
+
+  test('an empty group is answered with nothing', async (t) => {
+    const { store } = await begin(t, open)
+    assert.deepEqual(await store.publish([]), [])
+  })
+
+  test('the keys of a large group grow in its order, and its rows are served in that order', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const publication = await world.publication([endpoint])
+    const answers = await world.store.publish(Array.from({ length: 300 }, () => publication))
+    const keys = answers.map((answer) => (answer.state === 'accepted' ? answer.key : 0))
+    assert.deepEqual(
+      keys,
+      keys.toSorted((a, b) => a - b),
+    )
+    assert.equal(new Set(keys).size, 300)
+    const rows = await world.rows(endpoint)
+    assert.deepEqual(
+      rows.map((row) => row.message),
+      keys.slice(0, 100),
+    )
+  })
+
+  test('a delayed message is timed: unseen until it is due, and its age starts there', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { key } = await world.publish([endpoint], { delayMs: 150 })
+    assert.deepEqual(await world.rows(endpoint, 0), [])
+    assert.deepEqual(await world.rows(endpoint, 1), [])
+    await world.pass(200)
+    const row = await world.head(endpoint, 1)
+    assert.equal(row.message, key)
+    assert(row.ageMs >= 0 && row.ageMs < 10_000)
+  })
+
+  test('a publish signals its endpoints, and a refused one nothing', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [first, second] = [await world.endpoint(app), await world.endpoint(app)]
+    const rows: unknown[] = []
+    world.store.watch({ rows: (...args) => void rows.push(args), lanes() {}, settings() {} })
+    const good = await world.publication([first, second], { eventId: 'evt-1' })
+    await world.store.publish([good])
+    assert.deepEqual(rows, [[[first.key, second.key], 0]])
+    await world.store.publish([good, { ...good, version: -1 }])
+    assert.equal(rows.length, 1)
+  })
+
+  test('a publish that wakes a lane signals that too', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    const woken = Promise.withResolvers<void>()
+    world.store.watch({ rows() {}, lanes: () => woken.resolve(), settings() {} })
+    await world.publish([endpoint])
+    await woken.promise
+    const { lanes } = await world.store.claim(worker, 1)
+    assert.equal(lanes[0]?.endpoint.key, endpoint.key)
+  })
+
+  test('a lane is due when its delayed message is', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    await world.publish([endpoint], { delayMs: 60_000 })
+    await world.assertNothingToClaim(worker)
+    assertRemaining((await world.store.claim(worker, 1)).nextInMs, 60_000)
+    await world.publish([endpoint], { delayMs: 100 })
+    await world.pass(150)
+    await world.claim(worker)
+  })
+}

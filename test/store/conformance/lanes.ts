@@ -1,0 +1,240 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { assertRemaining, begin, keysOf, longMs, type Open } from './harness.ts'
+
+const dayMs = 24 * 60 * 60 * 1000
+
+export function lanes(open: Open): void {
+  test('a lane without work is not claimed', async (t) => {
+    const world = await begin(t, open)
+    await world.endpoint(await world.application())
+    const worker = await world.join()
+    await world.assertNothingToClaim(worker)
+    assert.equal((await world.store.claim(worker, 1)).nextInMs, undefined)
+  })
+
+  test('a lane with work is claimed by one worker, with the settings of its endpoint', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application(), { throttleRate: 5, burst: 2 })
+    const [first, second] = [await world.join(), await world.join()]
+    await world.publish([endpoint])
+    assert.deepEqual(await world.claim(first), [{ endpoint, clean: true, bucketDebtMs: 0, holdMs: 0 }])
+    await world.assertNothingToClaim(second)
+    await world.publish([endpoint])
+    await world.assertNothingToClaim(second)
+  })
+
+  test('lanes are claimed up to the limit, the longest waiting first', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const endpoints = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
+    const worker = await world.join()
+    for (const endpoint of endpoints.toReversed()) {
+      await world.publish([endpoint])
+      await world.pass(30)
+    }
+    const { lanes, nextInMs } = await world.store.claim(worker, 2)
+    assert.deepEqual(keysOf(lanes), [endpoints[2]?.key, endpoints[1]?.key])
+    assert.equal(nextInMs, 0)
+    assert.deepEqual(keysOf(await world.claim(worker)), [endpoints[0]?.key])
+  })
+
+  test('a lane released with rows left is claimable at once', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.release(worker, endpoint)
+    assert.deepEqual(keysOf(await world.claim(worker)), [endpoint.key])
+  })
+
+  test('a lane released empty rests until something is published', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'delivered' }))
+    await world.release(worker, endpoint)
+    await world.assertNothingToClaim(worker)
+    assert.equal((await world.store.claim(worker, 1)).nextInMs, undefined)
+    await world.publish([endpoint])
+    await world.claim(worker)
+  })
+
+  test('a lane released with nothing but a retry is due when the retry is', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'waiting', waitMs: 200 }))
+    await world.release(worker, endpoint)
+    assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
+    assertRemaining((await world.store.claim(worker, 1)).nextInMs, 200)
+    await world.pass(250)
+    await world.claim(worker)
+  })
+
+  test('only its owner can release a lane', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    await world.owningOne(endpoint)
+    const other = await world.join()
+    await world.release(other, endpoint)
+    await world.assertNothingToClaim(other)
+  })
+
+  test('a lane released while signals are watched is signalled when it has something to do', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    const signalled = Promise.withResolvers<void>()
+    world.store.watch({ rows() {}, lanes: () => signalled.resolve(), settings() {} })
+    await world.release(worker, endpoint)
+    await signalled.promise
+    await world.claim(worker)
+  })
+
+  test('a lane that may not send yet sleeps that long, whatever is published meanwhile', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.release(worker, endpoint, longMs)
+    await world.publish([endpoint])
+    await world.assertNothingToClaim(worker)
+    assertRemaining((await world.store.claim(worker, 1)).nextInMs, longMs)
+  })
+
+  test('a lane that slept for want of a token is claimable afterwards', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.release(worker, endpoint, 100)
+    assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
+    await world.pass(150)
+    await world.claim(worker)
+  })
+
+  test('an empty lane remembers how long it may not send', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'delivered' }))
+    await world.release(worker, endpoint, longMs)
+    await world.publish([endpoint])
+    await world.assertNothingToClaim(worker)
+  })
+
+  test("the next owner learns the bucket's debt, less the time that has passed", async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.release(worker, endpoint, 0, 10_000.5)
+    await world.pass(100)
+    const [lane] = await world.claim(worker)
+    assert(lane)
+    assert(lane.bucketDebtMs > 0 && lane.bucketDebtMs <= 9_901, `${lane.bucketDebtMs} ms of debt`)
+    await world.release(worker, endpoint, 0, Number.POSITIVE_INFINITY)
+    const [again] = await world.claim(worker)
+    assert(again && again.bucketDebtMs > longMs && again.bucketDebtMs <= dayMs, `${again?.bucketDebtMs} ms of debt`)
+  })
+
+  test('a hold outlives the worker that met it', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: longMs }], gone: [] })
+    await world.store.leave(worker)
+    const next = await world.join()
+    await world.assertNothingToClaim(next)
+    assertRemaining((await world.store.claim(next, 1)).nextInMs, longMs)
+  })
+
+  test('a hold keeps a released lane asleep, and ends', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: 150 }], gone: [] })
+    await world.release(worker, endpoint)
+    await world.publish([endpoint])
+    assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
+    await world.pass(200)
+    assert.equal((await world.claim(worker))[0]?.holdMs, 0)
+  })
+
+  test('a shorter hold does not shorten a longer one', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    for (const holdMs of [longMs, 10]) {
+      await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs }], gone: [] })
+    }
+    await world.release(worker, endpoint)
+    await world.assertNothingToClaim(worker)
+    assertRemaining((await world.store.claim(worker, 1)).nextInMs, longMs)
+  })
+
+  test('disabling an endpoint stops its lane and keeps its rows; enabling releases them', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    await world.publish([endpoint])
+    await world.pass(30)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: true })
+    await world.publish([endpoint])
+    await world.assertNothingToClaim(worker)
+    assert.equal((await world.store.counts()).pending, 2)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: false })
+    await world.claim(worker)
+    assert.equal((await world.rows(endpoint)).length, 2)
+  })
+
+  test('an endpoint disabled while its lane is owned rests once it is released', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: true })
+    await world.release(worker, endpoint)
+    await world.assertNothingToClaim(worker)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: false })
+    await world.claim(worker)
+  })
+
+  test('an endpoint made disabled takes messages in and delivers them once it is enabled', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application(), { disabled: true })
+    const worker = await world.join()
+    await world.publish([endpoint])
+    await world.assertNothingToClaim(worker)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: false })
+    await world.claim(worker)
+  })
+
+  test('enabling an endpoint does not cut short what holds its lane', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.release(worker, endpoint, longMs)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: true })
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: false })
+    await world.assertNothingToClaim(worker)
+    assertRemaining((await world.store.claim(worker, 1)).nextInMs, longMs)
+  })
+
+  test('an update that does not touch disabled leaves the lane as it is', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { url: 'https://example.com/new' })
+    await world.assertNothingToClaim(await world.join())
+    await world.release(worker, endpoint)
+    assert.equal((await world.claim(worker))[0]?.endpoint.url, 'https://example.com/new')
+  })
+
+  test('a hold that a broken clock made endless is handed on as a day', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    await world.publish([endpoint])
+    await world.pass(30)
+    await world.harness.sql('update lane set hold_until = 99999999999999, bucket_full_at = 99999999999999')
+    const [lane] = await world.claim(worker)
+    assert.deepEqual([lane?.holdMs, lane?.bucketDebtMs], [dayMs, dayMs])
+  })
+}

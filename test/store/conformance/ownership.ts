@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { begin, keysOf, longMs, noEffects, type Open, type World } from './harness.ts'
+
+const shortMs = 60
+
+export function ownership(open: Open): void {
+  test('workers get ids of their own and are counted while they live', async (t) => {
+    const world = await begin(t, open)
+    const [first, second] = [await world.join(), await world.join()]
+    assert.notEqual(first, second)
+    assert.deepEqual(await world.store.renew(first, longMs), { alive: true, workers: 2, activeLanes: 0 })
+    await world.store.leave(second)
+    assert.equal((await world.store.renew(first, longMs)).workers, 1)
+  })
+
+  test('the lanes to share are those that somebody owns and those that are due', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [owned, due, idle] = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
+    const { worker } = await world.owningOne(owned)
+    await world.publish([idle], { delayMs: longMs })
+    await world.publish([due])
+    await world.pass(30)
+    assert.equal((await world.store.renew(worker, longMs)).activeLanes, 2)
+  })
+
+  test('a worker that never joined is not alive', async (t) => {
+    const { store } = await begin(t, open)
+    assert.equal((await store.renew(4711, longMs)).alive, false)
+  })
+
+  test('a lapsed worker is declared dead by the next one that renews, and its lanes are claimable', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint, shortMs)
+    const survivor = await world.join()
+    await world.pass(2 * shortMs)
+    assert.deepEqual(await world.store.renew(survivor, longMs), { alive: true, workers: 1, activeLanes: 1 })
+    const [lane] = await world.claim(survivor)
+    assert.equal(lane?.endpoint.key, endpoint.key)
+    assert.equal(lane?.clean, false)
+    assert.equal((await world.store.renew(worker, longMs)).alive, false)
+  })
+
+  test('a lane is clean again once its new owner has handed it back', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    await world.owningOne(endpoint, shortMs)
+    const survivor = await world.join()
+    await world.pass(2 * shortMs)
+    await world.store.renew(survivor, longMs)
+    await world.claim(survivor)
+    await world.release(survivor, endpoint)
+    assert.equal((await world.claim(survivor))[0]?.clean, true)
+  })
+
+  test('a worker that renews in time keeps its lanes', async (t) => {
+    const world = await begin(t, open)
+    const { worker } = await world.owningOne(await world.endpoint(await world.application()), shortMs)
+    const other = await world.join()
+    assert.equal((await world.store.renew(worker, longMs)).alive, true)
+    await world.pass(2 * shortMs)
+    assert.equal((await world.store.renew(other, longMs)).workers, 2)
+    await world.assertNothingToClaim(other)
+  })
+
+  test('a lapsed worker that nobody has declared dead may go on', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint, shortMs)
+    await world.pass(2 * shortMs)
+    assert.equal((await world.store.renew(worker, longMs)).alive, true)
+    const settled = await world.settle(worker, world.settlement(endpoint, row, { state: 'delivered' }))
+    assert.equal(settled, 'settled')
+  })
+
+  test('nothing that a dead worker says is recorded', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker: dead, row } = await world.owningOne(endpoint, shortMs)
+    const survivor = await world.join()
+    await world.pass(2 * shortMs)
+    await world.store.renew(survivor, longMs)
+    await world.claim(survivor)
+
+    await assertFenced(world, dead, () => world.settlement(endpoint, row, { state: 'delivered' }))
+    const holds = [{ endpoint: endpoint.key, holdMs: longMs }]
+    assert.equal(await world.store.settle(dead, [], { holds, gone: [endpoint.key] }), 'fenced')
+    assert.equal((await world.store.findEndpoint(endpoint.app, endpoint.id))?.disabled, false)
+    await world.release(dead, endpoint)
+    await world.assertNothingToClaim(survivor)
+    assert.deepEqual((await world.store.claim(dead, 10)).lanes, [])
+    await world.release(survivor, endpoint)
+    assert.equal((await world.claim(survivor))[0]?.holdMs, 0)
+  })
+
+  test('a worker that leaves hands back its lanes at once and can settle no more', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    const next = await world.join()
+    await world.store.leave(worker)
+    await assertFenced(world, worker, () => world.settlement(endpoint, row, { state: 'delivered' }))
+    // How full the bucket was, it did not say.
+    assert.equal((await world.claim(next))[0]?.clean, false)
+  })
+
+  test('a lane released before its worker leaves stays clean', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.release(worker, endpoint)
+    await world.store.leave(worker)
+    assert.equal((await world.claim(await world.join()))[0]?.clean, true)
+  })
+
+  test('leaving twice is harmless', async (t) => {
+    const world = await begin(t, open)
+    const worker = await world.join()
+    await world.store.leave(worker)
+    await world.store.leave(worker)
+  })
+
+  test('a stopped lane of a dead worker stays stopped', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    await world.owningOne(endpoint, shortMs)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: true })
+    const survivor = await world.join()
+    await world.pass(2 * shortMs)
+    await world.store.renew(survivor, longMs)
+    await world.assertNothingToClaim(survivor)
+  })
+
+  test('a worker that lost the answer to its claim can ask for what it owns', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [first, second] = [await world.endpoint(app), await world.endpoint(app)]
+    const worker = await world.join()
+    const other = await world.join()
+    await world.publish([first])
+    await world.claim(worker)
+    await world.publish([second])
+    await world.pass(30)
+    const { lanes } = await world.store.claim(worker, 10, true)
+    assert.deepEqual(
+      keysOf(lanes).toSorted((a, b) => a - b),
+      [first.key, second.key],
+    )
+    assert(lanes.every((lane) => lane.clean))
+    assert.deepEqual((await world.store.claim(other, 10, true)).lanes, [])
+    assert.equal((await world.store.claim(worker, 10, true)).lanes.length, 2)
+  })
+}
+
+async function assertFenced(world: World, worker: number, settlement: () => Parameters<World['settle']>[1]) {
+  const before = await world.store.counts()
+  assert.equal(await world.store.settle(worker, [settlement()], noEffects), 'fenced')
+  assert.deepEqual(await world.store.counts(), before)
+}
