@@ -82,10 +82,13 @@ export class Deadlines {
   }
 
   #arm(): void {
-    this.#stopTimer = this.#clock.after(tickMs, () => this.#turn())
+    // After the work of this turn, so that a process that was held up reads its sockets before it looks at its watch: an
+    // answer that is already here is not late.
+    this.#stopTimer = this.#clock.after(tickMs, () => this.#clock.soon(() => this.#turn()))
   }
 
   #turn(): void {
+    if (this.#stopTimer === undefined) return
     const now = this.#clock.steady()
     const until = Math.floor(now / tickMs)
     // A process that slept for long looks at every slot once, not once per missed turn.

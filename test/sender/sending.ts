@@ -1,0 +1,54 @@
+import type { TestContext } from 'node:test'
+import type { Outcome } from '../../src/domain/outcome.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { openSender, type SenderContext } from '../../src/sender/open.ts'
+import type { Parcel, Sender, Target } from '../../src/sender/send.ts'
+
+/** The secret of the Standard Webhooks test vectors. */
+export const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+
+export const loopback = ['127.0.0.0/8', '::1/128']
+
+export const exampleParcel: Parcel = {
+  id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+  body: Buffer.from('{"test": 2432232314}'),
+  contentType: 'application/json',
+}
+
+/** What an attempt did: how it ended, and how often it was said to have left before that. */
+export interface Sent {
+  readonly outcome: Outcome
+  readonly leaves: number
+}
+
+/** A sender that may go to loopback, closed with the test. */
+export function testSender(t: TestContext, context: Partial<SenderContext> = {}): Sender {
+  const sender = openSender({ clock: systemClock, version: '0.0.0-test', allowNetworks: loopback, ...context })
+  t.after(() => sender.close())
+  return sender
+}
+
+/** A target at that URL, with 300 ms to answer. */
+export function targetAt(url: string, target: Partial<Target> = {}): Target {
+  return { url, secrets: [{ secret: exampleSecret, expiresAt: null }], headers: {}, timeoutMs: 300, ...target }
+}
+
+/** Makes one attempt. */
+export function send(sender: Sender, target: Target, parcel: Parcel = exampleParcel): Promise<Sent> {
+  const line = sender.open(target)
+  let leaves = 0
+  return new Promise((resolve, reject) => {
+    let ends = 0
+    line.send(
+      parcel,
+      () => {
+        leaves++
+        if (ends > 0) reject(new Error('left after it had ended'))
+      },
+      (outcome) => {
+        if (ends++ > 0) throw new Error('ended twice')
+        resolve({ outcome, leaves })
+      },
+    )
+  })
+}
