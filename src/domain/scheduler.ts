@@ -45,7 +45,8 @@ export class Scheduler<T> {
   remove(lane: Lane<T>): T[] {
     lane.closed = true
     lane.place = 'out'
-    if (--lane.app.lanes === 0) this.#apps.delete(lane.app.key)
+    lane.app.lanes--
+    this.#forgetUnused(lane.app)
     return classes.flatMap((c) => lane.queues[c].clear())
   }
 
@@ -91,8 +92,11 @@ export class Scheduler<T> {
     lane.app.inFlight--
     this.#inFlight--
     this.#slotFreed = true
+    this.#forgetUnused(lane.app)
     this.#enqueue(lane.app)
-    if (lane.place === 'out') this.#settle(lane, now)
+    // A token that was given back may be had before the instant a sleeping lane was to wake at. Less is rounding.
+    const mayWake = lane.place === 'asleep' && lane.wakeAt - lane.readyAt(now) > 0.001
+    if (lane.place === 'out' || mayWake) this.#settle(lane, now)
   }
 
   /** Undoes a start that led to no attempt: slot, token and place in the queue as before. */
@@ -136,7 +140,7 @@ export class Scheduler<T> {
    * Slots are shared by thresholds that move with what is free: an application may hold twice as many as are free, a
    * lane half of what its application may still take, and each at least one. Whoever hangs on to slots shrinks
    * everybody's threshold, its own first, so there is room left for one more: with 512 slots for an application, 50
-   * lanes that hang get 10 each and leave 20, however high their own cap is.
+   * lanes that hang get 9 or 10 each and leave 18, of which the next lane may take 6, however high their own caps are.
    */
   #room(app: App<T>): number {
     const free = this.#limits.inFlight - this.#inFlight
@@ -176,6 +180,11 @@ export class Scheduler<T> {
     }
     app.place = 'ring'
     this.#ring.push(app)
+  }
+
+  /** An application counts what it has under way until the last attempt ends, even when its lanes are gone. */
+  #forgetUnused(app: App<T>): void {
+    if (app.lanes === 0 && app.inFlight === 0) this.#apps.delete(app.key)
   }
 
   #readmitCrowded(now: SteadyMs): void {

@@ -1,0 +1,350 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Class, fresh, replay, timed } from '../../src/domain/delivery.ts'
+import { type Lane, type LaneLimits, Scheduler, type SchedulerLimits } from '../../src/domain/scheduler.ts'
+
+const roomy: SchedulerLimits = { inFlight: 100_000, inFlightPerApp: 100_000 }
+const unlimited: LaneLimits = { rate: undefined, concurrency: 100_000 }
+const cleanStart = { bucketDebtMs: 0, holdMs: 0 }
+
+let nextEndpoint = 1
+
+function addLane(scheduler: Scheduler<number>, app: number, limits = unlimited, now = 0): Lane<number> {
+  return scheduler.add(nextEndpoint++, app, limits, cleanStart, now)
+}
+
+function offerMany(scheduler: Scheduler<number>, lane: Lane<number>, count: number, itsClass: Class = fresh): void {
+  for (let i = 0; i < count; i++) scheduler.offer(lane, itsClass, i, 0)
+}
+
+function countBy<K>(keys: readonly K[]): Map<K, number> {
+  const counts = new Map<K, number>()
+  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1)
+  return counts
+}
+
+test('a lane gives its deliveries in the order they were offered', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lane = addLane(scheduler, 1)
+  offerMany(scheduler, lane, 100)
+  const items = scheduler.plan(0, 1000).map((start) => start.item)
+  assert.deepEqual(items, [...Array(100).keys()])
+  assert.equal(lane.queued, 0)
+})
+
+test('a plan is no longer than asked and the next one goes on behind it', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  offerMany(scheduler, addLane(scheduler, 1), 5)
+  assert.deepEqual(
+    scheduler.plan(0, 3).map((start) => start.item),
+    [0, 1, 2],
+  )
+  assert.deepEqual(
+    scheduler.plan(0, 3).map((start) => start.item),
+    [3, 4],
+  )
+  assert.deepEqual(scheduler.plan(0, 3), [])
+})
+
+test('a lane has no more under way than its cap, and goes on as soon as one ends', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lane = addLane(scheduler, 1, { rate: undefined, concurrency: 2 })
+  offerMany(scheduler, lane, 5)
+  assert.equal(scheduler.plan(0, 100).length, 2)
+  assert.equal(scheduler.plan(0, 100).length, 0)
+  scheduler.finish(lane, 0)
+  assert.equal(scheduler.plan(0, 100).length, 1)
+})
+
+for (const lanesPerApp of [
+  [1, 1, 1],
+  [1, 10, 100],
+  [3, 2, 1],
+]) {
+  test(`applications with ${lanesPerApp.join(', ')} saturated lanes get equal numbers of starts`, () => {
+    const scheduler = new Scheduler<number>(roomy)
+    for (const [app, count] of lanesPerApp.entries()) {
+      for (let i = 0; i < count; i++) offerMany(scheduler, addLane(scheduler, app), 300)
+    }
+    const started: number[] = []
+    for (let round = 0; round < 150; round++) {
+      // A plan that ends in the middle of a round must not shift the turns.
+      for (const start of scheduler.plan(0, 2)) started.push(start.lane.app.key)
+      const counts = [...lanesPerApp.keys()].map((app) => countBy(started).get(app) ?? 0)
+      assert.ok(Math.max(...counts) - Math.min(...counts) <= 1, counts.join(' '))
+    }
+  })
+}
+
+test('the lanes of an application take turns', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lanes = Array.from({ length: 7 }, () => addLane(scheduler, 1))
+  for (const lane of lanes) offerMany(scheduler, lane, 20)
+  for (let round = 1; round <= 20; round++) {
+    scheduler.plan(0, 7)
+    assert.deepEqual(
+      lanes.map((lane) => lane.inFlight),
+      Array(7).fill(round),
+    )
+  }
+})
+
+test('an application that arrives in the middle of a flood waits one turn', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  for (let i = 0; i < 50; i++) offerMany(scheduler, addLane(scheduler, 1), 100)
+  scheduler.plan(0, 500)
+  const late = addLane(scheduler, 2)
+  offerMany(scheduler, late, 1)
+  const [first, second] = scheduler.plan(0, 2)
+  assert.ok(first?.lane === late || second?.lane === late)
+})
+
+test('retries get an eighth and replays a sixteenth of a lane saturated with fresh deliveries', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lane = addLane(scheduler, 1)
+  for (const c of [fresh, timed, replay] as const) offerMany(scheduler, lane, 1600, c)
+  const counts = countBy(scheduler.plan(0, 1600).map((start) => start.class))
+  assert.deepEqual([counts.get(fresh), counts.get(timed), counts.get(replay)], [1300, 200, 100])
+})
+
+test('no class waits longer than sixteen turns, whatever else is queued', () => {
+  const busy: Class[][] = [[fresh, timed], [fresh], [timed]]
+  for (const others of busy) {
+    const scheduler = new Scheduler<number>(roomy)
+    const lane = addLane(scheduler, 1)
+    for (const c of others) offerMany(scheduler, lane, 100, c)
+    const waiting = others.includes(timed) ? replay : timed
+    offerMany(scheduler, lane, 1, waiting)
+    assert.ok(
+      scheduler.plan(0, 16).some((start) => start.class === waiting),
+      others.join(),
+    )
+  }
+})
+
+test('without competition each class gets every turn, and fresh comes before timed before replay', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lane = addLane(scheduler, 1)
+  offerMany(scheduler, lane, 40, replay)
+  assert.equal(scheduler.plan(0, 40).length, 40)
+  const other = addLane(scheduler, 1)
+  for (const c of [replay, timed, fresh] as const) offerMany(scheduler, other, 2, c)
+  assert.deepEqual(
+    scheduler.plan(0, 6).map((start) => start.class),
+    [fresh, fresh, timed, timed, replay, replay],
+  )
+})
+
+test('a lane without a token sleeps exactly until it has one', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const rate = { rate: 10, periodMs: 1000, burst: 1 }
+  const lane = addLane(scheduler, 1, { rate, concurrency: 100 })
+  offerMany(scheduler, lane, 3)
+  const [first] = scheduler.plan(0, 10)
+  first?.bucket?.spend(0)
+  const wakeAt = scheduler.wakeAt() as number
+  assert.ok(wakeAt >= 100 && wakeAt < 101, `${wakeAt}`)
+  assert.equal(scheduler.plan(wakeAt - 0.01, 10).length, 0)
+  assert.equal(scheduler.plan(wakeAt, 10).length, 1)
+})
+
+test('a held lane sleeps exactly until its hold ends, and a shorter hold does not shorten it', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lane = addLane(scheduler, 1)
+  offerMany(scheduler, lane, 2)
+  scheduler.hold(lane, 5000)
+  scheduler.hold(lane, 1000)
+  assert.equal(scheduler.plan(0, 10).length, 0)
+  assert.equal(scheduler.wakeAt(), 5000)
+  assert.equal(scheduler.plan(4999, 10).length, 0)
+  assert.equal(scheduler.plan(5000, 10).length, 2)
+})
+
+test('a hold that arrives while a lane sleeps for a token is kept too', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const rate = { rate: 1, periodMs: 1000, burst: 1 }
+  const lane = scheduler.add(nextEndpoint++, 1, { rate, concurrency: 9 }, { bucketDebtMs: 1000, holdMs: 0 }, 0)
+  offerMany(scheduler, lane, 1)
+  scheduler.hold(lane, 5000)
+  assert.equal(scheduler.plan(2000, 10).length, 0)
+  assert.equal(scheduler.wakeAt(), 5000)
+  assert.equal(scheduler.plan(5000, 10).length, 1)
+})
+
+test('what the last owner left is kept: the hold and the empty bucket', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const held = scheduler.add(nextEndpoint++, 1, unlimited, { bucketDebtMs: 0, holdMs: 700 }, 100)
+  scheduler.offer(held, fresh, 1, 100)
+  assert.equal(scheduler.wakeAt(), 800)
+  const rate = { rate: 1, periodMs: 1000, burst: 5 }
+  const empty = scheduler.add(nextEndpoint++, 1, { rate, concurrency: 9 }, { bucketDebtMs: Infinity, holdMs: 0 }, 100)
+  scheduler.offer(empty, fresh, 2, 100)
+  assert.deepEqual(
+    scheduler.plan(800, 9).map((start) => start.lane),
+    [held],
+  )
+  assert.deepEqual(scheduler.plan(1100, 9), [])
+  assert.deepEqual(
+    scheduler.plan(1106, 9).map((start) => start.lane),
+    [empty],
+  )
+})
+
+test('a token that comes back wakes its lane at once', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const rate = { rate: 1, periodMs: 60_000, burst: 1 }
+  const lane = addLane(scheduler, 1, { rate, concurrency: 9 })
+  offerMany(scheduler, lane, 2)
+  const [start] = scheduler.plan(0, 9)
+  assert.ok(start && start.item === 0)
+  scheduler.giveBack(start, 10)
+  const [again] = scheduler.plan(10, 9)
+  assert.equal(again?.item, 0, 'it did not leave, so it is still first and its token still there')
+  // The same when an attempt ends before its request left.
+  again?.bucket?.restore()
+  scheduler.finish(lane, 20)
+  assert.equal(scheduler.plan(20, 9)[0]?.item, 1)
+})
+
+test('starts given back last first leave the queues as they were', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lane = addLane(scheduler, 1)
+  offerMany(scheduler, lane, 10)
+  const starts = scheduler.plan(0, 7)
+  for (const start of starts.toReversed()) scheduler.giveBack(start, 0)
+  assert.equal(scheduler.inFlight, 0)
+  assert.deepEqual(
+    scheduler.plan(0, 10).map((start) => start.item),
+    [...Array(10).keys()],
+  )
+})
+
+test('a closed lane starts nothing until it is opened and looked at again', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lane = addLane(scheduler, 1)
+  offerMany(scheduler, lane, 2)
+  lane.closed = true
+  assert.equal(scheduler.plan(0, 9).length, 0)
+  scheduler.offer(lane, fresh, 2, 0)
+  assert.equal(scheduler.plan(0, 9).length, 0)
+  lane.closed = false
+  scheduler.reconsider(lane, 0)
+  assert.equal(scheduler.plan(0, 9).length, 3)
+})
+
+test('a lane that gets a larger cap or loses its rate limit goes on at once', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const rate = { rate: 1, periodMs: 60_000, burst: 1 }
+  const lane = addLane(scheduler, 1, { rate, concurrency: 1 })
+  offerMany(scheduler, lane, 9)
+  assert.equal(scheduler.plan(0, 9).length, 1)
+  lane.reshape({ rate, concurrency: 3 }, 0)
+  scheduler.reconsider(lane, 0)
+  assert.equal(scheduler.plan(0, 9).length, 0, 'there is no token')
+  lane.reshape({ rate: undefined, concurrency: 3 }, 0)
+  scheduler.reconsider(lane, 0)
+  assert.equal(scheduler.plan(0, 9).length, 2)
+})
+
+test('a lane that gets a rate limit starts with an empty bucket', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const lane = addLane(scheduler, 1)
+  offerMany(scheduler, lane, 20)
+  assert.equal(scheduler.plan(0, 9).length, 9)
+  lane.reshape({ rate: { rate: 10, periodMs: 1000, burst: 10 }, concurrency: 100 }, 0)
+  assert.equal(scheduler.plan(0, 9).length, 0)
+  assert.equal(scheduler.plan(101, 9).length, 1)
+})
+
+test('a removed lane answers what was queued and is never planned again, from wherever it was', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const ready = addLane(scheduler, 1)
+  const asleep = addLane(scheduler, 1)
+  const busy = addLane(scheduler, 1)
+  offerMany(scheduler, busy, 1)
+  assert.equal(scheduler.plan(0, 9).length, 1)
+  scheduler.hold(asleep, 100)
+  offerMany(scheduler, ready, 2)
+  scheduler.offer(ready, replay, 7, 0)
+  scheduler.offer(ready, timed, 5, 0)
+  offerMany(scheduler, asleep, 3)
+  assert.deepEqual(scheduler.remove(ready), [0, 1, 5, 7])
+  assert.deepEqual(scheduler.remove(asleep), [0, 1, 2])
+  assert.deepEqual(scheduler.remove(busy), [])
+  scheduler.finish(busy, 0)
+  assert.equal(scheduler.inFlight, 0)
+  assert.deepEqual(scheduler.plan(1000, 9), [])
+})
+
+test('an application keeps its cap while attempts of removed lanes are still under way', () => {
+  const scheduler = new Scheduler<number>({ inFlight: 1000, inFlightPerApp: 4 })
+  const lost = [1, 2, 3, 4].map(() => addLane(scheduler, 1))
+  for (const lane of lost) offerMany(scheduler, lane, 1)
+  assert.equal(scheduler.plan(0, 99).length, 4)
+  for (const lane of lost) scheduler.remove(lane)
+  const anew = addLane(scheduler, 1)
+  offerMany(scheduler, anew, 10)
+  assert.equal(scheduler.plan(0, 99).length, 0)
+  for (const lane of lost) scheduler.finish(lane, 0)
+  assert.ok(scheduler.plan(0, 99).length > 0)
+})
+
+test('50 lanes that hang leave room for the other lanes of their application', () => {
+  const scheduler = new Scheduler<number>({ inFlight: 1024, inFlightPerApp: 512 })
+  const hanging = Array.from({ length: 50 }, () => addLane(scheduler, 1))
+  for (const lane of hanging) offerMany(scheduler, lane, 600)
+  assert.equal(scheduler.plan(0, 10_000).length, 494)
+  assert.deepEqual(
+    countBy(hanging.map((lane) => lane.inFlight)),
+    new Map([
+      [10, 44],
+      [9, 6],
+    ]),
+  )
+
+  const healthy = addLane(scheduler, 1)
+  offerMany(scheduler, healthy, 600)
+  assert.equal(scheduler.plan(0, 10_000).length, 6, 'of the 18 slots left, a lane may take 6 at once')
+  for (let i = 0; i < 200; i++) {
+    scheduler.finish(healthy, 0)
+    assert.deepEqual(
+      scheduler.plan(0, 10_000).map((start) => start.lane),
+      [healthy],
+      'and keeps them while it answers',
+    )
+  }
+})
+
+test('applications that hang leave room for another one', () => {
+  const scheduler = new Scheduler<number>({ inFlight: 1024, inFlightPerApp: 512 })
+  for (let app = 0; app < 10; app++) {
+    for (let i = 0; i < 30; i++) offerMany(scheduler, addLane(scheduler, app), 100)
+  }
+  scheduler.plan(0, 10_000)
+  assert.equal(scheduler.plan(0, 10_000).length, 0)
+  const left = 1024 - scheduler.inFlight
+  assert.ok(left >= 40, `${left} slots left`)
+  for (let i = 0; i < 20; i++) offerMany(scheduler, addLane(scheduler, 99), 100)
+  assert.ok(scheduler.plan(0, 10_000).length >= 20, 'each lane of the new application gets to send')
+})
+
+test('a lane with a million deliveries parked costs a plan nothing', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const parked = addLane(scheduler, 1)
+  scheduler.hold(parked, 1e9)
+  offerMany(scheduler, parked, 1_000_000)
+  const healthy = addLane(scheduler, 1)
+  let visits = 0
+  // Counts how often the parked lane is looked at, which a stopwatch could only guess.
+  const readyAt = parked.readyAt.bind(parked)
+  parked.readyAt = (now) => {
+    visits++
+    return readyAt(now)
+  }
+  for (let i = 0; i < 1000; i++) {
+    scheduler.offer(healthy, fresh, i, 0)
+    assert.equal(scheduler.plan(0, 10).length, 1)
+    scheduler.finish(healthy, 0)
+  }
+  assert.equal(visits, 0)
+})
