@@ -35,7 +35,6 @@ const fastifyErrors: Readonly<Record<string, readonly [AppErrorCode, string]>> =
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body is not as long as its content-length says.'],
   FST_ERR_BAD_URL: ['invalid_request', 'The path is not a valid one.'],
-  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'No id is as long as that.'],
 }
 
 /** How long a client should wait when the store cannot answer: long enough for a failover to make headway. */

@@ -5,10 +5,10 @@ import { address, choice, count, duration, type Kind, networks, size, store, tog
  * One thing an operator can set. Its name gives the flag (`inFlight` → `--in-flight`), the variable
  * (`SLUICE_IN_FLIGHT`) and the key in the file (`inFlight`).
  */
-export interface Setting<T, D extends T | null> {
-  readonly kind: Kind<T>
+export interface Setting<T> {
+  readonly kind: Kind<NonNullable<T>>
   /** What holds when nobody says anything; null when that itself has a meaning. */
-  readonly fallback: D
+  readonly fallback: T
   readonly help: string
   readonly secret: boolean
 }
@@ -49,7 +49,7 @@ export const settings = {
 } as const
 
 export type SettingName = keyof typeof settings
-type ValueOf<S> = S extends Setting<infer T, infer D> ? T | D : never
+type ValueOf<S> = S extends Setting<infer T> ? T : never
 
 /** A value for every setting. */
 export type Config = { readonly [Name in SettingName]: ValueOf<(typeof settings)[Name]> }
@@ -66,6 +66,8 @@ export function flagOf(name: string): string {
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
-function setting<T, D extends T | null>(kind: Kind<T>, fallback: D, help: string, secrecy?: 'secret'): Setting<T, D> {
+function setting<T>(kind: Kind<T>, fallback: NoInfer<T>, help: string, secrecy?: 'secret'): Setting<T>
+function setting<T>(kind: Kind<T>, fallback: null, help: string, secrecy?: 'secret'): Setting<T | null>
+function setting<T>(kind: Kind<T>, fallback: T, help: string, secrecy?: 'secret'): unknown {
   return { kind, fallback, help, secret: secrecy === 'secret' }
 }

@@ -1,0 +1,12 @@
+import { showSetting } from '../runtime/config.ts'
+import { exitCode } from './outcome.ts'
+import type { Command } from './world.ts'
+
+/** `sluice migrate`: brings the store's tables up to date and says which version they have. Every start does the same. */
+export const migrate: Command = async (world, { config }) => {
+  const store = await world.openStore(config, world.openLog(config))
+  await store.close()
+  const { version, name } = await world.newestSchema(config)
+  world.terminal.print(`${showSetting('store', config)} has schema version ${version} (${name}), the newest known.`)
+  return exitCode.ok
+}

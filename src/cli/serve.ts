@@ -1,0 +1,75 @@
+import type { FastifyInstance } from 'fastify'
+import { hashApiKey, makeApiKey } from '../http/api-key.ts'
+import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
+import type { Store } from '../store/store.ts'
+import { banner } from './banner.ts'
+import { CommandError, exitCode } from './outcome.ts'
+import type { Command, World } from './world.ts'
+
+/** How much of a shutdown the API may take: requests under way are answered in milliseconds, idle ones not waited for. */
+const closeApiMs = 2000
+
+/** `sluice serve`: the API and the deliveries in one process. */
+export const serve: Command = async (world, { config }) => {
+  const { terminal } = world
+  const stopRequested = terminal.stopRequested()
+  const log = world.openLog(config)
+  const store = await world.openStore(config, log)
+  const newKey = config.apiKey === null ? await createFirstKey(world, store) : undefined
+  const api = world.openApi(config, store, log)
+  try {
+    const address = await listen(api, config.listen)
+    const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`
+    const delivering = await world.startDelivering(config, store, log, description)
+    terminal.print(banner(world, config, address, newKey))
+    log.info({ listen: formatAddress(address) }, 'started')
+
+    const signal = await stopRequested
+    log.info({ signal }, 'stopping')
+    await closeApi(world, api, Math.min(closeApiMs, config.shutdownLimit))
+    await delivering.stop(config.shutdownLimit)
+  } finally {
+    await api.close()
+    await store.close()
+  }
+  log.info('stopped')
+  return exitCode.ok
+}
+
+/** The key a new store is administered with; undefined when it already has one. Only its hash is kept. */
+async function createFirstKey(world: World, store: Store): Promise<string | undefined> {
+  if ((await store.countApiKeys()) > 0) return undefined
+  const key = makeApiKey(world.randomText)
+  await store.createApiKey({ name: 'admin', hash: hashApiKey(key), scopes: ['admin'] })
+  return key
+}
+
+/** Listens; the answer is the address with the port it really got. */
+async function listen(api: FastifyInstance, { host, port }: Address): Promise<Address> {
+  try {
+    await api.listen({ host, port })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    const reason = listenTroubles[code] ?? code
+    throw new CommandError(`Cannot listen on ${formatAddress({ host, port })}: ${reason}.`, exitCode.failed, {
+      cause: error,
+    })
+  }
+  const bound = api.server.address()
+  return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
+}
+
+const listenTroubles: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  EACCES: 'this user may not use that port',
+  ENOTFOUND: 'there is no such host',
+}
+
+/** Stops listening and answers what is under way; whoever is still sending a request after the limit is cut off. */
+async function closeApi({ clock }: World, api: FastifyInstance, limitMs: number): Promise<void> {
+  const cancel = clock.after(limitMs, () => api.server.closeAllConnections())
+  await api.close()
+  cancel()
+}

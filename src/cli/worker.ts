@@ -1,0 +1,31 @@
+import { CommandError, exitCode } from './outcome.ts'
+import type { Command } from './world.ts'
+
+/** `sluice worker`: delivers without an API, beside any number of others on one Postgres database. */
+export const worker: Command = async (world, { config }) => {
+  if (config.store.kind === 'sqlite') {
+    const reason = 'a SQLite file is delivered from by the one process that owns it'
+    throw new CommandError(
+      `Workers need a Postgres store: ${reason}, which is sluice serve. Set --store postgres://… to add workers.`,
+      exitCode.misused,
+    )
+  }
+  const { terminal } = world
+  const stopRequested = terminal.stopRequested()
+  const log = world.openLog(config)
+  const store = await world.openStore(config, log)
+  try {
+    const description = `sluice worker (${terminal.description})`
+    const delivering = await world.startDelivering(config, store, log, description)
+    terminal.print(`Sluice ${world.version}: delivering as a worker`)
+    log.info('started')
+
+    const signal = await stopRequested
+    log.info({ signal }, 'stopping')
+    await delivering.stop(config.shutdownLimit)
+  } finally {
+    await store.close()
+  }
+  log.info('stopped')
+  return exitCode.ok
+}

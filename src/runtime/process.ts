@@ -1,0 +1,69 @@
+import { hostname } from 'node:os'
+import { styleText } from 'node:util'
+import type { Logger } from './log.ts'
+
+export type StopSignal = 'SIGTERM' | 'SIGINT'
+
+/** What a shell calls a process ended by the signal. */
+const exitCodes: Readonly<Record<StopSignal, number>> = { SIGINT: 130, SIGTERM: 143 }
+/** "Internal software error" of sysexits.h. */
+const bugExitCode = 70
+
+/** The process as the commands see it. */
+export interface Terminal {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly directory: string
+  /** For people, in a sentence: which process this is. */
+  readonly description: string
+  print(text: string): void
+  printError(text: string): void
+  /** The text in bold, dim or a colour, where standard output shows such things and NO_COLOR does not forbid them. */
+  style(format: Parameters<typeof styleText>[0], text: string): string
+  /** Resolves when the process is asked to stop. Asked a second time, it exits at once. */
+  stopRequested(): Promise<StopSignal>
+}
+
+export const systemTerminal: Terminal = {
+  env: process.env,
+  directory: process.cwd(),
+  description: `pid ${process.pid} on ${hostname()}`,
+  print: (text) => void process.stdout.write(`${text}\n`),
+  printError: (text) => void process.stderr.write(`${text}\n`),
+  style: (format, text) => styleText(format, text, { stream: process.stdout }),
+  stopRequested,
+}
+
+function stopRequested(): Promise<StopSignal> {
+  return new Promise((resolve) => {
+    let asked = false
+    for (const signal of Object.keys(exitCodes) as StopSignal[]) {
+      process.on(signal, () => {
+        if (asked) process.exit(exitCodes[signal])
+        asked = true
+        resolve(signal)
+      })
+    }
+  })
+}
+
+/**
+ * Ends the process at the first error that nobody handled. What it held is then in a state nobody designed; the store
+ * is not, and whoever starts next carries on from there.
+ */
+export function exitOnBugs(log: Logger): void {
+  process.on('uncaughtException', (error, origin) => {
+    log.fatal({ err: error, origin }, 'a bug: nobody handled this error')
+    process.exit(bugExitCode)
+  })
+}
+
+/** Runs the program to its end and exits with the code it gives, whatever is still open. */
+export async function exitWith(program: Promise<number>): Promise<never> {
+  const code = await program
+  process.exit(code)
+}
+
+/** What the program was called with. */
+export function commandLine(): string[] {
+  return process.argv.slice(2)
+}
