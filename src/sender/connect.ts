@@ -150,7 +150,10 @@ async function addressesOf(
     if (found.length === 0) throw refusal(name, '127.0.0.1')
     return found
   }
-  const found = await resolve(name)
+  const found = await resolve(name).catch((error) => {
+    if (error instanceof ConnectFailure) throw error
+    throw new ConnectFailure('dns_failed', `The addresses of ${name} could not be looked up.`, error)
+  })
   for (const { address } of found) {
     if (!policy.permits(address)) throw refusal(name, address)
     if (!isWebPort(port) && !policy.inAllowedNetwork(address)) {

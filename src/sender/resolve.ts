@@ -84,7 +84,7 @@ export function cached(resolve: Resolve, clock: Clock): Resolve {
     names.set(name, entry)
     entry.answer.then(
       (found) => {
-        const ttlMs = 1000 * Math.min(...found.map((one) => one.ttlSeconds))
+        const ttlMs = found.length === 0 ? 0 : 1000 * Math.min(...found.map((one) => one.ttlSeconds))
         entry.keepUntil = clock.steady() + Math.min(maxKeepMs, Math.max(minKeepMs, ttlMs))
       },
       () => {
