@@ -18,9 +18,9 @@ export function sqlWorkDue(endpoint: string): string {
     case
       when exists (select from pending where endpoint = ${endpoint} and class = 0) then clock.now
       when exists (select from pending where endpoint = ${endpoint} and class = 2) then clock.now
-      else greatest(clock.now, (
-        select due_at from pending where endpoint = ${endpoint} and class = 1 order by due_at limit 1
-      ))
+      else (
+        select greatest(clock.now, due_at) from pending where endpoint = ${endpoint} and class = 1 order by due_at limit 1
+      )
     end`
 }
 

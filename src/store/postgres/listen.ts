@@ -10,8 +10,8 @@ const askEveryMs = 10_000
 const answerWithinMs = 5_000
 
 /**
- * Keeps one connection listening for as long as it is open, and connects again whenever it is lost. After each
- * connecting it signals everything, because what was said meanwhile was not heard.
+ * Keeps one connection listening for as long as it is open, and connects again whenever it is lost. It then signals
+ * everything, because what was said meanwhile was not heard.
  */
 export class Listener {
   readonly #url: string
@@ -26,7 +26,18 @@ export class Listener {
     this.#url = url
     this.#context = context
     this.#signals = signals
-    void this.#connect()
+  }
+
+  /** Connects for the first time; rejects when that fails. Whatever happens later is its own affair. */
+  async open(): Promise<void> {
+    const client = this.#newClient()
+    try {
+      await listen(client)
+    } catch (error) {
+      await client.end().catch(() => {})
+      throw error
+    }
+    this.#use(client)
   }
 
   /** Stops listening. */
@@ -38,25 +49,46 @@ export class Listener {
     await client?.end().catch(() => {})
   }
 
-  async #connect(): Promise<void> {
+  #newClient(): pg.Client {
     const client = new pg.Client({ ...clientConfig(this.#url), query_timeout: answerWithinMs })
-    this.#client = client
+    // Unheard, the event would end the process.
     client.on('error', (error) => this.#lost(client, error))
-    client.on('end', () => this.#lost(client, new Error('the server ended it')))
+    client.on('end', () => this.#lost(client, new Error('it was ended')))
     client.on('notification', (message) => {
       if (message.channel === channel && message.payload) this.#signals.receive(message.payload)
     })
+    return client
+  }
+
+  #use(client: pg.Client): void {
+    this.#client = client
+    this.#retryMs = firstRetryMs
+    this.#askLater(client)
+  }
+
+  async #reconnect(): Promise<void> {
+    const client = this.#newClient()
     try {
-      await client.connect()
-      await client.query(`listen ${channel}`)
-    } catch (error) {
-      this.#lost(client, error)
+      await listen(client)
+    } catch {
+      client.end().catch(() => {})
+      this.#retryLater()
       return
     }
-    if (this.#client !== client) return
-    this.#retryMs = firstRetryMs
+    if (this.#closed) {
+      client.end().catch(() => {})
+      return
+    }
+    this.#use(client)
+    this.#context.log?.('postgres: listening again')
     this.#signals.everything()
-    this.#askLater(client)
+  }
+
+  #retryLater(): void {
+    if (this.#closed) return
+    const waitMs = this.#retryMs * (0.5 + this.#context.random())
+    this.#retryMs = Math.min(longestRetryMs, this.#retryMs * 2)
+    this.#cancelTimer = this.#context.clock.after(waitMs, () => void this.#reconnect())
   }
 
   #askLater(client: pg.Client): void {
@@ -68,18 +100,18 @@ export class Listener {
     })
   }
 
-  /** A loss is often reported more than once; only the first counts. */
-  #lost(client: pg.Client, error: unknown): void {
+  /** A loss is often reported more than once, and may be that of a connection never used; only the first counts. */
+  #lost(client: pg.Client, error: Error): void {
     if (this.#client !== client) return
     this.#client = undefined
-    client.end().catch(() => {})
-    if (this.#closed) return
-    const reason = error instanceof Error ? error.message : String(error)
-    this.#context.log?.(`postgres: the listening connection was lost: ${reason}`)
     this.#cancelTimer?.()
-    this.#cancelTimer = this.#context.clock.after(this.#retryMs * (0.5 + this.#context.random()), () => {
-      void this.#connect()
-    })
-    this.#retryMs = Math.min(longestRetryMs, this.#retryMs * 2)
+    client.end().catch(() => {})
+    this.#context.log?.(`postgres: the listening connection was lost: ${error.message}`)
+    this.#retryLater()
   }
+}
+
+async function listen(client: pg.Client): Promise<void> {
+  await client.connect()
+  await client.query(`listen ${channel}`)
 }

@@ -39,22 +39,23 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     await ensurePartitions(durable, now)
     const signals = new Signals(context.randomText(8), context.clock)
     const wakes = new LaneWakes(relaxed, context, signals)
-    return storeOver(url, { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes })
+    const listener = new Listener(url, context, signals)
+    await listener.open()
+    return storeOver(listener, { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes })
   } catch (error) {
     await Promise.all([durable.end(), relaxed.end()])
     throw explain(error)
   }
 }
 
-function storeOver(url: string, database: Database): Store {
+function storeOver(listener: Listener, database: Database): Store {
   const { context, durable, relaxed, signals, wakes } = database
   const partitions = keepPartitions(durable, context)
-  let listener: Listener | undefined
   let closing: Promise<void> | undefined
 
   async function close(): Promise<void> {
     signals.watcher = undefined
-    await Promise.all([listener?.close(), wakes.close(), partitions.idle()])
+    await Promise.all([listener.close(), wakes.close(), partitions.idle()])
     await Promise.all([durable.end(), relaxed.end()])
   }
 
@@ -67,7 +68,6 @@ function storeOver(url: string, database: Database): Store {
     ...history(database),
     watch(watcher) {
       signals.watcher = watcher
-      listener ??= new Listener(url, context, signals)
     },
     ping: async () => void (await durable.run(pingServer)),
     close: () => (closing ??= close()),

@@ -24,7 +24,11 @@ export function delivering(open: Open): void {
       keys.slice(2),
     )
     assert.deepEqual(await read(rest[2] ?? null, 10), [])
-    assert.deepEqual(await read(null, 2), await read(null, 2))
+    const again = await read(null, 2)
+    assert.deepEqual(
+      again.map((row) => row.message),
+      keys.slice(0, 2),
+    )
   })
 
   test('rows published in one group, all due at one instant, are not skipped by the cursor', async (t) => {

@@ -57,8 +57,8 @@ export function ownership(open: Open): void {
 
   test('a worker that renews in time keeps its lanes', async (t) => {
     const world = await begin(t, open)
-    const { worker } = await world.owningOne(await world.endpoint(await world.application()), shortMs)
     const other = await world.join()
+    const { worker } = await world.owningOne(await world.endpoint(await world.application()), shortMs)
     assert.equal((await world.store.renew(worker, longMs)).alive, true)
     await world.pass(2 * shortMs)
     assert.equal((await world.store.renew(other, longMs)).workers, 2)

@@ -1,0 +1,60 @@
+import { after } from 'node:test'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
+import { openPostgresStore } from '../../src/store/postgres/open.ts'
+import type { Store, StoreContext } from '../../src/store/store.ts'
+import type { Harness } from './conformance/harness.ts'
+import { openPostgresServer, type PostgresServer } from './postgres-server.ts'
+
+/** The machine's own clock: Postgres decides by its server's, which no test can turn. */
+export const context: StoreContext = { clock: systemClock, random: systemRandom, randomText: systemRandomText }
+
+let shared: Promise<PostgresServer> | undefined
+let template: Promise<string> | undefined
+
+/** The one server of this test process: started on first use, closed when the last test has ended. */
+export function sharedServer(): Promise<PostgresServer> {
+  shared ??= openPostgresServer()
+  return shared
+}
+
+after(async () => (await shared)?.close())
+
+/** The URL of a new database with all tables: a copy (40 ms) of one that was migrated once. */
+export async function newDatabase(): Promise<string> {
+  const server = await sharedServer()
+  template ??= makeTemplate(server)
+  return server.createDatabase(await template)
+}
+
+async function makeTemplate(server: PostgresServer): Promise<string> {
+  const url = await server.createDatabase()
+  const store = await openPostgresStore(context, { url })
+  await store.close()
+  return url
+}
+
+// Emptied ones are used again: a hundred copies of a whole database are a gigabyte to write.
+const emptied: string[] = []
+
+const empty = `
+  delete from application; delete from endpoint; delete from message; delete from event_id; delete from pending;
+  delete from attempt; delete from dead; delete from lane; delete from worker; delete from api_key`
+
+/** A store on an empty database. */
+export async function openPostgresHarness(): Promise<Harness & { readonly url: string }> {
+  const server = await sharedServer()
+  const url = emptied.pop() ?? (await newDatabase())
+  const store: Store = await openPostgresStore(context, { url })
+  return {
+    store,
+    url,
+    pass: (ms) => new Promise((resolve) => void systemClock.after(ms, resolve)),
+    sql: async (text) => void (await server.query(text, url)),
+    async close() {
+      await store.close()
+      await server.query(empty, url)
+      emptied.push(url)
+    },
+  }
+}
