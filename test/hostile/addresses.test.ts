@@ -65,6 +65,11 @@ test('the same spellings reach loopback when it is allowed, so the test above lo
     const { outcome } = await send(sender, targetAt(`http://${host}:${receiver.port}/hook`))
     assert.equal(outcome.code, 'delivered', `${host}: ${outcome.error}`)
   }
+  const six = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')), { host: '::1' })
+  for (const host of ['[::1]', '[0:0::0:1]', 'localhost']) {
+    const { outcome } = await send(sender, targetAt(`http://${host}:${six.port}/hook`))
+    assert.equal(outcome.code, 'delivered', `${host}: ${outcome.error}`)
+  }
 })
 
 test('one allowed network opens no other', async (t) => {

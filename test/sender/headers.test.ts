@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { checkHeader, wireHeaders } from '../../src/sender/headers.ts'
+import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
+import { send, targetAt, testSender } from './sending.ts'
+
+const reserved = [
+  ...['host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect'],
+  ...['proxy-authorization', 'proxy-anything', 'webhook-id', 'webhook-signature', 'webhook-anything', 'content-type'],
+  ...['user-agent', 'accept-encoding'],
+]
+
+test('a header Sluice or the protocol decides cannot be set, however it is written', () => {
+  for (const name of reserved) {
+    assert.match(checkHeader(name, 'x') ?? '', /set by Sluice/)
+    assert.match(checkHeader(name.toUpperCase(), 'x') ?? '', /set by Sluice/)
+  }
+})
+
+test('a name or value that would break the request is told', () => {
+  for (const name of ['', 'a b', 'a:b', 'a\r\nb', 'ä', 'a'.repeat(65), '__proto__'])
+    assert.ok(checkHeader(name, 'x'), name)
+  for (const value of ['a\r\nb: c', 'a\nb', 'a\rb', 'a\0b', 'a\x7f', '\u0100', '\u{1f600}', 'a'.repeat(4097)]) {
+    assert.ok(checkHeader('x-a', value), JSON.stringify(value))
+    assert.equal(wireHeaders({ 'x-a': value }), undefined)
+  }
+  for (const value of ['', 'a b', 'Bearer abc==', 'caf\xe9', 'a\tb']) assert.equal(checkHeader('X-A', value), undefined)
+})
+
+test("an endpoint's own headers arrive, and reserved ones among them are left out", async (t) => {
+  const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
+  const headers = {
+    Authorization: 'Bearer abc',
+    'x-tenant': 'caf\xe9',
+    ...Object.fromEntries(reserved.map((name) => [name, 'evil'])),
+  }
+  const { outcome } = await send(testSender(t), targetAt(receiver.url, { headers }))
+
+  assert.equal(outcome.code, 'delivered')
+  const head = receiver.requests[0]?.head ?? ''
+  assert.match(head, /^authorization: Bearer abc$/m)
+  assert.match(head, /^x-tenant: caf\xe9$/m)
+  assert.doesNotMatch(head, /evil/)
+})
+
+test('a header with a line break blocks the endpoint, and no byte leaves', async (t) => {
+  const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
+  for (const headers of [{ 'x-a': 'b\r\nx-injected: 1' }, { 'x-a\r\nx-injected': '1' }]) {
+    const { outcome, leaves } = await send(testSender(t), targetAt(receiver.url, { headers }))
+    assert.equal(outcome.code, 'blocked')
+    assert.equal(leaves, 0)
+  }
+  assert.equal(receiver.connections, 0)
+})
