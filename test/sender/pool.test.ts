@@ -19,7 +19,13 @@ function use(connection: Connection): Promise<void> {
   return new Promise((resolve, reject) => {
     connection.client.dispatch(
       { path: '/', method: 'POST', body: 'x' },
-      { onRequestStart() {}, onResponseEnd: () => resolve(), onResponseError: (_, error) => reject(error) },
+      {
+        onRequestStart() {},
+        onResponseStart() {},
+        onResponseData() {},
+        onResponseEnd: () => resolve(),
+        onResponseError: (_, error) => reject(error),
+      },
     )
   })
 }
