@@ -73,8 +73,8 @@ export class LaneBook {
     if (this.#lanes.size >= this.#share() && membership.workers > 1) await this.#pause(politeMs)
     let waitMs = pollMs
     const worker = membership.worker
+    this.#claimAgain = false
     if (!this.#closed && worker !== 0 && this.#unconfirmed.length === 0) {
-      this.#claimAgain = false
       try {
         const claim = await store.claim(worker, claimLanes, this.#claimLost)
         this.#claimLost = false

@@ -33,7 +33,10 @@ export class Membership {
   async join(): Promise<void> {
     const { store, clock, leaseMs, description } = this.#parts
     const before = clock.steady()
-    this.#worker = await store.join({ leaseMs, description })
+    const worker = await store.join({ leaseMs, description })
+    // Stopped meanwhile: the worker that just joined is one that fell silent at once.
+    if (this.#left) return
+    this.#worker = worker
     this.#extend(before)
     await this.#renew()
   }
@@ -76,7 +79,8 @@ export class Membership {
 
   /** Declared dead, or told so by a fence: everything owned is dropped, and the worker joins anew. */
   lose(): void {
-    if (this.#left) return
+    // Whoever is joining has nothing left to lose; a second loss would join twice.
+    if (this.#left || this.#worker === 0) return
     this.#leaseUntil = Number.NEGATIVE_INFINITY
     this.#cancelTimer?.()
     this.#cancelLapse?.()

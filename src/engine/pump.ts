@@ -47,25 +47,29 @@ export class Pump {
   }
 
   async #readAndSend(starts: readonly Start<Delivery>[]): Promise<void> {
-    const { bodies, clock, scheduler } = this.#parts
+    const { bodies, clock } = this.#parts
     const keys = new Set(starts.map((start) => start.item.row.message))
     let found: Map<number, Outgoing>
     try {
       found = await bodies.load(keys)
     } catch (error) {
-      for (const start of starts.toReversed()) {
-        this.#inFlight.delete(start.item)
-        scheduler.giveBack(start, clock.steady())
-      }
+      for (const start of starts.toReversed()) this.#giveBack(start)
       return this.#parts.onTrouble(error)
     }
-    for (const { item } of starts) {
-      const message = found.get(item.row.message)
-      // Reading took time: the lease may have run out meanwhile.
-      if (!this.#parts.maySend()) this.#end(item, aborted)
-      else if (message) this.#send(item, message)
-      else this.#end(item, vanished)
+    for (const start of starts) {
+      const message = found.get(start.item.row.message)
+      // Reading took time: the lease may have run out meanwhile, or the endpoint may have asked for silence.
+      if (!this.#parts.maySend()) this.#end(start.item, aborted)
+      else if (start.lane.closed || start.lane.holdUntil > clock.steady()) this.#giveBack(start)
+      else if (message) this.#send(start.item, message)
+      else this.#end(start.item, vanished)
     }
+  }
+
+  #giveBack(start: Start<Delivery>): void {
+    this.#inFlight.delete(start.item)
+    this.#parts.scheduler.giveBack(start, this.#parts.clock.steady())
+    this.#parts.again()
   }
 
   #send(delivery: Delivery, message: Outgoing): void {

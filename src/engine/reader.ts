@@ -58,16 +58,17 @@ export class Reader {
     }
     for (const [i, wish] of wishes.entries()) {
       const page = pages?.[i]
-      const cursor = wish.owned.cursors[wish.class]
-      cursor.reading = false
+      wish.owned.cursors[wish.class].reading = false
       // A lane dropped while the read was under way takes nothing in.
       if (page && this.#parts.owns(wish.owned)) this.#take(wish, page)
+    }
+    for (const wish of wishes) {
       if (!isReading(wish.owned)) {
         for (const message of wish.owned.settledMeanwhile) wish.owned.held.delete(message)
         wish.owned.settledMeanwhile.length = 0
       }
       // Nothing new may have been among the rows, or rows were added since.
-      if (page && this.#parts.owns(wish.owned)) this.want(wish.owned, wish.class)
+      if (pages && this.#parts.owns(wish.owned) && !mustWait(wish)) this.want(wish.owned, wish.class)
     }
     this.#parts.onRead()
   }
@@ -77,7 +78,11 @@ export class Reader {
     const now = clock.steady()
     const cursor = owned.cursors[itsClass]
     for (const row of page.rows) {
-      if (owned.held.has(row.message)) continue
+      if (owned.held.has(row.message)) {
+        // Settled meanwhile, a timed row may also be the one that it became: only a later read can tell.
+        if (itsClass === timed && owned.settledMeanwhile.includes(row.message)) cursor.stale = true
+        continue
+      }
       owned.held.add(row.message)
       scheduler.offer(owned.lane, itsClass, newDelivery(owned, row, now), now)
     }
@@ -101,6 +106,11 @@ export interface ReaderParts {
   onTimed(owned: OwnedLane, at: number): void
   onRead(): void
   onTrouble(error: unknown): void
+}
+
+/** Another read of the lane is still out, so reading again now would skip the same rows; housekeeping asks again. */
+function mustWait({ owned, class: itsClass }: Wish): boolean {
+  return itsClass === timed && owned.cursors[itsClass].stale && owned.settledMeanwhile.length > 0
 }
 
 function newDelivery(owned: OwnedLane, row: PendingRow, now: number): Delivery {

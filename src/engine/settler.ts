@@ -21,6 +21,8 @@ export class Settler {
   readonly #parts: SettlerParts
   #waiting: Record[] = []
   #busy = false
+  /** The store was in trouble and is left alone until the timer. */
+  #waitingOut = false
   #cancelTimer: (() => void) | undefined
   #retryMs = firstRetryMs
   #idle: (() => void)[] = []
@@ -36,7 +38,7 @@ export class Settler {
 
   add(record: Record): void {
     this.#waiting.push(record)
-    if (this.#busy) return
+    if (this.#busy || this.#waitingOut) return
     if (this.#waiting.length >= batchRows) this.#flush()
     else this.#cancelTimer ??= this.#parts.clock.after(delayMs, () => this.#flush())
   }
@@ -59,6 +61,7 @@ export class Settler {
   #flush(): void {
     this.#cancelTimer?.()
     this.#cancelTimer = undefined
+    this.#waitingOut = false
     if (this.#busy || this.#waiting.length === 0) return
     this.#busy = true
     void this.#record(this.#waiting.slice(0, largestBatch))
@@ -79,12 +82,16 @@ export class Settler {
     this.#busy = false
     if (!current) return this.#next()
     if (result === 'trouble') {
+      this.#waitingOut = true
       this.#cancelTimer ??= this.#parts.clock.after(this.#retryMs, () => this.#flush())
       this.#retryMs = Math.min(lastRetryMs, this.#retryMs * 2)
       return
     }
     this.#retryMs = firstRetryMs
-    if (result === 'fenced') return this.#parts.onFenced()
+    if (result === 'fenced') {
+      this.drop()
+      return this.#parts.onFenced()
+    }
     this.#waiting = this.#waiting.slice(batch.length)
     for (const record of batch) record.recorded()
     this.#parts.onSettled()

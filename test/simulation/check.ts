@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import type { Attempt } from '../../src/domain/delivery.ts'
+import { keyTime } from '../../src/domain/ids.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { Arrival, EndpointFacts, History } from './history.ts'
+
+/** Checks every promise that a finished run can show broken. Throws with the sentence of the first one. */
+export async function check(history: History, store: Store): Promise<void> {
+  noInvention(history)
+  assert.deepEqual(history.unfenced, [], 'a worker recorded a result after it was declared dead')
+  for (const endpoint of history.endpoints) {
+    const arrivals = history.arrivals.filter((arrival) => arrival.endpoint === endpoint.key)
+    onlyOwnersSend(arrivals)
+    neverFlooded(endpoint, arrivals)
+    neverCrowded(endpoint, arrivals)
+    duplicatesOnlyAfterDeaths(arrivals)
+    waitsAreKept(endpoint, arrivals, history.jumps)
+    holdsAreObeyed(endpoint, arrivals, history)
+  }
+  for (const fact of history.published) {
+    if (fact.state !== 'refused' && fact.key !== 0) await exactlyOneEnd(fact, history, store)
+  }
+  const { pending } = await store.counts()
+  assert.equal(pending, 0, `${pending} deliveries never ended`)
+}
+
+/** Every arrival was published, for that endpoint, with those bytes. */
+function noInvention(history: History): void {
+  const byBody = new Map(history.published.map((fact) => [fact.body, fact]))
+  const bodyOf = new Map<string, string>()
+  for (const arrival of history.arrivals) {
+    const fact = byBody.get(arrival.body)
+    assert.ok(fact, `an arrival nobody published: ${arrival.body}`)
+    assert.notEqual(fact.state, 'refused', `a refused publish was delivered: ${arrival.body}`)
+    assert.ok(fact.endpoints.includes(arrival.endpoint), `${arrival.body} reached an endpoint it was not for`)
+    assert.equal(bodyOf.get(arrival.message) ?? arrival.body, arrival.body, 'one id, two bodies')
+    bodyOf.set(arrival.message, arrival.body)
+  }
+}
+
+/** A worker that was declared dead sends nothing, even before it knows. */
+function onlyOwnersSend(arrivals: readonly Arrival[]): void {
+  for (const { at, worker } of arrivals) {
+    const lost = worker.losses.some((loss) => loss.at < at && at < loss.knownAt)
+    assert.ok(!lost, `${worker.name} sent at ${at} although it had been declared dead`)
+  }
+}
+
+/** In any window of w an endpoint gets at most burst + rate × w. */
+function neverFlooded(endpoint: EndpointFacts, arrivals: readonly Arrival[]): void {
+  if (!endpoint.rate) return
+  const { rate, periodMs, burst } = endpoint.rate
+  const times = arrivals.map((arrival) => arrival.at)
+  for (let from = 0; from < times.length; from++) {
+    for (let to = from; to < times.length; to++) {
+      const windowMs = (times[to] as number) - (times[from] as number)
+      const allowed = burst + (rate / periodMs) * windowMs
+      const count = to - from + 1
+      assert.ok(count <= allowed + 1e-9, `flooded: ${count} in ${windowMs} ms, ${allowed.toFixed(2)} allowed`)
+    }
+  }
+}
+
+/**
+ * Never more than `concurrency` requests are open at once. A process that stands still past its lease cannot hang up;
+ * what it left open is not counted once it was declared dead.
+ */
+function neverCrowded(endpoint: EndpointFacts, arrivals: readonly Arrival[]): void {
+  for (const arrival of arrivals) {
+    const open = arrivals.filter(
+      (other) => other.at <= arrival.at && other.endedAt > arrival.at && !lostBetween(other, arrival),
+    ).length
+    assert.ok(open <= endpoint.concurrency, `crowded: ${open} at once, ${endpoint.concurrency} allowed`)
+  }
+}
+
+/** A delivery that a worker heard succeed arrives again only if that worker died or lost its ownership since. */
+function duplicatesOnlyAfterDeaths(arrivals: readonly Arrival[]): void {
+  for (const trail of trails(arrivals)) {
+    for (const [i, arrival] of trail.entries()) {
+      const next = trail[i + 1]
+      if (arrival.heardAs !== 'delivered' || !next) continue
+      assert.ok(
+        lostBetween(arrival, next),
+        `${arrival.message} came again after ${arrival.worker.name} heard it succeed`,
+      )
+    }
+  }
+}
+
+/** After a heard failure the next try comes no sooner than the policy's shortest wait. */
+function waitsAreKept(endpoint: EndpointFacts, arrivals: readonly Arrival[], jumps: readonly number[]): void {
+  for (const trail of trails(arrivals)) {
+    for (const [i, arrival] of trail.entries()) {
+      const next = trail[i + 1]
+      if (arrival.heardAs !== 'failed' || !next || lostBetween(arrival, next)) continue
+      if (jumps.some((at) => at >= arrival.at && at <= next.at)) continue
+      // Refused connections never arrive, so which wait this was is not to be seen here; exactlyOneEnd checks each.
+      const least = Math.min(...endpoint.waitsMs)
+      const gap = next.at - arrival.heardAt
+      assert.ok(gap >= least - 1, `${arrival.message} was retried after ${gap} ms, ${least} were due`)
+    }
+  }
+}
+
+/**
+ * After a Retry-After the endpoint hears nothing until it ends: from the worker that was told as of that moment, from
+ * any other as of the moment it is recorded.
+ */
+function holdsAreObeyed(endpoint: EndpointFacts, arrivals: readonly Arrival[], history: History): void {
+  const records = history.holds.filter((hold) => hold.endpoint === endpoint.key)
+  for (const told of arrivals) {
+    if (told.retryAfterMs === undefined || told.heardAt === Number.POSITIVE_INFINITY) continue
+    const until = told.heardAt + told.retryAfterMs
+    for (const next of arrivals) {
+      // What was already connecting when the answer came cannot be called back.
+      if (next.at <= told.heardAt + 5 || next.at >= until - 1) continue
+      const sameHands = next.worker === told.worker && !lostBetween(told, next)
+      const recorded = records.some((hold) => hold.recordedAt >= told.heardAt && hold.recordedAt < next.at - 5)
+      assert.ok(!sameHands && !recorded, `a Retry-After until ${until} was cut short at ${next.at}`)
+    }
+  }
+}
+
+/** Every accepted delivery ends once: delivered or dead, with a gapless trail that keeps to its budget. */
+async function exactlyOneEnd(fact: History['published'][number], history: History, store: Store): Promise<void> {
+  const attempts = await store.attemptsOf(fact.key)
+  for (const key of fact.endpoints) {
+    const endpoint = history.endpoints.find((facts) => facts.key === key) as EndpointFacts
+    const trail = attempts.filter((attempt) => attempt.endpoint === key)
+    const dead = await store.findDead(key, fact.key)
+    const ends = trail.filter((attempt) => attempt.code === 'delivered').length + (dead ? 1 : 0)
+    const taken = history.arrivals.some(
+      (arrival) => arrival.endpoint === key && arrival.body === fact.body && arrival.taken,
+    )
+    const label = `${fact.body} at ${key}, published ${keyTime(fact.key)}`
+    assert.equal(ends, 1, `${label}: ${ends} ends`)
+    if (ends > 0 && !dead) assert.ok(taken, `${label}: recorded as delivered, but no receiver took it`)
+    assert.deepEqual(
+      trail.map((attempt) => attempt.n),
+      trail.map((_, i) => i + 1),
+      `${label}: the trail has gaps`,
+    )
+    if (history.jumps.length === 0) scheduleIsKept(trail, endpoint, label)
+    const budget = endpoint.waitsMs.length + 1
+    assert.ok(trail.length <= budget, `${label}: ${trail.length} attempts, ${budget} allowed`)
+    if (dead?.reason === 'exhausted') assert.equal(trail.length, budget, `${label}: died before its budget was spent`)
+  }
+}
+
+/** Each recorded attempt comes no sooner than the one before it said, and that was no sooner than the policy says. */
+function scheduleIsKept(trail: readonly Attempt[], endpoint: EndpointFacts, label: string): void {
+  for (const [i, attempt] of trail.entries()) {
+    const next = trail[i + 1]
+    if (!next) continue
+    assert.ok(attempt.nextAt !== null && next.at >= attempt.nextAt - 1, `${label}: attempt ${next.n} came early`)
+    const waited = attempt.nextAt - attempt.at - attempt.durationMs
+    assert.ok(waited >= (endpoint.waitsMs[i] as number) - 2, `${label}: attempt ${next.n} was due after ${waited} ms`)
+  }
+}
+
+function trails(arrivals: readonly Arrival[]): Iterable<Arrival[]> {
+  return Map.groupBy(arrivals, (arrival) => arrival.message).values()
+}
+
+function lostBetween(arrival: Arrival, next: Arrival): boolean {
+  return arrival.worker.losses.some((loss) => loss.at <= next.at && loss.knownAt >= arrival.at)
+}

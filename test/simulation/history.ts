@@ -1,0 +1,63 @@
+/** Everything that happened in one run, as seen from outside: what was asked for, what arrived, who died. */
+export interface History {
+  readonly endpoints: EndpointFacts[]
+  readonly published: PublishFact[]
+  readonly arrivals: Arrival[]
+  /** Retry-After holds that were recorded in the store. */
+  readonly holds: HoldFact[]
+  /** Results recorded for a worker after it was declared dead. */
+  readonly unfenced: string[]
+  /** Instants at which the world's clock jumped. */
+  readonly jumps: number[]
+}
+
+export interface EndpointFacts {
+  readonly key: number
+  readonly app: number
+  readonly rate: { readonly rate: number; readonly periodMs: number; readonly burst: number } | undefined
+  readonly concurrency: number
+  /** The least wait after each attempt; one attempt more than there are waits. */
+  readonly waitsMs: readonly number[]
+}
+
+export interface PublishFact {
+  readonly body: string
+  readonly endpoints: readonly number[]
+  /** `unknown`: the publisher died or got no clear answer, so it may or may not be stored. */
+  state: 'accepted' | 'refused' | 'unknown'
+  key: number
+}
+
+/** One request that reached a receiver. */
+export interface Arrival {
+  readonly at: number
+  readonly endpoint: number
+  readonly message: string
+  readonly body: string
+  readonly worker: WorkerFact
+  /** When the connection was over for the receiver. */
+  endedAt: number
+  /** The receiver took it in and meant to say so. */
+  taken: boolean
+  /** When the worker learned how it ended; never, if it died or gave up first. */
+  heardAt: number
+  heardAs: 'delivered' | 'failed' | undefined
+  retryAfterMs: number | undefined
+}
+
+/** One worker process. What it had open may be sent again after it died or was declared dead. */
+export interface WorkerFact {
+  readonly name: string
+  readonly losses: Loss[]
+}
+
+/** From the instant a worker no longer owned anything until it knew. */
+export interface Loss {
+  readonly at: number
+  knownAt: number
+}
+
+export interface HoldFact {
+  readonly endpoint: number
+  readonly recordedAt: number
+}

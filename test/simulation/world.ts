@@ -1,0 +1,339 @@
+import { Matcher } from '../../src/domain/match.ts'
+import type { RetryPolicy } from '../../src/domain/retry.ts'
+import { Engine } from '../../src/engine/engine.ts'
+import type { Sender } from '../../src/sender/send.ts'
+import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import { type NewEndpoint, type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts'
+import { VirtualClock } from '../virtual-clock.ts'
+import { check } from './check.ts'
+import { faultyStore, type StoreFaults } from './faulty-store.ts'
+import type { EndpointFacts, History, PublishFact, WorkerFact } from './history.ts'
+import { SimProcess } from './process.ts'
+import { healthy, simulatedSender, type Temper } from './receivers.ts'
+import { Seeded } from './seeded.ts'
+
+const leaseMs = 3000
+const troubledMs = 40_000
+const second = 1000
+
+/** A bug put in on purpose, to see that the checks catch it. */
+export interface Plant {
+  store?(store: Store): Store
+  sender?(sender: Sender): Sender
+}
+
+/**
+ * Real scheduler, real verdicts, real engine, real SQLite in memory; virtual time, simulated wires, and everything that
+ * can go wrong going wrong by the seed. After forty bad seconds the world heals, and what was accepted must end.
+ */
+export class World {
+  readonly clock = new VirtualClock()
+  readonly chance: Seeded
+  readonly history: History = { endpoints: [], published: [], arrivals: [], holds: [], unfenced: [], jumps: [] }
+  readonly faults: StoreFaults
+  readonly #plant: Plant
+  readonly #tempers = new Map<number, Temper>()
+  readonly #workers = new Map<SimProcess, Engine>()
+  readonly #watchers = new Map<Watcher, SimProcess>()
+  readonly #missed: number
+  readonly #workerCount: number
+  #store!: Store
+  #healed = false
+  #names = 0
+  #bodies = 0
+  /** Leases as the store counts them, to know the instant at which a worker is declared dead. */
+  readonly #leases = new Map<number, { until: number; worker: WorkerFact; known: boolean }>()
+
+  constructor(seed: number, plant: Plant = {}) {
+    this.#plant = plant
+    this.chance = new Seeded(seed)
+    const { chance } = this
+    const harsh = chance.next()
+    this.faults = {
+      on: true,
+      busy: 0.03 * harsh,
+      lostAnswer: 0.02 * harsh,
+      crash: chance.chance(0.6) ? 0.004 * harsh : 0,
+      latencyMs: chance.pick([
+        [0, 0],
+        [0, 2],
+        [0, 15],
+      ] as const),
+    }
+    this.#missed = chance.pick([0, 0.1, 0.5])
+    this.#workerCount = chance.between(1, 3)
+  }
+
+  /** Runs the whole story and checks it. */
+  async run(): Promise<void> {
+    const { clock, chance } = this
+    this.#store = await openSqliteStore(
+      { clock, random: chance.next, randomText: chance.text },
+      { path: ':memory:', role: 'owner' },
+    )
+    try {
+      await this.#settleIn()
+      for (let i = 0; i < this.#workerCount; i++) this.#startWorker()
+      this.#publishFor(troubledMs)
+      this.#troubleFor(troubledMs)
+      await clock.advance(troubledMs)
+      await this.#heal()
+      await this.#runDry()
+      await check(this.history, this.#store)
+    } finally {
+      for (const process of this.#workers.keys()) process.kill(clock.steady())
+      await this.#store.close()
+    }
+  }
+
+  async #settleIn(): Promise<void> {
+    const { chance } = this
+    for (let a = chance.between(1, 3); a > 0; a--) {
+      const app = await this.#store.createApplication({ name: `app ${a}`, uid: null, throttleRate: null, metadata: {} })
+      for (let e = chance.between(1, 3); e > 0; e--) await this.#addEndpoint(app.key)
+    }
+    this.#store.watch({
+      rows: (...args) => this.#signal((watcher) => watcher.rows(...args)),
+      lanes: () => this.#signal((watcher) => watcher.lanes()),
+      settings: (...args) => this.#signal((watcher) => watcher.settings(...args)),
+    })
+  }
+
+  async #addEndpoint(app: number): Promise<void> {
+    const { chance } = this
+    const limited = chance.chance(0.5)
+    const retry = randomPolicy(chance)
+    const input: NewEndpoint = {
+      url: 'https://unset.test/',
+      uid: null,
+      description: '',
+      disabled: false,
+      eventTypes: chance.pick([null, ['*'], ['video.*'], ['video.up', 'audio.up']]),
+      channels: null,
+      secrets: [],
+      headers: {},
+      metadata: {},
+      throttleRate: limited ? chance.pick([1, 5, 20]) : null,
+      throttlePeriodSeconds: 1,
+      burst: limited ? chance.between(1, 6) : null,
+      concurrency: chance.pick([1, 2, 8]),
+      timeoutMs: chance.pick([500, 2500]),
+      retry,
+    }
+    const created = await this.#store.createEndpoint(app, input)
+    await this.#store.updateEndpoint(app, created.key, { url: `https://receiver.test/${created.key}` })
+    const facts: EndpointFacts = {
+      key: created.key,
+      app,
+      rate: limited
+        ? { rate: input.throttleRate as number, periodMs: second, burst: input.burst as number }
+        : undefined,
+      concurrency: input.concurrency as number,
+      waitsMs: waitsOf(retry),
+    }
+    this.history.endpoints.push(facts)
+    this.#tempers.set(created.key, randomTemper(chance))
+  }
+
+  #signal(call: (watcher: Watcher) => void): void {
+    for (const [watcher, process] of this.#watchers) {
+      if (!process.alive) this.#watchers.delete(watcher)
+      else if (!this.chance.chance(this.#missed)) process.clock.after(this.chance.between(0, 5), () => call(watcher))
+    }
+  }
+
+  #startWorker(): void {
+    const { clock, chance, history } = this
+    const process = new SimProcess(`worker ${++this.#names}`, clock)
+    const worker: WorkerFact = { name: process.name, losses: [] }
+    const real = this.#witnessed(this.#plant.store?.(this.#store) ?? this.#store, worker)
+    const store = faultyStore(real, process, clock, chance, this.faults)
+    const wired = new Proxy(store, {
+      get: (target, name) =>
+        name === 'watch' ? (watcher: Watcher) => this.#watchers.set(watcher, process) : Reflect.get(target, name),
+    })
+    const temperOf = (endpoint: number) => (this.#healed ? healthy : (this.#tempers.get(endpoint) ?? healthy))
+    const sender = simulatedSender({ world: clock, process, worker, chance, history, temperOf })
+    const engine = new Engine({
+      store: wired,
+      sender: this.#plant.sender?.(sender) ?? sender,
+      clock: process.clock,
+      random: chance.next,
+      randomText: chance.text,
+      limits: chance.pick([
+        { inFlight: 4, inFlightPerApp: 3 },
+        { inFlight: 64, inFlightPerApp: 64 },
+      ]),
+      leaseMs,
+      defaultTimeoutMs: 2000,
+      description: process.name,
+      log: () => learn(worker, clock.steady()),
+      onTrouble: (error) => {
+        if (!(error instanceof StoreTrouble)) throw error
+      },
+    })
+    this.#workers.set(process, engine)
+    process.onDeath(() => {
+      worker.losses.push({ at: clock.steady(), knownAt: clock.steady() })
+      this.#workers.delete(process)
+      clock.after(chance.between(0, 2000), () => this.#startWorker())
+    })
+    engine.start().catch((error) => {
+      if (!(error instanceof StoreTrouble)) throw error
+      process.kill(clock.steady())
+    })
+  }
+
+  /** The store, with what the checks must know of it written down. */
+  #witnessed(store: Store, worker: WorkerFact): Store {
+    const { clock, history } = this
+    const witness: Pick<Store, 'settle' | 'join' | 'renew'> = {
+      settle: async (id, settlements, effects) => {
+        const result = await store.settle(id, settlements, effects)
+        const recordedAt = clock.steady()
+        if (result === 'settled' && !this.#leases.has(id)) history.unfenced.push(worker.name)
+        for (const { endpoint } of result === 'settled' ? effects.holds : []) {
+          history.holds.push({ endpoint, recordedAt })
+        }
+        return result
+      },
+      join: async (input) => {
+        const id = await store.join(input)
+        this.#leases.set(id, { until: clock.now() + input.leaseMs, worker, known: false })
+        this.#buryLapsed()
+        return id
+      },
+      renew: async (id, ms) => {
+        const renewal = await store.renew(id, ms)
+        const lease = this.#leases.get(id)
+        if (lease && renewal.alive) Object.assign(lease, { until: clock.now() + ms, known: true })
+        this.#buryLapsed()
+        return renewal
+      },
+    }
+    return new Proxy(store, { get: (target, name) => Reflect.get(name in witness ? witness : target, name) })
+  }
+
+  #buryLapsed(): void {
+    for (const [id, lease] of this.#leases) {
+      if (lease.until >= this.clock.now()) continue
+      // A membership that was never renewed is one whose worker never heard that it had joined.
+      if (lease.known) lease.worker.losses.push({ at: this.clock.steady(), knownAt: Number.POSITIVE_INFINITY })
+      this.#leases.delete(id)
+    }
+  }
+
+  #publishFor(durationMs: number): void {
+    const { clock, chance } = this
+    const pace = chance.pick([100, 300, 1000])
+    const next = () => {
+      if (clock.steady() >= durationMs) return
+      void this.#publishOne()
+      clock.after(chance.between(1, pace * 2), next)
+    }
+    next()
+  }
+
+  /** One publish by a process of its own, which may die on the way. */
+  async #publishOne(): Promise<void> {
+    const { clock, chance, history } = this
+    const process = new SimProcess('publisher', clock)
+    const store = faultyStore(this.#store, process, clock, chance, this.faults)
+    const app = chance.pick(history.endpoints).app
+    const body = `{"n": ${++this.#bodies}.0}`
+    const fact: PublishFact = { body, endpoints: [], state: 'unknown', key: 0 }
+    try {
+      const subscriptions = await store.subscriptions(app)
+      if (!subscriptions) return
+      const eventType = chance.pick(['video.up', 'video.down', 'audio.up'])
+      const endpoints = new Matcher(subscriptions.list).match(eventType, null)
+      Object.assign(fact, { endpoints })
+      history.published.push(fact)
+      const common = { app, version: subscriptions.version, eventType, eventId: null, channels: null, endpoints }
+      const delayMs = chance.chance(0.1) ? chance.between(1, 5000) : 0
+      const publication = { ...common, body: Buffer.from(body), contentType: 'application/json', delayMs }
+      const [result] = await store.publish([publication])
+      if (result?.state === 'accepted') Object.assign(fact, { state: 'accepted', key: result.key })
+      else fact.state = 'refused'
+    } catch (error) {
+      if (!(error instanceof StoreTrouble)) throw error
+    }
+  }
+
+  #troubleFor(durationMs: number): void {
+    const { clock, chance, history } = this
+    const kinds = chance.pick([['kill'], ['kill', 'stall'], ['stall'], ['jump'], ['kill', 'stall', 'jump'], []])
+    const next = () => {
+      if (clock.steady() >= durationMs || kinds.length === 0) return
+      const kind = chance.pick(kinds)
+      const process = chance.pick([...this.#workers.keys()])
+      if (kind === 'kill') process?.kill(clock.steady())
+      if (kind === 'stall') process?.stall(clock.steady() + chance.between(100, 3 * leaseMs))
+      if (kind === 'jump') {
+        const byMs = chance.between(-3600, 3600) * second
+        history.jumps.push(clock.steady())
+        clock.jump(byMs)
+        // The store moves leases along with its clock.
+        for (const lease of this.#leases.values()) lease.until += byMs
+      }
+      clock.after(chance.between(500, 15_000), next)
+    }
+    clock.after(chance.between(500, 15_000), next)
+  }
+
+  /** Faults end, receivers recover, and an operator enables what answered 410. */
+  async #heal(): Promise<void> {
+    this.#healed = true
+    this.faults.on = false
+    // An attempt begun before may still bring a 410.
+    await this.clock.advance(5 * second)
+    for (const { app, key } of this.history.endpoints) await this.#store.updateEndpoint(app, key, { disabled: false })
+  }
+
+  /** Goes on until nothing waits; a delivery that still waits after a day of virtual time never ends. */
+  async #runDry(): Promise<void> {
+    for (let stepMs = second, passed = 0; passed < 26 * 3600 * second; passed += stepMs, stepMs *= 1.3) {
+      const { pending } = await this.#store.counts()
+      if (pending === 0) return
+      await this.clock.advance(stepMs)
+    }
+  }
+}
+
+/** The worker finds out that it was declared dead. */
+function learn(worker: WorkerFact, now: number): void {
+  for (const loss of worker.losses) loss.knownAt = Math.min(loss.knownAt, now)
+}
+
+function randomPolicy(chance: Seeded): RetryPolicy {
+  const jitter = chance.pick(['full', 'equal', 'none'] as const)
+  const maxAgeMs = 4 * 3600 * second
+  if (chance.chance(0.5)) {
+    const ms = Array.from({ length: chance.between(1, 4) }, () => chance.between(50, 4000))
+    return { waits: { kind: 'list', ms }, jitter, maxAgeMs }
+  }
+  const maxAttempts = chance.between(2, 6)
+  return { waits: { kind: 'exponential', baseMs: 100, factor: 2, capMs: 3000, maxAttempts }, jitter, maxAgeMs }
+}
+
+/** Written out independently of the code under test. */
+function waitsOf(policy: RetryPolicy): number[] {
+  if (policy.waits.kind === 'list') return [...policy.waits.ms]
+  const { baseMs, factor, capMs, maxAttempts } = policy.waits
+  return Array.from({ length: maxAttempts - 1 }, (_, i) => Math.min(capMs, baseMs * factor ** i))
+}
+
+function randomTemper(chance: Seeded): Temper {
+  return {
+    fail: chance.pick([0, 0, 0.3, 0.9]),
+    hang: chance.pick([0, 0, 0.1]),
+    throttle: chance.pick([0, 0, 0.1]),
+    refuse: chance.pick([0, 0, 0.2]),
+    loseAnswer: chance.pick([0, 0.1]),
+    gone: chance.pick([0, 0, 0, 0.01]),
+    latencyMs: chance.pick([
+      [1, 40],
+      [1, 900],
+    ] as const),
+  }
+}
