@@ -1,11 +1,8 @@
 import type { Clock } from '../src/domain/clock.ts'
-import { Heap } from '../src/domain/heap.ts'
 
 interface Timer {
   readonly at: number
-  readonly order: number
   readonly fn: () => void
-  cancelled: boolean
 }
 
 /**
@@ -15,9 +12,9 @@ interface Timer {
 export class VirtualClock implements Clock {
   #steady = 0
   #wallOffset: number
-  #order = 0
   #soon: (() => void)[] = []
-  readonly #timers = new Heap<Timer>()
+  /** By instant; those of one instant in the order they were set. */
+  readonly #timers: Timer[] = []
 
   constructor(startsAt = Date.UTC(2026, 0, 1)) {
     this.#wallOffset = startsAt
@@ -32,11 +29,11 @@ export class VirtualClock implements Clock {
   }
 
   after(ms: number, fn: () => void): () => void {
-    const timer: Timer = { at: this.#steady + Math.max(0, ms), order: this.#order++, fn, cancelled: false }
-    // The tiny share of the order keeps timers of one instant in the order they were set.
-    this.#timers.push(timer.at + timer.order * 1e-9, timer)
+    const timer: Timer = { at: this.#steady + Math.max(0, ms), fn }
+    this.#timers.splice(this.#timers.findLastIndex((other) => other.at <= timer.at) + 1, 0, timer)
     return () => {
-      timer.cancelled = true
+      const i = this.#timers.indexOf(timer)
+      if (i >= 0) this.#timers.splice(i, 1)
     }
   }
 
@@ -62,7 +59,7 @@ export class VirtualClock implements Clock {
 
   /** When the next timer fires, if any is set. */
   nextTimerAt(): number | undefined {
-    return this.#timers.peek()
+    return this.#timers[0]?.at
   }
 
   /** Passes time, stopping at every timer on the way. */
@@ -70,13 +67,14 @@ export class VirtualClock implements Clock {
     const until = this.#steady + ms
     await this.settle()
     for (;;) {
-      const timer = this.#timers.popUntil(until + 1e-9)
-      if (!timer) break
-      if (timer.cancelled) continue
+      const timer = this.#timers[0]
+      // Sums of fractions round: a timer that is due but for that is due.
+      if (!timer || timer.at > until + 1e-9) break
+      this.#timers.shift()
       this.#steady = Math.max(this.#steady, timer.at)
       timer.fn()
       await this.settle()
     }
-    this.#steady = until
+    this.#steady = Math.max(this.#steady, until)
   }
 }
