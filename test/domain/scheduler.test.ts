@@ -89,6 +89,15 @@ test('the lanes of an application take turns', () => {
   }
 })
 
+test('looking at a lane again gives it no further turn', () => {
+  const scheduler = new Scheduler<number>(roomy)
+  const [eager, patient] = [addLane(scheduler, 1), addLane(scheduler, 1)]
+  for (const lane of [eager, patient]) offerMany(scheduler, lane, 20)
+  for (let i = 0; i < 10; i++) scheduler.reconsider(eager, 0)
+  scheduler.plan(0, 20)
+  assert.deepEqual([eager.inFlight, patient.inFlight], [10, 10])
+})
+
 test('an application that arrives in the middle of a flood waits one turn', () => {
   const scheduler = new Scheduler<number>(roomy)
   for (let i = 0; i < 50; i++) offerMany(scheduler, addLane(scheduler, 1), 100)
@@ -313,6 +322,19 @@ test('50 lanes that hang leave room for the other lanes of their application', (
       'and keeps them while it answers',
     )
   }
+})
+
+test('an application kept out by others goes on when they have given enough back', () => {
+  const scheduler = new Scheduler<number>({ inFlight: 10, inFlightPerApp: 10 })
+  const others = [addLane(scheduler, 1), addLane(scheduler, 1)]
+  for (const lane of others) offerMany(scheduler, lane, 1)
+  assert.equal(scheduler.plan(0, 100).length, 2)
+  for (let i = 0; i < 10; i++) offerMany(scheduler, addLane(scheduler, 2), 1)
+  assert.equal(scheduler.plan(0, 100).length, 6, 'more than twice what is free')
+  scheduler.finish(others[0] as Lane<number>, 0)
+  assert.equal(scheduler.plan(0, 100).length, 0, 'exactly twice what is free')
+  scheduler.finish(others[1] as Lane<number>, 0)
+  assert.equal(scheduler.plan(0, 100).length, 1)
 })
 
 test('applications that hang leave room for another one', () => {

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Membership } from '../../src/engine/membership.ts'
+import { type NewWorker, type Renewal, StoreTrouble } from '../../src/store/store.ts'
+import { VirtualClock } from '../virtual-clock.ts'
+import { HeldCalls } from './held-calls.ts'
+
+const leaseMs = 9000
+const alive: Renewal = { alive: true, workers: 3, activeLanes: 40 }
+const dead: Renewal = { alive: false, workers: 2, activeLanes: 40 }
+
+function open() {
+  const clock = new VirtualClock()
+  const join = new HeldCalls<[NewWorker], number>()
+  const renew = new HeldCalls<[number, number], Renewal>()
+  const leave = new HeldCalls<[number], void>()
+  const events: string[] = []
+  const membership = new Membership({
+    store: { join: join.method, renew: renew.method, leave: leave.method },
+    clock,
+    leaseMs,
+    description: 'a test',
+    onRenewed: () => void events.push('renewed'),
+    onLapsed: () => void events.push('lapsed'),
+    onLost: () => void events.push('lost'),
+    onTrouble: (error) => void events.push(`trouble: ${(error as Error).message}`),
+  })
+  return { clock, join, renew, leave, events, membership }
+}
+
+/** Joined as worker 1 and renewed once, all at instant 0. */
+async function openJoined() {
+  const parts = open()
+  const joined = parts.membership.join()
+  parts.join.next().answer(1)
+  await parts.clock.settle()
+  parts.renew.next().answer(alive)
+  await joined
+  parts.events.length = 0
+  return parts
+}
+
+test('nobody may send before joining', () => {
+  const { membership } = open()
+  assert.equal(membership.worker, 0)
+  assert.equal(membership.holdsLease(0), false)
+})
+
+test('joining says who and for how long, and learns how many share the work', async () => {
+  const { clock, join, renew, events, membership } = open()
+  const joined = membership.join()
+  assert.deepEqual(join.seen, [[{ leaseMs, description: 'a test' }]])
+  join.next().answer(7)
+  await clock.settle()
+  assert.deepEqual(renew.seen, [[7, leaseMs]])
+  renew.next().answer(alive)
+  await joined
+  assert.equal(membership.worker, 7)
+  assert.deepEqual([membership.workers, membership.activeLanes], [3, 40])
+  assert.deepEqual(events, ['renewed'])
+  assert.ok(membership.holdsLease(clock.steady()))
+})
+
+test('the lease is counted from before the call that got it, less a tenth', async () => {
+  const { clock, join, renew, events, membership } = open()
+  void membership.join()
+  await clock.advance(1000)
+  join.next().answer(1)
+  await clock.settle()
+  assert.ok(membership.holdsLease(8099), 'from instant 0, when joining was asked for')
+  assert.equal(membership.holdsLease(8100), false)
+  await clock.advance(2000)
+  renew.next().answer(alive)
+  await clock.settle()
+  assert.ok(membership.holdsLease(9099), 'from instant 1000, when the renewal was sent')
+  assert.equal(membership.holdsLease(9100), false)
+  assert.deepEqual(events, ['renewed'])
+})
+
+test('the lease is renewed three times within its length, and a jump of the clock changes nothing', async () => {
+  const { clock, renew, events, membership } = await openJoined()
+  for (const direction of [1, -1, 1]) {
+    clock.jump(direction * 3_600_000)
+    await clock.advance(leaseMs / 3 - 1)
+    assert.equal(renew.open, 0)
+    await clock.advance(1)
+    renew.next().answer(alive)
+    await clock.settle()
+    assert.ok(membership.holdsLease(clock.steady() + leaseMs * 0.9 - 1))
+  }
+  assert.deepEqual(events, ['renewed', 'renewed', 'renewed'])
+})
+
+test('a renewal that is not answered lapses the lease exactly once, at its end', async () => {
+  const { clock, renew, events, membership } = await openJoined()
+  await clock.advance(8099)
+  assert.deepEqual(events, [])
+  assert.ok(membership.holdsLease(clock.steady()))
+  await clock.advance(1)
+  assert.deepEqual(events, ['lapsed'])
+  assert.equal(membership.holdsLease(clock.steady()), false)
+  await clock.advance(100_000)
+  assert.deepEqual(events, ['lapsed'])
+  assert.equal(renew.open, 1, 'it does not pile up calls')
+})
+
+test('a renewal that took longer than the lease gives no right to send', async () => {
+  const { clock, renew, events, membership } = await openJoined()
+  await clock.advance(3000)
+  const slow = renew.next()
+  await clock.advance(leaseMs)
+  slow.answer(alive)
+  await clock.settle()
+  assert.equal(membership.holdsLease(clock.steady()), false)
+  await clock.advance(leaseMs / 3)
+  renew.next().answer(alive)
+  await clock.settle()
+  assert.ok(membership.holdsLease(clock.steady()), 'the next one does')
+  assert.ok(!events.includes('lost'))
+})
+
+test('after trouble the renewal is asked for again soon, without losing the lease', async () => {
+  const { clock, renew, events, membership } = await openJoined()
+  await clock.advance(3000)
+  renew.next().fail(new StoreTrouble('busy'))
+  await clock.advance(leaseMs / 20 - 1)
+  assert.equal(renew.open, 0)
+  await clock.advance(1)
+  renew.next().answer(alive)
+  await clock.settle()
+  assert.deepEqual(events, ['trouble: busy', 'renewed'])
+  assert.ok(membership.holdsLease(clock.steady() + leaseMs * 0.9 - 1))
+})
+
+test('a worker declared dead loses everything at once and joins anew under another name', async () => {
+  const { clock, join, renew, events, membership } = await openJoined()
+  await clock.advance(3000)
+  renew.next().answer(dead)
+  await clock.settle()
+  assert.deepEqual(events, ['lost'])
+  assert.equal(membership.holdsLease(clock.steady()), false)
+  assert.equal(membership.worker, 0)
+  join.next().answer(2)
+  await clock.settle()
+  assert.deepEqual(renew.next().args, [2, leaseMs])
+  assert.equal(membership.worker, 2)
+  assert.ok(membership.holdsLease(clock.steady()))
+})
+
+test('a fence and a renewal that tell the same loss cause one loss', async () => {
+  const { clock, join, renew, events, membership } = await openJoined()
+  await clock.advance(3000)
+  membership.lose()
+  membership.lose()
+  renew.next().answer(dead)
+  await clock.settle()
+  assert.deepEqual(events, ['lost'])
+  assert.equal(join.open, 1)
+})
+
+test('the answer to an old renewal says nothing about a new membership', async () => {
+  const { clock, join, renew, events, membership } = await openJoined()
+  await clock.advance(3000)
+  membership.lose()
+  join.next().answer(2)
+  await clock.settle()
+  renew.next().answer(dead)
+  await clock.settle()
+  assert.equal(membership.worker, 2)
+  assert.deepEqual(events, ['lost'])
+  assert.ok(membership.holdsLease(clock.steady()))
+})
+
+test('joining anew is tried until it succeeds', async () => {
+  const { clock, join, events, membership } = await openJoined()
+  membership.lose()
+  for (let i = 0; i < 3; i++) {
+    join.next().fail(new StoreTrouble('gone'))
+    await clock.advance(leaseMs / 20)
+  }
+  join.next().answer(2)
+  await clock.settle()
+  assert.equal(membership.worker, 2)
+  assert.deepEqual(events, ['lost', 'trouble: gone', 'trouble: gone', 'trouble: gone'])
+})
+
+test('leaving ends the right to send, the renewals and every callback', async () => {
+  const { clock, renew, leave, join, events, membership } = await openJoined()
+  await clock.advance(3000)
+  const left = membership.leave()
+  assert.equal(membership.holdsLease(clock.steady()), false)
+  leave.next().answer()
+  await left
+  renew.next().answer(dead)
+  membership.lose()
+  await clock.advance(100_000)
+  assert.deepEqual(leave.seen, [[1]])
+  assert.deepEqual(events, [])
+  assert.equal(renew.open + join.open, 0)
+  assert.equal(clock.nextTimerAt(), undefined, 'no timer keeps the process alive')
+})
+
+test('a join that is answered after the end gives no right to send and sets no timer', async () => {
+  const { clock, join, renew, events, membership } = await openJoined()
+  membership.lose()
+  membership.stop()
+  join.next().answer(2)
+  await clock.settle()
+  assert.equal(membership.holdsLease(clock.steady()), false)
+  assert.equal(renew.open, 0)
+  assert.equal(clock.nextTimerAt(), undefined)
+  assert.deepEqual(events, ['lost'])
+})

@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Record, Settler } from '../../src/engine/settler.ts'
+import { type Settlement, type Store, StoreTrouble } from '../../src/store/store.ts'
+import { VirtualClock } from '../virtual-clock.ts'
+import { HeldCalls } from './held-calls.ts'
+
+function open() {
+  const clock = new VirtualClock()
+  const settle = new HeldCalls<Parameters<Store['settle']>, 'settled' | 'fenced'>()
+  const events: string[] = []
+  const state = { worker: 1 }
+  const settler = new Settler({
+    store: { settle: settle.method },
+    clock,
+    worker: () => state.worker,
+    onSettled: () => void events.push('settled'),
+    onFenced: () => void events.push('fenced'),
+    onBug: (error) => void events.push(`bug: ${(error as Error).message}`),
+  })
+  const recorded: number[] = []
+  const record = (message: number, endpoint = 1, holdMs?: number, gone = false): Record => ({
+    settlement: settlement(message, endpoint),
+    holdMs,
+    gone,
+    recorded: () => void recorded.push(message),
+  })
+  const add = (from: number, to: number) => {
+    for (let message = from; message <= to; message++) settler.add(record(message))
+  }
+  return { clock, settle, events, state, settler, recorded, record, add }
+}
+
+function settlement(message: number, endpoint: number): Settlement {
+  return {
+    endpoint,
+    app: 1,
+    row: { message, class: 0, dueAt: 0, attempts: 0, priorAttempts: 0, ageMs: 0 },
+    attempt: {
+      id: `atmpt_${message}`,
+      startedAgoMs: 1,
+      durationMs: 1,
+      status: 200,
+      code: 'delivered',
+      error: null,
+      response: null,
+    },
+    verdict: { state: 'delivered' },
+  }
+}
+
+function messagesOf([, settlements]: Parameters<Store['settle']>): number[] {
+  return settlements.map(({ row }) => row.message)
+}
+
+function range(from: number, to: number): number[] {
+  return Array.from({ length: to - from + 1 }, (_, i) => from + i)
+}
+
+test('what ends within five milliseconds is recorded together', async () => {
+  const { clock, settle, add, recorded, events, settler } = open()
+  add(1, 2)
+  await clock.advance(4)
+  add(3, 3)
+  assert.equal(settle.open, 0)
+  await clock.advance(1)
+  const call = settle.next()
+  assert.equal(call.args[0], 1)
+  assert.deepEqual(messagesOf(call.args), [1, 2, 3])
+  assert.deepEqual(recorded, [], 'nothing is recorded before the store says so')
+  assert.equal(settler.size, 3)
+  call.answer('settled')
+  await clock.settle()
+  assert.deepEqual(recorded, [1, 2, 3])
+  assert.deepEqual(events, ['settled'])
+  assert.equal(settler.size, 0)
+})
+
+test('the 256th does not wait', () => {
+  const { settle, add } = open()
+  add(1, 255)
+  assert.equal(settle.open, 0)
+  add(256, 256)
+  assert.deepEqual(messagesOf(settle.next().args), range(1, 256))
+})
+
+test('one call is under way at a time and holds at most 1024', async () => {
+  const { clock, settle, add, recorded } = open()
+  add(1, 256)
+  add(257, 1500)
+  await clock.advance(1000)
+  assert.equal(settle.open, 1)
+  settle.next().answer('settled')
+  await clock.settle()
+  const second = settle.next()
+  assert.deepEqual(messagesOf(second.args), range(257, 1280))
+  second.answer('settled')
+  await clock.settle()
+  assert.equal(settle.open, 0, 'the rest is less than a batch and waits its five milliseconds')
+  await clock.advance(5)
+  settle.next().answer('settled')
+  await clock.settle()
+  assert.deepEqual(recorded, range(1, 1500))
+})
+
+test('trouble is waited out ever longer, and nothing is lost or put out of order', async () => {
+  const { clock, settle, add, recorded, events } = open()
+  add(1, 3)
+  await clock.advance(5)
+  let last = 3
+  for (const waitMs of [50, 100, 200, 400, 800, 1600, 2000, 2000]) {
+    settle.next().fail(new StoreTrouble('busy'))
+    await clock.settle()
+    add(last + 1, ++last)
+    await clock.advance(waitMs - 1)
+    assert.equal(settle.open, 0, `silent for ${waitMs} ms`)
+    await clock.advance(1)
+    assert.equal(settle.open, 1, `asks again after ${waitMs} ms`)
+  }
+  assert.deepEqual(recorded, [])
+  const call = settle.next()
+  assert.deepEqual(messagesOf(call.args), range(1, last))
+  call.answer('settled')
+  await clock.settle()
+  assert.deepEqual(recorded, range(1, last))
+  assert.deepEqual(events, ['settled'], 'trouble is no bug')
+
+  add(last + 1, last + 1)
+  await clock.advance(5)
+  settle.next().fail(new StoreTrouble('busy'))
+  await clock.advance(50)
+  assert.equal(settle.open, 1, 'after a success the first wait is short again')
+})
+
+test('a full batch does not hurry a store in trouble', async () => {
+  const { clock, settle, add } = open()
+  add(1, 1)
+  await clock.advance(5)
+  settle.next().fail(new StoreTrouble('busy'))
+  await clock.settle()
+  add(2, 2000)
+  await clock.advance(49)
+  assert.equal(settle.open, 0)
+  await clock.advance(1)
+  assert.equal(settle.open, 1)
+})
+
+test('an unexpected error is told, and what it concerns is kept and tried again', async () => {
+  const { clock, settle, add, events, recorded } = open()
+  add(1, 2)
+  await clock.advance(5)
+  settle.next().fail(new Error('no such column'))
+  await clock.advance(50)
+  assert.deepEqual(events, ['bug: no such column'])
+  const again = settle.next()
+  assert.deepEqual(messagesOf(again.args), [1, 2])
+  again.answer('settled')
+  await clock.settle()
+  assert.deepEqual(recorded, [1, 2])
+})
+
+test('a fenced worker drops everything, also what ended since, and asks no more', async () => {
+  const { clock, settle, add, events, recorded, settler } = open()
+  add(1, 256)
+  add(257, 300)
+  settle.next().answer('fenced')
+  await clock.settle()
+  assert.deepEqual(events, ['fenced'])
+  assert.deepEqual(recorded, range(1, 300), 'each is told that it is over')
+  assert.equal(settler.size, 0)
+  await clock.advance(10_000)
+  assert.equal(settle.open, 0)
+})
+
+for (const answer of ['settled', 'fenced', 'trouble'] as const) {
+  test(`the answer "${answer}" to a call from before a drop changes nothing of what came after`, async () => {
+    const { clock, settle, add, events, recorded, settler, state } = open()
+    add(1, 2)
+    await clock.advance(5)
+    settler.drop()
+    assert.deepEqual(recorded.splice(0), [1, 2])
+    state.worker = 2
+    add(3, 4)
+    const late = settle.next()
+    if (answer === 'trouble') late.fail(new StoreTrouble('gone'))
+    else late.answer(answer)
+    await clock.settle()
+    assert.deepEqual(events, [])
+    assert.deepEqual(recorded, [])
+    await clock.advance(5)
+    const call = settle.next()
+    assert.equal(call.args[0], 2, 'under the new name')
+    assert.deepEqual(messagesOf(call.args), [3, 4])
+    call.answer('settled')
+    await clock.settle()
+    assert.deepEqual(recorded, [3, 4])
+  })
+}
+
+test('draining asks at once and ends when all is recorded', async () => {
+  const { clock, settle, add, settler, recorded } = open()
+  await settler.drained()
+  add(1, 3)
+  let drained = false
+  const done = settler.drained().then(() => {
+    drained = true
+  })
+  const first = settle.next()
+  add(4, 4)
+  first.answer('settled')
+  await clock.settle()
+  assert.equal(drained, false)
+  settle.next().answer('settled')
+  await done
+  assert.deepEqual(recorded, [1, 2, 3, 4])
+})
+
+test('draining survives trouble and ends when everything is dropped', async () => {
+  const { clock, settle, add, settler } = open()
+  add(1, 3)
+  const done = settler.drained()
+  settle.next().fail(new StoreTrouble('busy'))
+  await clock.advance(50)
+  assert.equal(settle.open, 1)
+  settler.drop()
+  await done
+})
+
+test('a batch tells the longest hold of each endpoint, and once who is gone', async () => {
+  const { clock, settle, settler, record } = open()
+  settler.add(record(1, 7, 1000))
+  settler.add(record(2, 7, 5000))
+  settler.add(record(3, 7, 2000))
+  settler.add(record(4, 8, 0))
+  settler.add(record(5, 9, undefined, true))
+  settler.add(record(6, 9, undefined, true))
+  await clock.advance(5)
+  const [, , effects] = settle.next().args
+  assert.deepEqual(effects, {
+    holds: [
+      { endpoint: 7, holdMs: 5000 },
+      { endpoint: 8, holdMs: 0 },
+    ],
+    gone: [9],
+  })
+})
