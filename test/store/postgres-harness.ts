@@ -34,6 +34,18 @@ async function makeTemplate(server: PostgresServer): Promise<string> {
   return url
 }
 
+const countBusy = `
+  select count(*)::integer as busy from pg_stat_activity
+   where datname = current_database() and application_name = 'sluice' and state = 'active'`
+
+/** Waits until the server has answered all it was asked, however slow the machine: lanes are woken in the background. */
+async function quiet(server: PostgresServer, url: string): Promise<void> {
+  for (let looks = 0; looks < 200; looks++) {
+    const { rows } = await server.query(countBusy, url)
+    if (rows[0].busy === 0) return
+  }
+}
+
 // Emptied ones are used again: a hundred copies of a whole database are a gigabyte to write.
 const emptied: string[] = []
 
@@ -49,7 +61,10 @@ export async function openPostgresHarness(): Promise<Harness & { readonly url: s
   return {
     store,
     url,
-    pass: (ms) => new Promise((resolve) => void systemClock.after(ms, resolve)),
+    async pass(ms) {
+      await new Promise<void>((resolve) => void systemClock.after(ms, resolve))
+      await quiet(server, url)
+    },
     sql: async (text) => void (await server.query(text, url)),
     async close() {
       await store.close()

@@ -32,6 +32,7 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
   try {
     // The first connection is refused when the server is not durable, before anything is written.
     await durable.run(pingServer)
+    await relaxed.run(pingServer)
     await migrate(url)
     const time = new ServerTime(context.clock)
     const now = await serverNow(durable)
