@@ -1,0 +1,76 @@
+import type { FastifyInstance, InjectOptions } from 'fastify'
+import { buildApp } from '../../src/http/app.ts'
+import type { HttpContext } from '../../src/http/context.ts'
+import { Publisher } from '../../src/intake/publisher.ts'
+import { Scanner } from '../../src/intake/scan.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { systemRandom, systemRandomBytes, systemRandomText } from '../../src/runtime/random.ts'
+import { AddressPolicy } from '../../src/sender/guard.ts'
+import { checkUrl } from '../../src/sender/url.ts'
+import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import type { Store } from '../../src/store/store.ts'
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: an answer is any JSON, and a test that reads a missing field fails by itself.
+  readonly json: any
+}
+
+export interface Api {
+  readonly app: FastifyInstance
+  readonly store: Store
+  readonly bugs: unknown[]
+  /** Asks with the admin key. A body that is text or bytes goes out as it is. */
+  ask(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>
+}
+
+export const adminKey = 'test-key'
+
+/** The whole API over a real store in memory. */
+export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api> {
+  const context = { clock: systemClock, random: systemRandom, randomText: systemRandomText }
+  const store = overrides.store ?? (await openSqliteStore(context, { path: ':memory:', role: 'owner' }))
+  const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })
+  const bugs: unknown[] = []
+  const app = buildApp({
+    store,
+    publisher: new Publisher({ store, clock: systemClock }),
+    scanner: new Scanner(1),
+    clock: systemClock,
+    randomBytes: systemRandomBytes,
+    checkUrl: (url) => checkUrl(url, policy),
+    apiKey: adminKey,
+    bodyLimitBytes: 64 * 1024,
+    requestTimeoutMs: 30_000,
+    onBug: (error) => bugs.push(error),
+    ...overrides,
+  })
+  return {
+    app,
+    store,
+    bugs,
+    async ask(method, path, body, headers = {}) {
+      const payload =
+        body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body)
+      const response = await app.inject({
+        method: method as NonNullable<InjectOptions['method']>,
+        url: path.startsWith('/app') ? `/api/v1${path}` : path,
+        headers: {
+          authorization: `Bearer ${adminKey}`,
+          ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(payload === undefined ? {} : { payload }),
+      })
+      const isJson = /json/.test(String(response.headers['content-type'] ?? ''))
+      return {
+        status: response.statusCode,
+        headers: response.headers,
+        text: response.payload,
+        json: isJson && response.payload !== '' ? response.json() : undefined,
+      }
+    },
+  }
+}
