@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { systemClock } from '../../../src/runtime/clock.ts'
+import { FileOwnedError } from '../../../src/store/sqlite/file-lock.ts'
+import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
+import type { Store } from '../../../src/store/store.ts'
+import { VirtualClock } from '../../virtual-clock.ts'
+import { plainEndpoint } from '../conformance/harness.ts'
+import { contextWith, temporaryPlace } from '../sqlite-harness.ts'
+import { Child } from './child.ts'
+
+const timeout = 20_000
+
+function placeFor(t: TestContext): string {
+  const place = temporaryPlace()
+  t.after(() => place.remove())
+  return place.path
+}
+
+async function openReal(t: TestContext, path: string, role: 'owner' | 'guest'): Promise<Store> {
+  const store = await openSqliteStore(contextWith(systemClock), { path, role })
+  t.after(() => store.close())
+  return store
+}
+
+test('a second owner is refused at once and told who owns the file', { timeout }, async (t) => {
+  const path = placeFor(t)
+  const owner = new Child(t, path, 'owner')
+  assert.equal(await owner.line(), 'open')
+  const askedAt = performance.now()
+  await assert.rejects(openReal(t, path, 'owner'), (error) => {
+    assert(error instanceof FileOwnedError)
+    assert.equal(error.owner, `pid ${owner.process.pid} for the test`)
+    assert(error.message.includes(path))
+    return true
+  })
+  // The busy timeout is 5 s; being refused must not wait for it.
+  assert(performance.now() - askedAt < 2000)
+})
+
+test('a second owner in the same process is refused too, and the first one is not disturbed', async (t) => {
+  const path = placeFor(t)
+  const first = await openReal(t, path, 'owner')
+  await first.join({ leaseMs: 1000, description: 'the first' })
+  await assert.rejects(openReal(t, path, 'owner'), { name: 'FileOwnedError', owner: 'the first' })
+  // Closing the refused handle must not drop the lock.
+  await assert.rejects(openReal(t, path, 'owner'), { name: 'FileOwnedError' })
+  await first.ping()
+  await first.close()
+  await openReal(t, path, 'owner')
+})
+
+test('an owner that was killed leaves the file free, its lanes unclean and itself fenced', { timeout }, async (t) => {
+  const path = placeFor(t)
+  const owner = new Child(t, path, 'owner')
+  assert.equal(await owner.line(), 'open')
+  const guest = await openReal(t, path, 'guest')
+  const { key: app } = await guest.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
+  const endpoint = await guest.createEndpoint(app, plainEndpoint)
+  owner.tell('publish')
+  assert.equal(await owner.line(), 'accepted')
+  // The child joined first, so its worker is 1. Claim in its name: it will die owning the lane.
+  const { lanes } = await guest.claim(1, 1)
+  assert.equal(lanes.length, 1)
+
+  await owner.kill()
+  const heir = await openReal(t, path, 'owner')
+  assert.equal(await heir.settle(1, [], { holds: [], gone: [] }), 'fenced')
+  const worker = await heir.join({ leaseMs: 1000, description: 'the heir' })
+  const claim = await heir.claim(worker, 1)
+  assert.deepEqual(
+    claim.lanes.map((lane) => [lane.endpoint.key, lane.clean]),
+    [[endpoint.key, false]],
+  )
+})
+
+test('the owner notices within 50 ms what a guest publishes', { timeout }, async (t) => {
+  const path = placeFor(t)
+  const owner = await openReal(t, path, 'owner')
+  const { key: app } = await owner.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
+  await owner.createEndpoint(app, plainEndpoint)
+  const worker = await owner.join({ leaseMs: 60_000, description: 'owner' })
+  const guest = new Child(t, path, 'guest')
+  assert.equal(await guest.line(), 'open')
+
+  let noticed = Promise.withResolvers<number>()
+  owner.watch({ rows: (endpoints) => endpoints ?? noticed.resolve(performance.now()), lanes() {}, settings() {} })
+  // The best of a few: this machine may be busy with something else for longer than that.
+  const latencies: number[] = []
+  for (let i = 0; i < 5; i++) {
+    noticed = Promise.withResolvers<number>()
+    guest.tell('publish')
+    const accepted = guest.line().then(() => performance.now())
+    const [noticedAt, acceptedAt] = await Promise.all([noticed.promise, accepted])
+    latencies.push(noticedAt - acceptedAt)
+  }
+  assert(Math.min(...latencies) < 50, `noticed after ${latencies.map(Math.round)} ms`)
+  assert.equal((await owner.claim(worker, 1)).lanes.length, 1)
+})
+
+test("a look every 20 ms tells a guest's commits from the owner's own", async (t) => {
+  const path = placeFor(t)
+  const clock = new VirtualClock()
+  const owner = await openSqliteStore(contextWith(clock), { path, role: 'owner' })
+  t.after(() => owner.close())
+  const guest = await openReal(t, path, 'guest')
+  const heard: string[] = []
+  owner.watch({
+    rows: (endpoints) => heard.push(`rows ${endpoints}`),
+    lanes: () => heard.push('lanes'),
+    settings: (endpoints) => heard.push(`settings ${endpoints}`),
+  })
+  await owner.createApplication({ name: 'Own', uid: null, throttleRate: null, metadata: {} })
+  await clock.advance(100)
+  assert.deepEqual(heard, [])
+  await guest.createApplication({ name: 'Foreign', uid: null, throttleRate: null, metadata: {} })
+  await clock.advance(20)
+  assert.deepEqual(heard, ['rows undefined', 'lanes', 'settings undefined'])
+  await clock.advance(100)
+  assert.equal(heard.length, 3)
+})
