@@ -172,14 +172,19 @@ test('a fenced worker drops everything, also what ended since, and asks no more'
   assert.equal(settle.open, 0)
 })
 
-for (const answer of ['settled', 'fenced', 'trouble'] as const) {
-  test(`the answer "${answer}" to a call from before a drop changes nothing of what came after`, async () => {
+for (const [answer, worker] of [
+  ['settled', 2],
+  ['fenced', 2],
+  ['trouble', 2],
+  ['settled', 1],
+] as const) {
+  test(`"${answer}" to a call from before a drop changes nothing of what worker ${worker} adds after it`, async () => {
     const { clock, settle, add, events, recorded, settler, state } = open()
     add(1, 2)
     await clock.advance(5)
     settler.drop()
     assert.deepEqual(recorded.splice(0), [1, 2])
-    state.worker = 2
+    state.worker = worker
     add(3, 4)
     const late = settle.next()
     if (answer === 'trouble') late.fail(new StoreTrouble('gone'))
@@ -189,7 +194,7 @@ for (const answer of ['settled', 'fenced', 'trouble'] as const) {
     assert.deepEqual(recorded, [])
     await clock.advance(5)
     const call = settle.next()
-    assert.equal(call.args[0], 2, 'under the new name')
+    assert.equal(call.args[0], worker)
     assert.deepEqual(messagesOf(call.args), [3, 4])
     call.answer('settled')
     await clock.settle()
