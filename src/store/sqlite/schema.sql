@@ -1,0 +1,150 @@
+CREATE TABLE api_key (
+  key integer primary key,
+  id text not null,
+  name text not null,
+  hash blob not null unique,
+  scopes text not null,
+  created_at integer not null,
+  revoked_at integer
+) strict;
+
+CREATE TABLE application (
+  key integer primary key,
+  id text not null,
+  uid text,
+  name text not null,
+  throttle_rate integer,
+  metadata text not null,
+  version integer not null default 1, -- grows with every change of the application's endpoints
+  created_at integer not null,
+  updated_at integer not null,
+  deleted_at integer
+) strict;
+
+CREATE UNIQUE INDEX application_uid on application (uid) where uid is not null and deleted_at is null;
+
+CREATE TABLE attempt (
+  message integer not null,
+  endpoint integer not null,
+  n integer not null,
+  id text not null,
+  at integer not null,
+  duration_ms integer not null,
+  status integer not null,
+  code text not null,
+  error text,
+  response blob,
+  next_at integer,
+  trigger text not null,
+  primary key (message, endpoint, n)
+) strict, without rowid;
+
+CREATE INDEX attempt_endpoint on attempt (endpoint, at);
+
+CREATE TABLE dead (
+  endpoint integer not null,
+  message integer not null,
+  app integer not null,
+  reason text not null,
+  attempts integer not null,
+  died_at integer not null,
+  since integer not null,
+  status integer not null,
+  code text not null,
+  error text,
+  response blob,
+  primary key (endpoint, message)
+) strict, without rowid;
+
+CREATE INDEX dead_app on dead (app, died_at);
+
+CREATE TABLE endpoint (
+  key integer primary key,
+  id text not null,
+  app integer not null,
+  uid text,
+  url text not null,
+  description text not null,
+  disabled integer not null,
+  disabled_reason text,
+  event_types text,
+  channels text,
+  secrets text not null,
+  headers text not null,
+  metadata text not null,
+  throttle_rate integer,
+  throttle_period_s integer not null,
+  burst integer,
+  concurrency integer,
+  timeout_ms integer,
+  retry text,
+  created_at integer not null,
+  updated_at integer not null,
+  deleted_at integer
+) strict;
+
+CREATE INDEX endpoint_app on endpoint (app, key);
+
+CREATE UNIQUE INDEX endpoint_uid on endpoint (app, uid) where uid is not null and deleted_at is null;
+
+CREATE TABLE event_id (
+  app integer not null,
+  event_id text not null,
+  message integer not null,
+  primary key (app, event_id)
+) strict, without rowid;
+
+CREATE TABLE lane (
+  endpoint integer primary key,
+  app integer not null,
+  due_at integer,
+  owner integer,
+  epoch integer not null default 0,
+  stopped integer not null default 0,
+  clean integer not null default 1,
+  bucket_full_at integer not null default 0,
+  hold_until integer not null default 0, -- Retry-After
+  not_before integer not null default 0 -- no sooner than this, by the last owner's word
+) strict;
+
+CREATE INDEX lane_due on lane (due_at) where owner is null and due_at is not null;
+
+CREATE INDEX lane_owner on lane (owner) where owner is not null;
+
+CREATE TABLE message (
+  key integer primary key,
+  id text not null,
+  app integer not null,
+  event_type text not null,
+  event_id text,
+  channels text,
+  content_type text not null,
+  endpoints text not null,
+  body blob not null
+) strict;
+
+CREATE TABLE migration (
+    version integer primary key,
+    name text not null,
+    applied_at integer not null
+  ) strict;
+
+CREATE TABLE pending (
+  endpoint integer not null,
+  class integer not null,
+  due_at integer not null,
+  message integer not null,
+  since integer not null, -- when the delivery was first due
+  attempts integer not null,
+  prior_attempts integer not null,
+  primary key (endpoint, class, due_at, message)
+) strict, without rowid;
+
+CREATE TABLE worker (
+  id integer primary key autoincrement,
+  description text not null,
+  joined_at integer not null,
+  lease_ms integer not null, -- bounds what a clock set back can add to lease_until
+  lease_until integer not null,
+  ended_at integer
+) strict;

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
+import { VirtualClock } from '../../virtual-clock.ts'
+import { World } from '../conformance/harness.ts'
+import { contextWith } from '../sqlite-harness.ts'
+
+const hourMs = 3_600_000
+
+async function begin(t: TestContext) {
+  const clock = new VirtualClock()
+  const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
+  t.after(() => store.close())
+  const harness = { store, pass: (ms: number) => clock.advance(ms), sql: async () => {}, close: async () => {} }
+  const world = new World(harness)
+  const endpoint = await world.endpoint(await world.application())
+  return { world, clock, endpoint, ...(await world.owningOne(endpoint)) }
+}
+
+for (const [direction, jumpMs] of [
+  ['forward', hourMs],
+  ['back', -hourMs],
+] as const) {
+  test(`a clock set ${direction} an hour neither frees nor freezes a resting lane`, async (t) => {
+    const { world, clock, endpoint, worker } = await begin(t)
+    await world.release(worker, endpoint, 10_000, 30_000)
+    clock.jump(jumpMs)
+    // The lane may be handed out early; what counts is what its owner is told about the bucket.
+    for (let seconds = 1; seconds <= 10; seconds++) {
+      await clock.advance(1000)
+      const [lane] = (await world.store.claim(worker, 1)).lanes
+      if (!lane) continue
+      assert.deepEqual([lane.clean, lane.bucketDebtMs], [true, 30_000 - seconds * 1000])
+      return
+    }
+    assert.fail('the lane is frozen')
+  })
+
+  test(`a clock set ${direction} an hour leaves a hold as long as it was`, async (t) => {
+    const { world, clock, endpoint, worker } = await begin(t)
+    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: 10_000 }], gone: [] })
+    await clock.advance(4_000)
+    clock.jump(jumpMs)
+    await world.store.leave(worker)
+    const heir = await world.join()
+    const { lanes, nextInMs } = await world.store.claim(heir, 1)
+    assert.deepEqual([lanes, nextInMs], [[], 6_000])
+    await clock.advance(6_000)
+    assert.equal((await world.store.claim(heir, 1)).lanes[0]?.holdMs, 0)
+  })
+
+  test(`a clock set ${direction} an hour leaves leases as long as they were`, async (t) => {
+    const { world, clock, worker } = await begin(t)
+    const other = await world.join(60_000)
+    clock.jump(jumpMs)
+    await clock.advance(59_000)
+    assert.equal((await world.store.renew(worker, 60_000)).workers, 2)
+    await clock.advance(2_000)
+    assert.equal((await world.store.renew(worker, 60_000)).workers, 1)
+    assert.equal((await world.store.renew(other, 60_000)).alive, false)
+  })
+}
+
+test('fresh rows keep the order in which they were accepted when the clock is set back', async (t) => {
+  const { world, clock, endpoint, row } = await begin(t)
+  clock.jump(-hourMs)
+  const { key } = await world.publish([endpoint])
+  const rows = await world.rows(endpoint)
+  assert.deepEqual(
+    rows.map((each) => each.message),
+    [row.message, key],
+  )
+  assert.equal(rows[1]?.ageMs, 0)
+})
+
+test('without exclusivity, a lease written before the clock was set back is cut to its length', async (t) => {
+  const clock = new VirtualClock()
+  const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner', exclusive: false })
+  t.after(() => store.close())
+  await store.join({ leaseMs: 1000, description: 'dies' })
+  const survivor = await store.join({ leaseMs: 1000, description: 'lives' })
+  clock.jump(-hourMs)
+  assert.equal((await store.renew(survivor, 10_000)).workers, 2)
+  await clock.advance(1001)
+  assert.equal((await store.renew(survivor, 10_000)).workers, 1)
+})

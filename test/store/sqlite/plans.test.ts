@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
+import { before, test } from 'node:test'
+import { configuration } from '../../../src/store/sqlite/configuration.ts'
+import { Connection } from '../../../src/store/sqlite/connection.ts'
+import { delivering } from '../../../src/store/sqlite/delivering.ts'
+import { history } from '../../../src/store/sqlite/history.ts'
+import { intake } from '../../../src/store/sqlite/intake.ts'
+import { migrate } from '../../../src/store/sqlite/migrate.ts'
+import { ownership } from '../../../src/store/sqlite/ownership.ts'
+import { VirtualClock } from '../../virtual-clock.ts'
+import { contextWith } from '../sqlite-harness.ts'
+
+/** Every statement the store prepares, as it prepares it. */
+const statements: string[] = []
+const db = new DatabaseSync(':memory:')
+
+before(() => {
+  const connection = new Connection(db, contextWith(new VirtualClock()))
+  migrate(connection)
+  const prepare = connection.prepare.bind(connection)
+  connection.prepare = <Row>(sql: string) => {
+    statements.push(sql)
+    return prepare<Row>(sql)
+  }
+  for (const part of [configuration, intake, ownership, delivering, history]) part(connection)
+})
+
+function planOf(sql: string): string[] {
+  const rows = db.prepare(`explain query plan ${sql}`).all()
+  return rows.map((row) => String(row.detail))
+}
+
+function statement(...words: string[]): string {
+  const found = statements.filter((sql) => words.every((word) => sql.includes(word)))
+  assert(found[0] !== undefined, `no statement has ${words}`)
+  return found[0]
+}
+
+// Counting is for people and tests; worker is a handful of rows.
+const mayScan = ['select (select count(*) from pending)', 'from worker', 'update worker', 'from api_key where revoked']
+
+test('no statement scans a table or sorts, but those that must', () => {
+  assert(statements.length > 40)
+  for (const sql of statements) {
+    if (mayScan.some((words) => sql.includes(words))) continue
+    for (const detail of planOf(sql)) {
+      // A covering scan of the partial index over owned lanes is the count of owned lanes.
+      if (/USING COVERING INDEX lane_(owner|due)/.test(detail)) continue
+      assert.doesNotMatch(detail, /^SCAN (?!CONSTANT ROW)|TEMP B-TREE/, `${sql}\n${detail}`)
+    }
+  }
+})
+
+const pins: [what: string, words: string[], plan: string[]][] = [
+  [
+    'the head of a queue is a range of its primary key',
+    ['select message, class', 'class = ? and'],
+    ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND (due_at,message)>(?,?))'],
+  ],
+  [
+    'what is due of the timed class is a range of the same key',
+    ['select message, class', 'due_at <= ?'],
+    ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND (due_at,message)>(?,?) AND due_at<?)'],
+  ],
+  [
+    'when the next timed row is due is one seek',
+    ['select min(due_at)', 'due_at > ?'],
+    ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND due_at>?)'],
+  ],
+  [
+    'a row is settled by its whole key',
+    ['delete from pending'],
+    ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND due_at=? AND message=?)'],
+  ],
+  [
+    'lanes are claimed in the order of the index over those that are due',
+    ['lane.due_at <= ?'],
+    ['SEARCH lane USING INDEX lane_due (due_at<?)', 'SEARCH endpoint USING INTEGER PRIMARY KEY (rowid=?)'],
+  ],
+  [
+    "a dead worker's lanes are found by their owner",
+    ['update lane set owner = null, clean = 0'],
+    ['SEARCH lane USING INDEX lane_owner (owner=?)'],
+  ],
+  [
+    'the sweep seeks from one endpoint to the next',
+    ['select min(endpoint)'],
+    ['SEARCH pending USING PRIMARY KEY (endpoint>?)'],
+  ],
+  [
+    'a woken lane is found by its key',
+    ['update lane set due_at = max(?2'],
+    ['SEARCH lane USING INTEGER PRIMARY KEY (rowid=?)'],
+  ],
+  [
+    "a page of endpoints is a range of its application's",
+    ['from endpoint where app = ? and key > ?'],
+    ['SEARCH endpoint USING INDEX endpoint_app (app=? AND key>?)'],
+  ],
+  [
+    'an event id is looked up by key',
+    ['select message.id from event_id'],
+    ['SEARCH event_id USING PRIMARY KEY (app=? AND event_id=?)', 'SEARCH message USING INTEGER PRIMARY KEY (rowid=?)'],
+  ],
+]
+
+for (const [what, words, plan] of pins) {
+  test(what, () => assert.deepEqual(planOf(statement(...words)), plan))
+}

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { configuration } from '../../../src/store/sqlite/configuration.ts'
+import { Connection } from '../../../src/store/sqlite/connection.ts'
+import { history } from '../../../src/store/sqlite/history.ts'
+import { intake } from '../../../src/store/sqlite/intake.ts'
+import { migrate } from '../../../src/store/sqlite/migrate.ts'
+import { promised } from '../../../src/store/sqlite/promised.ts'
+import { asTrouble } from '../../../src/store/sqlite/trouble.ts'
+import type { Configuration, History, Intake, Publication } from '../../../src/store/store.ts'
+import { VirtualClock } from '../../virtual-clock.ts'
+import { plainEndpoint } from '../conformance/harness.ts'
+import { contextWith, temporaryPlace } from '../sqlite-harness.ts'
+
+/** The store's parts over a connection whose limits the test can set. */
+function openParts(path: string) {
+  const db = new DatabaseSync(path, { timeout: 50 })
+  const connection = new Connection(db, contextWith(new VirtualClock()))
+  migrate(connection)
+  const parts = {
+    ...promised<Configuration>(configuration(connection)),
+    ...promised<Intake>(intake(connection)),
+    ...promised<History>(history(connection)),
+  }
+  return { db, parts, [Symbol.dispose]: () => db.close() }
+}
+
+async function publicationFor(parts: Configuration, bytes: number): Promise<Publication> {
+  const app = await parts.createApplication({ name: 'Acme', uid: null, throttleRate: null, metadata: {} })
+  const endpoint = await parts.createEndpoint(app.key, plainEndpoint)
+  return {
+    app: app.key,
+    version: 2,
+    eventType: 'a.b',
+    eventId: null,
+    channels: null,
+    body: new Uint8Array(bytes),
+    contentType: 'text/plain',
+    endpoints: [endpoint.key],
+    delayMs: 0,
+  }
+}
+
+test('a full disk is trouble, leaves nothing half-written, and passes', async () => {
+  using opened = openParts(':memory:')
+  const { db, parts } = opened
+  const small = await publicationFor(parts, 10)
+  await parts.publish([small])
+  const before = await parts.counts()
+  const pages = db.prepare('pragma page_count').get()?.page_count
+  db.exec(`pragma max_page_count = ${pages}`)
+  const large = { ...small, body: new Uint8Array(100_000) }
+  await assert.rejects(parts.publish([small, large, small]), { name: 'StoreTrouble', message: /full/ })
+  assert.equal(db.isTransaction, false)
+  assert.deepEqual(await parts.counts(), before)
+  db.exec('pragma max_page_count = 1000000')
+  const answers = await parts.publish([small, large, small])
+  assert(answers.every((answer) => answer.state === 'accepted'))
+})
+
+test('a write lock held elsewhere for too long is trouble, and passes', async (t) => {
+  const place = temporaryPlace()
+  t.after(() => place.remove())
+  using opened = openParts(place.path)
+  const { db, parts } = opened
+  db.exec('pragma journal_mode = wal')
+  const publication = await publicationFor(parts, 10)
+  using other = new DatabaseSync(place.path)
+  other.exec('begin immediate')
+  await assert.rejects(parts.publish([publication]), { name: 'StoreTrouble', message: /locked/ })
+  other.exec('rollback')
+  assert.equal((await parts.publish([publication]))[0]?.state, 'accepted')
+})
+
+test('a mistake of our own is not trouble: retrying would not help', async () => {
+  using opened = openParts(':memory:')
+  const { db, parts } = opened
+  const publication = await publicationFor(parts, 10)
+  const bug = parts.publish([{ ...publication, body: null as unknown as Uint8Array }])
+  await assert.rejects(bug, { name: 'Error', message: /NOT NULL/ })
+  assert.equal(db.isTransaction, false)
+  const other = new TypeError('not of the database')
+  assert.equal(asTrouble(other), other)
+})
+
+test('a key that another process took is made anew', async () => {
+  // Two makers with one number, one instant and one starting point hand out the same keys.
+  const clock = new VirtualClock()
+  const db = new DatabaseSync(':memory:')
+  let numbers = [0.5, 0.5, 0.5, 0.9]
+  const context = { ...contextWith(clock), random: () => numbers.shift() ?? 0.1 }
+  const first = new Connection(db, context)
+  migrate(first)
+  const second = new Connection(db, context)
+  const input = { name: 'Acme', uid: null, throttleRate: null, metadata: {} }
+  const one = configuration(first).createApplication(input)
+  const two = configuration(second).createApplication(input)
+  assert.notEqual(one.key, two.key)
+  assert.deepEqual(numbers, [])
+  numbers = []
+  db.close()
+})
