@@ -10,6 +10,9 @@ export interface RateLimit {
 /** The debt of an empty bucket: what a new owner assumes when the last one died without saying. */
 export const emptyBucketDebt = Number.POSITIVE_INFINITY
 
+/** How much later than the burst allows its last tokens are given out. */
+const keptBackMs = 20
+
 /**
  * A token bucket kept as one instant (GCRA): `fullAt` is when the bucket will be full again if nothing more is sent.
  *
@@ -68,9 +71,7 @@ export class Bucket {
   }
 
   #shape(limit: RateLimit): void {
-    const interval = limit.periodMs / limit.rate
-    const keptBack = Math.min(limit.burst - 1, Math.ceil(20 / interval))
-    this.#intervalMs = interval * 1.005
-    this.#depthMs = (limit.burst - keptBack) * this.#intervalMs
+    this.#intervalMs = (limit.periodMs / limit.rate) * 1.005
+    this.#depthMs = Math.max(this.#intervalMs, limit.burst * this.#intervalMs - keptBackMs)
   }
 }

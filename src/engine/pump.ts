@@ -53,23 +53,28 @@ export class Pump {
     try {
       found = await bodies.load(keys)
     } catch (error) {
-      for (const start of starts.toReversed()) this.#giveBack(start)
+      this.#giveBack(starts)
       return this.#parts.onTrouble(error)
     }
+    const held: Start<Delivery>[] = []
     for (const start of starts) {
       const message = found.get(start.item.row.message)
       // Reading took time: the lease may have run out meanwhile, or the endpoint may have asked for silence.
       if (!this.#parts.maySend()) this.#end(start.item, aborted)
-      else if (start.lane.closed || start.lane.holdUntil > clock.steady()) this.#giveBack(start)
+      else if (start.lane.closed || start.lane.holdUntil > clock.steady()) held.push(start)
       else if (message) this.#send(start.item, message)
       else this.#end(start.item, vanished)
     }
+    this.#giveBack(held)
   }
 
-  #giveBack(start: Start<Delivery>): void {
-    this.#inFlight.delete(start.item)
-    this.#parts.scheduler.giveBack(start, this.#parts.clock.steady())
-    this.#parts.again()
+  /** Undoes starts, the last first, so that each lane's queue is as it was. */
+  #giveBack(starts: readonly Start<Delivery>[]): void {
+    for (const start of starts.toReversed()) {
+      this.#inFlight.delete(start.item)
+      this.#parts.scheduler.giveBack(start, this.#parts.clock.steady())
+    }
+    if (starts.length > 0) this.#parts.again()
   }
 
   #send(delivery: Delivery, message: Outgoing): void {
