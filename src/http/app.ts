@@ -1,5 +1,6 @@
 import Fastify, { type FastifyInstance, type HTTPMethods } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
+import type { Clock } from '../domain/clock.ts'
 import { Authenticator } from './auth.ts'
 import { checkEncoding, readJson } from './body.ts'
 import { answerClientError } from './client-error.ts'
@@ -11,6 +12,7 @@ import { endpointRoutes } from './routes/endpoint.ts'
 import { healthRoutes } from './routes/health.ts'
 import { messageRoutes, publishRoute } from './routes/message.ts'
 
+const sweepMs = 20
 const methods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /**
@@ -25,7 +27,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
     // Slower than any client that means well; checked every second, because Node looks only that often.
     http: { headersTimeout: Math.min(10_000, context.requestTimeoutMs), connectionsCheckingInterval: 1000 },
     keepAliveTimeout: 75_000,
-    // While closing, what was already under way is still answered; the connection ends with the answer.
+    // While closing, what comes in on a connection that is still open is answered like anything before it.
     return503OnClosing: false,
     routerOptions: {
       ignoreTrailingSlash: true,
@@ -42,6 +44,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
   })
   app.removeAllContentTypeParsers()
   const refuseOthers = refuseOtherMethods(app)
+  endConnectionsOnClose(app, context.clock)
 
   app.register(
     async (api) => {
@@ -71,6 +74,25 @@ export function buildApp(context: HttpContext): FastifyInstance {
 function requireKey(scope: FastifyInstance, { store, clock, apiKey }: HttpContext): void {
   const authenticator = new Authenticator(store, clock, apiKey)
   scope.addHook('onRequest', (request, _reply, done) => authenticator.admit(request.headers.authorization, done))
+}
+
+/**
+ * Closing ends the connections that are idle at that moment. Those that are busy would stay open behind their answer
+ * until they time out, 75 s later; so look again until all have gone.
+ */
+function endConnectionsOnClose(app: FastifyInstance, clock: Clock): void {
+  app.addHook('preClose', (done) => {
+    if (app.server.listening) {
+      let cancel = () => {}
+      const sweep = () => {
+        app.server.closeIdleConnections()
+        cancel = clock.after(sweepMs, sweep)
+      }
+      app.server.once('close', () => cancel())
+      sweep()
+    }
+    done()
+  })
 }
 
 /** Bodies are JSON in UTF-8 and nothing else. */

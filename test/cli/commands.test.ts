@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { workplace } from './program.ts'
+
+describe('config', () => {
+  test('prints every setting with value and origin, and no secret, for people and as JSON', async () => {
+    const { directory, run } = workplace()
+    writeFileSync(join(directory, 'sluice.json'), '{"lease":"30s"}')
+    const env = { SLUICE_API_KEY: 'hunter2', SLUICE_STORE: 'postgres://u:hunter2@db/x', NO_COLOR: '1' }
+    const people = run('config --in-flight 7', env)
+    assert.equal(await people.ended, 0)
+    assert.match(people.out, /^inFlight +7 +flag --in-flight$/m)
+    assert.match(people.out, /^lease +30s +file sluice.json$/m)
+    assert.match(people.out, /^store +postgres:\/\/u:\*\*\*\*@db\/x +environment SLUICE_STORE$/m)
+    const json = run('config --json', env)
+    assert.equal(await json.ended, 0)
+    const rows = JSON.parse(json.out) as { name: string; value: string; origin: string }[]
+    assert.deepEqual(
+      rows.filter(({ name }) => name === 'apiKey' || name === 'timeout').map(({ value, origin }) => [value, origin]),
+      [
+        ['****', 'environment SLUICE_API_KEY'],
+        ['15s', 'default'],
+      ],
+    )
+    assert.ok(!`${people.out}${json.out}${people.err}${json.err}`.includes('hunter2'))
+  })
+})
+
+describe('a start that cannot succeed', () => {
+  const cases: [string, string, Record<string, string>, number, RegExp][] = [
+    [
+      'names every wrong setting at once',
+      'serve --lease 1x',
+      { SLUICE_LISEN: 'x', SLUICE_STORE: 'y' },
+      2,
+      /^3 settings are wrong:\n.*SLUICE_LISEN.*did you mean SLUICE_LISTEN\?\n.*store.*\n.*lease/,
+    ],
+    ['knows no such command', 'serv', {}, 2, /unknown command 'serv'\n\(Did you mean serve\?\)/],
+    ['knows no such flag', 'serve --lisen x', {}, 2, /unknown option '--lisen'/],
+    [
+      'has no workers on SQLite',
+      'worker',
+      {},
+      2,
+      /^Workers need a Postgres store: a SQLite file is delivered from by the one process/,
+    ],
+    [
+      'cannot reach its database',
+      'serve',
+      { SLUICE_STORE: 'postgres://u:hunter2@127.0.0.1:1/x' },
+      1,
+      /^Cannot open the store: .*ECONNREFUSED/,
+    ],
+    ['cannot write its file', 'serve', { SLUICE_STORE: 'sqlite:/dev/null/x.db' }, 1, /^Cannot open the store: /],
+  ]
+  for (const [name, args, env, code, message] of cases) {
+    test(`${name}: one message and exit code ${code}`, async () => {
+      const program = workplace().run(args, env)
+      assert.equal(await program.ended, code, program.err)
+      assert.match(program.err, message)
+      assert.doesNotMatch(program.err, /\n +at |hunter2/)
+      assert.equal(program.out, '')
+    })
+  }
+})
+
+test('migrate makes the file and says which version it has', async () => {
+  const program = workplace().run('migrate --store sqlite:new/place/x.db')
+  assert.equal(await program.ended, 0, program.err)
+  assert.match(program.out, /^sqlite:new\/place\/x\.db has schema version \d+ \(\w+\), the newest known\.\n$/)
+})
+
+test('help and version go to standard output and exit with 0', async () => {
+  const { run } = workplace()
+  const help = run('serve --help')
+  const version = run('--version')
+  assert.deepEqual([await help.ended, await version.ended], [0, 0])
+  assert.match(help.out, /--in-flight-per-app <NUMBER>/)
+  assert.match(version.out, /^\d+\.\d+\.\d+\n$/)
+})
