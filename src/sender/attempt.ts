@@ -44,7 +44,6 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   #written = false
   /** Whether the socket it was written to had carried another before. */
   #reused = false
-  #triedAgain = false
   #answering = false
   #informational = 0
   #status = 0
@@ -130,15 +129,15 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
 
   /**
    * A receiver may close an idle connection at the very moment it is used again. That says nothing about the receiver's
-   * health, so it costs no attempt: once, without a byte of an answer, and only for a socket that had worked before.
+   * health, so it costs no attempt: without a byte of an answer, and only for a socket that had worked before. The second
+   * try gets one that has not, so there is never a third.
    */
   #mayTryAgain(error: Error): boolean {
-    if (this.#triedAgain || this.#answering || !isHangUp(error)) return false
+    if (this.#answering || !isHangUp(error)) return false
     return this.#written ? this.#reused : !this.#connection.fresh
   }
 
   #tryAgain(): void {
-    this.#triedAgain = true
     this.#written = false
     this.#wire.pool.drop(this.#connection)
     this.#connection = this.#wire.pool.takeNew(this.#line.origin)

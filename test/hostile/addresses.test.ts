@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { test } from 'node:test'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createConnector } from '../../src/sender/connect.ts'
@@ -107,6 +108,25 @@ test('the connector itself refuses a forbidden literal, whoever asks it', async 
   ).giveUp()
   await new Promise<void>((resolve) => systemClock.soon(resolve))
   assert.equal(canary.connections, 0)
+})
+
+test('a socket that reached a forbidden address after all is closed before anything is said', async (t) => {
+  const canary = await rawReceiver(t, () => {})
+  // Permits once, when the address is checked, and not again, when the socket tells where it is.
+  class Fickle extends AddressPolicy {
+    #asked = 0
+    override permits(): boolean {
+      return this.#asked++ === 0
+    }
+  }
+  const connect = createConnector({ policy: new Fickle({ allowNetworks: [] }), resolve: async () => [], extraCa: [] })
+  const failure = await new Promise((resolve) =>
+    connect({ host: '127.0.0.1', port: canary.port, secure: false }, resolve),
+  )
+
+  assert.equal((failure as { outcome?: string }).outcome, 'blocked')
+  for (const socket of canary.open) await once(socket, 'close')
+  assert.equal(canary.requests.length, 0)
 })
 
 test('private names are refused by themselves, public ones and allowed ones are not', () => {

@@ -54,6 +54,14 @@ const rows: readonly Row[] = [
 
   { does: 'reads and says nothing', behave: () => {}, code: 'timeout' },
   { does: 'drips its headers', behave: (s) => drip(s, `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(9999)}`), code: 'timeout' },
+  {
+    does: 'never ends its status line',
+    behave: (socket) => {
+      socket.write('HTTP/1.1 200 ')
+      flood(socket, 'a'.repeat(65536))
+    },
+    code: 'timeout',
+  },
   { does: 'drips interim answers', behave: (s) => drip(s, 'HTTP/1.1 102 Wait\r\n\r\n'), code: 'timeout' },
   {
     does: 'floods interim answers',
@@ -107,6 +115,22 @@ const rows: readonly Row[] = [
     },
     code: 'refused',
     status: 503,
+  },
+  {
+    does: 'never ends the trailers of its body',
+    behave: (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n')
+      flood(socket, 'x: y\r\n'.repeat(10_000))
+    },
+    code: 'delivered',
+  },
+  {
+    does: 'never ends the extension of a chunk',
+    behave: (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2;')
+      flood(socket, 'x'.repeat(65536))
+    },
+    code: 'delivered',
   },
   {
     does: 'closes in mid-body',
@@ -257,6 +281,7 @@ test('fifty endless bodies at once cost no memory to speak of, and their connect
 
   for (const { outcome } of all) {
     assert.equal(outcome.code, 'delivered')
+    assert.ok(outcome.durationMs < 4000, 'cut off by its length, not by the deadline')
     assert.equal(outcome.response?.length, 16 * 1024)
     assert.equal(outcome.response?.buffer.byteLength, 16 * 1024, 'no bigger buffer is held by what was kept')
   }
