@@ -22,7 +22,8 @@ export function banner(
     '',
     `${bold(`Sluice ${version}`)}${dim(' — webhook delivery that loses nothing and floods nobody')}`,
     '',
-    `Listening on ${bold(`http://${formatAddress(address)}`)}`,
+    // Nothing around the URL: scripts read it from this line, colours or not.
+    `Listening on http://${formatAddress(address)}`,
     `  ${dim('API    ')} ${base}`,
     `  ${dim('Store  ')} ${showSetting('store', config)}`,
     `  ${dim('Targets')} ${targets(config)}`,

@@ -1,7 +1,7 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { isPattern } from '../domain/match.ts'
-import { metadataProblems } from './routes/application.ts'
 import type { EndpointPatch } from './schemas/endpoint.ts'
+import { metadataProblems } from './schemas/field.ts'
 
 /** Headers that Sluice or the connection itself sets; a receiver must be able to trust them. */
 const reserved =

@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { AppError, type FieldError } from '../../domain/app-error.ts'
+import { AppError } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import type { HttpContext } from '../context.ts'
 import { getApplication } from '../lookup.ts'
 import { PageQuery, paginate } from '../pagination.ts'
 import { ApplicationIn, toApplicationOut, toNewApplication } from '../schemas/application.ts'
-import { metadataBytesLimit } from '../schemas/field.ts'
+import { metadataProblems } from '../schemas/field.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
 const CreateQuery = Type.Object({ get_if_exists: Type.Optional(Type.Boolean()) })
@@ -51,11 +51,4 @@ export function applicationRoutes(api: FastifyInstance, { store }: HttpContext):
       return { application: await getApplication(store, input.uid ?? ''), created: false }
     }
   }
-}
-
-/** Labels are for small things. */
-export function metadataProblems(metadata: Readonly<Record<string, string>> | undefined): FieldError[] {
-  if (metadata === undefined || Buffer.byteLength(JSON.stringify(metadata)) <= metadataBytesLimit) return []
-  const message = `must not take up more than ${metadataBytesLimit} bytes as JSON`
-  return [{ at: ['body', 'metadata'], message, type: 'maxBytes' }]
 }

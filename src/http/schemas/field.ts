@@ -1,4 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
+import type { FieldError } from '../../domain/app-error.ts'
 
 /** A name a caller chooses: application and endpoint uids, event types, channels. */
 export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
@@ -25,5 +26,11 @@ export function integer(minimum: number, maximum: number) {
 /** Labels of the caller's own: text to text. */
 export const Metadata = Type.Record(Type.String(), Type.String())
 
-/** What the labels may take up, as JSON. */
-export const metadataBytesLimit = 4096
+const metadataBytesLimit = 4096
+
+/** What is wrong with labels beyond their shape: they are for small things. */
+export function metadataProblems(metadata: Readonly<Record<string, string>> | undefined): FieldError[] {
+  if (metadata === undefined || Buffer.byteLength(JSON.stringify(metadata)) <= metadataBytesLimit) return []
+  const message = `must not take up more than ${metadataBytesLimit} bytes as JSON`
+  return [{ at: ['body', 'metadata'], message, type: 'maxBytes' }]
+}
