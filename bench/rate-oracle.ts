@@ -4,19 +4,27 @@ export interface Allowance {
   readonly burst: number
 }
 
+/** When requests came, in order: not later than they were read, and not before an instant when none was there to read. */
+export interface Arrivals {
+  readonly readMs: ArrayLike<number>
+  readonly notBeforeMs: ArrayLike<number>
+}
+
 /**
  * By how many arrivals the worst window broke the promise "at most burst + rate × w in any w seconds"; 0 when none did.
+ * Where the instant of an arrival is uncertain, only what is an excess in any case counts.
  *
  * Only windows that start and end at arrivals need looking at, since shrinking any other to its outermost arrivals keeps
  * the count and lowers the allowance. For arrivals i ≤ j the excess is (j − i + 1) − burst − rate × (t_j − t_i). With
- * f(k) = k − rate × t_k that is f(j) − f(i) + 1 − burst: one pass that remembers the lowest f looks at every window.
+ * f(k) = k − rate × t_k that is f(j) − f(i) + 1 − burst: one pass that remembers the lowest f(i) looks at every window.
  */
-export function worstExcess(arrivalsMs: ArrayLike<number>, { rate, burst }: Allowance): number {
+export function worstExcess({ readMs, notBeforeMs }: Arrivals, { rate, burst }: Allowance): number {
+  const origin = notBeforeMs[0] ?? 0 // Small numbers keep their digits.
   let lowest = Number.POSITIVE_INFINITY
   let worst = 0
-  for (let k = 0; k < arrivalsMs.length; k++) {
-    const f = k - (rate * ((arrivalsMs[k] as number) - (arrivalsMs[0] as number))) / 1000
-    lowest = Math.min(lowest, f)
+  for (let k = 0; k < readMs.length; k++) {
+    lowest = Math.min(lowest, k - (rate * ((notBeforeMs[k] as number) - origin)) / 1000)
+    const f = k - (rate * ((readMs[k] as number) - origin)) / 1000
     worst = Math.max(worst, f - lowest + 1 - burst)
   }
   return worst

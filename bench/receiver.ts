@@ -15,11 +15,15 @@ export type Behaviour = 'ok' | 'hang' | 'reset' | { readonly status: number }
 /** `stamps` keeps when each request for a path came, `ids` also which message it was. */
 export type Recording = 'counts' | 'stamps' | 'ids'
 
-/** What came for one path. `ids[i]` came at `stamps[i]`; only requests that were answered 200 are kept. */
+/**
+ * What came for one path; only requests that were answered 200 are kept. `ids[i]` was read at `stamps[i]`, and with the
+ * recording `stamps` it is known not to have come before `notBefore[i]`.
+ */
 export interface PathRecord {
   readonly path: string
   readonly requests: number
   readonly stamps: Float64Array
+  readonly notBefore: Float64Array
   readonly ids: readonly string[]
 }
 
@@ -29,6 +33,7 @@ interface Route {
   behaviour: Behaviour
   requests: number
   stamps: number[]
+  notBefore: number[]
   ids: string[]
 }
 
@@ -45,6 +50,9 @@ let duplicates = 0
 let lastAt = 0
 let connections = 0
 let peakConnections = 0
+let lookedAt = 0
+let lookedBeforeAt = 0
+let looking: NodeJS.Timeout | undefined
 let goal: { readonly delivered: number; reach(): void } | undefined
 
 const commands = {
@@ -65,13 +73,15 @@ const commands = {
   /** Forgets everything that came; behaviours stay. */
   reset(mode: Recording): void {
     recording = mode
-    for (const route of routes.values()) Object.assign(route, { requests: 0, stamps: [], ids: [] })
+    for (const route of routes.values()) Object.assign(route, { requests: 0, stamps: [], notBefore: [], ids: [] })
     seen.clear()
     timeline = new Uint32Array(timelineSlices)
     startedAt = machineNow()
     delivered = 0
     duplicates = 0
     peakConnections = connections
+    clearInterval(looking)
+    if (mode === 'stamps') looking = setInterval(look, 1)
   },
 
   behave({ paths, behaviour }: { paths: readonly string[]; behaviour: Behaviour }): void {
@@ -99,10 +109,11 @@ const commands = {
   },
 
   records(): PathRecord[] {
-    return [...routes].map(([path, { requests, stamps, ids }]) => ({
+    return [...routes].map(([path, { requests, stamps, notBefore, ids }]) => ({
       path,
       requests,
       stamps: Float64Array.from(stamps),
+      notBefore: Float64Array.from(notBefore),
       ids,
     }))
   },
@@ -144,6 +155,7 @@ function record(route: Route, head: string, now: number): void {
 function recordStamp(route: Route, head: string, now: number): void {
   route.stamps.push(now)
   if (recording === 'stamps') {
+    route.notBefore.push(lookedBeforeAt)
     delivered++
     return
   }
@@ -158,10 +170,20 @@ function recordStamp(route: Route, head: string, now: number): void {
   }
 }
 
+/**
+ * Notes every millisecond that this process is awake. What was there to read at one look has been read by the next, so a
+ * request came after the last look but one: a receiver that did not get to run for 100 ms cannot take what piled up
+ * meanwhile for a burst.
+ */
+function look(): void {
+  lookedBeforeAt = lookedAt
+  lookedAt = machineNow()
+}
+
 function routeOf(path: string): Route {
   const known = routes.get(path)
   if (known) return known
-  const route: Route = { behaviour: 'ok', requests: 0, stamps: [], ids: [] }
+  const route: Route = { behaviour: 'ok', requests: 0, stamps: [], notBefore: [], ids: [] }
   routes.set(path, route)
   return route
 }

@@ -51,18 +51,20 @@ export const rate: Scenario = {
     await worker?.stop()
 
     const rows = limits.map((allowance, i): Row => {
-      const arrivals = (records.find(({ path }) => path === `/${i}`)?.stamps ?? []).filter((at) => at <= endMs)
+      const { stamps, notBefore } = records.find(({ path }) => path === `/${i}`) ?? { stamps: [], notBefore: [] }
       return {
         ...allowance,
-        arrivals: arrivals.length,
-        excess: worstExcess(arrivals, allowance),
-        achieved: achievedShare(arrivals, allowance, endMs),
+        arrivals: stamps.length,
+        excess: worstExcess({ readMs: stamps, notBeforeMs: notBefore }, allowance),
+        excessAsRead: worstExcess({ readMs: stamps, notBeforeMs: stamps }, allowance),
+        achieved: achievedShare(stamps, allowance, endMs),
       }
     })
     return {
       worstExcess: Math.max(...rows.map(({ excess }) => Number(excess))),
       worstAchieved: Math.min(...rows.map(({ achieved }) => Number(achieved))),
       workers,
+      excessAsRead: Math.max(...rows.map(({ excessAsRead }) => Number(excessAsRead))),
       endpoints: rows,
     }
   },

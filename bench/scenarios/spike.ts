@@ -97,12 +97,14 @@ async function story(
   await receiver.ask('until', { count: expected, quietMs: 8000 })
   await server.stop()
   const { delivered, duplicates, lastAt } = await receiver.ask('totals')
+  const requests = (await receiver.ask('records')).reduce((sum, record) => sum + record.requests, 0)
   return {
     story: title,
     accepted: report.accepted,
     delivered,
     lost: expected - delivered,
     duplicates,
+    failedAttempts: requests - delivered - duplicates,
     seconds: (lastAt - report.startedAt) / 1000,
     publishP99Ms: report.latency.p99Ms,
   }

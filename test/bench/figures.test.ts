@@ -75,7 +75,8 @@ test('a journey joins what was sent with what arrived, by id', () => {
     sentAt: Float64Array.of(1, 2),
     acceptedAt: Float64Array.of(3, 9),
   }
-  const record = { path: '/0', requests: 3, ids: ['msg_2', 'msg_0', 'msg_1'], stamps: Float64Array.of(8, 8, 8) }
+  const stamps = Float64Array.of(8, 8, 8)
+  const record = { path: '/0', requests: 3, ids: ['msg_2', 'msg_0', 'msg_1'], stamps, notBefore: stamps }
   assert.deepEqual(journey(load, [record]), { sinceAccepted: [0, 5], sinceSent: [6, 7] })
 })
 

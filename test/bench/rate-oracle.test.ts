@@ -1,26 +1,26 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Allowance, achievedShare, worstExcess } from '../../bench/rate-oracle.ts'
+import { type Allowance, type Arrivals, achievedShare, worstExcess } from '../../bench/rate-oracle.ts'
 
 test('a burst and then the exact rate breaks no window', () => {
-  assert.equal(worstExcess([0, 0, 0, 100, 200, 300], { rate: 10, burst: 3 }), 0)
+  assert.equal(worstExcess(exactly([0, 0, 0, 100, 200, 300]), { rate: 10, burst: 3 }), 0)
 })
 
 test('one arrival beyond the burst is an excess of one', () => {
-  assert.equal(worstExcess([0, 0, 0, 0], { rate: 10, burst: 3 }), 1)
+  assert.equal(worstExcess(exactly([0, 0, 0, 0]), { rate: 10, burst: 3 }), 1)
 })
 
 test('an excess in the middle of a long quiet run is found', () => {
   const quiet = Array.from({ length: 50 }, (_, i) => i * 1000)
   const arrivals = [...quiet, 49_500, 49_501, 49_502, ...quiet.map((at) => at + 60_000)]
   // In the 502 ms from 49,000: four arrivals, of which 2 + 0.502 are allowed.
-  assert.ok(Math.abs(worstExcess(arrivals, { rate: 1, burst: 2 }) - 1.498) < 1e-9)
+  assert.ok(Math.abs(worstExcess(exactly(arrivals), { rate: 1, burst: 2 }) - 1.498) < 1e-9)
 })
 
 test('no arrivals and a single one break nothing', () => {
-  assert.equal(worstExcess([], { rate: 1, burst: 1 }), 0)
-  assert.equal(worstExcess([5], { rate: 1, burst: 1 }), 0)
+  assert.equal(worstExcess(exactly([]), { rate: 1, burst: 1 }), 0)
+  assert.equal(worstExcess(exactly([5]), { rate: 1, burst: 1 }), 0)
 })
 
 test('one pass finds the same worst window as looking at every one of them', () => {
@@ -31,9 +31,21 @@ test('one pass finds the same worst window as looking at every one of them', () 
   const allowance = fc.record({ rate: fc.constantFrom(1, 10, 100), burst: fc.integer({ min: 1, max: 10 }) })
   fc.assert(
     fc.property(arrivals, allowance, (times, limit) => {
-      assert.ok(Math.abs(worstExcess(times, limit) - excessOfEveryWindow(times, limit)) < 1e-6)
+      assert.ok(Math.abs(worstExcess(exactly(times), limit) - excessOfEveryWindow(times, limit)) < 1e-6)
     }),
   )
+})
+
+function exactly(times: readonly number[]): Arrivals {
+  return { readMs: times, notBeforeMs: times }
+}
+
+test('what piled up while the receiver slept is an excess only beyond what may have come evenly', () => {
+  const readMs = [0, 10, 20, 120, 120, 120, 120, 120, 120, 120, 120, 120, 120]
+  const notBeforeMs = [0, 10, 20, ...Array(10).fill(20)]
+  assert.equal(worstExcess({ readMs, notBeforeMs }, { rate: 100, burst: 1 }), 0)
+  assert.equal(worstExcess({ readMs: [...readMs, 120], notBeforeMs: [...notBeforeMs, 20] }, { rate: 100, burst: 1 }), 1)
+  assert.equal(worstExcess(exactly(readMs), { rate: 100, burst: 1 }), 9)
 })
 
 function excessOfEveryWindow(times: readonly number[], { rate, burst }: Allowance): number {
