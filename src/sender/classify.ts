@@ -45,7 +45,6 @@ export function connectFailure(to: Destination, phase: Phase, error: Error): Con
     case 'EMFILE':
     case 'ENFILE':
     case 'ENOBUFS':
-    case 'EADDRNOTAVAIL':
       return new ConnectFailure('internal', `Sluice has no socket left for ${where} (${code}).`, error)
     default:
       return new ConnectFailure('connect_failed', `No connection to ${where} (${code}).`, error)

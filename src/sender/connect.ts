@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls, createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { connectFailure } from './classify.ts'
@@ -43,8 +44,9 @@ const maxSessions = 1000
  * lookup (Node does not ask for it), so it is checked by itself; and what the socket says it reached is checked again.
  */
 export function createConnector({ policy, resolve, extraCa }: ConnectorParts): Connect {
-  // Made once: reading some 150 root certificates costs milliseconds, too much for each connection.
-  let trust: SecureContext | undefined
+  // Made once: reading some 150 root certificates costs milliseconds, too much for each connection. With certificates of
+  // the operator's own at once, so that a broken one shows at the start.
+  let trust = extraCa.length > 0 ? createTrust(extraCa) : undefined
   const sessions = new Map<string, Buffer>()
 
   const openSocket = (to: Destination, lookup: LookupFunction): Socket => {
@@ -52,10 +54,7 @@ export function createConnector({ policy, resolve, extraCa }: ConnectorParts): C
     const tuning = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }
     if (!to.secure) return connectTcp({ ...options, ...tuning })
 
-    trust ??= createSecureContext({
-      minVersion: 'TLSv1.2',
-      ...(extraCa.length > 0 && { ca: [...getCACertificates('default'), ...extraCa] }),
-    })
+    trust ??= createTrust([])
     const key = `${to.host}:${to.port}`
     const socket = connectTls({
       ...options,
@@ -122,6 +121,13 @@ export function createConnector({ policy, resolve, extraCa }: ConnectorParts): C
     socket.on('error', (error) => settle(connectFailure(to, connecting.phase, error)))
     return connecting
   }
+}
+
+function createTrust(extraCa: readonly string[]): SecureContext {
+  // OpenSSL passes over what it cannot read without a word; this throws.
+  for (const pem of extraCa) new X509Certificate(pem)
+  const ca = extraCa.length > 0 && { ca: [...getCACertificates('default'), ...extraCa] }
+  return createSecureContext({ minVersion: 'TLSv1.2', ...ca })
 }
 
 function guardedLookup(port: number, policy: AddressPolicy, resolve: Resolve): LookupFunction {

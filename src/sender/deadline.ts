@@ -20,7 +20,7 @@ const slots = 1024 // One turn of the wheel is 25.6 s; what is due later stays f
 
 /**
  * All deadlines on one wheel turned by one timer, because a timer of its own would cost each attempt more than its
- * signature. A deadline never fires early and at most a tick late. The timer runs only while something is under way.
+ * signature. A deadline never fires early and at most two ticks late. The timer runs only while something is under way.
  */
 export class Deadlines {
   readonly #clock: Clock

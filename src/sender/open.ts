@@ -30,7 +30,7 @@ export const senderDefaults = {
   retryAfterCapMs: 24 * 60 * 60 * 1000,
 } as const
 
-/** Makes the sender that speaks HTTP/1.1. Throws a RangeError when a network in `allowNetworks` is none. */
+/** Makes the sender that speaks HTTP/1.1. Throws when a network in `allowNetworks` or a certificate in `extraCa` is none. */
 export function openSender(context: SenderContext): Sender {
   const { clock } = context
   const policy = new AddressPolicy(context)

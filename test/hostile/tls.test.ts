@@ -72,6 +72,11 @@ test('a server with a valid certificate of an added authority is delivered to, o
   }
 })
 
+test('a broken certificate of an added authority shows when the sender is opened', (t) => {
+  const broken = authority.replace('MII', 'XXX')
+  assert.throws(() => testSender(t, { extraCa: [broken] }))
+})
+
 test('without the added authority the same server is refused', async (t) => {
   const receiver = await rawReceiver(t, () => {}, { tls: withCertificate('valid') })
   const { outcome } = await send(testSender(t), targetAt(receiver.url, { timeoutMs: 1000 }))
