@@ -1,6 +1,7 @@
 import { Command as Commander, CommanderError, Option } from 'commander'
 import { ConfigError, type Loaded, loadConfig } from '../runtime/config.ts'
 import { flagOf, settingNames, settings } from '../runtime/settings.ts'
+import { StoreTrouble } from '../store/store.ts'
 import { printConfig } from './config.ts'
 import { migrate } from './migrate.ts'
 import { CommandError, exitCode } from './outcome.ts'
@@ -63,6 +64,10 @@ function explain({ terminal }: World, error: unknown): number {
   if (error instanceof ConfigError) {
     terminal.printError(`${error.message}\n\nRun \`sluice config --help\` to see every setting.`)
     return exitCode.misused
+  }
+  if (error instanceof StoreTrouble) {
+    terminal.printError(`The store cannot answer: ${error.message}.`)
+    return exitCode.failed
   }
   if (error instanceof CommandError) {
     terminal.printError(error.message)

@@ -4,6 +4,7 @@ import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import type { Store } from '../store/store.ts'
 import { banner } from './banner.ts'
 import { CommandError, exitCode } from './outcome.ts'
+import { stopDelivering } from './stop.ts'
 import type { Command, World } from './world.ts'
 
 /** How much of a shutdown the API may take: requests under way are answered in milliseconds, idle ones not waited for. */
@@ -27,13 +28,11 @@ export const serve: Command = async (world, { config }) => {
     const signal = await stopRequested
     log.info({ signal }, 'stopping')
     await closeApi(world, api, Math.min(closeApiMs, config.shutdownLimit))
-    await delivering.stop(config.shutdownLimit)
+    return await stopDelivering(delivering, config.shutdownLimit, log)
   } finally {
     await api.close()
     await store.close()
   }
-  log.info('stopped')
-  return exitCode.ok
 }
 
 /** The key a new store is administered with; undefined when it already has one. Only its hash is kept. */

@@ -1,4 +1,5 @@
 import { CommandError, exitCode } from './outcome.ts'
+import { stopDelivering } from './stop.ts'
 import type { Command } from './world.ts'
 
 /** `sluice worker`: delivers without an API, beside any number of others on one Postgres database. */
@@ -22,10 +23,8 @@ export const worker: Command = async (world, { config }) => {
 
     const signal = await stopRequested
     log.info({ signal }, 'stopping')
-    await delivering.stop(config.shutdownLimit)
+    return await stopDelivering(delivering, config.shutdownLimit, log)
   } finally {
     await store.close()
   }
-  log.info('stopped')
-  return exitCode.ok
 }
