@@ -11,6 +11,8 @@ export interface PostgresServer {
   createDatabase(template?: string): Promise<string>
   /** Runs SQL as superuser, outside any transaction, on the maintenance database or the one at `url`. */
   query(sql: string, url?: string): Promise<pg.QueryResult>
+  /** A connection of one's own, to hold a transaction open. */
+  session(url: string): Promise<pg.Client>
   /** Stops the server as an operator would; `start` brings it back with what was committed. */
   stop(): Promise<void>
   start(): Promise<void>
@@ -74,10 +76,14 @@ interface Restart {
 
 async function serverAt(url: string, end: () => Promise<void>, restart: Restart | undefined): Promise<PostgresServer> {
   const made: string[] = []
-  const query = async (sql: string, at: string = url) => {
+  const session = async (at: string) => {
     const client = new pg.Client({ connectionString: at })
     client.on('error', () => {})
     await client.connect()
+    return client
+  }
+  const query = async (sql: string, at: string = url) => {
+    const client = await session(at)
     try {
       return await client.query(sql)
     } finally {
@@ -96,6 +102,7 @@ async function serverAt(url: string, end: () => Promise<void>, restart: Restart 
       return database.href
     },
     query,
+    session,
     stop: restart?.stop ?? cannotRestart,
     start: restart?.start ?? cannotRestart,
     async close() {

@@ -10,7 +10,7 @@ import { settling } from './settling.ts'
  * The head of any number of queues in one statement: for each, a range of pending's primary key in its order. Only timed
  * rows have an upper end; for them a second seek finds when the next one is due.
  */
-const readPending: Statement = {
+export const readPending: Statement = {
   name: 'read-due',
   text: `
     ${withClock}, read as materialized (
@@ -37,7 +37,7 @@ const readPending: Statement = {
 }
 
 // Leans on message's primary key; the days that none of the keys belongs to are left out when the statement starts.
-const loadOutgoing: Statement = {
+export const loadOutgoing: Statement = {
   name: 'load-messages',
   text: 'select key, id, event_type, content_type, body from message where key = any ($1::bigint[])',
 }

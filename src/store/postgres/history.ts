@@ -9,7 +9,7 @@ const selectMessage: Statement = { name: 'message', text: `select ${messageColum
 const selectMessageByEventId: Statement = {
   name: 'message-by-event-id',
   text: `
-    select ${messageColumns} from event_id e join message m on m.key = e.message
+    select ${messageColumns} from event_id e cross join lateral (select * from message where key = e.message limit 1) as m
      where e.app = $1 and e.event_id = $2`,
 }
 const selectAttempts: Statement = {

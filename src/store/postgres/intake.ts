@@ -32,8 +32,9 @@ function publishStatement(name: string, reserve: string, isAccepted: string): St
                  $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
                  $9::text[], $10::bigint[], $11::integer[], $12::integer[]
                ) as m (key, id, app, version, event_type, event_id, channels, content_type, endpoints, delay_ms, start, length)
-          join application a on a.key = m.app
-         where a.version = m.version and a.deleted_at is null
+         cross join lateral (
+                 select from application where key = m.app and version = m.version and deleted_at is null limit 1
+               ) as unchanged
       ), ${reserve} accepted as materialized (
         select * from current where ${isAccepted}
       ), stored as (
@@ -51,9 +52,9 @@ function publishStatement(name: string, reserve: string, isAccepted: string): St
   }
 }
 
-const publishPlain = publishStatement('publish', '', 'true')
+export const publishPlain = publishStatement('publish', '', 'true')
 
-const publishWithEventIds = publishStatement(
+export const publishWithEventIds = publishStatement(
   'publish-event-ids',
   `reserved as (
     insert into event_id (app, event_id, message)
@@ -65,13 +66,15 @@ const publishWithEventIds = publishStatement(
 )
 
 // By itself, after the publishing: a reservation made by another transaction at the same moment is invisible to it.
-const selectByEventIds: Statement = {
+export const selectByEventIds: Statement = {
   name: 'by-event-ids',
   text: `
     select wanted.n, m.id
       from unnest($1::bigint[], $2::text[]) with ordinality as wanted (app, event_id, n)
-      join event_id e on e.app = wanted.app and e.event_id = wanted.event_id
-      join message m on m.key = e.message`,
+     cross join lateral (
+             select message from event_id where app = wanted.app and event_id = wanted.event_id limit 1
+           ) as e
+     cross join lateral (select id from message where key = e.message limit 1) as m`,
 }
 
 interface Answer {

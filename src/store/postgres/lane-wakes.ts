@@ -11,63 +11,73 @@ export const longestRestMs = 24 * 60 * 60 * 1000
 
 /**
  * When an endpoint's queue next has something to do: now when a fresh or replayed row waits, else the earliest timed
- * row's instant, else null. Three seeks of pending's primary key.
+ * row's instant, else null. Three seeks of pending's primary key; written with `exists`, the planner may prefer to read
+ * every replayed row there is into a hash table.
  */
 export function sqlWorkDue(endpoint: string): string {
   return `
     case
-      when exists (select from pending where endpoint = ${endpoint} and class = 0) then clock.now
-      when exists (select from pending where endpoint = ${endpoint} and class = 2) then clock.now
+      when (select 1 from pending where endpoint = ${endpoint} and class = 0 limit 1) = 1 then clock.now
+      when (select 1 from pending where endpoint = ${endpoint} and class = 2 limit 1) = 1 then clock.now
       else (
         select greatest(clock.now, due_at) from pending where endpoint = ${endpoint} and class = 1 order by due_at limit 1
       )
     end`
 }
 
-const restEnds = 'greatest(lane.not_before, lane.hold_until)'
+const restEnds = 'greatest(not_before, hold_until)'
+
+/**
+ * Lanes are updated by an array of keys, and what differs between them is looked up in arrays beside it, because the
+ * planner cannot turn that around: a join it might drive from the lanes, and read all of them. Looking up costs the
+ * square of the length, hence this limit: 5 ms at a thousand.
+ */
+export const lanesPerStatement = 1000
 
 /**
  * Publishing's half of the handshake with release: rows were committed, then the lanes that nobody owns are woken. A lane
  * that somebody owns is not written: its owner is told of the rows instead. Nothing is sent when this process has
  * nobody to tell.
  */
-const wakeLanes: Statement = {
+const wishedAt = `(select now from clock), ($2::bigint[])[array_position($1::bigint[], endpoint)]`
+
+export const wakeLanes: Statement = {
   name: 'wake-lanes',
   text: `
-    ${withClock}, wish as materialized (
-      select wish.endpoint, greatest(wish.due_at, clock.now) as due_at
-        from clock, unnest($1::bigint[], $2::bigint[]) as wish (endpoint, due_at)
-    ), woken as (
-      update lane set due_at = greatest(wish.due_at, ${restEnds})
-        from wish
-       where lane.endpoint = wish.endpoint and lane.owner is null and not lane.stopped
-         and (lane.due_at is null or lane.due_at > greatest(wish.due_at, ${restEnds}))
+    ${withClock}, woken as (
+      update lane set due_at = greatest(${wishedAt}, ${restEnds})
+       where endpoint = any ($1::bigint[]) and owner is null and not stopped
+         and (due_at is null or due_at > greatest(${wishedAt}, ${restEnds}))
       returning 1
     ), found as materialized (
       select exists (select from woken) as woken,
-             exists (select from lane where endpoint = any($1::bigint[]) and owner is not null) as owned
+             (select 1 from lane where endpoint = any ($1::bigint[]) and coalesce(owner, 0) <> 0 limit 1) = 1 as owned
     )
     select woken, case when woken or owned
              then pg_notify('${channel}', case when woken then upper($3) else $3 end || $4) end
       from found`,
 }
 
+/** A column of `work`, which holds arrays, for the lane at hand. */
+export function sqlOfWork(column: string): string {
+  return `(select ${column} from work)[array_position($1::bigint[], endpoint)]`
+}
+
 /**
  * Release's half: the lanes were committed as unowned, and only then are their queues looked at. Either this sees the
  * row that was published meanwhile, or the publisher sees that nobody owns the lane.
  */
-const rouseLanes: Statement = {
+export const rouseLanes: Statement = {
   name: 'rouse-lanes',
   text: `
     ${withClock}, work as materialized (
-      select rested.endpoint, clock.now, ${sqlWorkDue('rested.endpoint')} as due_at
-        from clock, unnest($1::bigint[]) as rested (endpoint)
+      select array_agg(${sqlWorkDue('rested.endpoint')} order by rested.n) as due_at
+        from clock, unnest($1::bigint[]) with ordinality as rested (endpoint, n)
     ), woken as (
-      update lane set due_at = greatest(work.due_at, ${restEnds})
-        from work
-       where lane.endpoint = work.endpoint and lane.owner is null and not lane.stopped and work.due_at is not null
-         and (lane.due_at is null or lane.due_at > greatest(work.due_at, ${restEnds}))
-      returning lane.due_at <= work.now as is_due
+      update lane set due_at = greatest(${sqlOfWork('due_at')}, ${restEnds})
+       where endpoint = any ($1::bigint[]) and owner is null and not stopped and ${sqlOfWork('due_at')} is not null
+         and (due_at is null or due_at > greatest(${sqlOfWork('due_at')}, ${restEnds}))
+      returning due_at <= (select now from clock) as is_due
     )
     select count(*) as woken, case when bool_or(is_due) then pg_notify('${channel}', 'w' || $2) end
       from woken`,
@@ -84,7 +94,7 @@ export class LaneWakes {
   readonly #signals: Signals
   /** What this process's own workers own: they hear of new rows directly. */
   readonly #owners = new Map<number, number>()
-  #wishes = new Map<number, EpochMs>()
+  readonly #wishes = new Map<number, EpochMs>()
   #onlyFresh = true
   #flushing: Promise<void> | undefined
   #cancelTimer: (() => void) | undefined
@@ -122,8 +132,8 @@ export class LaneWakes {
 
   /** Makes lanes that nobody owns due by what waits in their queues. */
   async rouse(endpoints: readonly number[]): Promise<void> {
-    const sorted = endpoints.toSorted((a, b) => a - b)
-    const [row] = await this.#sessions.run<{ woken: number }>(rouseLanes, [integers(sorted), this.#signals.payload([])])
+    const values = [integers(endpoints), this.#signals.payload([])]
+    const [row] = await this.#sessions.run<{ woken: number }>(rouseLanes, values)
     if (row && row.woken > 0) this.#signals.lanes()
   }
 
@@ -150,10 +160,10 @@ export class LaneWakes {
   /** Never rejects; answers how long to wait before the next. */
   async #flush(): Promise<number> {
     if (this.#wishes.size === 0) return gapMs
-    const wishes = [...this.#wishes].sort(([a], [b]) => a - b) // one order for everyone, so that no two deadlock
+    const wishes = [...this.#wishes].slice(0, lanesPerStatement)
+    for (const [endpoint] of wishes) this.#wishes.delete(endpoint)
     const onlyFresh = this.#onlyFresh
-    this.#wishes = new Map()
-    this.#onlyFresh = true
+    if (this.#wishes.size === 0) this.#onlyFresh = true
     const endpoints = wishes.map(([endpoint]) => endpoint)
     const dues = wishes.map(([, dueAt]) => dueAt)
     const kind = onlyFresh ? 'f' : 'r'

@@ -72,7 +72,7 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
   await client.query('begin')
   await client.query('select pg_advisory_xact_lock($1)', [locks.migrate])
   await client.query(createMigrationTable)
-  if ((await currentVersion(client)) < migration.version) {
+  if ((await newestApplied(client)) < migration.version) {
     await client.query(migration.sql)
     await client.query(insertMigration, [migration.version, migration.name])
   }
@@ -82,7 +82,10 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
 /** The newest migration applied, 0 for an empty database. */
 async function currentVersion(client: pg.Client): Promise<number> {
   const table = await client.query(`select to_regclass('migration') as found`)
-  if (table.rows[0]?.found === null) return 0
+  return table.rows[0]?.found === null ? 0 : newestApplied(client)
+}
+
+async function newestApplied(client: pg.Client): Promise<number> {
   const { rows } = await client.query<{ version: number | null }>(selectVersion)
   return rows[0]?.version ?? 0
 }

@@ -1,7 +1,7 @@
 import type { ClaimedLane, LaneRest, Ownership, Renewal } from '../store.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { longestRestMs } from './lane-wakes.ts'
+import { lanesPerStatement, longestRestMs } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
 import { reconciler } from './reconcile.ts'
 import { type EndpointRow, endpointColumns, toEndpoint } from './rows.ts'
@@ -20,7 +20,7 @@ const insertWorker: Statement = {
 
 // Leans on lane_owner and lane_due for the two counts. A lease that reaches further than it is long was written before
 // the clock was set back.
-const renewLease: Statement = {
+export const renewLease: Statement = {
   name: 'renew',
   text: `
     ${withClock}, mine as (
@@ -43,7 +43,7 @@ const laneColumns = 'endpoint, clean, bucket_full_at, hold_until'
  * The worker's own row is locked against being declared dead meanwhile: a lane it took behind that would be freed by
  * nobody. Lanes are locked, then taken by key. Leans on lane_due: unowned lanes that have an instant, in its order.
  */
-const claimLanes: Statement = {
+export const claimLanes: Statement = {
   name: 'claim',
   text: `
     ${withClock}, alive as materialized (
@@ -60,9 +60,9 @@ const claimLanes: Statement = {
              hold_until = least(hold_until, (select now from clock) + ${longestRestMs})
        where endpoint = any (array (select endpoint from picked))
     ), claimed as (
-      select lane.clean, lane.bucket_full_at, lane.hold_until, ${endpointColumns}
+      select lane.clean, lane.bucket_full_at, lane.hold_until, e.*
         from (select * from mine union all select * from picked) as lane
-        join endpoint on endpoint.key = lane.endpoint
+       cross join lateral (select ${endpointColumns} from endpoint where key = lane.endpoint limit 1) as e
     )
     select claimed.*, clock.now, (
              select due_at from lane
@@ -72,14 +72,15 @@ const claimLanes: Statement = {
       from clock left join claimed on true`,
 }
 
-const releaseLanes: Statement = {
+// `is not distinct from` instead of `=` keeps the planner off lane_owner, which holds everything else the worker owns.
+export const releaseLanes: Statement = {
   name: 'release',
   text: `
     ${withClock}
     update lane set owner = null, clean = true, due_at = null,
-           bucket_full_at = clock.now + rest.debt_ms, not_before = clock.now + rest.rest_ms
-      from clock, unnest($2::bigint[], $3::bigint[], $4::bigint[]) as rest (endpoint, debt_ms, rest_ms)
-     where lane.endpoint = rest.endpoint and lane.owner = $1`,
+           bucket_full_at = (select now from clock) + ($3::bigint[])[array_position($2::bigint[], endpoint)],
+           not_before = (select now from clock) + ($4::bigint[])[array_position($2::bigint[], endpoint)]
+     where endpoint = any ($2::bigint[]) and owner is not distinct from $1`,
 }
 
 // Ended workers are kept for a week, for people.
@@ -126,6 +127,14 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
     return { lanes, nextInMs: nextDueAt === null ? undefined : Math.max(0, nextDueAt - now) }
   }
 
+  async function release(worker: number, rests: readonly LaneRest[]): Promise<void> {
+    const endpoints = rests.map((rest) => rest.endpoint)
+    wakes.disowned(worker, endpoints)
+    await durable.run(releaseLanes, [worker, integers(endpoints), ...restsOf(rests)])
+    // All of them, also those not owned any more: an earlier call may have come this far before its answer got lost.
+    await wakes.rouse(endpoints)
+  }
+
   return {
     async join({ description, leaseMs }) {
       await ending.endLapsed()
@@ -155,13 +164,9 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
     },
 
     async release(worker, lanes) {
-      if (lanes.length === 0) return
-      const rests = lanes.toSorted((a, b) => a.endpoint - b.endpoint)
-      const endpoints = rests.map((rest) => rest.endpoint)
-      wakes.disowned(worker, endpoints)
-      await durable.run(releaseLanes, [worker, integers(endpoints), ...restsOf(rests)])
-      // All of them, also those not owned any more: an earlier call may have come this far before its answer got lost.
-      await wakes.rouse(endpoints)
+      for (let at = 0; at < lanes.length; at += lanesPerStatement) {
+        await release(worker, lanes.slice(at, at + lanesPerStatement))
+      }
     },
 
     reconcile: reconciler(database),

@@ -15,11 +15,14 @@ const partitioned = [
   { table: 'attempt', by: 'message' },
 ] as const
 
+// Not with to_regclass(): that asks a cache which need not have heard of what another process made a moment ago.
 const selectMissing: Statement = {
   name: 'missing-partitions',
   text: `
     select name from unnest($1::text[]) as name
-     where to_regclass(name) is null`,
+     where not exists (
+       select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+        where relname = name and nspname = current_schema())`,
 }
 const takeLock: Statement = { name: 'partitions-lock', text: 'select pg_advisory_xact_lock($1)' }
 const readClock: Statement = { name: 'clock', text: `select ${sqlNow} as now` }

@@ -1,6 +1,6 @@
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { longestRestMs, sqlWorkDue } from './lane-wakes.ts'
+import { longestRestMs, sqlOfWork, sqlWorkDue } from './lane-wakes.ts'
 import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 
@@ -13,14 +13,19 @@ const endpointsPerCall = 1000
  */
 const graceMs = 250
 
-const restEnds = `greatest(
-  least(lane.not_before, work.now + ${longestRestMs}), least(lane.hold_until, work.now + ${longestRestMs}))`
-const oversleeps = `
-  lane.endpoint = work.endpoint and lane.owner is null and not lane.stopped and work.due_at is not null
-  and (lane.due_at is null or lane.due_at > greatest(work.due_at, ${restEnds}))`
+/** Until when a lane rests, bounded: `now` is an expression. */
+function restEnds(now: string): string {
+  return `greatest(least(not_before, ${now} + ${longestRestMs}), least(hold_until, ${now} + ${longestRestMs}))`
+}
+
+/** Whether a lane that nobody owns sleeps past `workDue`. */
+function oversleeps(workDue: string, now: string): string {
+  return `owner is null and not stopped and ${workDue} is not null
+      and (due_at is null or due_at > greatest(${workDue}, ${restEnds(now)}))`
+}
 
 /** One seek of pending's primary key per endpoint, however many rows it has. */
-const findOversleepers: Statement = {
+export const findOversleepers: Statement = {
   name: 'find-oversleepers',
   text: `
     with recursive clock as materialized (
@@ -31,27 +36,32 @@ const findOversleepers: Statement = {
       select (select p.endpoint from pending p where p.endpoint > walk.endpoint order by p.endpoint limit 1), n + 1
         from walk where endpoint is not null and n < $2
     ), work as materialized (
-      select walk.endpoint, clock.now, ${sqlWorkDue('walk.endpoint')} as due_at
+      select walk.endpoint, clock.now, ${sqlWorkDue('walk.endpoint')} as work_due
         from walk, clock where walk.endpoint is not null
     )
     select max(work.endpoint) as last, count(*) as looked,
-           array_agg(lane.endpoint) filter (where ${oversleeps}) as endpoints,
-           array_agg(lane.epoch) filter (where ${oversleeps}) as epochs
-      from work left join lane on lane.endpoint = work.endpoint`,
+           array_agg(work.endpoint) filter (where lane.epoch is not null) as endpoints,
+           array_agg(lane.epoch) filter (where lane.epoch is not null) as epochs
+      from work left join lateral (
+        select epoch from lane where endpoint = work.endpoint and ${oversleeps('work_due', 'work.now')} limit 1
+      ) as lane on true`,
 }
 
+const now = '(select now from clock)'
+
 // The epoch says that nobody has owned the lane since it was found.
-const repairLanes: Statement = {
+export const repairLanes: Statement = {
   name: 'repair-lanes',
   text: `
     ${withClock}, work as materialized (
-      select found.endpoint, found.epoch, clock.now, ${sqlWorkDue('found.endpoint')} as due_at
-        from clock, unnest($1::bigint[], $2::bigint[]) as found (endpoint, epoch)
+      select array_agg(${sqlWorkDue('found.endpoint')} order by found.n) as due_at
+        from clock, unnest($1::bigint[]) with ordinality as found (endpoint, n)
     )
-    update lane set due_at = greatest(work.due_at, ${restEnds}),
-           not_before = least(lane.not_before, work.now + ${longestRestMs}),
-           hold_until = least(lane.hold_until, work.now + ${longestRestMs})
-      from work where ${oversleeps} and lane.epoch = work.epoch
+    update lane set due_at = greatest(${sqlOfWork('due_at')}, ${restEnds(now)}),
+           not_before = least(not_before, ${now} + ${longestRestMs}),
+           hold_until = least(hold_until, ${now} + ${longestRestMs})
+     where endpoint = any ($1::bigint[]) and ${oversleeps(sqlOfWork('due_at'), now)}
+       and epoch = ($2::bigint[])[array_position($1::bigint[], endpoint)]
     returning 1`,
 }
 

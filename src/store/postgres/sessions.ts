@@ -1,5 +1,4 @@
 import pg from 'pg'
-import { StoreTrouble } from '../store.ts'
 import { explain, spoilsConnection } from './trouble.ts'
 
 /** A statement the server prepares once per connection, under its name. */
@@ -49,11 +48,18 @@ export function clientConfig(url: string): pg.ClientConfig {
 // of the driver in this process.
 const bigint = 20
 const bigintArray = 1016
+const bytea = 17
 
 function parserOf(oid: number, format?: 'text' | 'binary') {
   if (oid === bigint) return Number
   if (oid === bigintArray) return parseIntegers
+  if (oid === bytea) return parseHex
   return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text')
+}
+
+/** Bytes arrive as `\\x` and two digits each; the driver's own parser also knows what servers before 9.0 sent. */
+function parseHex(text: string): Buffer {
+  return Buffer.from(text.slice(2), 'hex')
 }
 
 function parseIntegers(text: string): number[] {
@@ -66,7 +72,7 @@ function parseIntegers(text: string): number[] {
  * (generically), and the other ways to read a table are switched off. Without this, a plan made while `pending` was
  * empty reads all of it for ever after. JIT would compile such plans for 100 ms each because of the costs the switches add.
  */
-const sessionSettings = `
+export const sessionSettings = `
   set default_transaction_isolation = 'read committed';
   set plan_cache_mode = force_generic_plan;
   set enable_seqscan = off;
@@ -76,6 +82,7 @@ const sessionSettings = `
   set max_parallel_workers_per_gather = 0;
   set jit = off;
   set client_min_messages = warning;
+  set bytea_output = 'hex';
   set statement_timeout = ${statementTimeoutMs};
   set lock_timeout = 5000;
   set idle_in_transaction_session_timeout = 10000`
@@ -173,9 +180,4 @@ async function prepare(client: pg.ClientBase, durable: boolean): Promise<void> {
 /** The server is set up so that a committed transaction may be lost: Sluice does not run on it. */
 export class NotDurableError extends Error {
   override readonly name = 'NotDurableError'
-}
-
-/** Rejects with StoreTrouble once the store has been closed. */
-export function closedTrouble(): StoreTrouble {
-  return new StoreTrouble('postgres: the store is closed')
 }

@@ -12,10 +12,11 @@ import { channel } from './signals.ts'
  * batches and its renewals pass, but not being declared dead), and everything else is fed by that row: without it there is
  * no input and nothing is written.
  *
- * Pending rows are found by their whole primary key, one probe each. What waits or died is taken from the rows that were
- * really deleted: one that is gone was settled before, by a call whose answer got lost.
+ * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
+ * be driven from the other side, through all of pending. (A row's place is sure: pending is never updated.) Only what was
+ * really deleted is queued again or dead: a row that is gone was settled before, by a call whose answer got lost.
  */
-const settleBatch: Statement = {
+export const settleBatch: Statement = {
   name: 'settle',
   text: `
     ${withClock}, fence as materialized (
@@ -28,11 +29,19 @@ const settleBatch: Statement = {
                $16::integer[], $17::integer[]
              ) as s (endpoint, class, due_at, message, app, n, id,
                      started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length)
+    ), found as materialized (
+      select s.*, p.*
+        from settled s cross join lateral (
+               select ctid as place, since, attempts + 1 as attempts, prior_attempts from pending
+                where endpoint = s.endpoint and class = s.class and due_at = s.due_at and message = s.message
+                limit 1
+             ) as p
     ), taken as (
-      delete from pending p using settled s
-       where p.endpoint = s.endpoint and p.class = s.class and p.due_at = s.due_at and p.message = s.message
-      returning p.endpoint, p.message, p.since, p.attempts + 1 as attempts, p.prior_attempts,
-                s.app, s.now, s.status, s.code, s.error, s.response, s.dead_reason, s.wait_ms
+      delete from pending where ctid = any (array (select place from found))
+      returning ctid as place
+    ), unfinished as materialized (
+      select * from found
+       where case when wait_ms is not null or dead_reason is not null then place in (select place from taken) end
     ), recorded as (
       insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
       select message, endpoint, n, id, now - started_ago_ms, duration_ms, status, code, error, response, now + wait_ms,
@@ -41,13 +50,14 @@ const settleBatch: Statement = {
       on conflict do nothing
     ), waiting as (
       insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
-      select endpoint, 1, now + wait_ms, message, since, attempts, prior_attempts from taken where wait_ms is not null
+      select endpoint, 1, now + wait_ms, message, since, attempts, prior_attempts
+        from unfinished where wait_ms is not null
       on conflict do nothing
     ), dead as (
       insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
       select distinct on (endpoint, message)
              endpoint, message, app, dead_reason, attempts, now, since, status, code, error, response
-        from taken where dead_reason is not null
+        from unfinished where dead_reason is not null
        order by endpoint, message
       on conflict (endpoint, message) do update
         set app = excluded.app, reason = excluded.reason, attempts = excluded.attempts, died_at = excluded.died_at,
@@ -61,9 +71,10 @@ const holdLanes: Statement = {
   name: 'hold-lanes',
   text: `
     ${withClock}
-    update lane set hold_until = greatest(least(hold_until, clock.now + ${longestRestMs}), clock.now + held.hold_ms)
-      from clock, unnest($1::bigint[], $2::bigint[]) as held (endpoint, hold_ms)
-     where lane.endpoint = held.endpoint`,
+    update lane set hold_until = greatest(
+             least(hold_until, (select now from clock) + ${longestRestMs}),
+             (select now from clock) + ($2::bigint[])[array_position($1::bigint[], endpoint)])
+     where endpoint = any ($1::bigint[])`,
 }
 
 // In the order of every change of endpoints: application, endpoint, lane.

@@ -1,0 +1,183 @@
+create table api_key (
+  key bigint not null,
+  id text not null,
+  name text not null,
+  hash bytea not null,
+  scopes json not null,
+  created_at bigint not null,
+  revoked_at bigint
+);
+CREATE UNIQUE INDEX api_key_hash_key ON public.api_key USING btree (hash);
+CREATE UNIQUE INDEX api_key_pkey ON public.api_key USING btree (key);
+
+create table application (
+  key bigint not null,
+  id text not null,
+  uid text,
+  name text not null,
+  throttle_rate integer,
+  metadata json not null,
+  version bigint not null default 1,
+  created_at bigint not null,
+  updated_at bigint not null,
+  deleted_at bigint
+);
+CREATE UNIQUE INDEX application_pkey ON public.application USING btree (key);
+CREATE UNIQUE INDEX application_uid ON public.application USING btree (uid) WHERE ((uid IS NOT NULL) AND (deleted_at IS NULL));
+
+create table attempt (
+  message bigint not null,
+  endpoint bigint not null,
+  n integer not null,
+  id text not null,
+  at bigint not null,
+  duration_ms integer not null,
+  status integer not null,
+  code text not null,
+  error text,
+  response bytea,
+  next_at bigint,
+  trigger text not null
+) partition by RANGE (message);
+CREATE INDEX attempt_endpoint ON ONLY public.attempt USING btree (endpoint, at);
+CREATE UNIQUE INDEX attempt_pkey ON ONLY public.attempt USING btree (message, endpoint, n);
+
+create table attempt_default (
+  message bigint not null,
+  endpoint bigint not null,
+  n integer not null,
+  id text not null,
+  at bigint not null,
+  duration_ms integer not null,
+  status integer not null,
+  code text not null,
+  error text,
+  response bytea,
+  next_at bigint,
+  trigger text not null
+); -- partition: DEFAULT
+CREATE INDEX attempt_default_endpoint_at_idx ON public.attempt_default USING btree (endpoint, at);
+CREATE UNIQUE INDEX attempt_default_pkey ON public.attempt_default USING btree (message, endpoint, n);
+
+create table dead (
+  endpoint bigint not null,
+  message bigint not null,
+  app bigint not null,
+  reason text not null,
+  attempts integer not null,
+  died_at bigint not null,
+  since bigint not null,
+  status integer not null,
+  code text not null,
+  error text,
+  response bytea
+);
+CREATE INDEX dead_app ON public.dead USING btree (app, died_at);
+CREATE UNIQUE INDEX dead_pkey ON public.dead USING btree (endpoint, message);
+
+create table endpoint (
+  key bigint not null,
+  id text not null,
+  app bigint not null,
+  uid text,
+  url text not null,
+  description text not null,
+  disabled boolean not null,
+  disabled_reason text,
+  event_types json,
+  channels json,
+  secrets json not null,
+  headers json not null,
+  metadata json not null,
+  throttle_rate integer,
+  throttle_period_s integer not null,
+  burst integer,
+  concurrency integer,
+  timeout_ms integer,
+  retry json,
+  created_at bigint not null,
+  updated_at bigint not null,
+  deleted_at bigint
+);
+CREATE INDEX endpoint_app ON public.endpoint USING btree (app, key);
+CREATE UNIQUE INDEX endpoint_pkey ON public.endpoint USING btree (key);
+CREATE UNIQUE INDEX endpoint_uid ON public.endpoint USING btree (app, uid) WHERE ((uid IS NOT NULL) AND (deleted_at IS NULL));
+
+create table event_id (
+  app bigint not null,
+  event_id text not null,
+  message bigint not null
+);
+CREATE UNIQUE INDEX event_id_pkey ON public.event_id USING btree (app, event_id);
+
+create table lane (
+  endpoint bigint not null,
+  app bigint not null,
+  due_at bigint,
+  owner bigint,
+  epoch bigint not null default 0,
+  stopped boolean not null default false,
+  clean boolean not null default true,
+  bucket_full_at bigint not null default 0,
+  hold_until bigint not null default 0,
+  not_before bigint not null default 0
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX lane_due ON public.lane USING btree (due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL));
+CREATE INDEX lane_owner ON public.lane USING btree (owner) WHERE (owner IS NOT NULL);
+CREATE UNIQUE INDEX lane_pkey ON public.lane USING btree (endpoint);
+
+create table message (
+  key bigint not null,
+  id text not null,
+  app bigint not null,
+  event_type text not null,
+  event_id text,
+  channels json,
+  content_type text not null,
+  endpoints bigint[] not null,
+  body bytea not null
+) partition by RANGE (key);
+CREATE UNIQUE INDEX message_pkey ON ONLY public.message USING btree (key);
+
+create table message_default (
+  key bigint not null,
+  id text not null,
+  app bigint not null,
+  event_type text not null,
+  event_id text,
+  channels json,
+  content_type text not null,
+  endpoints bigint[] not null,
+  body bytea not null
+); -- partition: DEFAULT
+CREATE UNIQUE INDEX message_default_pkey ON public.message_default USING btree (key);
+
+create table migration (
+  version integer not null,
+  name text not null,
+  applied_at bigint not null
+);
+CREATE UNIQUE INDEX migration_pkey ON public.migration USING btree (version);
+
+create table pending (
+  endpoint bigint not null,
+  class smallint not null,
+  due_at bigint not null,
+  message bigint not null,
+  since bigint not null,
+  attempts integer not null,
+  prior_attempts integer not null
+) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_insert_scale_factor=0.1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2);
+CREATE UNIQUE INDEX pending_pkey ON public.pending USING btree (endpoint, class, due_at, message);
+
+create table worker (
+  id bigint generated always as identity not null,
+  description text not null,
+  joined_at bigint not null,
+  lease_ms bigint not null,
+  lease_until bigint not null,
+  ended_at bigint
+) with (fillfactor=50, autovacuum_vacuum_threshold=100, autovacuum_vacuum_cost_delay=0);
+CREATE UNIQUE INDEX worker_pkey ON public.worker USING btree (id);
+
+create sequence node as integer minvalue 0 maxvalue 31 cycle;

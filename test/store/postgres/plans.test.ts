@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import pg from 'pg'
+import { loadOutgoing, readPending } from '../../../src/store/postgres/delivering.ts'
+import { publishPlain, publishWithEventIds, selectByEventIds } from '../../../src/store/postgres/intake.ts'
+import { rouseLanes, wakeLanes } from '../../../src/store/postgres/lane-wakes.ts'
+import { claimLanes, releaseLanes, renewLease } from '../../../src/store/postgres/ownership.ts'
+import { findOversleepers, repairLanes } from '../../../src/store/postgres/reconcile.ts'
+import { type Statement, sessionSettings } from '../../../src/store/postgres/sessions.ts'
+import { settleBatch } from '../../../src/store/postgres/settling.ts'
+import { newDatabase } from '../postgres-harness.ts'
+
+// Every hot statement, with the index and the condition each scan of a table that can grow must have.
+const hot: [Statement, RegExp[]][] = [
+  [readPending, [/endpoint = \S+ AND class = \S+ AND .*due_at, message > .* AND due_at <= /, /due_at > \S+\.now/]],
+  [loadOutgoing, [/key = ANY/]],
+  [settleBatch, [/endpoint = \S+ AND class = \S+ AND due_at = \S+ AND message = /]],
+  [claimLanes, [/due_at <= \S+/, /endpoint = ANY/, /key = lane_\d\.endpoint|key = \S*endpoint/]],
+  [releaseLanes, [/endpoint = ANY/]],
+  [renewLease, [/id = \$1/]],
+  [wakeLanes, [/endpoint = ANY/]],
+  [rouseLanes, [/class = 0/, /class = 2/, /class = 1/, /endpoint = ANY/]],
+  [findOversleepers, [/endpoint > \$1/, /class = 0/, /class = 2/, /class = 1/]],
+  [repairLanes, [/class = 0/, /class = 2/, /class = 1/, /endpoint = ANY/]],
+  [publishPlain, [/key = m\.app/]],
+  [publishWithEventIds, [/key = m\.app/]],
+  [selectByEventIds, [/app = wanted\.app AND event_id = wanted\.event_id/, /key = event_id\.message/]],
+]
+
+// These two count, or end at the first row of an index that is already in the wanted order.
+const mayScanWhole = new Set(['lane_owner', 'lane_due', 'pending_pkey'])
+
+interface Node {
+  readonly 'Node Type': string
+  readonly 'Relation Name'?: string
+  readonly 'Index Name'?: string
+  readonly 'Index Cond'?: string
+  readonly Plans?: readonly Node[]
+}
+
+function* nodesOf(node: Node): Generator<Node> {
+  yield node
+  for (const child of node.Plans ?? []) yield* nodesOf(child)
+}
+
+const park = `
+  insert into pending select 1, 1, 9000000000000000 + g, g, 0, 0, 0 from generate_series(1, 100000) g;
+  insert into pending select 2, 0, g, g, 0, 0, 0 from generate_series(1, 20000) g`
+
+describe('hot statements', () => {
+  let client: pg.Client
+
+  // Each state of the tables that a plan may be made in, the treacherous one first: emptied and vacuumed, a table looks
+  // so small that reading all of it seems the best way to find anything.
+  const states: [string, string[]][] = [
+    ['while the tables are empty', ['vacuum analyze']],
+    ['with 100,000 rows parked that no statistics know of', [park]],
+    ['with 100,000 rows parked', ['analyze']],
+  ]
+
+  before(async () => {
+    client = new pg.Client({ connectionString: await newDatabase() })
+    await client.connect()
+    await client.query(sessionSettings)
+  })
+  after(() => client.end())
+
+  for (const [state, preparation] of states) {
+    test(`${state} every scan is a probe`, async () => {
+      for (const sql of preparation) await client.query(sql)
+      for (const [statement, conditions] of hot) {
+        const { rows } = await client.query(`explain (generic_plan, format json) ${statement.text}`)
+        const nodes = [...nodesOf(rows[0]['QUERY PLAN'][0].Plan)]
+        const found = nodes.map((node) => (node['Index Cond'] ?? '').replace(/[()]/g, ''))
+        for (const condition of conditions) {
+          assert(
+            found.some((cond) => condition.test(cond)),
+            `${statement.name}: no scan with ${condition} in\n${found.join('\n')}`,
+          )
+        }
+        for (const node of nodes) assertProbe(statement, node)
+      }
+    })
+  }
+
+  test('with 100,000 rows parked, reading what is due touches a handful of pages', async () => {
+    // The head of the parked queue, which is not due, and ten rows of the other.
+    const values = [`'{1,2}'`, `'{1,0}'`, `'{-1,-1}'`, `'{-1,-1}'`, `'{10,10}'`]
+    await client.query(`prepare reading as ${readPending.text}`)
+    const { rows } = await client.query(
+      `explain (analyze, buffers, format json) execute reading (${values.join(', ')})`,
+    )
+    const { Plan: plan } = rows[0]['QUERY PLAN'][0]
+    assert.equal(plan['Actual Rows'], 11)
+    assert(plan['Shared Hit Blocks'] + plan['Shared Read Blocks'] < 30, JSON.stringify(plan))
+  })
+})
+
+function assertProbe(statement: Statement, node: Node): void {
+  const what = `${statement.name}: ${node['Node Type']} on ${node['Relation Name']} ${node['Index Name'] ?? ''}`
+  assert(!/Hash Join|Merge Join|Bitmap/.test(node['Node Type']), what)
+  if (node['Relation Name'] === undefined || node['Relation Name'] === 'worker') return
+  if (node['Node Type'] === 'Seq Scan') assert.fail(what)
+  if (!node['Node Type'].startsWith('Index')) return
+  assert(node['Index Cond'] !== undefined || mayScanWhole.has(node['Index Name'] ?? ''), `${what} without a condition`)
+}

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import { openPostgresStore } from '../../../src/store/postgres/open.ts'
+import { type Store, StoreTrouble, type Watcher } from '../../../src/store/store.ts'
+import { plainEndpoint } from '../conformance/harness.ts'
+import { context, newDatabase, sharedServer } from '../postgres-harness.ts'
+
+async function openStore(t: TestContext, url: string): Promise<Store> {
+  const store = await openPostgresStore(context, { url })
+  t.after(() => store.close())
+  return store
+}
+
+async function newEndpoint(store: Store): Promise<Endpoint> {
+  const app = await store.createApplication({ name: 'Acme', uid: null, throttleRate: null, metadata: {} })
+  return store.createEndpoint(app.key, plainEndpoint)
+}
+
+async function publish(store: Store, endpoint: Endpoint, delayMs = 0): Promise<string> {
+  const subscriptions = await store.subscriptions(endpoint.app)
+  const [published] = await store.publish([
+    {
+      app: endpoint.app,
+      version: subscriptions?.version ?? 0,
+      eventType: 'video.trending',
+      eventId: null,
+      channels: null,
+      body: Buffer.from('{}'),
+      contentType: 'application/json',
+      endpoints: [endpoint.key],
+      delayMs,
+    },
+  ])
+  return published?.state ?? 'nothing'
+}
+
+type Heard = [keyof Watcher, readonly number[] | undefined, ...unknown[]]
+
+/** Watches a store; `next` resolves with the first signal, heard or yet to come, that matches. */
+function listen(store: Store) {
+  const heard: Heard[] = []
+  let look = () => {}
+  const note = (heardNow: Heard) => {
+    heard.push(heardNow)
+    look()
+  }
+  store.watch({
+    rows: (endpoints, itsClass) => note(['rows', endpoints, itsClass]),
+    lanes: () => note(['lanes', undefined]),
+    settings: (endpoints) => note(['settings', endpoints]),
+  })
+  return {
+    heard,
+    next: (matches: (heard: Heard) => boolean) =>
+      new Promise<Heard>((resolve) => {
+        look = () => {
+          const found = heard.find(matches)
+          if (found) resolve(found)
+        }
+        look()
+      }),
+  }
+}
+
+const terminate = (application: string, like: string) => `
+  select pg_terminate_backend(pid) from pg_stat_activity
+   where datname = current_database() and application_name = '${application}' and query like '${like}'`
+
+test('what one process publishes or changes, another hears of; itself it tells directly', async (t) => {
+  const url = await newDatabase()
+  const [here, there] = [await openStore(t, url), await openStore(t, url)]
+  const endpoint = await newEndpoint(here)
+  const [near, far] = [listen(here), listen(there)]
+
+  assert.equal(await publish(here, endpoint), 'accepted')
+  assert.deepEqual(near.heard[0], ['rows', [endpoint.key], 0])
+  await far.next(([kind]) => kind === 'lanes')
+  assert.deepEqual(await far.next(([kind]) => kind === 'rows'), ['rows', [endpoint.key], 0])
+
+  await here.updateEndpoint(endpoint.app, endpoint.key, { description: 'changed' })
+  assert.deepEqual(await far.next(([kind]) => kind === 'settings'), ['settings', [endpoint.key]])
+  assert.equal(near.heard.filter(([kind]) => kind === 'rows').length, 1)
+})
+
+test('the owner of a lane in another process is told of rows, and a lane owned here costs no notification', async (t) => {
+  const url = await newDatabase()
+  const [here, there] = [await openStore(t, url), await openStore(t, url)]
+  const endpoint = await newEndpoint(here)
+  const ours = await newEndpoint(here)
+  const far = listen(there)
+  await publish(here, endpoint)
+  await publish(here, ours)
+  const [worker, other] = [
+    await here.join({ leaseMs: 60_000, description: 'here' }),
+    await there.join({ leaseMs: 60_000, description: 'there' }),
+  ]
+  await far.next(([kind, endpoints]) => kind === 'rows' && endpoints?.[0] === ours.key)
+  assert.equal((await there.claim(other, 1)).lanes[0]?.endpoint.key, endpoint.key)
+  assert.equal((await here.claim(worker, 1)).lanes[0]?.endpoint.key, ours.key)
+  far.heard.length = 0
+
+  await publish(here, ours)
+  await publish(here, endpoint, 60_000)
+  assert.deepEqual(await far.next(([kind]) => kind === 'rows'), ['rows', [endpoint.key], undefined])
+  assert.deepEqual(
+    far.heard.filter(([kind, endpoints]) => kind === 'lanes' || endpoints?.includes(ours.key)),
+    [],
+  )
+})
+
+test('a listening connection that is lost comes back, and everything is signalled', async (t) => {
+  const server = await sharedServer()
+  const url = await newDatabase()
+  const store = await openStore(t, url)
+  const endpoint = await newEndpoint(store)
+  const ear = listen(store)
+  for (let round = 0; round < 2; round++) {
+    ear.heard.length = 0
+    const { rowCount } = await server.query(terminate('sluice', 'listen%'), url)
+    assert.equal(rowCount, 1)
+    await ear.next(([kind, endpoints]) => kind === 'rows' && endpoints === undefined)
+    await ear.next(([kind]) => kind === 'lanes')
+    await ear.next(([kind, endpoints]) => kind === 'settings' && endpoints === undefined)
+  }
+  const other = await openStore(t, url)
+  await publish(other, endpoint)
+  await ear.next(([kind, endpoints]) => kind === 'rows' && endpoints?.[0] === endpoint.key)
+})
+
+test('a connection killed under a statement is StoreTrouble, and the next statement gets another', async (t) => {
+  const server = await sharedServer()
+  const url = await newDatabase()
+  const store = await openStore(t, url)
+  const endpoint = await newEndpoint(store)
+  const worker = await store.join({ leaseMs: 60_000, description: 'here' })
+
+  // Somebody else holds the application's row, so that the change waits until it is killed.
+  const gate = await server.session(url)
+  t.after(() => gate.end())
+  await gate.query('begin; select from application for update')
+  const changing = store.updateEndpoint(endpoint.app, endpoint.key, { description: 'never' })
+  const refused = assert.rejects(changing, StoreTrouble)
+  const killed = async () => (await server.query(terminate('sluice', '%version = version + 1%'), url)).rowCount
+  while ((await killed()) === 0);
+  await refused
+  await gate.query('rollback')
+
+  assert.equal((await store.findEndpoint(endpoint.app, endpoint.id))?.description, '')
+  assert.equal((await store.updateEndpoint(endpoint.app, endpoint.key, { description: 'now' }))?.description, 'now')
+  assert.equal((await store.renew(worker, 60_000)).alive, true)
+})
+
+test('a wake-up that fails is made good', async (t) => {
+  const server = await sharedServer()
+  const url = await newDatabase()
+  const store = await openStore(t, url)
+  const endpoint = await newEndpoint(store)
+  const ear = listen(store)
+  const gate = await server.session(url)
+  t.after(() => gate.end())
+  await gate.query('begin; select from lane for update')
+  assert.equal(await publish(store, endpoint), 'accepted')
+  const killed = async () => (await server.query(terminate('sluice', '%woken%'), url)).rowCount
+  while ((await killed()) === 0);
+  await gate.query('rollback')
+  await ear.next(([kind]) => kind === 'lanes')
+  const worker = await store.join({ leaseMs: 60_000, description: 'here' })
+  assert.equal((await store.claim(worker, 1)).lanes[0]?.endpoint.key, endpoint.key)
+})
+
+const ownServer = { skip: process.env.DATABASE_URL ? 'the server at DATABASE_URL is not ours to stop' : false }
+
+test(
+  'a server that stops is StoreTrouble; once it is back, so is the store, with all that was accepted',
+  ownServer,
+  async (t) => {
+    const server = await sharedServer()
+    const url = await newDatabase()
+    const store = await openStore(t, url)
+    const endpoint = await newEndpoint(store)
+    const worker = await store.join({ leaseMs: 600_000, description: 'here' })
+    const ear = listen(store)
+    assert.equal(await publish(store, endpoint), 'accepted')
+    await server.stop()
+    try {
+      await assert.rejects(publish(store, endpoint), StoreTrouble)
+      await assert.rejects(store.ping(), StoreTrouble)
+      await assert.rejects(store.claim(worker, 1), StoreTrouble)
+      await assert.rejects(store.renew(worker, 1000), StoreTrouble)
+      await assert.rejects(store.settle(worker, [], { holds: [], gone: [endpoint.key] }), StoreTrouble)
+    } finally {
+      await server.start()
+    }
+    await ear.next(([kind, endpoints]) => kind === 'settings' && endpoints === undefined)
+    assert.equal((await store.renew(worker, 600_000)).alive, true)
+    assert.deepEqual(await store.counts(), { pending: 1, dead: 0, messages: 1, attempts: 0 })
+    assert.equal(await publish(store, endpoint), 'accepted')
+  },
+)
