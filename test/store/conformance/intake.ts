@@ -196,4 +196,13 @@ export function intake(open: Open): void {
     await world.pass(150)
     await world.claim(worker)
   })
+
+  test('a lane is due by the earliest of the messages that one group brings it', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    const later = await world.publication([endpoint], { delayMs: 60_000 })
+    await world.store.publish([later, { ...later, delayMs: 0 }, later])
+    await world.claim(worker)
+  })
 }

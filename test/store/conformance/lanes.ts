@@ -71,6 +71,15 @@ export function lanes(open: Open): void {
     await world.claim(worker)
   })
 
+  test('a lane released with nothing but a replay is claimable at once', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.harness.sql('update pending set class = 2, due_at = 99999999999999')
+    await world.release(worker, endpoint)
+    await world.claim(worker)
+  })
+
   test('only its owner can release a lane', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())

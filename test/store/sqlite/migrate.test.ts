@@ -86,6 +86,23 @@ test('a file with a newer schema is refused, naming both versions', async (t) =>
   await assert.rejects(openSqliteStore(context, { path: place.path, role: 'owner' }), expected)
 })
 
+test('a migration that another process made first is not made again', (t) => {
+  const place = temporaryPlace()
+  t.after(() => place.remove())
+  using ours = new DatabaseSync(place.path)
+  using theirs = new DatabaseSync(place.path)
+  const context = contextWith(new VirtualClock())
+  const [slow, fast] = [new Connection(ours, context), new Connection(theirs, context)]
+  const transaction = slow.transaction.bind(slow)
+  // While this one waits for the write lock, the other gets it.
+  slow.transaction = (work) => {
+    migrate(fast)
+    return transaction(work)
+  }
+  migrate(slow)
+  assert.equal(ours.prepare('select count(*) as count from migration').get()?.count, knownMigrations().length)
+})
+
 test('processes that make the same file at once all get it', { timeout: 30_000 }, async (t) => {
   const place = temporaryPlace()
   t.after(() => place.remove())

@@ -34,6 +34,12 @@ test('a database that is not durable is refused', (t) => {
   assert.throws(() => assertDurable(db, false), /not durable: journal_mode is delete/)
 })
 
+test('a database that cannot be made durable is not opened', async () => {
+  // An empty path is SQLite's word for a temporary file, which has no write-ahead log.
+  const opening = openSqliteStore(contextWith(new VirtualClock()), { path: '', role: 'guest' })
+  await assert.rejects(opening, /not durable: journal_mode is delete/)
+})
+
 test('a path that cannot be opened is trouble', async () => {
   const path = '/nowhere/at/all/sluice.db'
   const context = contextWith(new VirtualClock())

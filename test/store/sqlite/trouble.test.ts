@@ -23,7 +23,7 @@ function openParts(path: string) {
     ...promised<Intake>(intake(connection)),
     ...promised<History>(history(connection)),
   }
-  return { db, parts, [Symbol.dispose]: () => db.close() }
+  return { db, connection, parts, [Symbol.dispose]: () => db.close() }
 }
 
 async function publicationFor(parts: Configuration, bytes: number): Promise<Publication> {
@@ -71,6 +71,18 @@ test('a write lock held elsewhere for too long is trouble, and passes', async (t
   await assert.rejects(parts.publish([publication]), { name: 'StoreTrouble', message: /locked/ })
   other.exec('rollback')
   assert.equal((await parts.publish([publication]))[0]?.state, 'accepted')
+})
+
+test('a transaction holds the write lock from its start, so that what it read stays true', (t) => {
+  const place = temporaryPlace()
+  t.after(() => place.remove())
+  using opened = openParts(place.path)
+  opened.db.exec('pragma journal_mode = wal')
+  using other = new DatabaseSync(place.path, { timeout: 0 })
+  opened.connection.transaction(() => {
+    assert.throws(() => other.exec('update application set version = 9'), /locked/)
+  })
+  other.exec('update application set version = 9')
 })
 
 test('a mistake of our own is not trouble: retrying would not help', async () => {
