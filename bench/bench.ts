@@ -8,6 +8,8 @@ export interface Bench {
   readonly store: StoreKind
   /** An empty directory on a disk, removed afterwards. */
   readonly dir: string
+  /** Where each server leaves a CPU profile when it ends, if anywhere. */
+  readonly profileDir: string | undefined
   /** Whatever is started says here how it ends; disposed in reverse order, also on failure and Ctrl-C. */
   readonly ends: AsyncDisposableStack
   /** Says on standard error what is going on. */
@@ -35,8 +37,11 @@ export interface Scenario {
 
 const tmpfsMagic = 0x01021994
 
-/** Makes the run's directory. Data kept in memory makes a commit free, so a directory on tmpfs is named as a flaw. */
-export async function openBench(store: StoreKind, parent: string, note: Bench['note']): Promise<Bench> {
+/** Makes the run's directory in `parent`. Data kept in memory makes a commit free, so tmpfs is named as a flaw. */
+export async function openBench(
+  choices: Pick<Bench, 'store' | 'profileDir' | 'note'> & { readonly parent: string },
+): Promise<Bench> {
+  const { parent, note } = choices
   const ends = new AsyncDisposableStack()
   const dir = await mkdtemp(join(parent, 'sluice-bench-'))
   ends.defer(() => rm(dir, { recursive: true, force: true }))
@@ -44,5 +49,6 @@ export async function openBench(store: StoreKind, parent: string, note: Bench['n
   if ((await statfs(dir)).type === tmpfsMagic) {
     note(`${parent} is kept in memory: commits cost nothing there and the figures flatter. Name a disk with --dir.`)
   }
-  return { store, dir, ends, note }
+  const { store, profileDir } = choices
+  return { store, dir, profileDir, ends, note }
 }

@@ -8,6 +8,8 @@ import { steadyRate } from './steady-rate.ts'
 export interface Drained {
   readonly perSec: number
   readonly statementsPerDelivery: number
+  /** Processor time of the whole process, its start included. Unlike the rate, it hardly minds a busy machine. */
+  readonly cpuUsPerDelivery: number
   readonly rssMb: number
   readonly connections: number
 }
@@ -23,12 +25,13 @@ export async function drain(
   const server = await startServer(bench, place)
   const delivered = await receiver.ask('until', { count, quietMs: 10_000 })
   const { timeline, peakConnections } = await receiver.ask('totals')
-  const statements = await server.statements()
+  const { statements, cpuUs } = await server.spent()
   await server.stop()
   if (delivered < count) throw new Error(`only ${delivered} of ${count} deliveries came, then none for 10 s`)
   return {
     perSec: steadyRate(timeline),
     statementsPerDelivery: statements / delivered,
+    cpuUsPerDelivery: cpuUs / delivered,
     rssMb: server.peakRssMb(),
     connections: peakConnections,
   }

@@ -1,4 +1,5 @@
 import { availableParallelism, cpus, tmpdir } from 'node:os'
+import { resolve } from 'node:path'
 import { Argument, Command, Option } from 'commander'
 import { type Bench, openBench, type Scenario, type StoreKind } from './bench.ts'
 import { isMet, renderFigures, roundedFigures } from './report.ts'
@@ -19,6 +20,7 @@ interface Options {
   readonly store: StoreKind
   readonly json: boolean
   readonly dir: string
+  readonly profile?: string
 }
 
 const summaries = Object.entries(scenarios).map(([name, { summary }]) => `  ${name.padEnd(11)} ${summary}`)
@@ -29,13 +31,17 @@ await new Command('bench')
   .addOption(new Option('--store <kind>', 'where everything is kept').choices(['sqlite', 'postgres']).default('sqlite'))
   .option('--json', 'print the JSON object alone', false)
   .option('--dir <directory>', 'where the data goes meanwhile: a disk, not memory', tmpdir())
+  .option('--profile <directory>', 'leave a CPU profile of each server there')
   .addHelpText('after', `\nScenarios:\n${summaries.join('\n')}`)
   .action((name: string, options: Options) => main(name, scenarios[name] as Scenario, options))
   .parseAsync()
 
-async function main(name: string, scenario: Scenario, { store, json, dir }: Options): Promise<void> {
+async function main(name: string, scenario: Scenario, options: Options): Promise<void> {
+  const { store, json } = options
   const startedAt = performance.now()
-  const bench = await openBench(store, dir, json ? () => {} : (sentence) => console.error(`  ${sentence} …`))
+  const note = json ? () => {} : (sentence: string) => console.error(`  ${sentence} …`)
+  const profileDir = options.profile && resolve(options.profile)
+  const bench = await openBench({ store, parent: options.dir, profileDir, note })
   if (!json) console.error(`${name} on ${store}: ${scenario.summary}`)
   const code = await measure(bench, scenario).then(
     (measured) => {

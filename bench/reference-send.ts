@@ -12,8 +12,13 @@ import { machineNow } from './machine-clock.ts'
 export type SendCommands = typeof commands
 
 const commands = {
-  /** Sends to every URL over that many connections each, for that long; the answer is how many were answered. */
-  async run(input: { urls: readonly string[]; connectionsEach: number; seconds: number }): Promise<number> {
+  /** Sends to every URL over that many connections each, for that long. */
+  async run(input: {
+    urls: readonly string[]
+    connectionsEach: number
+    seconds: number
+  }): Promise<{ answered: number; cpuUs: number }> {
+    const before = process.cpuUsage()
     const deadline = machineNow() + input.seconds * 1000
     const body = Buffer.from(payload)
     const pools: Pool[] = []
@@ -25,7 +30,8 @@ const commands = {
     })
     const counts = await Promise.all(loops)
     await Promise.all(pools.map((pool) => pool.close()))
-    return counts.reduce((sum, count) => sum + count, 0)
+    const { user, system } = process.cpuUsage(before)
+    return { answered: counts.reduce((sum, count) => sum + count, 0), cpuUs: user + system }
   },
 }
 

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Bench } from './bench.ts'
+import type { Spent } from './preload.ts'
 
 /** The real program in a process of its own, with its default settings. */
 export interface Server {
@@ -10,8 +11,8 @@ export interface Server {
   readonly api: string
   /** The most memory the process ever had resident, in MiB. */
   peakRssMb(): number
-  /** How many SQL statements it has run since it started. */
-  statements(): Promise<number>
+  /** What it has spent since it started. */
+  spent(): Promise<Spent>
   /** Ends it as an operator would and waits until it is gone. */
   stop(): Promise<void>
 }
@@ -34,7 +35,8 @@ export function startWorker(bench: Bench, place: string): Promise<Server> {
 }
 
 async function start(bench: Bench, command: string, place: string, ready: RegExp): Promise<Server> {
-  const child = spawn(process.execPath, ['--import', './bench/preload.ts', 'src/main.ts', command], {
+  const profiling = bench.profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${bench.profileDir}`]
+  const child = spawn(process.execPath, [...profiling, '--import', './bench/preload.ts', 'src/main.ts', command], {
     cwd: root,
     env: {
       PATH: process.env.PATH,
@@ -63,10 +65,10 @@ async function start(bench: Bench, command: string, place: string, ready: RegExp
   return {
     api: command === 'serve' ? `${banner}/api/v1` : '',
     peakRssMb: readPeak,
-    async statements() {
+    async spent() {
       const reply = once(child, 'message')
-      child.send('statements')
-      return Number((await reply)[0])
+      child.send('spent')
+      return (await reply)[0]
     },
     async stop() {
       readPeak()

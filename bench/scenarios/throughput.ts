@@ -30,22 +30,24 @@ export const throughput: Scenario = {
     await seed(bench, place, receiving.urls)
 
     // The reference runs before and after, so that a machine that slows down or speeds up in between favours nobody.
-    const before = await rawRate(bench, receiving, reference)
+    const before = await runRaw(bench, receiving, reference)
     bench.note('draining')
     const drained = await drain(bench, receiving.receiver, place, count)
-    const after = await rawRate(bench, receiving, reference)
+    const after = await runRaw(bench, receiving, reference)
     const { pending, attempts } = await withStore(place, (store) => store.counts())
     if (pending !== 0 || attempts !== count) {
       throw new Error(`${count} deliveries came, but the store has ${attempts} attempts and ${pending} still pending`)
     }
 
-    const rawPerSec = median([before, after])
+    const rawPerSec = median([before.perSec, after.perSec])
     return {
       deliveriesPerSec: drained.perSec,
       rawPerSec,
       ratio: drained.perSec / rawPerSec,
       statementsPerDelivery: drained.statementsPerDelivery,
       rssMb: drained.rssMb,
+      cpuUsPerDelivery: drained.cpuUsPerDelivery,
+      rawCpuUsPerDelivery: median([before.cpuUs, after.cpuUs]),
       deliveries: count,
       connections: drained.connections,
     }
@@ -65,9 +67,13 @@ async function seed(bench: Bench, place: string, urls: readonly string[]): Promi
   })
 }
 
-async function rawRate(bench: Bench, { receiver, urls }: Receiving, reference: Child<SendCommands>): Promise<number> {
+async function runRaw(
+  bench: Bench,
+  { receiver, urls }: Receiving,
+  reference: Child<SendCommands>,
+): Promise<{ perSec: number; cpuUs: number }> {
   bench.note('running the bare loop')
   await receiver.ask('reset', 'counts')
-  await reference.ask('run', { urls, connectionsEach: concurrency, seconds: rawSeconds })
-  return steadyRate((await receiver.ask('totals')).timeline)
+  const { answered, cpuUs } = await reference.ask('run', { urls, connectionsEach: concurrency, seconds: rawSeconds })
+  return { perSec: steadyRate((await receiver.ask('totals')).timeline), cpuUs: cpuUs / answered }
 }

@@ -82,7 +82,7 @@ test('the bare loop is answered as often as the receiver counts', async () => {
   const { receiver, origin } = await receiving(ends)
   await receiver.ask('reset', 'counts')
   const send = startChild<SendCommands>('reference-send', ends)
-  const answered = await send.ask('run', { urls: [`${origin}/0`], connectionsEach: 2, seconds: 0.1 })
+  const { answered } = await send.ask('run', { urls: [`${origin}/0`], connectionsEach: 2, seconds: 0.1 })
   const { delivered, peakConnections } = await receiver.ask('totals')
   assert.equal(delivered, answered)
   assert.equal(peakConnections, 2)
