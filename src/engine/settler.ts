@@ -1,10 +1,14 @@
 import type { Clock } from '../domain/clock.ts'
 import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
 
-/** Recording one attempt costs a commit, recording 256 costs hardly more; nobody waits for either. */
-const batchRows = 256
+/**
+ * Recording one attempt costs a commit, recording many costs hardly more, and nobody waits for either. What is here when
+ * the process dies is sent again, so it is not kept long. Draining a backlog at 20,000/s, 512 rows or 15 ms instead of
+ * 256 or 5 ms took 10% off the CPU per delivery: neighbours in the file are then written once.
+ */
+const batchRows = 512
 const largestBatch = 1024
-const delayMs = 5
+const delayMs = 15
 const firstRetryMs = 50
 const lastRetryMs = 2000
 

@@ -57,10 +57,10 @@ function range(from: number, to: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i)
 }
 
-test('what ends within five milliseconds is recorded together', async () => {
+test('what ends within fifteen milliseconds is recorded together', async () => {
   const { clock, settle, add, recorded, events, settler } = open()
   add(1, 2)
-  await clock.advance(4)
+  await clock.advance(14)
   add(3, 3)
   assert.equal(settle.open, 0)
   await clock.advance(1)
@@ -76,37 +76,37 @@ test('what ends within five milliseconds is recorded together', async () => {
   assert.equal(settler.size, 0)
 })
 
-test('the 256th does not wait', () => {
+test('the 512th does not wait', () => {
   const { settle, add } = open()
-  add(1, 255)
+  add(1, 511)
   assert.equal(settle.open, 0)
-  add(256, 256)
-  assert.deepEqual(messagesOf(settle.next().args), range(1, 256))
+  add(512, 512)
+  assert.deepEqual(messagesOf(settle.next().args), range(1, 512))
 })
 
 test('one call is under way at a time and holds at most 1024', async () => {
   const { clock, settle, add, recorded } = open()
-  add(1, 256)
-  add(257, 1500)
+  add(1, 512)
+  add(513, 1800)
   await clock.advance(1000)
   assert.equal(settle.open, 1)
   settle.next().answer('settled')
   await clock.settle()
   const second = settle.next()
-  assert.deepEqual(messagesOf(second.args), range(257, 1280))
+  assert.deepEqual(messagesOf(second.args), range(513, 1536))
   second.answer('settled')
   await clock.settle()
-  assert.equal(settle.open, 0, 'the rest is less than a batch and waits its five milliseconds')
-  await clock.advance(5)
+  assert.equal(settle.open, 0, 'the rest is less than a batch and waits its fifteen milliseconds')
+  await clock.advance(15)
   settle.next().answer('settled')
   await clock.settle()
-  assert.deepEqual(recorded, range(1, 1500))
+  assert.deepEqual(recorded, range(1, 1800))
 })
 
 test('trouble is waited out ever longer, and nothing is lost or put out of order', async () => {
   const { clock, settle, add, recorded, events } = open()
   add(1, 3)
-  await clock.advance(5)
+  await clock.advance(15)
   let last = 3
   for (const waitMs of [50, 100, 200, 400, 800, 1600, 2000, 2000]) {
     settle.next().fail(new StoreTrouble('busy'))
@@ -126,7 +126,7 @@ test('trouble is waited out ever longer, and nothing is lost or put out of order
   assert.deepEqual(events, ['settled'], 'trouble is no bug')
 
   add(last + 1, last + 1)
-  await clock.advance(5)
+  await clock.advance(15)
   settle.next().fail(new StoreTrouble('busy'))
   await clock.advance(50)
   assert.equal(settle.open, 1, 'after a success the first wait is short again')
@@ -135,7 +135,7 @@ test('trouble is waited out ever longer, and nothing is lost or put out of order
 test('a full batch does not hurry a store in trouble', async () => {
   const { clock, settle, add } = open()
   add(1, 1)
-  await clock.advance(5)
+  await clock.advance(15)
   settle.next().fail(new StoreTrouble('busy'))
   await clock.settle()
   add(2, 2000)
@@ -148,7 +148,7 @@ test('a full batch does not hurry a store in trouble', async () => {
 test('an unexpected error is told, and what it concerns is kept and tried again', async () => {
   const { clock, settle, add, events, recorded } = open()
   add(1, 2)
-  await clock.advance(5)
+  await clock.advance(15)
   settle.next().fail(new Error('no such column'))
   await clock.advance(50)
   assert.deepEqual(events, ['bug: no such column'])
@@ -161,12 +161,12 @@ test('an unexpected error is told, and what it concerns is kept and tried again'
 
 test('a fenced worker drops everything, also what ended since, and asks no more', async () => {
   const { clock, settle, add, events, recorded, settler } = open()
-  add(1, 256)
-  add(257, 300)
+  add(1, 512)
+  add(513, 600)
   settle.next().answer('fenced')
   await clock.settle()
   assert.deepEqual(events, ['fenced'])
-  assert.deepEqual(recorded, range(1, 300), 'each is told that it is over')
+  assert.deepEqual(recorded, range(1, 600), 'each is told that it is over')
   assert.equal(settler.size, 0)
   await clock.advance(10_000)
   assert.equal(settle.open, 0)
@@ -181,7 +181,7 @@ for (const [answer, worker] of [
   test(`"${answer}" to a call from before a drop changes nothing of what worker ${worker} adds after it`, async () => {
     const { clock, settle, add, events, recorded, settler, state } = open()
     add(1, 2)
-    await clock.advance(5)
+    await clock.advance(15)
     settler.drop()
     assert.deepEqual(recorded.splice(0), [1, 2])
     state.worker = worker
@@ -192,7 +192,7 @@ for (const [answer, worker] of [
     await clock.settle()
     assert.deepEqual(events, [])
     assert.deepEqual(recorded, [])
-    await clock.advance(5)
+    await clock.advance(15)
     const call = settle.next()
     assert.equal(call.args[0], worker)
     assert.deepEqual(messagesOf(call.args), [3, 4])
@@ -239,7 +239,7 @@ test('a batch tells the longest hold of each endpoint, and once who is gone', as
   settler.add(record(4, 8, 0))
   settler.add(record(5, 9, undefined, true))
   settler.add(record(6, 9, undefined, true))
-  await clock.advance(5)
+  await clock.advance(15)
   const [, , effects] = settle.next().args
   assert.deepEqual(effects, {
     holds: [
