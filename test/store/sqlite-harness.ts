@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import type { TestContext } from 'node:test'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
@@ -15,14 +16,32 @@ export function contextWith(clock: Clock): StoreContext {
 }
 
 /** A directory of its own for one test's database files. */
-export interface Place {
-  readonly path: string
-  remove(): void
+export class Place {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-sqlite-'))
+  readonly #users: (() => unknown)[] = []
+  readonly path = join(this.#folder, 'sluice.db')
+
+  /** `close` is called before the files go, the last comer's first. */
+  closeFirst(close: () => unknown): void {
+    this.#users.push(close)
+  }
+
+  async remove(): Promise<void> {
+    for (const close of this.#users.toReversed()) await close()
+    rmSync(this.#folder, { recursive: true })
+  }
 }
 
+/** A place that is there until it is removed. */
 export function temporaryPlace(): Place {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-sqlite-'))
-  return { path: join(folder, 'sluice.db'), remove: () => rmSync(folder, { recursive: true }) }
+  return new Place()
+}
+
+/** A place that is gone when the test ends. */
+export function placeFor(t: TestContext): Place {
+  const place = temporaryPlace()
+  t.after(() => place.remove())
+  return place
 }
 
 /** A new file with an owning store whose time stands still until told otherwise. */
@@ -39,7 +58,7 @@ export async function openSqliteHarness(): Promise<Harness> {
     },
     async close() {
       await store.close()
-      place.remove()
+      await place.remove()
     },
   }
 }

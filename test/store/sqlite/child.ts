@@ -3,19 +3,19 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import type { TestContext } from 'node:test'
+import type { Place } from '../sqlite-harness.ts'
 
-/** Another process on the same file, killed when the test ends. */
+/** Another process on the same file, killed before the file goes. */
 export class Child {
   readonly process: ChildProcess
   readonly #lines: AsyncIterator<string>
 
-  constructor(t: TestContext, path: string, role: 'owner' | 'guest') {
+  constructor(place: Place, role: 'owner' | 'guest') {
     const script = join(import.meta.dirname, 'publisher.ts')
-    this.process = spawn(process.execPath, [script, path, role], { stdio: ['pipe', 'pipe', 'inherit'] })
+    this.process = spawn(process.execPath, [script, place.path, role], { stdio: ['pipe', 'pipe', 'inherit'] })
     assert(this.process.stdout)
     this.#lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]()
-    t.after(() => this.kill())
+    place.closeFirst(() => this.kill())
   }
 
   /** The next line it prints. */

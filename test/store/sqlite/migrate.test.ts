@@ -7,7 +7,7 @@ import { Connection } from '../../../src/store/sqlite/connection.ts'
 import { knownMigrations, migrate } from '../../../src/store/sqlite/migrate.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
-import { contextWith, temporaryPlace } from '../sqlite-harness.ts'
+import { contextWith, placeFor } from '../sqlite-harness.ts'
 import { Child } from './child.ts'
 
 const schemaFile = join(import.meta.dirname, '../../../src/store/sqlite/schema.sql')
@@ -71,8 +71,7 @@ test('a migration that fails leaves no trace', (t) => {
 })
 
 test('a file with a newer schema is refused, naming both versions', async (t) => {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
+  const place = placeFor(t)
   const context = contextWith(new VirtualClock())
   await (await openSqliteStore(context, { path: place.path, role: 'owner' })).close()
   {
@@ -87,8 +86,7 @@ test('a file with a newer schema is refused, naming both versions', async (t) =>
 })
 
 test('a migration that another process made first is not made again', (t) => {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
+  const place = placeFor(t)
   using ours = new DatabaseSync(place.path)
   using theirs = new DatabaseSync(place.path)
   const context = contextWith(new VirtualClock())
@@ -104,9 +102,8 @@ test('a migration that another process made first is not made again', (t) => {
 })
 
 test('processes that make the same file at once all get it', { timeout: 30_000 }, async (t) => {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
-  const children = (['owner', 'guest', 'guest', 'guest'] as const).map((role) => new Child(t, place.path, role))
+  const place = placeFor(t)
+  const children = (['owner', 'guest', 'guest', 'guest'] as const).map((role) => new Child(place, role))
   const lines = await Promise.all(children.map((child) => child.line()))
   assert.deepEqual(lines, ['open', 'open', 'open', 'open'])
   await Promise.all(children.map((child) => child.kill()))

@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { assertDurable, openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
-import { contextWith, temporaryPlace } from '../sqlite-harness.ts'
+import { contextWith, placeFor } from '../sqlite-harness.ts'
 
 /** What the file itself says, as far as it is remembered there. */
 function filePragmas(path: string): Record<string, unknown> {
@@ -12,8 +12,7 @@ function filePragmas(path: string): Record<string, unknown> {
 }
 
 test('a file is durable when it is made and when it is opened again', async (t) => {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
+  const place = placeFor(t)
   // Opening asserts synchronous=full and journal_mode=wal by reading them back; see the next test.
   for (const opening of ['first', 'again']) {
     const store = await openSqliteStore(contextWith(new VirtualClock()), { path: place.path, role: 'owner' })
@@ -23,8 +22,7 @@ test('a file is durable when it is made and when it is opened again', async (t) 
 })
 
 test('a database that is not durable is refused', (t) => {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
+  const place = placeFor(t)
   using db = new DatabaseSync(place.path)
   db.exec('pragma journal_mode = wal; pragma synchronous = full')
   assertDurable(db, false)
@@ -60,13 +58,12 @@ test('a database in memory serves several workers at once, each bound by its own
 })
 
 test('an owner that opens without exclusivity leaves the workers in the file alive', async (t) => {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
+  const place = placeFor(t)
   const context = contextWith(new VirtualClock())
   const first = await openSqliteStore(context, { path: place.path, role: 'owner', exclusive: false })
-  t.after(() => first.close())
+  place.closeFirst(() => first.close())
   const worker = await first.join({ leaseMs: 1000, description: 'first' })
   const second = await openSqliteStore(context, { path: place.path, role: 'owner', exclusive: false })
-  t.after(() => second.close())
+  place.closeFirst(() => second.close())
   assert.equal((await second.renew(worker, 1000)).alive, true)
 })

@@ -1,37 +1,31 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
 import { FileOwnedError } from '../../../src/store/sqlite/file-lock.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { plainEndpoint } from '../conformance/harness.ts'
-import { contextWith, temporaryPlace } from '../sqlite-harness.ts'
+import { contextWith, type Place, placeFor } from '../sqlite-harness.ts'
 import { Child } from './child.ts'
 
 const timeout = 20_000
 
-function placeFor(t: TestContext): string {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
-  return place.path
-}
-
-async function openReal(t: TestContext, path: string, role: 'owner' | 'guest'): Promise<Store> {
-  const store = await openSqliteStore(contextWith(systemClock), { path, role })
-  t.after(() => store.close())
+async function openReal(place: Place, role: 'owner' | 'guest'): Promise<Store> {
+  const store = await openSqliteStore(contextWith(systemClock), { path: place.path, role })
+  place.closeFirst(() => store.close())
   return store
 }
 
 test('a second owner is refused at once and told who owns the file', { timeout }, async (t) => {
-  const path = placeFor(t)
-  const owner = new Child(t, path, 'owner')
+  const place = placeFor(t)
+  const owner = new Child(place, 'owner')
   assert.equal(await owner.line(), 'open')
   const askedAt = performance.now()
-  await assert.rejects(openReal(t, path, 'owner'), (error) => {
+  await assert.rejects(openReal(place, 'owner'), (error) => {
     assert(error instanceof FileOwnedError)
     assert.equal(error.owner, `pid ${owner.process.pid} for the test`)
-    assert(error.message.includes(path))
+    assert(error.message.includes(place.path))
     return true
   })
   // The busy timeout is 5 s; being refused must not wait for it.
@@ -39,22 +33,22 @@ test('a second owner is refused at once and told who owns the file', { timeout }
 })
 
 test('a second owner in the same process is refused too, and the first one is not disturbed', async (t) => {
-  const path = placeFor(t)
-  const first = await openReal(t, path, 'owner')
+  const place = placeFor(t)
+  const first = await openReal(place, 'owner')
   await first.join({ leaseMs: 1000, description: 'the first' })
-  await assert.rejects(openReal(t, path, 'owner'), { name: 'FileOwnedError', owner: 'the first' })
+  await assert.rejects(openReal(place, 'owner'), { name: 'FileOwnedError', owner: 'the first' })
   // Closing the refused handle must not drop the lock.
-  await assert.rejects(openReal(t, path, 'owner'), { name: 'FileOwnedError' })
+  await assert.rejects(openReal(place, 'owner'), { name: 'FileOwnedError' })
   await first.ping()
   await first.close()
-  await openReal(t, path, 'owner')
+  await openReal(place, 'owner')
 })
 
 test('an owner that was killed leaves the file free, its lanes unclean and itself fenced', { timeout }, async (t) => {
-  const path = placeFor(t)
-  const owner = new Child(t, path, 'owner')
+  const place = placeFor(t)
+  const owner = new Child(place, 'owner')
   assert.equal(await owner.line(), 'open')
-  const guest = await openReal(t, path, 'guest')
+  const guest = await openReal(place, 'guest')
   const { key: app } = await guest.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
   const endpoint = await guest.createEndpoint(app, plainEndpoint)
   owner.tell('publish')
@@ -64,7 +58,7 @@ test('an owner that was killed leaves the file free, its lanes unclean and itsel
   assert.equal(lanes.length, 1)
 
   await owner.kill()
-  const heir = await openReal(t, path, 'owner')
+  const heir = await openReal(place, 'owner')
   assert.equal(await heir.settle(1, [], { holds: [], gone: [] }), 'fenced')
   const worker = await heir.join({ leaseMs: 1000, description: 'the heir' })
   const claim = await heir.claim(worker, 1)
@@ -75,12 +69,12 @@ test('an owner that was killed leaves the file free, its lanes unclean and itsel
 })
 
 test('the owner notices within 50 ms what a guest publishes', { timeout }, async (t) => {
-  const path = placeFor(t)
-  const owner = await openReal(t, path, 'owner')
+  const place = placeFor(t)
+  const owner = await openReal(place, 'owner')
   const { key: app } = await owner.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
   await owner.createEndpoint(app, plainEndpoint)
   const worker = await owner.join({ leaseMs: 60_000, description: 'owner' })
-  const guest = new Child(t, path, 'guest')
+  const guest = new Child(place, 'guest')
   assert.equal(await guest.line(), 'open')
 
   let noticed = Promise.withResolvers<number>()
@@ -99,11 +93,11 @@ test('the owner notices within 50 ms what a guest publishes', { timeout }, async
 })
 
 test("a look every 20 ms tells a guest's commits from the owner's own", async (t) => {
-  const path = placeFor(t)
+  const place = placeFor(t)
   const clock = new VirtualClock()
-  const owner = await openSqliteStore(contextWith(clock), { path, role: 'owner' })
-  t.after(() => owner.close())
-  const guest = await openReal(t, path, 'guest')
+  const owner = await openSqliteStore(contextWith(clock), { path: place.path, role: 'owner' })
+  place.closeFirst(() => owner.close())
+  const guest = await openReal(place, 'guest')
   const heard: string[] = []
   owner.watch({
     rows: (endpoints) => heard.push(`rows ${endpoints}`),

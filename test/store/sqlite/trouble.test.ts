@@ -11,7 +11,7 @@ import { asTrouble } from '../../../src/store/sqlite/trouble.ts'
 import type { Configuration, History, Intake, Publication } from '../../../src/store/store.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { plainEndpoint } from '../conformance/harness.ts'
-import { contextWith, temporaryPlace } from '../sqlite-harness.ts'
+import { contextWith, placeFor } from '../sqlite-harness.ts'
 
 /** The store's parts over a connection whose limits the test can set. */
 function openParts(path: string) {
@@ -60,8 +60,7 @@ test('a full disk is trouble, leaves nothing half-written, and passes', async ()
 })
 
 test('a write lock held elsewhere for too long is trouble, and passes', async (t) => {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
+  const place = placeFor(t)
   using opened = openParts(place.path)
   const { db, parts } = opened
   db.exec('pragma journal_mode = wal')
@@ -74,8 +73,7 @@ test('a write lock held elsewhere for too long is trouble, and passes', async (t
 })
 
 test('a transaction holds the write lock from its start, so that what it read stays true', (t) => {
-  const place = temporaryPlace()
-  t.after(() => place.remove())
+  const place = placeFor(t)
   using opened = openParts(place.path)
   opened.db.exec('pragma journal_mode = wal')
   using other = new DatabaseSync(place.path, { timeout: 0 })
