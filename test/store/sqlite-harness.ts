@@ -26,7 +26,8 @@ export class Place {
     this.#users.push(close)
   }
 
-  async remove(): Promise<void> {
+  /** Bound, so that it can be handed to `t.after` as it is. */
+  readonly remove = async (): Promise<void> => {
     for (const close of this.#users.toReversed()) await close()
     rmSync(this.#folder, { recursive: true })
   }
