@@ -4,7 +4,7 @@ import { join } from 'node:path'
 export type StoreKind = 'sqlite' | 'postgres'
 
 /** One run of one scenario: what it runs on, and what must end with it. */
-export interface Bench {
+export interface Bench extends AsyncDisposable {
   readonly store: StoreKind
   /** An empty directory on a disk, removed afterwards. */
   readonly dir: string
@@ -21,6 +21,8 @@ export interface Target {
   readonly figure: string
   readonly atLeast?: number
   readonly atMost?: number
+  /** Missing it breaks a promise on any machine, however slow, and fails the run. */
+  readonly promised?: true
 }
 
 export type Row = Readonly<Record<string, number | string>>
@@ -50,5 +52,5 @@ export async function openBench(
     note(`${parent} is kept in memory: commits cost nothing there and the figures flatter. Name a disk with --dir.`)
   }
   const { store, profileDir } = choices
-  return { store, dir, profileDir, ends, note }
+  return { store, dir, profileDir, ends, note, [Symbol.asyncDispose]: () => ends.disposeAsync() }
 }
