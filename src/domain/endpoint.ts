@@ -55,9 +55,7 @@ export const endpointDefaults = {
 } as const
 
 /** The endpoint's rate limit, or undefined when it has none. Without `burst`, a tenth of a period may be saved up. */
-export function rateLimit(
-  endpoint: Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>,
-): RateLimit | undefined {
+export function rateLimit(endpoint: RateLimited): RateLimit | undefined {
   if (endpoint.throttleRate === null) return undefined
   return {
     rate: endpoint.throttleRate,
@@ -65,3 +63,10 @@ export function rateLimit(
     burst: endpoint.burst ?? Math.max(1, Math.ceil(endpoint.throttleRate / 10)),
   }
 }
+
+/** Whether two states of an endpoint have the same rate limit, so that what its bucket holds means the same in both. */
+export function sameRateLimit(a: RateLimited, b: RateLimited): boolean {
+  return a.throttleRate === b.throttleRate && a.throttlePeriodSeconds === b.throttlePeriodSeconds && a.burst === b.burst
+}
+
+type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>

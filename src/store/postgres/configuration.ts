@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/app-error.ts'
-import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import { type Application, type Endpoint, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Configuration, NewEndpoint, Page, PageRequest } from '../store.ts'
 import { integers } from './arrays.ts'
@@ -69,6 +69,8 @@ const setStopped: Statement = {
   name: 'set-stopped',
   text: 'update lane set stopped = $2, due_at = null where endpoint = $1',
 }
+// The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read them by the new one.
+const doubtBucket: Statement = { name: 'doubt-bucket', text: 'update lane set clean = false where endpoint = $1' }
 const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
 const selectEndpoint: Statement = {
   name: 'endpoint',
@@ -183,6 +185,7 @@ function endpoints(database: Database): Omit<Configuration, Applications | ApiKe
             after.disabledReason,
             ...endpointValues(after),
           ])
+          if (!sameRateLimit(before, after)) await run(doubtBucket, [key])
           if (after.disabled !== before.disabled) await run(setStopped, [key, after.disabled])
           resumed = before.disabled && !after.disabled
           await notify(run, key)

@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/app-error.ts'
-import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import { type Application, type Endpoint, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { ApiKey, Configuration, NewEndpoint, Page, PageRequest } from '../store.ts'
 import type { Connection, Query, Synchronous } from './connection.ts'
@@ -42,6 +42,8 @@ const selectEndpointByUid = 'select * from endpoint where app = ? and uid = ? an
 const selectEndpointsUp = 'select * from endpoint where app = ? and key > ? and deleted_at is null order by key limit ?'
 const selectEndpointsDown =
   'select * from endpoint where app = ? and key < ? and deleted_at is null order by key desc limit ?'
+// The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read them by the new one.
+const doubtBucket = 'update lane set clean = 0 where endpoint = ?'
 const insertLane = 'insert into lane (endpoint, app, stopped) values (?, ?, ?)'
 
 const insertApiKey = `
@@ -100,6 +102,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
   const insert = connection.prepare(insertEndpoint)
   const insertItsLane = connection.prepare(insertLane)
   const update = connection.prepare(updateEndpointRow)
+  const doubt = connection.prepare(doubtBucket)
   const byKey = connection.prepare<EndpointRow>(selectEndpoint)
   const byUid = connection.prepare<EndpointRow>(selectEndpointByUid)
   const up = connection.prepare<EndpointRow>(selectEndpointsUp)
@@ -151,6 +154,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
           const after = merged(before, change)
           update.run({ ...endpointColumns(after), key, disabled_reason: after.disabledReason, now })
           bump.run(app)
+          if (!sameRateLimit(before, after)) doubt.run(key)
           if (after.disabled && !before.disabled) wakes.stop(key)
           if (!after.disabled && before.disabled) woke = wakes.resume(key, now)
           return { ...after, updatedAt: now }

@@ -116,6 +116,15 @@ export function ownership(open: Open): void {
     assert.equal((await world.claim(await world.join()))[0]?.clean, true)
   })
 
+  test('a lane whose rate limit changed while it rested is no longer clean', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await world.release(worker, endpoint)
+    await world.store.updateEndpoint(endpoint.app, endpoint.key, { throttleRate: 7 })
+    assert.equal((await world.claim(await world.join()))[0]?.clean, false)
+  })
+
   test('leaving twice is harmless', async (t) => {
     const world = await begin(t, open)
     const worker = await world.join()
