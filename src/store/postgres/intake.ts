@@ -18,8 +18,8 @@ const selectSubscriptions: Statement = {
 
 /**
  * Everything of a group in one statement, and so in one transaction of its own and one round trip. A publication whose
- * version is not the application's any more falls out in \`current\`; one whose event id is taken, by an earlier message
- * or by an earlier one of this group, falls out in \`accepted\`. Event ids are reserved in one order by everyone, so that
+ * version is not the application's any more falls out in `current`; one whose event id is taken, by an earlier message
+ * or by an earlier one of this group, falls out in `accepted`. Event ids are reserved in one order by everyone, so that
  * no two groups deadlock.
  */
 function publishStatement(name: string, reserve: string, isAccepted: string): Statement {
