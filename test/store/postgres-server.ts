@@ -13,8 +13,8 @@ export interface PostgresServer {
   query(sql: string, url?: string): Promise<pg.QueryResult>
   /** A connection of one's own, to hold a transaction open. */
   session(url: string): Promise<pg.Client>
-  /** Stops the server as an operator would; `start` brings it back with what was committed. */
-  stop(): Promise<void>
+  /** Stops the server as an operator would, or as a crash would; `start` brings it back with what was committed. */
+  stop(how?: 'at once'): Promise<void>
   start(): Promise<void>
   /** Drops every database made here, stops the server if it is ours, and leaves no file behind. */
   close(): Promise<void>
@@ -51,18 +51,18 @@ async function startOwn(): Promise<PostgresServer> {
   // `stop` of a server that is not persistent deletes its files, so a restart keeps them by way of this switch.
   const options = (server as unknown as { options: { persistent: boolean } }).options
   const restart = {
-    stop: async () => {
+    stop: async (how?: 'at once') => {
       options.persistent = true
-      await server.stop()
+      await (how === 'at once' ? crash(server, directory) : server.stop())
       options.persistent = false
     },
     start: () => server.start(),
   }
-  return serverAt(url, () => discard(server, directory), restart)
+  return serverAt(url, () => crash(server, directory), restart)
 }
 
-/** Stops a server whose data nobody wants: without writing it all to disk first, which can take a minute. */
-async function discard(server: EmbeddedPostgres, directory: string): Promise<void> {
+/** Stops a server without writing everything to disk first, which can take a minute: what is committed is in its log. */
+async function crash(server: EmbeddedPostgres, directory: string): Promise<void> {
   const [pid] = (await readFile(join(directory, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')
   const stopped = server.stop()
   if (pid) process.kill(Number(pid), 'SIGQUIT')
@@ -70,7 +70,7 @@ async function discard(server: EmbeddedPostgres, directory: string): Promise<voi
 }
 
 interface Restart {
-  stop(): Promise<void>
+  stop(how?: 'at once'): Promise<void>
   start(): Promise<void>
 }
 

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sharedServer } from '../store/postgres-harness.ts'
+import { atEnd } from './at-end.ts'
+import { Client } from './client.ts'
+import { eventually } from './eventually.ts'
+import { copies, Ledger, ordinal } from './ledger.ts'
+import { Load } from './load.ts'
+import { pendingCount, postgresPlace } from './place.ts'
+import { Program } from './program.ts'
+import { Receiver } from './receiver.ts'
+
+const isOurs = (process.env.DATABASE_URL ?? '') === ''
+
+test('a database that crashes and comes back under load costs nothing that was accepted', {
+  timeout: 90_000,
+  skip: isOurs ? false : 'the server at DATABASE_URL is not ours to crash',
+}, async (t) => {
+  const database = await sharedServer()
+  const place = await postgresPlace()
+  const receiver = await Receiver.listen(t)
+  const ledger = new Ledger()
+  const server = await Program.start(t, 'serve', place.store)
+  const worker = await Program.start(t, 'worker', place.store)
+  const leaver = await Program.start(t, 'worker', place.store, { SLUICE_SHUTDOWN_LIMIT: '2s' })
+  const client = new Client(server.api)
+  atEnd(t, () => client.close())
+  await client.createApplication('acme')
+  for (let i = 0; i < 6; i++) {
+    receiver.behave(`/${i}`, () => new Promise((resolve) => setTimeout(resolve, 15, { status: 200 })))
+    await ledger.subscribe(client, receiver, 'acme', `/${i}`)
+  }
+  const load = new Load(t, ledger, client, 'acme')
+  await eventually('everything runs', () => ledger.count('accepted') >= 60)
+
+  await database.stop('at once')
+  const stoppedAt = performance.now()
+  const meanwhile = () => ledger.entries.filter((entry) => entry.askedAt > stoppedAt && entry.knownAt > entry.askedAt)
+  await eventually('producers are told', () => meanwhile().length >= 20)
+  for (const { outcome } of meanwhile()) assert.deepEqual(outcome, { state: 'refused', status: 503 })
+  // Whoever is asked to stop now cannot say goodbye to the database, and does not wait for it for ever.
+  leaver.terminate()
+  const exit = await leaver.exited
+  assert.equal(exit.signal, null)
+  const refused = meanwhile()
+  await database.start()
+
+  const before = ledger.count('accepted')
+  await eventually('events are accepted again', () => ledger.count('accepted') >= before + 60)
+  await load.stop()
+  await ledger.allDelivered(receiver)
+  await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
+
+  // A commit that the crash met halfway may have been made although nobody could be told.
+  const came = new Set(receiver.arrivals.map(ordinal))
+  assert.ok(
+    refused.every(({ n }) => !came.has(n)),
+    'what was refused while there was no database never came',
+  )
+  const inDoubt = ledger.entries.filter(({ n, outcome }) => outcome.state === 'refused' && came.has(n))
+  assert.ok(inDoubt.every(({ askedAt, knownAt }) => askedAt < stoppedAt && knownAt > stoppedAt - 5000))
+  t.diagnostic(`${inDoubt.length} in doubt, ${refused.length} refused meanwhile, ${again()} came again`)
+  for (const entry of inDoubt) entry.outcome = { state: 'unknown' }
+  ledger.audit(receiver)
+  assert.ok(server.isRunning && worker.isRunning, 'nobody had to be started again')
+  assert.equal(exit.code, 0)
+
+  function again(): number {
+    return [...copies(receiver).values()].filter((count) => count > 1).length
+  }
+})

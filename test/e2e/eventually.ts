@@ -1,0 +1,19 @@
+/** How long any one state may take to come about, on the slowest machine. Nothing is measured by it. */
+export const deadlineMs = 30_000
+
+const lookEveryMs = 20
+
+/** Asks until the answer is neither undefined nor false; rejects, saying what never came, when that takes too long. */
+export async function eventually<T>(
+  what: string,
+  ask: () => T | Promise<T>,
+  withinMs = deadlineMs,
+): Promise<Exclude<T, undefined | false>> {
+  const giveUpAt = performance.now() + withinMs
+  for (;;) {
+    const answer = await ask()
+    if (answer !== undefined && answer !== false) return answer as Exclude<T, undefined | false>
+    if (performance.now() > giveUpAt) throw new Error(`${what}: not within ${withinMs / 1000} s`)
+    await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+  }
+}

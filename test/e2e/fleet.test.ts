@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { atEnd } from './at-end.ts'
+import { Client } from './client.ts'
+import { eventually } from './eventually.ts'
+import { assertNoDuplicates, Ledger } from './ledger.ts'
+import { Load } from './load.ts'
+import { type Owner, owners, type Place, pendingCount, postgresPlace } from './place.ts'
+import { Program } from './program.ts'
+import { Receiver } from './receiver.ts'
+
+const paths = Array.from({ length: 12 }, (_, i) => `/busy-${i}`)
+
+for (const size of [1, 2, 5]) {
+  test(`${size} processes on one database share the lanes and deliver everything once`, {
+    timeout: 90_000,
+  }, async (t) => {
+    const place = await postgresPlace()
+    const receiver = await Receiver.listen(t)
+    const ledger = new Ledger()
+    for (const path of paths) receiver.behave(path, () => slowly(10))
+    const server = await Program.start(t, 'serve', place.store)
+    const others = Array.from({ length: size - 1 }, () => Program.start(t, 'worker', place.store))
+    const fleet = [server, ...(await Promise.all(others))]
+    const client = new Client(server.api)
+    atEnd(t, () => client.close())
+    await client.createApplication('acme')
+    for (const path of paths) await ledger.subscribe(client, receiver, 'acme', path)
+
+    const load = new Load(t, ledger, client, 'acme')
+    await eachDelivers(place, receiver, fleet)
+    // One leaves under load, in good order.
+    const [leaver] = fleet.splice(1, 1)
+    if (leaver) {
+      leaver.terminate()
+      assert.deepEqual(await leaver.exited, { code: 0, signal: null })
+      await eachDelivers(place, receiver, fleet)
+    }
+    await load.stop()
+    assert.equal(ledger.accepted.length, ledger.entries.length)
+
+    await ledger.allDelivered(receiver)
+    await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
+    ledger.audit(receiver)
+    assertNoDuplicates(receiver)
+    for (const program of fleet) {
+      assert.ok(program.isRunning)
+      program.terminate()
+    }
+    for (const program of fleet) assert.deepEqual(await program.exited, { code: 0, signal: null })
+    // Whoever leaves in good order leaves nothing behind to be cleaned up.
+    assert.deepEqual(await owners(place), [])
+    assert.deepEqual(await place.query('select id from worker where ended_at is null'), [])
+    const unclean = await place.query('select endpoint from lane where not clean')
+    assert.deepEqual(unclean, [], 'every lane was handed back with its bucket')
+    assert.equal(receiver.arrivals.length, ledger.accepted.length * paths.length)
+  })
+}
+
+test('asked to stop a second time, it exits at once and another goes on', { timeout: 60_000 }, async (t) => {
+  const place = await postgresPlace()
+  const receiver = await Receiver.listen(t)
+  const ledger = new Ledger()
+  const server = await Program.start(t, 'serve', place.store)
+  const client = new Client(server.api)
+  atEnd(t, () => client.close())
+  await client.createApplication('acme')
+  await ledger.subscribe(client, receiver, 'acme', '/stuck')
+  const stuck = Promise.withResolvers<{ status: number }>()
+  receiver.behave('/stuck', () => stuck.promise)
+  await ledger.publishAll(client, 'acme', 1)
+  await receiver.until('an attempt is under way', () => receiver.open.size === 1)
+
+  server.terminate()
+  await eventually('it waits for the attempt', () => server.logged.includes('"stopping"'))
+  assert.ok(server.isRunning)
+  const { outcome } = await eventually('it takes nothing in any more', async () => {
+    const entry = await ledger.publish(client, 'acme')
+    return entry.outcome.state === 'refused' && entry.outcome.status === 0 ? entry : undefined
+  })
+  assert.equal(outcome.state, 'refused')
+  assert.ok(server.isRunning, 'the attempt is still being waited for')
+  server.terminate()
+  assert.deepEqual(await server.exited, { code: 143, signal: null })
+
+  stuck.resolve({ status: 200 })
+  await Program.start(t, 'worker', place.store)
+  await ledger.allDelivered(receiver)
+  ledger.audit(receiver)
+})
+
+function slowly(ms: number): Promise<{ status: number }> {
+  return new Promise((resolve) => setTimeout(resolve, ms, { status: 200 }))
+}
+
+/**
+ * Waits until each process has delivered something. Nothing that comes says who sent it; but a lane that has the same
+ * owner and epoch at two looks was that owner's in between, and so was all that came there.
+ */
+async function eachDelivers(place: Place, receiver: Receiver, fleet: readonly Program[]): Promise<void> {
+  const waiting = new Set(fleet.map(({ pid }) => pid))
+  let before: Owner[] = []
+  let seen = receiver.arrivals.length
+  await eventually(`each of ${fleet.length} processes delivers`, async () => {
+    const now = await owners(place)
+    const reached = new Set(receiver.arrivals.slice(seen).map(({ path }) => path))
+    for (const { path, pid, epoch } of now) {
+      const isSame = before.some((owner) => owner.path === path && owner.epoch === epoch)
+      if (isSame && reached.has(path)) waiting.delete(pid)
+    }
+    // What came while the owners were being read may be anybody's.
+    before = await owners(place)
+    seen = receiver.arrivals.length
+    await receiver.until('more comes', () => receiver.arrivals.length >= seen + paths.length)
+    return waiting.size === 0
+  })
+}

@@ -1,0 +1,135 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { atEnd } from './at-end.ts'
+import { deadlineMs } from './eventually.ts'
+
+/** The admin key of every server the tests start. */
+export const apiKey = 'sk_endtoend0123456789abcdefghijklmnopqrst'
+
+/** The lease of every worker the tests start. It is also how long a lane of a killed one is left alone. */
+export const leaseMs = 1500
+
+const entry = join(import.meta.dirname, '../../src/main.ts')
+
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** The real program in a process of its own. However a test ends, the process ends with it. */
+export class Program {
+  readonly command: string
+  readonly process: ChildProcess
+  readonly exited: Promise<Exit>
+  /** What it said on standard output and, as log lines, on standard error. */
+  printed = ''
+  logged = ''
+  #api = ''
+
+  private constructor(t: TestContext, command: string, store: string, settings: Readonly<Record<string, string>>) {
+    const home = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
+    this.command = command
+    this.process = spawn(process.execPath, [entry, command], {
+      // An empty directory, so that no file of settings is found.
+      cwd: home,
+      env: {
+        PATH: process.env.PATH,
+        SLUICE_STORE: store,
+        SLUICE_LISTEN: '127.0.0.1:0',
+        SLUICE_API_KEY: apiKey,
+        SLUICE_ALLOW_NETWORKS: '127.0.0.0/8',
+        SLUICE_LEASE: `${leaseMs}ms`,
+        ...settings,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    this.exited = once(this.process, 'exit').then(([code, signal]) => ({ code, signal }))
+    this.process.stdout?.setEncoding('utf8').on('data', (text) => {
+      this.printed += text
+    })
+    this.process.stderr?.setEncoding('utf8').on('data', (text) => {
+      this.logged += text
+    })
+    atEnd(t, async () => {
+      await this.kill()
+      rmSync(home, { recursive: true })
+      if (!(t as TestContext & { readonly passed: boolean }).passed)
+        t.diagnostic(`the log of ${command} (pid ${this.pid}) ends:\n${this.logged.slice(-3000)}`)
+    })
+  }
+
+  /** Starts a command and waits until it says that it runs; rejects when it ends instead. */
+  static async start(
+    t: TestContext,
+    command: 'serve' | 'worker',
+    store: string,
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<Program> {
+    const program = new Program(t, command, store, settings)
+    const ready = command === 'serve' ? /Listening on (http:\/\/[\d.:]+)/ : /(delivering) as a worker/
+    const found = await program.#prints(ready)
+    if (command === 'serve') program.#api = `${found}/api/v1`
+    return program
+  }
+
+  /** Starts a command that is expected to end by itself, and waits until it has. */
+  static async run(t: TestContext, command: string, store: string): Promise<Program & { readonly exit: Exit }> {
+    const program = new Program(t, command, store, {})
+    return Object.assign(program, { exit: await program.exited })
+  }
+
+  get pid(): number {
+    return this.process.pid as number
+  }
+
+  /** The base of the API. */
+  get api(): string {
+    return this.#api
+  }
+
+  get isRunning(): boolean {
+    return this.process.exitCode === null && this.process.signalCode === null
+  }
+
+  /** Ends it as a power cut would: no handler runs. */
+  async kill(): Promise<void> {
+    if (this.isRunning) this.process.kill('SIGKILL')
+    await this.exited
+  }
+
+  /** Stops it in the middle of whatever it does, as a virtual machine being moved does; `resume` lets it go on. */
+  pause(): void {
+    this.process.kill('SIGSTOP')
+  }
+
+  resume(): void {
+    this.process.kill('SIGCONT')
+  }
+
+  /** Asks it to stop, as an operator would. */
+  terminate(): void {
+    this.process.kill('SIGTERM')
+  }
+
+  #prints(pattern: RegExp): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const fail = (what: string) => reject(new Error(`sluice ${this.command} ${what}\n${this.logged}`))
+      const limit = setTimeout(() => fail('did not start in time'), deadlineMs)
+      const look = () => {
+        const found = pattern.exec(this.printed)?.[1]
+        if (found === undefined) return
+        clearTimeout(limit)
+        resolve(found)
+      }
+      this.process.stdout?.on('data', look)
+      this.process.once('exit', (code, signal) => {
+        clearTimeout(limit)
+        fail(`ended with ${signal ?? code} before it was ready`)
+      })
+    })
+  }
+}

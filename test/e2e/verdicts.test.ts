@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { atEnd } from './at-end.ts'
+import { Client, type DestinationView } from './client.ts'
+import { eventually } from './eventually.ts'
+import { type Entry, Ledger } from './ledger.ts'
+import { openPlace } from './place.ts'
+import { Program } from './program.ts'
+import { Receiver } from './receiver.ts'
+
+const tries = 3
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  test(`${dialect}: 410 holds what follows until the endpoint is enabled, across a kill`, {
+    timeout: 60_000,
+  }, async (t) => {
+    const place = await openPlace(t, dialect)
+    const receiver = await Receiver.listen(t)
+    const ledger = new Ledger()
+    const first = await Program.start(t, 'serve', place.store)
+    let client = new Client(first.api)
+    atEnd(t, () => client.close())
+    await client.createApplication('acme')
+    const gone = await ledger.subscribe(client, receiver, 'acme', '/gone', { concurrency: 1 })
+    const control = await ledger.subscribe(client, receiver, 'acme', '/control')
+    receiver.behave('/gone', () => ({ status: 410 }))
+
+    const [lost] = await publish(1)
+    await eventually('the endpoint is disabled', async () => {
+      const { disabled, disabledReason } = await client.endpoint('acme', gone.endpoint)
+      return disabled && disabledReason === 'gone'
+    })
+    await publish(5)
+    await first.kill()
+    const second = await Program.start(t, 'serve', place.store)
+    await client.close()
+    client = new Client(second.api)
+    const held = [...ledger.accepted.slice(1), ...(await publish(5))]
+
+    // The other endpoint of the same messages has them all, so those for this one had every chance to come, too.
+    await receiver.until('the control has everything', () => new Set(receiver.at('/control').map(id)).size === 11)
+    assert.equal(receiver.at('/gone').length, 1)
+    for (const entry of held) assert.equal((await destination(entry, gone.endpoint))?.statusText, 'pending')
+    await eventually('the control is recorded', async () => {
+      const states = await Promise.all(held.map((entry) => destination(entry, control.endpoint)))
+      return states.every((state) => state?.statusText === 'success')
+    })
+
+    receiver.behave('/gone', () => ({ status: 200 }))
+    const { disabled, disabledReason } = await client.changeEndpoint('acme', gone.endpoint, { disabled: false })
+    assert.deepEqual({ disabled, disabledReason }, { disabled: false, disabledReason: null })
+    await receiver.until('what was held is released', () => receiver.at('/gone').length === 11)
+    await eventually('each has ended', async () => {
+      const states = await Promise.all(held.map((entry) => destination(entry, gone.endpoint)))
+      return states.every((state) => state?.statusText === 'success')
+    })
+    const end = await destination(lost as Entry, gone.endpoint)
+    assert.deepEqual([end?.statusText, end?.nextAttempt], ['fail', null], 'the one that met the 410 is a dead letter')
+    assert.equal(new Set(receiver.at('/gone').map(id)).size, 11, 'and is not sent again')
+    ledger.audit(receiver)
+
+    async function publish(count: number): Promise<Entry[]> {
+      const before = ledger.entries.length
+      await ledger.publishAll(client, 'acme', count)
+      return ledger.entries.slice(before)
+    }
+
+    async function destination({ outcome }: Entry, endpoint: string): Promise<DestinationView | undefined> {
+      const list = await client.destinations('acme', outcome.state === 'accepted' ? outcome.id : '')
+      return list.find((view) => view.id === endpoint)
+    }
+  })
+
+  test(`${dialect}: a delivery that used up its attempts is a dead letter with its last answer`, {
+    timeout: 60_000,
+  }, async (t) => {
+    const place = await openPlace(t, dialect)
+    const receiver = await Receiver.listen(t)
+    const ledger = new Ledger()
+    const server = await Program.start(t, 'serve', place.store)
+    const client = new Client(server.api)
+    atEnd(t, () => client.close())
+    await client.createApplication('acme')
+    const retry = { waits: { kind: 'list', ms: [60, 120] }, jitter: 'none' }
+    await ledger.subscribe(client, receiver, 'acme', '/broken', { retry })
+    let answered = 0
+    receiver.behave('/broken', () => ({ status: 500 + (answered++ % 4) }))
+    await ledger.publishAll(client, 'acme', 10)
+
+    const dead = await eventually('all are dead letters', async () => {
+      const rows = await place.query('select reason, attempts, status, code from dead')
+      return rows.length === 10 ? rows : undefined
+    })
+    for (const { reason, attempts, code } of dead) {
+      assert.deepEqual([reason, Number(attempts), code], ['exhausted', tries, 'refused'])
+    }
+    for (const { outcome } of ledger.accepted) {
+      const message = outcome.state === 'accepted' ? outcome.id : ''
+      const came = receiver.arrivals.filter((arrival) => id(arrival) === message)
+      assert.equal(came.length, tries)
+      for (const [i, waitMs] of [60, 120].entries()) {
+        const waited = (came[i + 1]?.at as number) - (came[i]?.endedAt as number)
+        assert.ok(waited >= waitMs, `attempt ${i + 2} came ${waited} ms after the answer to the one before`)
+      }
+      const attempts = await client.attempts('acme', message)
+      const answers = attempts.toSorted((a, b) => a.attempt - b.attempt).map((view) => view.responseStatusCode)
+      assert.deepEqual(
+        answers,
+        came.map(({ status }) => status),
+      )
+      const [view] = await client.destinations('acme', message)
+      assert.deepEqual([view?.statusText, view?.nextAttempt], ['fail', null])
+    }
+    ledger.audit(receiver)
+  })
+}
+
+function id(arrival: { readonly headers: Readonly<Record<string, string>> }): string {
+  return arrival.headers['webhook-id'] ?? ''
+}
