@@ -6,8 +6,8 @@ import { addEndpoints, addMessages, emptyStore, withStore } from '../store-place
 
 const healthy = 12
 const concurrency = 8
-const rounds = 2
-const messagesPerRound = { sqlite: 8000, postgres: 5000 }
+const rounds = 3
+const messagesPerRound = { sqlite: 8000, postgres: 6000 }
 const dead = 50
 const deadRows = 1_000_000
 const hour = 3_600_000
@@ -64,6 +64,8 @@ export const backlog: Scenario = {
       rssMb: Math.max(...runs.beside.map(({ rssMb }) => rssMb)),
       besidePerSec,
       alonePerSec,
+      besideCpuUs: median(runs.beside.map(({ cpuUsPerDelivery }) => cpuUsPerDelivery)),
+      aloneCpuUs: median(runs.alone.map(({ cpuUsPerDelivery }) => cpuUsPerDelivery)),
       aloneRssMb: Math.max(...runs.alone.map(({ rssMb }) => rssMb)),
       waiting: (await withStore(beside.setting, (store) => store.counts())).pending,
     }

@@ -10,9 +10,9 @@ import { emptyStore } from '../store-place.ts'
 const healthy = 10
 const hanging = 50
 const rate = 100
-const seconds = 6
+const seconds = 4
 const warmUpSeconds = 2
-const rounds = 2
+const rounds = 3
 const connections = 16
 
 /**
