@@ -36,7 +36,7 @@ export function startWorker(bench: Bench, place: string): Promise<Server> {
 
 async function start(bench: Bench, command: string, place: string, ready: RegExp): Promise<Server> {
   const profiling = bench.profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${bench.profileDir}`]
-  const child = spawn(process.execPath, [...profiling, '--import', './bench/preload.ts', 'src/main.ts', command], {
+  const child = spawn(process.execPath, [...profiling, '--max-semi-space-size=16', '--import', './bench/preload.ts', 'src/main.ts', command], {
     cwd: root,
     env: {
       PATH: process.env.PATH,
