@@ -21,6 +21,8 @@ export interface Server {
 export const apiKey = 'sk_bench0123456789abcdefghijklmnopqrstuvw'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+// As in the first line of src/main.ts and in npm start: what operators run is what is measured.
+const runtimeFlags = ['--max-semi-space-size=16']
 const startLimitMs = 20_000
 const stopLimitMs = 25_000
 
@@ -36,7 +38,8 @@ export function startWorker(bench: Bench, place: string): Promise<Server> {
 
 async function start(bench: Bench, command: string, place: string, ready: RegExp): Promise<Server> {
   const profiling = bench.profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${bench.profileDir}`]
-  const child = spawn(process.execPath, [...profiling, '--max-semi-space-size=16', '--import', './bench/preload.ts', 'src/main.ts', command], {
+  const program = [...runtimeFlags, ...profiling, '--import', './bench/preload.ts', 'src/main.ts', command]
+  const child = spawn(process.execPath, program, {
     cwd: root,
     env: {
       PATH: process.env.PATH,
