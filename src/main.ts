@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=16
+#!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=150
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import packageFile from '../package.json' with { type: 'json' }

@@ -70,7 +70,7 @@ function setPragmas(db: DatabaseSync): void {
   db.exec('pragma auto_vacuum = incremental')
   db.exec('pragma journal_mode = wal')
   db.exec('pragma synchronous = full')
-  db.exec('pragma cache_size = -65536') // 64 MiB
+  db.exec('pragma cache_size = -32768') // 32 MiB
   // A checkpoint runs inside some unlucky commit: rarer (every 16 MiB of log) means longer but cheaper in all, since a
   // page that was written often meanwhile is copied once.
   db.exec('pragma wal_autocheckpoint = 4000')
