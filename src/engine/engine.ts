@@ -18,9 +18,11 @@ import { Settler } from './settler.ts'
 const troublePauseMs = 100
 const housekeepingMs = 250
 const reconcileMs = 15_000
-const bodyCacheBytes = 32 * 1024 * 1024
+const bodyCacheBytes = 16 * 1024 * 1024
 /** Ended attempts that may wait for the store before nothing more is started. */
 const unsettledLimit = 4096
+/** How long a shutdown tries to record what has ended. Without a store it would wait for ever; others send it again. */
+const recordLimitMs = 5000
 
 /**
  * Delivers what the store holds, as one of any number of workers. It owns lanes, keeps the head of their queues in
@@ -55,7 +57,7 @@ export class Engine {
       clock,
       leaseMs: parts.leaseMs,
       description: parts.description,
-      onRenewed: () => this.#book.balance(this.#membership),
+      onRenewed: () => this.#book.balance(),
       onLapsed: () => this.#pump.abortAll(),
       onLost: () => this.#lost(),
       onTrouble,
@@ -137,7 +139,9 @@ export class Engine {
         }
       })
     }
+    const cancel = this.#parts.clock.after(recordLimitMs, () => this.#settler.drop())
     await this.#settler.drained()
+    cancel()
     await this.#book.releaseAll()
     await this.#membership.leave()
     this.#state = 'stopped'

@@ -2,6 +2,7 @@ import { emptyBucketDebt } from '../domain/bucket.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
+import { type Share, shareOf } from '../domain/share.ts'
 import type { Line, Sender } from '../sender/send.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
 import type { Membership } from './membership.ts'
@@ -20,10 +21,12 @@ export class LaneBook {
   readonly #parts: LaneBookParts
   readonly #lanes = new Map<number, OwnedLane>()
   #claiming = false
+  #claimed: Promise<void> = Promise.resolve()
   #claimAgain = false
   /** Handed to the store without a clear answer. Until it is clear, nothing is claimed: a lane must not be ours twice. */
   #unconfirmed: LaneRest[] = []
   #releasing = false
+  #released: Promise<void> = Promise.resolve()
   /** An answer to a claim was lost, so lanes may be ours that we do not know of. */
   #claimLost = false
   #closed = false
@@ -63,14 +66,14 @@ export class LaneBook {
   /** Claims lanes that are due, now or as soon as the claim under way is done. */
   claimSoon(): void {
     if (this.#claiming) this.#claimAgain = true
-    else if (!this.#closed) void this.#claim()
+    else if (!this.#closed) this.#claimed = this.#claim()
   }
 
   async #claim(): Promise<void> {
     const { store, clock, membership } = this.#parts
     this.#claiming = true
     this.#cancelPoll?.()
-    if (this.#lanes.size >= this.#share() && membership.workers > 1) await this.#pause(politeMs)
+    if (this.#lanes.size >= this.#share().content && membership.workers > 1) await this.#pause(politeMs)
     let waitMs = pollMs
     const worker = membership.worker
     this.#claimAgain = false
@@ -161,20 +164,16 @@ export class LaneBook {
   }
 
   /** Gives away lanes beyond this worker's share, so that a worker that joins later gets some. */
-  balance(membership: Pick<Membership, 'workers'>): void {
-    if (membership.workers <= 1) return
-    let surplus = this.#lanes.size - Math.ceil(this.#share() * 1.1)
-    for (const owned of this.#lanes.values()) {
-      if (surplus <= 0) break
-      if (owned.leaving) continue
-      giveAway(owned)
-      surplus--
-    }
+  balance(): void {
+    if (this.#parts.membership.workers <= 1) return
+    // Those that were given away before and still have something under way are counted out.
+    const kept = [...this.#lanes.values()].filter((owned) => !owned.leaving)
+    for (const owned of kept.slice(this.#share().most)) giveAway(owned)
   }
 
-  #share(): number {
-    const { workers, activeLanes } = this.#parts.membership
-    return Math.max(1, Math.ceil(activeLanes / workers))
+  #share(): Share {
+    const { workers, activeLanes, fewestLanes } = this.#parts.membership
+    return shareOf(workers, activeLanes, fewestLanes)
   }
 
   /** Hands back every lane with nothing under way that has nothing to do, or may not, for a while. */
@@ -189,7 +188,10 @@ export class LaneBook {
     })
   }
 
+  /** Hands back everything, also what a claim or a release under way when it is called has yet to bring or take. */
   async releaseAll(): Promise<void> {
+    await this.#claimed
+    await this.#released
     await this.#release(() => true)
   }
 
@@ -216,13 +218,14 @@ export class LaneBook {
       this.#forget(owned)
     }
     this.#unconfirmed.push(...given)
-    await this.#confirm()
+    if (this.#unconfirmed.length === 0) return
+    this.#released = this.#confirm()
+    await this.#released
   }
 
   /** Releasing the same lane twice is harmless as long as it was not claimed in between. */
   async #confirm(): Promise<void> {
     const lanes = this.#unconfirmed
-    if (lanes.length === 0) return
     this.#releasing = true
     try {
       await this.#parts.store.release(this.#parts.membership.worker, lanes)

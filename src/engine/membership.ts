@@ -12,9 +12,10 @@ export class Membership {
   #cancelTimer: (() => void) | undefined
   #cancelLapse: (() => void) | undefined
   #left = false
-  /** Workers alive and lanes to share among them, as of the last renewal. */
+  /** Workers alive, lanes to share among them, and how many the poorest owns, as of the last renewal. */
   workers = 1
   activeLanes = 0
+  fewestLanes = 0
 
   constructor(parts: MembershipParts) {
     this.#parts = parts
@@ -71,6 +72,7 @@ export class Membership {
       this.#extend(before)
       this.workers = renewal.workers
       this.activeLanes = renewal.activeLanes
+      this.fewestLanes = renewal.fewestLanes
       this.#parts.onRenewed()
     }
     // After trouble it asks again soon: a lease that lapses stops all deliveries of this worker.

@@ -184,6 +184,8 @@ export interface Renewal {
   readonly workers: number
   /** Lanes to share among them: owned by any worker, or due and owned by nobody. */
   readonly activeLanes: number
+  /** How many lanes the worker owns that owns the fewest. */
+  readonly fewestLanes: number
 }
 
 export interface Claim {

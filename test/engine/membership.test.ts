@@ -6,8 +6,8 @@ import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
 
 const leaseMs = 9000
-const alive: Renewal = { alive: true, workers: 3, activeLanes: 40 }
-const dead: Renewal = { alive: false, workers: 2, activeLanes: 40 }
+const alive: Renewal = { alive: true, workers: 3, activeLanes: 40, fewestLanes: 5 }
+const dead: Renewal = { alive: false, workers: 2, activeLanes: 40, fewestLanes: 5 }
 
 function open() {
   const clock = new VirtualClock()
@@ -56,7 +56,7 @@ test('joining says who and for how long, and learns how many share the work', as
   renew.next().answer(alive)
   await joined
   assert.equal(membership.worker, 7)
-  assert.deepEqual([membership.workers, membership.activeLanes], [3, 40])
+  assert.deepEqual([membership.workers, membership.activeLanes, membership.fewestLanes], [3, 40, 5])
   assert.deepEqual(events, ['renewed'])
   assert.ok(membership.holdsLease(clock.steady()))
 })

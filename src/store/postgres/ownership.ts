@@ -18,7 +18,7 @@ const insertWorker: Statement = {
     returning id`,
 }
 
-// Leans on lane_owner and lane_due for the two counts. A lease that reaches further than it is long was written before
+// Leans on lane_owner and lane_due to count lanes. A lease that reaches further than it is long was written before
 // the clock was set back.
 export const renewLease: Statement = {
   name: 'renew',
@@ -33,7 +33,10 @@ export const renewLease: Statement = {
            (select count(*) from worker
              where ended_at is null and id <> $1 and lease_until not between clock.now and clock.now + lease_ms) as odd,
            (select count(*) from lane where owner is not null)
-           + (select count(*) from lane where owner is null and due_at <= clock.now) as lanes
+           + (select count(*) from lane where owner is null and due_at <= clock.now) as lanes,
+           (select coalesce(min(owned), 0)
+              from (select (select count(*) from lane where owner = worker.id) as owned
+                      from worker where ended_at is null) as shares) as fewest
       from clock`,
 }
 
@@ -95,6 +98,7 @@ interface RenewalRow {
   readonly workers: number
   readonly odd: number
   readonly lanes: number
+  readonly fewest: number
 }
 
 type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & (
@@ -148,7 +152,7 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
       if (row.alive && row.odd > 0 && (await ending.endLapsed()) > 0) row = await standing(worker, leaseMs)
       if (!row.alive) wakes.disowned(worker)
       partitions.keep(row.now)
-      return { alive: row.alive, workers: row.workers, activeLanes: row.lanes }
+      return { alive: row.alive, workers: row.workers, activeLanes: row.lanes, fewestLanes: row.fewest }
     },
 
     async leave(worker) {

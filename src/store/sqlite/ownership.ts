@@ -20,6 +20,10 @@ const countWorkers = 'select count(*) as count from worker where ended_at is nul
 const countActive = `
   select (select count(*) from lane where owner is not null)
     + (select count(*) from lane where owner is null and due_at <= ?) as count`
+// Leans on lane_owner.
+const countFewest = `
+  select coalesce(min(owned), 0) as count
+  from (select (select count(*) from lane where owner = worker.id) as owned from worker where ended_at is null)`
 
 const laneColumns = 'lane.clean, lane.bucket_full_at, lane.hold_until, endpoint.*'
 // Leans on lane_due, as selectNextDue does: unowned lanes that have an instant, in its order.
@@ -60,6 +64,7 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
   const extend = connection.prepare(extendLease)
   const workers = connection.prepare<{ count: number }>(countWorkers)
   const active = connection.prepare<{ count: number }>(countActive)
+  const fewest = connection.prepare<{ count: number }>(countFewest)
   const sweep = connection.prepare(sweepWorkers)
   const dueLanes = connection.prepare<LaneRow>(selectDueLanes)
   const ownedLanes = connection.prepare<LaneRow>(selectOwnedLanes)
@@ -91,7 +96,12 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
         const now = connection.now()
         const alive = extend.run(worker, Math.round(leaseMs), now).changes > 0
         if (alive) ended = ending.endLapsed(now)
-        return { alive, workers: workers.get()?.count ?? 0, activeLanes: active.get(now)?.count ?? 0 }
+        return {
+          alive,
+          workers: workers.get()?.count ?? 0,
+          activeLanes: active.get(now)?.count ?? 0,
+          fewestLanes: fewest.get()?.count ?? 0,
+        }
       })
       if (ended > 0) connection.watcher?.lanes()
       return renewal

@@ -9,7 +9,8 @@ export function ownership(open: Open): void {
     const world = await begin(t, open)
     const [first, second] = [await world.join(), await world.join()]
     assert.notEqual(first, second)
-    assert.deepEqual(await world.store.renew(first, longMs), { alive: true, workers: 2, activeLanes: 0 })
+    const renewal = await world.store.renew(first, longMs)
+    assert.deepEqual(renewal, { alive: true, workers: 2, activeLanes: 0, fewestLanes: 0 })
     await world.store.leave(second)
     assert.equal((await world.store.renew(first, longMs)).workers, 1)
   })
@@ -25,6 +26,17 @@ export function ownership(open: Open): void {
     assert.equal((await world.store.renew(worker, longMs)).activeLanes, 2)
   })
 
+  test('the fewest lanes are counted over the workers alive', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const { worker } = await world.owningOne(await world.endpoint(app))
+    assert.equal((await world.store.renew(worker, longMs)).fewestLanes, 1)
+    const idle = await world.join()
+    assert.equal((await world.store.renew(worker, longMs)).fewestLanes, 0)
+    await world.store.leave(idle)
+    assert.equal((await world.store.renew(worker, longMs)).fewestLanes, 1)
+  })
+
   test('a worker that never joined is not alive', async (t) => {
     const { store } = await begin(t, open)
     assert.equal((await store.renew(4711, longMs)).alive, false)
@@ -36,7 +48,8 @@ export function ownership(open: Open): void {
     const { worker } = await world.owningOne(endpoint, shortMs)
     const survivor = await world.join()
     await world.pass(2 * shortMs)
-    assert.deepEqual(await world.store.renew(survivor, longMs), { alive: true, workers: 1, activeLanes: 1 })
+    const renewal = await world.store.renew(survivor, longMs)
+    assert.deepEqual(renewal, { alive: true, workers: 1, activeLanes: 1, fewestLanes: 0 })
     const [lane] = await world.claim(survivor)
     assert.equal(lane?.endpoint.key, endpoint.key)
     assert.equal(lane?.clean, false)

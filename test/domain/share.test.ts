@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { shareOf } from '../../src/domain/share.ts'
+
+test('a worker alone may keep everything', () => {
+  assert.ok(shareOf(1, 1000, 1000).most >= 1000)
+})
+
+test('a tenth too many stays where it is while nobody is poor', () => {
+  assert.deepEqual(shareOf(4, 400, 95), { content: 100, most: 110 })
+})
+
+test('somebody with nothing makes everyone else give what is above the common least', () => {
+  assert.deepEqual(shareOf(5, 12, 0), { content: 2, most: 2 })
+  assert.deepEqual(shareOf(10, 11, 0), { content: 1, most: 1 })
+})
+
+test('with fewer lanes than workers nobody is asked to give up the only one it has', () => {
+  assert.deepEqual(shareOf(5, 3, 0), { content: 1, most: 2 })
+})
+
+test('however lanes lie at first, giving and taking comes to rest with nobody poor', () => {
+  const lanes = fc.array(fc.integer({ min: 0, max: 60 }), { minLength: 2, maxLength: 8 })
+  fc.assert(
+    fc.property(lanes, (start) => {
+      const owned = [...start]
+      const active = owned.reduce((sum, count) => sum + count, 0)
+      const least = Math.min(Math.floor(active / owned.length), Math.ceil((active / owned.length) * 0.9))
+      let moves = 0
+      for (let round = 0; round < 20; round++) {
+        moves = 0
+        for (const [worker, count] of owned.entries()) {
+          const share = shareOf(owned.length, active, Math.min(...owned))
+          const surplus = Math.max(0, count - share.most)
+          owned[worker] = count - surplus
+          moves += surplus
+          // Whoever is content lets the others choose first; the poorest takes all that is there.
+          owned[owned.indexOf(Math.min(...owned))] = Math.min(...owned) + surplus
+        }
+      }
+      assert.equal(moves, 0, `still moving: ${owned}`)
+      assert.ok(Math.min(...owned) >= least, `somebody is poor: ${owned}`)
+    }),
+  )
+})
