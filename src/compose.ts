@@ -1,0 +1,116 @@
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import { Engine } from './engine/engine.ts'
+import { buildApp } from './http/app.ts'
+import { Publisher } from './intake/publisher.ts'
+import { Scanner } from './intake/scan.ts'
+import { systemClock } from './runtime/clock.ts'
+import type { Logger } from './runtime/log.ts'
+import { permittedNetworks } from './runtime/networks.ts'
+import { systemRandom, systemRandomBytes, systemRandomText } from './runtime/random.ts'
+import type { Config } from './runtime/settings.ts'
+import { version } from './runtime/version.ts'
+import { AddressPolicy } from './sender/guard.ts'
+import { openSender } from './sender/open.ts'
+import { checkUrl } from './sender/url.ts'
+import type { Store, StoreContext } from './store/store.ts'
+
+/**
+ * The composition root: how settings become parts, and the only file that knows every part. The program (main.ts) and
+ * the library (index.ts) are both made from it.
+ */
+
+/** Opens the store that the settings name. Which one stands behind a URL is decided here alone. */
+export async function openStore({ store }: Config, log: Logger, role: 'owner' | 'guest' = 'owner'): Promise<Store> {
+  const context: StoreContext = {
+    clock: systemClock,
+    random: systemRandom,
+    randomText: systemRandomText,
+    log: (sentence) => log.warn(sentence),
+  }
+  if (store.kind === 'sqlite') {
+    const { openSqliteStore } = await import('./store/sqlite/open.ts')
+    if (store.path !== ':memory:') mkdirSync(dirname(store.path), { recursive: true })
+    return openSqliteStore(context, { path: store.path, role })
+  }
+  const { openPostgresStore } = await import('./store/postgres/open.ts')
+  return openPostgresStore(context, { url: store.url })
+}
+
+/** The newest schema this Sluice knows for the store. */
+export async function newestSchema({ store }: Config): Promise<{ readonly version: number; readonly name: string }> {
+  const { knownMigrations } =
+    store.kind === 'sqlite' ? await import('./store/sqlite/migrate.ts') : await import('./store/postgres/migrate.ts')
+  return knownMigrations().at(-1) ?? { version: 0, name: 'empty' }
+}
+
+/** The way in for messages; one per store, so that all that arrive together share a transaction. */
+export function openPublisher(store: Store): Publisher {
+  return new Publisher({ store, clock: systemClock })
+}
+
+/** Builds the API; it does not listen yet. */
+export function openApi(
+  config: Config,
+  store: Store,
+  log: Logger,
+  publisher: Publisher = openPublisher(store),
+): FastifyInstance {
+  const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
+  return buildApp({
+    store,
+    publisher,
+    scanner: new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)),
+    clock: systemClock,
+    randomBytes: systemRandomBytes,
+    checkUrl: (url) => checkUrl(url, policy),
+    apiKey: config.apiKey,
+    bodyLimitBytes: config.bodyLimit,
+    requestTimeoutMs: config.requestTimeout,
+    onBug: (error) => log.error({ err: error }, 'a bug: a request failed for no fault of its own'),
+  })
+}
+
+/** Deliveries under way. */
+export interface Delivering {
+  /** Waits for attempts under way up to the limit; then gives them up, records what happened and hands lanes back. */
+  stop(limitMs: number): Promise<void>
+}
+
+/** Delivers from the store until stopped. `description` says for people which process this is. */
+export async function startDelivering(
+  config: Config,
+  store: Store,
+  log: Logger,
+  description: string,
+): Promise<Delivering> {
+  const sender = openSender({
+    clock: systemClock,
+    version,
+    allowNetworks: permittedNetworks(config),
+    allowHttp: config.allowHttp,
+    responseLimitBytes: config.responseLimit,
+    retryAfterCapMs: config.retryAfterCap,
+  })
+  const engine = new Engine({
+    store,
+    sender,
+    clock: systemClock,
+    random: systemRandom,
+    randomText: systemRandomText,
+    limits: { inFlight: config.inFlight, inFlightPerApp: config.inFlightPerApp },
+    leaseMs: config.lease,
+    defaultTimeoutMs: config.timeout,
+    description,
+    log: (sentence) => log.info(sentence),
+    onTrouble: (error) => log.warn({ err: error }, 'trouble while delivering; trying again'),
+  })
+  await engine.start()
+  return {
+    async stop(limitMs) {
+      await engine.stop(limitMs)
+      await sender.close()
+    },
+  }
+}
