@@ -1,0 +1,28 @@
+-- Endpoints choose the method of their deliveries, and can be paused, which an operator takes back and disabling does not.
+alter table endpoint add column method text not null default 'POST';
+alter table endpoint add column paused boolean not null default false;
+
+-- Owns the endpoints of operational webhooks. Key and id are none that anything else could have, so no caller finds it.
+insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
+values (0, 'management', null, 'Operational webhooks', null, '{}', 0, 0);
+
+-- What was deleted and still has rows elsewhere, to be removed a few at a time: an application's endpoints, an endpoint's
+-- waiting deliveries.
+create table removal (
+  key bigint primary key,
+  kind text not null,
+  since bigint not null
+);
+
+-- Names are ordered by their bytes, whatever the database's locale, so that both stores list them alike.
+create table event_type (
+  name text collate "C" primary key,
+  description text not null,
+  archived boolean not null,
+  deprecated boolean not null,
+  schemas json,
+  feature_flags json,
+  group_name text,
+  created_at bigint not null,
+  updated_at bigint not null
+);

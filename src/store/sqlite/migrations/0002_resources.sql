@@ -1,0 +1,27 @@
+-- Endpoints choose the method of their deliveries, and can be paused, which an operator takes back and disabling does not.
+alter table endpoint add column method text not null default 'POST';
+alter table endpoint add column paused integer not null default 0;
+
+-- Owns the endpoints of operational webhooks. Key and id are none that anything else could have, so no caller finds it.
+insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
+values (0, 'management', null, 'Operational webhooks', null, '{}', 0, 0);
+
+-- What was deleted and still has rows elsewhere, to be removed a few at a time: an application's endpoints, an endpoint's
+-- waiting deliveries.
+create table removal (
+  key integer primary key,
+  kind text not null,
+  since integer not null
+) strict;
+
+create table event_type (
+  name text primary key,
+  description text not null,
+  archived integer not null,
+  deprecated integer not null,
+  schemas text,
+  feature_flags text,
+  group_name text,
+  created_at integer not null,
+  updated_at integer not null
+) strict, without rowid;
