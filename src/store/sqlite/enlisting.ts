@@ -1,0 +1,119 @@
+import { realpathSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { decodeKey } from '../../domain/ids.ts'
+import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
+import type { Intake, Publication, Published } from '../store.ts'
+import { Connection, type Synchronous } from './connection.ts'
+import { intake } from './intake.ts'
+import { asTrouble } from './trouble.ts'
+
+const selectApplication = 'select key from application where key = ? and id = ? and deleted_at is null'
+const selectApplicationByUid = 'select key from application where uid = ? and deleted_at is null'
+const selectVersion = 'select max(version) as version from migration'
+
+/** Takes part in a transaction that is open already. What it undoes, it undoes without ending that one. */
+class EnlistedConnection extends Connection {
+  override transaction<T>(work: () => T): T {
+    this.db.exec('savepoint sluice')
+    try {
+      const result = work()
+      this.db.exec('release sluice')
+      return result
+    } catch (error) {
+      // After some failures, such as a full disk, SQLite has already rolled back the whole transaction by itself.
+      if (this.db.isTransaction) this.db.exec('rollback to sluice; release sluice')
+      throw error
+    }
+  }
+}
+
+interface Guest {
+  readonly find: (ref: string) => number | undefined
+  readonly intake: Synchronous<Intake>
+}
+
+/** Publishes within the transactions of others on the same file. */
+export function enlisting(connection: Connection, path: string): Enlisting {
+  const guests = new WeakMap<DatabaseSync, Guest>()
+
+  function guestOf(db: DatabaseSync): Guest {
+    const known = guests.get(db)
+    if (known) return known
+    assertSameFile(connection, db, path)
+    const enlisted = new EnlistedConnection(db, connection.context)
+    const byId = enlisted.prepare<{ key: number }>(selectApplication)
+    const byUid = enlisted.prepare<{ key: number }>(selectApplicationByUid)
+    const guest: Guest = {
+      find(ref) {
+        const key = decodeKey('app', ref)
+        return (key === undefined ? byUid.get(ref) : byId.get(key, ref))?.key
+      },
+      intake: intake(enlisted),
+    }
+    guests.set(db, guest)
+    return guest
+  }
+
+  function publish({ find, intake }: Guest, ref: string, match: Match): Enlisted | undefined {
+    const app = find(ref)
+    if (app === undefined) return undefined
+    let publication: Publication | undefined
+    let published: Published = { state: 'stale' }
+    for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
+      const subscriptions = intake.subscriptions(app)
+      if (subscriptions === undefined) return undefined
+      publication = match(app, subscriptions)
+      published = (intake.publish([publication]) as [Published])[0]
+    }
+    return {
+      published,
+      committed() {
+        if (published.state !== 'accepted') return
+        connection.watcher?.rows(publication?.endpoints)
+        connection.watcher?.lanes()
+      },
+    }
+  }
+
+  return {
+    publishWithin(db, ref, match) {
+      if (!(db instanceof DatabaseSync)) {
+        throw new NotEnlistableError('The store is a SQLite file: publish with a DatabaseSync of node:sqlite.')
+      }
+      if (!db.isOpen || !db.isTransaction) {
+        throw new NotEnlistableError('The connection has no transaction open: run `begin immediate` on it first.')
+      }
+      try {
+        const guest = guestOf(db)
+        assertSafe(db)
+        return publish(guest, ref, match)
+      } catch (error) {
+        throw asTrouble(error)
+      }
+    },
+  }
+}
+
+function assertSameFile(connection: Connection, db: DatabaseSync, path: string): void {
+  const location = db.location()
+  if (path === ':memory:' || location === null || realpathSync(location) !== realpathSync(path)) {
+    throw new NotEnlistableError(
+      `The connection is on ${location ?? 'a database in memory'}, but the store is ${path}.`,
+    )
+  }
+  const ours = connection.prepare<{ version: number }>(selectVersion).get()?.version
+  const theirs = db.prepare(selectVersion).get()?.version
+  if (ours !== theirs) {
+    throw new NotEnlistableError(`The connection sees schema version ${theirs}, but the store has ${ours}.`)
+  }
+}
+
+/** Throws unless the transaction, once committed, survives power loss. It cannot be changed while one is open. */
+function assertSafe(db: DatabaseSync): void {
+  const synchronous = Number(db.prepare('pragma synchronous').get()?.synchronous)
+  if (synchronous < 2) {
+    throw new NotEnlistableError(
+      'What the connection commits may be lost in a power cut: run `pragma synchronous = full` on it when it is opened.',
+    )
+  }
+}
