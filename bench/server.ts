@@ -17,6 +17,9 @@ export interface Server {
   stop(): Promise<void>
 }
 
+/** What every server here seals secrets with. */
+export const encryptionKey = Buffer.alloc(32, 7).toString('base64')
+
 /** The admin key of every server here. */
 export const apiKey = 'sk_bench0123456789abcdefghijklmnopqrstuvw'
 
@@ -47,6 +50,7 @@ async function start(bench: Bench, command: string, place: string, ready: RegExp
       SLUICE_STORE: place,
       SLUICE_LISTEN: '127.0.0.1:0',
       SLUICE_API_KEY: apiKey,
+      SLUICE_ENCRYPTION_KEY: encryptionKey,
       SLUICE_ALLOW_NETWORKS: '127.0.0.0/8,::1/128',
       SLUICE_LOG_LEVEL: 'warn',
       // Attempts that hang on purpose are not waited for at the end.

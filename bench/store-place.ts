@@ -2,15 +2,22 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Endpoint } from '../src/domain/endpoint.ts'
 import { systemClock } from '../src/runtime/clock.ts'
-import { systemRandom, systemRandomText } from '../src/runtime/random.ts'
+import { systemRandom, systemRandomBytes, systemRandomText } from '../src/runtime/random.ts'
 import { openPostgresStore } from '../src/store/postgres/open.ts'
 import { openSqliteStore } from '../src/store/sqlite/open.ts'
 import type { NewEndpoint, Store, StoreContext } from '../src/store/store.ts'
+import { openVault, readVaultKeys } from '../src/store/vault.ts'
 import type { Bench } from './bench.ts'
 import { eventType, payload } from './event.ts'
 import { createDatabase } from './postgres.ts'
+import { encryptionKey } from './server.ts'
 
-const context: StoreContext = { clock: systemClock, random: systemRandom, randomText: systemRandomText }
+const context: StoreContext = {
+  clock: systemClock,
+  random: systemRandom,
+  randomText: systemRandomText,
+  vault: openVault(readVaultKeys(encryptionKey) ?? [], systemRandomBytes),
+}
 
 /** Where an empty store is, as the setting `SLUICE_STORE` says it. */
 export async function emptyStore(bench: Bench, name: string): Promise<string> {
@@ -68,9 +75,11 @@ const plainEndpoint = {
   uid: null,
   description: '',
   disabled: false,
+  paused: false,
   eventTypes: null,
   channels: null,
   secrets: [{ secret: `whsec_${Buffer.alloc(24, 7).toString('base64')}`, expiresAt: null }],
+  method: 'POST',
   headers: {},
   metadata: {},
   throttleRate: null,

@@ -6,6 +6,7 @@ import { buildApp } from './http/app.ts'
 import { Publisher } from './intake/publisher.ts'
 import { Scanner } from './intake/scan.ts'
 import { systemClock } from './runtime/clock.ts'
+import { loadEncryptionKeys } from './runtime/encryption-key.ts'
 import type { Logger } from './runtime/log.ts'
 import { permittedNetworks } from './runtime/networks.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from './runtime/random.ts'
@@ -15,6 +16,7 @@ import { AddressPolicy } from './sender/guard.ts'
 import { openSender } from './sender/open.ts'
 import { checkUrl } from './sender/url.ts'
 import type { Store, StoreContext } from './store/store.ts'
+import { openVault } from './store/vault.ts'
 
 /**
  * The composition root: how settings become parts, and the only file that knows every part. The program (main.ts) and
@@ -22,16 +24,18 @@ import type { Store, StoreContext } from './store/store.ts'
  */
 
 /** Opens the store that the settings name. Which one stands behind a URL is decided here alone. */
-export async function openStore({ store }: Config, log: Logger, role: 'owner' | 'guest' = 'owner'): Promise<Store> {
+export async function openStore(config: Config, log: Logger, role: 'owner' | 'guest' = 'owner'): Promise<Store> {
+  const { store } = config
+  if (store.kind === 'sqlite' && store.path !== ':memory:') mkdirSync(dirname(store.path), { recursive: true })
   const context: StoreContext = {
     clock: systemClock,
     random: systemRandom,
     randomText: systemRandomText,
+    vault: openVault(loadEncryptionKeys(config, systemRandomBytes), systemRandomBytes),
     log: (sentence) => log.warn(sentence),
   }
   if (store.kind === 'sqlite') {
     const { openSqliteStore } = await import('./store/sqlite/open.ts')
-    if (store.path !== ':memory:') mkdirSync(dirname(store.path), { recursive: true })
     return openSqliteStore(context, { path: store.path, role })
   }
   const { openPostgresStore } = await import('./store/postgres/open.ts')

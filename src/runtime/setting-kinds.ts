@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net'
+import { readVaultKeys, type VaultKey } from '../store/vault.ts'
 
 /**
  * How one kind of setting is read and shown. `parse` takes text from a flag or a variable, or any JSON value from the
@@ -128,6 +129,30 @@ export const token: Kind<string> = {
       throw new WrongValue('1 to 256 visible ASCII characters without spaces')
     }
     return raw
+  },
+  show: (value) => value,
+}
+
+/** Encryption keys, the sealing one first; see `readVaultKeys`. */
+export const encryptionKeys: Kind<readonly VaultKey[]> = {
+  placeholder: 'KEYS',
+  parse(raw) {
+    const keys = typeof raw === 'string' ? readVaultKeys(raw) : undefined
+    if (keys === undefined) throw new WrongValue('32 bytes in base64, or several such keys as id:base64,id:base64')
+    return keys
+  },
+  show: (value) => value.map(({ id }) => `${id}:****`).join(','),
+}
+
+/** An address that starts with http:// or https:// and has no query. */
+export const webAddress: Kind<string> = {
+  placeholder: 'URL',
+  parse(raw) {
+    const url = typeof raw === 'string' && URL.canParse(raw) ? new URL(raw) : undefined
+    if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
+      throw new WrongValue('an address such as https://hooks.example.com')
+    }
+    return url.href.replace(/\/+$/, '')
   },
   show: (value) => value,
 }

@@ -1,5 +1,18 @@
 import { logLevels } from './log.ts'
-import { address, choice, count, duration, type Kind, networks, size, store, toggle, token } from './setting-kinds.ts'
+import {
+  address,
+  choice,
+  count,
+  duration,
+  encryptionKeys,
+  type Kind,
+  networks,
+  size,
+  store,
+  toggle,
+  token,
+  webAddress,
+} from './setting-kinds.ts'
 
 /**
  * One thing an operator can set. Its name gives the flag (`inFlight` → `--in-flight`), the variable
@@ -29,6 +42,13 @@ export const settings = {
   ),
   listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'where the API listens; port 0 takes a free one'),
   apiKey: setting(token, null, 'a fixed admin key, beside those in the store', 'secret'),
+  encryptionKey: setting(
+    encryptionKeys,
+    null,
+    'seals secrets at rest: 32 bytes in base64, or id:base64,… of which the first seals; SQLite makes a file of its own',
+    'secret',
+  ),
+  publicUrl: setting(webAddress, null, 'where people reach this server, for links to it; else as the request came'),
   allowNetworks: setting(
     networks,
     null,

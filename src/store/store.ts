@@ -5,6 +5,9 @@ import type { RandomText } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
+import type { Idempotency, Once } from './idempotency.ts'
+import type { Enlisting } from './enlisting.ts'
+import type { Vault } from './vault.ts'
 
 /**
  * Everything Sluice remembers, in domain words. Two databases implement it, and one conformance suite
@@ -16,7 +19,7 @@ import type { OutcomeCode } from '../domain/outcome.ts'
  * Trouble: a method rejects with `StoreTrouble` when the database is busy, gone or full and the same call may succeed
  * later; with `AppError` when the caller asked for something impossible; anything else is a bug.
  */
-export interface Store extends Configuration, Intake, Ownership, Delivering, History {
+export interface Store extends Configuration, Intake, Ownership, Delivering, History, Enlisting, Idempotency {
   readonly dialect: 'sqlite' | 'postgres'
   /** Tells what others did: see `Watcher`. One watcher per store. */
   watch(watcher: Watcher): void
@@ -30,6 +33,8 @@ export interface StoreContext {
   readonly clock: Clock
   readonly random: Random
   readonly randomText: RandomText
+  /** Seals endpoints' secrets and headers before they are stored. */
+  readonly vault: Vault
   /** Called with one sentence when something noteworthy happens that no caller waits for, such as a lost connection. */
   readonly log?: (sentence: string) => void
 }
@@ -49,6 +54,8 @@ export interface Watcher {
   lanes(): void
   /** These endpoints' settings changed, or some endpoint's when the list is missing. */
   settings(endpoints?: readonly number[]): void
+  /** A message was accepted whose deliveries have yet to be expanded. */
+  fanOuts?(): void
 }
 
 // — Configuration —
@@ -59,13 +66,18 @@ export interface Configuration {
   /** By id or uid. */
   findApplication(ref: string): Promise<Application | undefined>
   listApplications(page: PageRequest): Promise<Page<Application>>
+  /** Changes the given fields, and makes publishers look the application up again. */
+  updateApplication(app: number, change: Partial<NewApplication>): Promise<Application | undefined>
   /** Also makes the endpoint's lane. Rejects with AppError `conflict` when the uid is taken within the application. */
   createEndpoint(app: number, input: NewEndpoint): Promise<Endpoint>
   /** By id or uid, within the application. */
   findEndpoint(app: number, ref: string): Promise<Endpoint | undefined>
   listEndpoints(app: number, page: PageRequest): Promise<Page<Endpoint>>
-  /** Changes the given fields. Disabling stops the lane and keeps what waits; enabling releases it. */
-  updateEndpoint(app: number, endpoint: number, change: Partial<NewEndpoint>): Promise<Endpoint | undefined>
+  /**
+   * Changes the given fields. Disabling or pausing stops the lane and keeps what waits; undoing it releases the lane. A
+   * change that depends on what is stored is a function, run inside the transaction: nobody else's change comes between.
+   */
+  updateEndpoint(app: number, endpoint: number, change: EndpointChange): Promise<Endpoint | undefined>
   /** Several endpoints by key, whatever their application; those that no longer exist are left out. */
   loadEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
   createApiKey(key: NewApiKey): Promise<ApiKey>
@@ -76,6 +88,9 @@ export interface Configuration {
 
 export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'>
 export type NewEndpoint = Omit<Endpoint, 'key' | 'id' | 'app' | 'disabledReason' | 'createdAt' | 'updatedAt'>
+
+/** What to change of an endpoint, or how to find that out from what is stored at that instant; it may throw AppError. */
+export type EndpointChange = Partial<NewEndpoint> | ((before: Endpoint, now: EpochMs) => Partial<NewEndpoint>)
 
 export interface NewApiKey {
   readonly name: string
@@ -91,10 +106,10 @@ export interface ApiKey extends NewApiKey {
 }
 
 /** Items after `after` (a key, exclusive) in the asked order of keys. */
-export interface PageRequest {
+export interface PageRequest<Key = number> {
   readonly limit: number
   readonly order: 'ascending' | 'descending'
-  readonly after: number | null
+  readonly after: Key | null
 }
 
 export interface Page<T> {
@@ -113,9 +128,21 @@ export interface Intake {
    * of the publications; each one is stored whole or not at all, independently of the others:
    *   accepted — durable when the promise resolves;
    *   stale    — the application's subscriptions changed since that version; match again and retry;
-   *   conflict — the application already has a message with this eventId.
+   *   conflict — the application already has a message with this eventId;
+   *   repeated — one of its `once` is taken by this message, which stands for both;
+   *   mismatch — one of its `once` is taken by something else.
    */
   publish(publications: readonly Publication[]): Promise<Published[]>
+  /**
+   * Stores messages of one application all or none, in one durable transaction; `once` is for all of them together. In
+   * `accepted`, a message that was itself repeated is the one that stands for it.
+   */
+  publishTogether(publications: readonly Publication[], once: Once | null): Promise<PublishedTogether>
+  /**
+   * Queues up to `limit` more deliveries of the oldest message that was accepted for more endpoints than one transaction
+   * takes; answers whether more are left. Safe at any time, by anyone: each delivery is queued exactly once.
+   */
+  expand(limit: number): Promise<boolean>
 }
 
 export interface Subscriptions {
@@ -135,12 +162,25 @@ export interface Publication {
   readonly endpoints: readonly number[]
   /** Above 0 the deliveries are timed instead of fresh. */
   readonly delayMs: number
+  readonly tags?: readonly string[] | null
+  /** Sent along with every attempt. */
+  readonly headers?: Readonly<Record<string, string>> | null
+  /** What the message may be stored for only once, the most telling first. */
+  readonly once?: readonly Once[]
 }
 
 export type Published =
   | { readonly state: 'accepted'; readonly key: number; readonly id: string }
   | { readonly state: 'stale' }
   | { readonly state: 'conflict'; readonly id: string }
+  | { readonly state: 'repeated'; readonly key: number; readonly id: string }
+  | { readonly state: 'mismatch' }
+
+export type PublishedTogether =
+  | { readonly state: 'accepted' | 'repeated'; readonly messages: readonly { readonly key: number; readonly id: string }[] }
+  | { readonly state: 'stale' }
+  | { readonly state: 'conflict'; readonly index: number; readonly id: string }
+  | { readonly state: 'mismatch' }
 
 // — Ownership —
 
@@ -254,7 +294,7 @@ export interface PendingRow {
   readonly ageMs: number
 }
 
-export type Outgoing = Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType'>
+export type Outgoing = Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType' | 'headers'>
 
 export interface Settlement {
   readonly endpoint: number

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
+import { testEncryptionKey } from '../store/test-vault.ts'
 import { atEnd } from './at-end.ts'
 import { deadlineMs } from './eventually.ts'
 
@@ -41,6 +42,7 @@ export class Program {
         SLUICE_STORE: store,
         SLUICE_LISTEN: '127.0.0.1:0',
         SLUICE_API_KEY: apiKey,
+        SLUICE_ENCRYPTION_KEY: testEncryptionKey,
         SLUICE_ALLOW_NETWORKS: '127.0.0.0/8',
         SLUICE_LEASE: `${leaseMs}ms`,
         ...settings,

@@ -9,6 +9,8 @@ import { AddressPolicy } from '../../src/sender/guard.ts'
 import { checkUrl } from '../../src/sender/url.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
+import { testVault } from '../store/test-vault.ts'
+import { checkResponses } from './response-check.ts'
 
 export interface Answer {
   readonly status: number
@@ -28,9 +30,9 @@ export interface Api {
 
 export const adminKey = 'test-key'
 
-/** The whole API over a real store in memory. */
+/** The whole API over a real store in memory. Every answer is held to the reference. */
 export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api> {
-  const context = { clock: systemClock, random: systemRandom, randomText: systemRandomText }
+  const context = { clock: systemClock, random: systemRandom, randomText: systemRandomText, vault: testVault }
   const store = overrides.store ?? (await openSqliteStore(context, { path: ':memory:', role: 'owner' }))
   const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })
   const bugs: unknown[] = []
@@ -47,6 +49,8 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     onBug: (error) => bugs.push(error),
     ...overrides,
   })
+  const differences: string[] = []
+  checkResponses(app, (difference) => differences.push(difference))
   return {
     app,
     store,
@@ -64,6 +68,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
         },
         ...(payload === undefined ? {} : { payload }),
       })
+      if (differences.length > 0) throw new Error(differences.join('\n'))
       const isJson = /json/.test(String(response.headers['content-type'] ?? ''))
       return {
         status: response.statusCode,

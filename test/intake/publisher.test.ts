@@ -6,6 +6,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Publication, type Store, StoreTrouble } from '../../src/store/store.ts'
+import { testVault } from '../store/test-vault.ts'
 
 /** A real store in memory whose publishes can be watched, held up and made to fail. */
 class World {
@@ -42,9 +43,11 @@ class World {
       url: 'https://example.com/',
       description: '',
       disabled: false,
+      paused: false,
       eventTypes,
       channels: null,
       secrets: [],
+      method: 'POST',
       headers: {},
       metadata: {},
       throttleRate: null,
@@ -59,7 +62,7 @@ class World {
 }
 
 async function createWorld(): Promise<World> {
-  const context = { clock: systemClock, random: systemRandom, randomText: systemRandomText }
+  const context = { clock: systemClock, random: systemRandom, randomText: systemRandomText, vault: testVault }
   const store = await openSqliteStore(context, { path: ':memory:', role: 'owner' })
   await store.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
   return new World(store)

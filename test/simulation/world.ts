@@ -4,6 +4,7 @@ import { Engine } from '../../src/engine/engine.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts'
+import { testVault } from '../store/test-vault.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { check } from './check.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
@@ -68,7 +69,7 @@ export class World {
   async run(): Promise<void> {
     const { clock, chance } = this
     this.#store = await openSqliteStore(
-      { clock, random: chance.next, randomText: chance.text },
+      { clock, random: chance.next, randomText: chance.text, vault: testVault },
       { path: ':memory:', role: 'owner' },
     )
     try {
@@ -108,9 +109,11 @@ export class World {
       uid: null,
       description: '',
       disabled: false,
+      paused: false,
       eventTypes: chance.pick([null, ['*'], ['video.*'], ['video.up', 'audio.up']]),
       channels: null,
       secrets: [],
+      method: 'POST',
       headers: {},
       metadata: {},
       throttleRate: limited ? chance.pick([1, 5, 20]) : null,

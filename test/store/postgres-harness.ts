@@ -3,11 +3,17 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openPostgresStore } from '../../src/store/postgres/open.ts'
 import type { Store, StoreContext } from '../../src/store/store.ts'
-import type { Harness } from './conformance/harness.ts'
+import type { Foreign, Harness } from './conformance/harness.ts'
 import { openPostgresServer, type PostgresServer } from './postgres-server.ts'
+import { testVault } from './test-vault.ts'
 
 /** The machine's own clock: Postgres decides by its server's, which no test can turn. */
-export const context: StoreContext = { clock: systemClock, random: systemRandom, randomText: systemRandomText }
+export const context: StoreContext = {
+  clock: systemClock,
+  random: systemRandom,
+  randomText: systemRandomText,
+  vault: testVault,
+}
 
 let shared: Promise<PostgresServer> | undefined
 let template: Promise<string> | undefined
@@ -51,7 +57,8 @@ const emptied: string[] = []
 
 const empty = `
   delete from application; delete from endpoint; delete from message; delete from event_id; delete from pending;
-  delete from attempt; delete from dead; delete from lane; delete from worker; delete from api_key`
+  delete from attempt; delete from dead; delete from lane; delete from worker; delete from api_key;
+  delete from app_token; delete from audit`
 
 /** A store on an empty database. */
 export async function openPostgresHarness(): Promise<Harness & { readonly url: string }> {
@@ -66,10 +73,22 @@ export async function openPostgresHarness(): Promise<Harness & { readonly url: s
       await quiet(server, url)
     },
     sql: async (text) => void (await server.query(text, url)),
+    foreign: () => foreignTo(server, url),
+    elsewhere: async () => foreignTo(server, await newDatabase()),
     async close() {
       await store.close()
       await server.query(empty, url)
       emptied.push(url)
     },
+  }
+}
+
+async function foreignTo(server: PostgresServer, url: string): Promise<Foreign> {
+  const client = await server.session(url)
+  return {
+    connection: client,
+    run: async (sql) => void (await client.query(sql)),
+    rows: async (sql) => (await client.query(sql)).rows,
+    close: () => client.end(),
   }
 }

@@ -8,11 +8,12 @@ import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { StoreContext } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
-import type { Harness } from './conformance/harness.ts'
+import type { Foreign, Harness } from './conformance/harness.ts'
+import { testVault } from './test-vault.ts'
 
 /** What a store needs of a process, with the given clock. */
 export function contextWith(clock: Clock): StoreContext {
-  return { clock, random: systemRandom, randomText: systemRandomText }
+  return { clock, random: systemRandom, randomText: systemRandomText, vault: testVault }
 }
 
 /** A directory of its own for one test's database files. */
@@ -57,9 +58,31 @@ export async function openSqliteHarness(): Promise<Harness> {
       using db = new DatabaseSync(place.path)
       db.exec(text)
     },
+    foreign: async () => foreignTo(place.path),
+    async elsewhere() {
+      const other = temporaryPlace()
+      const copy = await openSqliteStore(contextWith(clock), { path: other.path, role: 'owner' })
+      other.closeFirst(() => copy.close())
+      const foreign = foreignTo(other.path)
+      return { ...foreign, close: () => foreign.close().then(other.remove) }
+    },
     async close() {
       await store.close()
       await place.remove()
     },
+  }
+}
+
+function foreignTo(path: string): Foreign {
+  const db = new DatabaseSync(path, { timeout: 5000 })
+  return {
+    connection: db,
+    run: async (sql) => db.exec(sql),
+    rows: async (sql) =>
+      db
+        .prepare(sql)
+        .all()
+        .map((row) => ({ ...row })),
+    close: async () => db.close(),
   }
 }

@@ -1,7 +1,8 @@
 import { AppError } from '../../domain/app-error.ts'
-import { type Application, type Endpoint, sameRateLimit } from '../../domain/endpoint.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { Configuration, NewEndpoint, Page, PageRequest } from '../store.ts'
+import type { Configuration, EndpointChange, Page, PageRequest } from '../store.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import {
@@ -15,6 +16,7 @@ import {
   toApplication,
   toEndpoint,
   toJson,
+  toSendable,
 } from './rows.ts'
 import { sqlNow } from './server-time.ts'
 import type { Run, Sessions, Statement } from './sessions.ts'
@@ -38,6 +40,14 @@ const selectApplicationByUid: Statement = {
   text: `select ${applicationColumns} from application where uid = $1 and deleted_at is null`,
 }
 const selectApplications = paged('applications', `select ${applicationColumns} from application`)
+const updateApplicationRow: Statement = {
+  name: 'update-application',
+  text: `
+    update application set uid = $2, name = $3, throttle_rate = $4, metadata = $5, version = version + 1,
+           updated_at = greatest(${sqlNow}, updated_at)
+     where key = $1
+    returning ${applicationColumns}`,
+}
 // Also the lock that makes changes of one application's endpoints take turns.
 const bumpVersion: Statement = {
   name: 'bump-version',
@@ -48,7 +58,7 @@ const insertEndpoint: Statement = {
   name: 'insert-endpoint',
   text: `
     insert into endpoint (key, id, app, disabled_reason, ${settableColumns}, created_at, updated_at)
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, now, now
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, now, now
       from (select ${sqlNow} as now) as clock
     returning ${endpointColumns}`,
 }
@@ -60,7 +70,8 @@ const insertLane: Statement = {
 const updateEndpointRow: Statement = {
   name: 'update-endpoint',
   text: `
-    update endpoint set (${settableColumns}) = row ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17),
+    update endpoint set (${settableColumns}) = row ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+      $18, $19),
       disabled_reason = $2, updated_at = greatest(${sqlNow}, updated_at + 1)
      where key = $1
     returning ${endpointColumns}`,
@@ -106,7 +117,7 @@ export function configuration(database: Database): Configuration {
   return { ...applications(database), ...endpoints(database), ...apiKeys(database) }
 }
 
-type Applications = 'createApplication' | 'findApplication' | 'listApplications'
+type Applications = 'createApplication' | 'findApplication' | 'listApplications' | 'updateApplication'
 type ApiKeys = 'createApiKey' | 'findApiKey' | 'countApiKeys'
 
 function applications(database: Database): Pick<Configuration, Applications> {
@@ -130,11 +141,29 @@ function applications(database: Database): Pick<Configuration, Applications> {
 
     listApplications: (page) =>
       pageOf<ApplicationRow, Application>(durable, selectApplications, page, [], toApplication),
+
+    async updateApplication(key, change) {
+      return conflictOnUid(change.uid ?? null, () =>
+        durable.transaction(async (run) => {
+          // The lock comes first, so that what somebody else changed meanwhile is not undone.
+          if ((await run(bumpVersion, [key])).length === 0) return undefined
+          const [row] = await run<ApplicationRow>(selectApplication, [key])
+          const { uid, name, throttleRate, metadata } = {
+            ...toApplication(row as ApplicationRow),
+            ...given(change),
+          }
+          const values = [key, uid, name, throttleRate, toJson(metadata)]
+          const [updated] = await run<ApplicationRow>(updateApplicationRow, values)
+          return toApplication(updated as ApplicationRow)
+        }),
+      )
+    },
   }
 }
 
 function endpoints(database: Database): Omit<Configuration, Applications | ApiKeys> {
   const { durable, signals, wakes } = database
+  const { vault, log } = database.context
 
   /** In the change's own transaction: such changes are rare, and this way nobody misses one. */
   const notify = (run: Run, endpoint: number) => run(notifySettings, [`s${signals.payload([endpoint])}`])
@@ -148,10 +177,16 @@ function endpoints(database: Database): Omit<Configuration, Applications | ApiKe
             if ((await run(bumpVersion, [app])).length === 0) {
               throw new AppError('not_found', 'the application does not exist')
             }
-            const [row] = await run<EndpointRow>(insertEndpoint, [key, id, app, reason, ...endpointValues(input)])
-            await run(insertLane, [key, app, input.disabled])
+            const [row] = await run<EndpointRow>(insertEndpoint, [
+              key,
+              id,
+              app,
+              reason,
+              ...endpointValues(input, { app, key }, vault),
+            ])
+            await run(insertLane, [key, app, isStopped(input)])
             await notify(run, key)
-            return toEndpoint(row as EndpointRow)
+            return toEndpoint(row as EndpointRow, vault)
           }),
         ),
       )
@@ -164,32 +199,33 @@ function endpoints(database: Database): Omit<Configuration, Applications | ApiKe
       const [named] = key === undefined ? [] : await durable.run<EndpointRow>(selectEndpoint, [key])
       const isNamed = named?.id === ref && named.app === app
       const [row] = isNamed ? [named] : await durable.run<EndpointRow>(selectEndpointByUid, [app, ref])
-      return row && toEndpoint(row)
+      return row && toEndpoint(row, vault)
     },
 
-    listEndpoints: (app, page) => pageOf<EndpointRow, Endpoint>(durable, selectEndpoints, page, [app], toEndpoint),
+    listEndpoints: (app, page) =>
+      pageOf<EndpointRow, Endpoint>(durable, selectEndpoints, page, [app], (row) => toEndpoint(row, vault)),
 
     async updateEndpoint(app, key, change) {
       let resumed = false
-      const changed = await conflictOnUid(change.uid ?? null, () =>
+      const changed = await conflictOnUid(uidIn(change), () =>
         durable.transaction(async (run) => {
           const [found] = await run<EndpointRow>(selectEndpoint, [key])
           if (found?.app !== app || (await run(bumpVersion, [app])).length === 0) return undefined
           // Read again behind the lock, so that what somebody else changed meanwhile is not undone.
           const [row] = await run<EndpointRow>(selectEndpoint, [key])
           if (row === undefined) return undefined
-          const before = toEndpoint(row)
-          const after = merged(before, change)
+          const before = toEndpoint(row, vault)
+          const after = merged(before, change, database.time.now())
           const [updated] = await run<EndpointRow>(updateEndpointRow, [
             key,
             after.disabledReason,
-            ...endpointValues(after),
+            ...endpointValues(after, before, vault),
           ])
           if (!sameRateLimit(before, after)) await run(doubtBucket, [key])
-          if (after.disabled !== before.disabled) await run(setStopped, [key, after.disabled])
-          resumed = before.disabled && !after.disabled
+          if (isStopped(after) !== isStopped(before)) await run(setStopped, [key, isStopped(after)])
+          resumed = isStopped(before) && !isStopped(after)
           await notify(run, key)
-          return toEndpoint(updated as EndpointRow)
+          return toEndpoint(updated as EndpointRow, vault)
         }),
       )
       if (changed === undefined) return undefined
@@ -201,7 +237,7 @@ function endpoints(database: Database): Omit<Configuration, Applications | ApiKe
 
     async loadEndpoints(keys) {
       const rows = await durable.run<EndpointRow>(loadEndpointRows, [integers(keys)])
-      return rows.map(toEndpoint)
+      return rows.map((row) => toSendable(row, vault, log))
     },
   }
 }
@@ -229,11 +265,19 @@ function apiKeys(database: Database): Pick<Configuration, ApiKeys> {
 }
 
 /** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
-function merged(before: Endpoint, change: Partial<NewEndpoint>): Endpoint {
-  const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
-  const after: Endpoint = { ...before, ...given }
+function merged(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
+  const after: Endpoint = { ...before, ...given(typeof change === 'function' ? change(before, now) : change) }
   if (after.disabled === before.disabled) return after
   return { ...after, disabledReason: after.disabled ? 'operator' : null }
+}
+
+/** What is given as undefined is not given. */
+function given<T extends object>(change: T): Partial<T> {
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Partial<T>
+}
+
+function uidIn(change: EndpointChange): string | null {
+  return typeof change === 'function' ? null : (change.uid ?? null)
 }
 
 interface Paged {
@@ -250,7 +294,7 @@ function paged(name: string, select: string, within = ''): Paged {
     },
     descending: {
       name: `${name}-down`,
-      text: `${select} where ${within} key < $1 and deleted_at is null order by key desc limit $2`,
+      text: `${select} where ${within} key < $1 and key > 0 and deleted_at is null order by key desc limit $2`,
     },
   }
 }
@@ -262,7 +306,7 @@ async function pageOf<Row, Item>(
   within: readonly number[],
   toItem: (row: Row) => Item,
 ): Promise<Page<Item>> {
-  const start = page.after ?? (page.order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER)
+  const start = page.after ?? (page.order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)
   // One more than asked tells whether anything lies beyond.
   const rows = await sessions.run<Row>(statements[page.order], [start, page.limit + 1, ...within])
   return { items: rows.slice(0, page.limit).map(toItem), done: rows.length <= page.limit }

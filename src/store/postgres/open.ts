@@ -2,6 +2,7 @@ import type { Store, StoreContext } from '../store.ts'
 import { configuration } from './configuration.ts'
 import type { Database } from './database.ts'
 import { delivering } from './delivering.ts'
+import { enlisting } from './enlisting.ts'
 import { history } from './history.ts'
 import { intake } from './intake.ts'
 import { Keys } from './keys.ts'
@@ -10,6 +11,7 @@ import { Listener } from './listen.ts'
 import { migrate } from './migrate.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
+import { checkSeals } from './sealing.ts'
 import { ServerTime } from './server-time.ts'
 import { openSessions, type Statement } from './sessions.ts'
 import { Signals } from './signals.ts'
@@ -34,6 +36,7 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     await durable.run(pingServer)
     await relaxed.run(pingServer)
     await migrate(url)
+    await checkSeals(durable, context.vault)
     const time = new ServerTime(context.clock)
     const now = await serverNow(durable)
     time.learn(now)
@@ -42,14 +45,14 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     const wakes = new LaneWakes(relaxed, context, signals)
     const listener = new Listener(url, context, signals)
     await listener.open()
-    return storeOver(listener, { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes })
+    return storeOver(url, listener, { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes })
   } catch (error) {
     await Promise.all([durable.end(), relaxed.end()])
     throw explain(error)
   }
 }
 
-function storeOver(listener: Listener, database: Database): Store {
+function storeOver(url: string, listener: Listener, database: Database): Store {
   const { context, durable, relaxed, signals, wakes } = database
   const partitions = keepPartitions(durable, context)
   let closing: Promise<void> | undefined
@@ -67,6 +70,7 @@ function storeOver(listener: Listener, database: Database): Store {
     ...ownership(database, partitions),
     ...delivering(database),
     ...history(database),
+    ...enlisting(database, url),
     watch(watcher) {
       signals.watcher = watcher
     },

@@ -1,10 +1,10 @@
-import type { ClaimedLane, LaneRest, Ownership, Renewal } from '../store.ts'
+import type { ClaimedLane, LaneRest, Ownership, Renewal, StoreContext } from '../store.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { lanesPerStatement, longestRestMs } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
 import { reconciler } from './reconcile.ts'
-import { type EndpointRow, endpointColumns, toEndpoint } from './rows.ts'
+import { type EndpointRow, endpointColumns, toSendable } from './rows.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 import { workerEnding } from './worker-ending.ts'
@@ -123,7 +123,7 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
   async function claim(worker: number, limit: number, ownedToo: boolean) {
     const rows = await durable.run<ClaimRow>(claimLanes, [worker, limit, ownedToo])
     const { now, next_due_at: nextDueAt } = rows[0] as ClaimRow
-    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row)]))
+    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row, database.context)]))
     wakes.owned(
       worker,
       lanes.map((lane) => lane.endpoint.key),
@@ -189,9 +189,9 @@ function restMs(ms: number): number {
   return Math.min(longestRestMs, Math.max(0, Math.ceil(ms)))
 }
 
-function toClaimed(row: Exclude<ClaimRow, { key: null }>): ClaimedLane {
+function toClaimed(row: Exclude<ClaimRow, { key: null }>, { vault, log }: StoreContext): ClaimedLane {
   return {
-    endpoint: toEndpoint(row),
+    endpoint: toSendable(row, vault, log),
     clean: row.clean,
     bucketDebtMs: restMs(row.bucket_full_at - row.now),
     holdMs: restMs(row.hold_until - row.now),

@@ -2,6 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, DeadLetter, Message } from '../../domain/delivery.ts'
 import type { Application, Endpoint, Secret } from '../../domain/endpoint.ts'
 import type { ApiKey, NewEndpoint } from '../store.ts'
+import { openValue, SealError, sealValue, type Vault } from '../vault.ts'
 
 // How rows become what the domain speaks of, and back. The driver has already parsed json columns.
 
@@ -39,10 +40,13 @@ export interface EndpointRow {
   readonly description: string
   readonly disabled: boolean
   readonly disabled_reason: Endpoint['disabledReason']
+  readonly paused: boolean
   readonly event_types: string[] | null
   readonly channels: string[] | null
-  readonly secrets: Secret[]
-  readonly headers: Readonly<Record<string, string>>
+  /** Sealed, unless empty, as headers are. */
+  readonly secrets: string | readonly Secret[]
+  readonly method: Endpoint['method']
+  readonly headers: string | Readonly<Record<string, string>>
   readonly metadata: Readonly<Record<string, string>>
   readonly throttle_rate: number | null
   readonly throttle_period_s: number
@@ -54,7 +58,9 @@ export interface EndpointRow {
   readonly updated_at: EpochMs
 }
 
-export function toEndpoint(row: EndpointRow): Endpoint {
+/** Throws `SealError` when the secrets or headers do not open. */
+export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
+  const place = (field: string) => ({ app: row.app, endpoint: row.key, field })
   return {
     key: row.key,
     id: row.id,
@@ -64,10 +70,12 @@ export function toEndpoint(row: EndpointRow): Endpoint {
     description: row.description,
     disabled: row.disabled,
     disabledReason: row.disabled_reason,
+    paused: row.paused,
     eventTypes: row.event_types,
     channels: row.channels,
-    secrets: row.secrets,
-    headers: row.headers,
+    secrets: openValue(vault, row.secrets, place('secrets')),
+    method: row.method,
+    headers: openValue(vault, row.headers, place('headers')),
     metadata: row.metadata,
     throttleRate: row.throttle_rate,
     throttlePeriodSeconds: row.throttle_period_s,
@@ -80,8 +88,27 @@ export function toEndpoint(row: EndpointRow): Endpoint {
   }
 }
 
-/** The columns a caller may set, in the order of `settableColumns`. */
-export function endpointValues(endpoint: NewEndpoint): unknown[] {
+/**
+ * The endpoint as the engine needs it. One whose secrets or headers do not open has none: nothing can then be sent to it,
+ * and the other lanes go on.
+ */
+export function toSendable(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
+  try {
+    return toEndpoint(row, vault)
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    log?.(`nothing can be sent to ${row.id}: ${error.message}`)
+    return toEndpoint({ ...row, secrets: [], headers: {} }, vault)
+  }
+}
+
+/** The columns a caller may set, in the order of `settableColumns`; what is secret is sealed for this endpoint. */
+export function endpointValues(
+  endpoint: NewEndpoint,
+  identity: { readonly app: number; readonly key: number },
+  vault: Vault,
+): unknown[] {
+  const place = (field: string) => ({ app: identity.app, endpoint: identity.key, field })
   return [
     endpoint.uid,
     endpoint.url,
@@ -89,8 +116,8 @@ export function endpointValues(endpoint: NewEndpoint): unknown[] {
     endpoint.disabled,
     toJson(endpoint.eventTypes),
     toJson(endpoint.channels),
-    toJson(endpoint.secrets),
-    toJson(endpoint.headers),
+    toJson(sealValue(vault, endpoint.secrets, place('secrets'))),
+    toJson(sealValue(vault, endpoint.headers, place('headers'))),
     toJson(endpoint.metadata),
     endpoint.throttleRate,
     endpoint.throttlePeriodSeconds,
@@ -98,12 +125,14 @@ export function endpointValues(endpoint: NewEndpoint): unknown[] {
     endpoint.concurrency,
     endpoint.timeoutMs,
     toJson(endpoint.retry),
+    endpoint.paused,
+    endpoint.method,
   ]
 }
 
 export const settableColumns =
   'uid, url, description, disabled, event_types, channels, secrets, headers, metadata, throttle_rate, ' +
-  'throttle_period_s, burst, concurrency, timeout_ms, retry'
+  'throttle_period_s, burst, concurrency, timeout_ms, retry, paused, method'
 
 export const endpointColumns = `key, id, app, ${settableColumns}, disabled_reason, created_at, updated_at`
 
@@ -117,6 +146,10 @@ export interface MessageRow {
   readonly content_type: string
   readonly endpoints: number[]
   readonly body: Uint8Array
+  readonly tags: string[] | null
+  readonly headers: Readonly<Record<string, string>> | null
+  readonly deliver_at: EpochMs | null
+  readonly expunged_at: EpochMs | null
 }
 
 export function toMessage(row: MessageRow): Message {
@@ -130,6 +163,10 @@ export function toMessage(row: MessageRow): Message {
     body: row.body,
     contentType: row.content_type,
     endpoints: row.endpoints,
+    tags: row.tags,
+    headers: row.headers,
+    deliverAt: row.deliver_at,
+    expunged: row.expunged_at !== null,
   }
 }
 

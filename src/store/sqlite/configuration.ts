@@ -1,7 +1,8 @@
 import { AppError } from '../../domain/app-error.ts'
-import { type Application, type Endpoint, sameRateLimit } from '../../domain/endpoint.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { ApiKey, Configuration, NewEndpoint, Page, PageRequest } from '../store.ts'
+import type { ApiKey, Configuration, EndpointChange, Page, PageRequest } from '../store.ts'
 import type { Connection, Query, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
 import {
@@ -12,6 +13,7 @@ import {
   toApiKey,
   toApplication,
   toEndpoint,
+  toSendable,
 } from './rows.ts'
 import { isUniqueViolation } from './trouble.ts'
 
@@ -22,20 +24,26 @@ const selectApplication = 'select * from application where key = ? and deleted_a
 const selectApplicationByUid = 'select * from application where uid = ? and deleted_at is null'
 const selectApplicationsUp = 'select * from application where key > ? and deleted_at is null order by key limit ?'
 const selectApplicationsDown =
-  'select * from application where key < ? and deleted_at is null order by key desc limit ?'
+  'select * from application where key < ? and key > 0 and deleted_at is null order by key desc limit ?'
+const updateApplicationRow = `
+  update application set uid = ?2, name = ?3, throttle_rate = ?4, metadata = ?5, version = version + 1, updated_at = ?6
+  where key = ?1`
 const bumpVersion = 'update application set version = version + 1 where key = ? and deleted_at is null'
 
 const insertEndpoint = `
   insert into endpoint (key, id, app, uid, url, description, disabled, disabled_reason, event_types, channels, secrets,
-    headers, metadata, throttle_rate, throttle_period_s, burst, concurrency, timeout_ms, retry, created_at, updated_at)
+    headers, metadata, throttle_rate, throttle_period_s, burst, concurrency, timeout_ms, retry, paused, method,
+    created_at, updated_at)
   values (:key, :id, :app, :uid, :url, :description, :disabled, :disabled_reason, :event_types, :channels, :secrets,
-    :headers, :metadata, :throttle_rate, :throttle_period_s, :burst, :concurrency, :timeout_ms, :retry, :now, :now)
+    :headers, :metadata, :throttle_rate, :throttle_period_s, :burst, :concurrency, :timeout_ms, :retry, :paused, :method,
+    :now, :now)
   on conflict (key) do nothing`
 const updateEndpointRow = `
   update endpoint set uid = :uid, url = :url, description = :description, disabled = :disabled,
     disabled_reason = :disabled_reason, event_types = :event_types, channels = :channels, secrets = :secrets,
     headers = :headers, metadata = :metadata, throttle_rate = :throttle_rate, throttle_period_s = :throttle_period_s,
-    burst = :burst, concurrency = :concurrency, timeout_ms = :timeout_ms, retry = :retry, updated_at = :now
+    burst = :burst, concurrency = :concurrency, timeout_ms = :timeout_ms, retry = :retry, paused = :paused,
+    method = :method, updated_at = :now
   where key = :key`
 const selectEndpoint = 'select * from endpoint where key = ? and deleted_at is null'
 const selectEndpointByUid = 'select * from endpoint where app = ? and uid = ? and deleted_at is null'
@@ -60,7 +68,7 @@ export function configuration(connection: Connection): Synchronous<Configuration
   }
 }
 
-type Applications = 'createApplication' | 'findApplication' | 'listApplications'
+type Applications = 'createApplication' | 'findApplication' | 'listApplications' | 'updateApplication'
 type ApiKeys = 'createApiKey' | 'findApiKey' | 'countApiKeys'
 
 function applications(connection: Connection): Synchronous<Pick<Configuration, Applications>> {
@@ -69,6 +77,7 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
   const byUid = connection.prepare<ApplicationRow>(selectApplicationByUid)
   const up = connection.prepare<ApplicationRow>(selectApplicationsUp)
   const down = connection.prepare<ApplicationRow>(selectApplicationsDown)
+  const update = connection.prepare(updateApplicationRow)
 
   return {
     createApplication(input): Application {
@@ -94,6 +103,19 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
     listApplications(page): Page<Application> {
       return pageOf(page, page.order === 'ascending' ? up : down, [], toApplication)
     },
+
+    updateApplication(key, change): Application | undefined {
+      return conflictOnUid(change.uid ?? null, () =>
+        connection.transaction(() => {
+          const row = byKey.get(key)
+          if (row === undefined) return undefined
+          const now = connection.now()
+          const after = { ...toApplication(row), ...given(change), updatedAt: now }
+          update.run(key, after.uid, after.name, after.throttleRate, JSON.stringify(after.metadata), now)
+          return after
+        }),
+      )
+    },
   }
 }
 
@@ -108,24 +130,31 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
   const up = connection.prepare<EndpointRow>(selectEndpointsUp)
   const down = connection.prepare<EndpointRow>(selectEndpointsDown)
   const wakes: LaneWakes = laneWakes(connection)
+  const { vault, log } = connection.context
 
   function load(key: number): Endpoint | undefined {
     const row = byKey.get(key)
-    return row && toEndpoint(row)
+    return row && toEndpoint(row, vault)
   }
 
   return {
     createEndpoint(app, input): Endpoint {
       const now = connection.now()
-      const columns = endpointColumns(input)
       const disabledReason = input.disabled ? 'operator' : null
       const identity = conflictOnUid(input.uid, () =>
         connection.transaction(() => {
           if (bump.run(app).changes === 0) throw new AppError('not_found', 'the application does not exist')
           const made = connection.insertNew('ep', now, ({ key, id }) => {
-            return insert.run({ ...columns, key, id, app, disabled_reason: disabledReason, now }).changes
+            return insert.run({
+              ...endpointColumns(input, { app, key }, vault),
+              key,
+              id,
+              app,
+              disabled_reason: disabledReason,
+              now,
+            }).changes
           })
-          insertItsLane.run(made.key, app, columns.disabled)
+          insertItsLane.run(made.key, app, isStopped(input) ? 1 : 0)
           return made
         }),
       )
@@ -137,26 +166,26 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
       const key = decodeKey('ep', ref)
       const named = key === undefined ? undefined : byKey.get(key)
       const row = named?.id === ref && named.app === app ? named : byUid.get(app, ref)
-      return row && toEndpoint(row)
+      return row && toEndpoint(row, vault)
     },
 
     listEndpoints(app, page): Page<Endpoint> {
-      return pageOf(page, page.order === 'ascending' ? up : down, [app], toEndpoint)
+      return pageOf(page, page.order === 'ascending' ? up : down, [app], (row) => toEndpoint(row, vault))
     },
 
     updateEndpoint(app, key, change): Endpoint | undefined {
       let woke = false
-      const changed = conflictOnUid(change.uid ?? null, () =>
+      const changed = conflictOnUid(uidIn(change), () =>
         connection.transaction(() => {
           const before = load(key)
           if (before?.app !== app) return undefined
           const now = connection.now()
-          const after = merged(before, change)
-          update.run({ ...endpointColumns(after), key, disabled_reason: after.disabledReason, now })
+          const after = merged(before, change, now)
+          update.run({ ...endpointColumns(after, before, vault), key, disabled_reason: after.disabledReason, now })
           bump.run(app)
           if (!sameRateLimit(before, after)) doubt.run(key)
-          if (after.disabled && !before.disabled) wakes.stop(key)
-          if (!after.disabled && before.disabled) woke = wakes.resume(key, now)
+          if (isStopped(after) && !isStopped(before)) wakes.stop(key)
+          if (!isStopped(after) && isStopped(before)) woke = wakes.resume(key, now)
           return { ...after, updatedAt: now }
         }),
       )
@@ -167,7 +196,10 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
     },
 
     loadEndpoints(keys): Endpoint[] {
-      return keys.map(load).filter((endpoint) => endpoint !== undefined)
+      return keys.flatMap((key) => {
+        const row = byKey.get(key)
+        return row ? [toSendable(row, vault, log)] : []
+      })
     },
   }
 }
@@ -201,11 +233,19 @@ function apiKeys(connection: Connection): Synchronous<Pick<Configuration, ApiKey
 }
 
 /** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
-function merged(before: Endpoint, change: Partial<NewEndpoint>): Endpoint {
-  const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
-  const after: Endpoint = { ...before, ...given }
+function merged(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
+  const after: Endpoint = { ...before, ...given(typeof change === 'function' ? change(before, now) : change) }
   if (after.disabled === before.disabled) return after
   return { ...after, disabledReason: after.disabled ? 'operator' : null }
+}
+
+/** What is given as undefined is not given. */
+function given<T extends object>(change: T): Partial<T> {
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Partial<T>
+}
+
+function uidIn(change: EndpointChange): string | null {
+  return typeof change === 'function' ? null : (change.uid ?? null)
 }
 
 function pageOf<Row, Item>(
@@ -214,7 +254,7 @@ function pageOf<Row, Item>(
   within: readonly number[],
   toItem: (row: Row) => Item,
 ): Page<Item> {
-  const start = page.after ?? (page.order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER)
+  const start = page.after ?? (page.order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)
   // One more than asked tells whether anything lies beyond.
   const rows = query.all(...within, start, page.limit + 1)
   return { items: rows.slice(0, page.limit).map(toItem), done: rows.length <= page.limit }

@@ -4,6 +4,7 @@ import { followClock } from './clock-jumps.ts'
 import { configuration } from './configuration.ts'
 import { Connection } from './connection.ts'
 import { delivering } from './delivering.ts'
+import { enlisting } from './enlisting.ts'
 import { lockFile } from './file-lock.ts'
 import { watchForeignCommits } from './foreign-commits.ts'
 import { history } from './history.ts'
@@ -11,6 +12,7 @@ import { intake } from './intake.ts'
 import { migrate } from './migrate.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { promised } from './promised.ts'
+import { checkSeals } from './sealing.ts'
 import { asTrouble, isBusy } from './trouble.ts'
 
 export interface SqliteOptions {
@@ -37,8 +39,9 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     db = new DatabaseSync(options.path, { timeout: busyMs, enableForeignKeyConstraints: false })
     const connection = await prepare(db, context)
     assertDurable(db, inMemory)
+    checkSeals(connection)
     if (alone) endAllWorkers(connection)
-    return storeOver(connection, { alone, inMemory, unlock })
+    return storeOver(connection, { alone, inMemory, unlock, path: options.path })
   } catch (error) {
     db?.close()
     unlock?.()
@@ -91,10 +94,11 @@ export function assertDurable(db: DatabaseSync, inMemory: boolean): void {
 interface Opened {
   readonly alone: boolean
   readonly inMemory: boolean
+  readonly path: string
   readonly unlock: (() => void) | undefined
 }
 
-function storeOver(connection: Connection, { alone, inMemory, unlock }: Opened): Store {
+function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Opened): Store {
   const beforeDeciding = alone ? followClock(connection) : () => {}
   const ping = connection.prepare('select 1')
   let unwatch: (() => void) | undefined
@@ -107,6 +111,7 @@ function storeOver(connection: Connection, { alone, inMemory, unlock }: Opened):
     ...promised(ownership(connection), beforeDeciding),
     ...promised(delivering(connection), beforeDeciding),
     ...promised(history(connection)),
+    ...enlisting(connection, path),
     ...promised<Pick<Store, 'ping' | 'close'>>({
       ping: () => {
         ping.get()

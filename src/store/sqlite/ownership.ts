@@ -3,7 +3,7 @@ import type { Claim, ClaimedLane, LaneRest, NewWorker, Ownership, Renewal } from
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes, longestRestMs } from './lane-wakes.ts'
 import { reconciler } from './reconcile.ts'
-import { type EndpointRow, toEndpoint } from './rows.ts'
+import { type EndpointRow, toSendable } from './rows.ts'
 
 const insertWorker = `
   insert into worker (description, joined_at, lease_ms, lease_until) values (?, ?, ?, ?) returning id`
@@ -73,6 +73,16 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
   const rest = connection.prepare<{ due_at: EpochMs | null }>(restLane)
   const wakes = laneWakes(connection)
   const ending = workerEnding(connection)
+  const { vault, log } = connection.context
+
+  function toClaimed(lane: LaneRow, now: EpochMs): ClaimedLane {
+    return {
+      endpoint: toSendable(lane, vault, log),
+      clean: lane.clean === 1,
+      bucketDebtMs: restMs(lane.bucket_full_at - now),
+      holdMs: restMs(lane.hold_until - now),
+    }
+  }
 
   function nextInMs(now: EpochMs): number | undefined {
     const due = nextDue.get()?.due_at
@@ -187,13 +197,4 @@ export function endAllWorkers(connection: Connection): void {
 /** A rest in whole milliseconds, rounded up so that it is never undercut, and bounded. */
 function restMs(ms: number): number {
   return Math.min(longestRestMs, Math.max(0, Math.ceil(ms)))
-}
-
-function toClaimed(lane: LaneRow, now: EpochMs): ClaimedLane {
-  return {
-    endpoint: toEndpoint(lane),
-    clean: lane.clean === 1,
-    bucketDebtMs: restMs(lane.bucket_full_at - now),
-    holdMs: restMs(lane.hold_until - now),
-  }
 }

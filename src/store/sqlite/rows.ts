@@ -2,6 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, Class, DeadLetter, Message } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import type { ApiKey, NewEndpoint, PendingRow } from '../store.ts'
+import { openValue, SealError, type SealedPlace, sealedWith, sealValue, type Vault } from '../vault.ts'
 
 // How rows become what the domain speaks of, and back. Lists and records are JSON text; truth is 0 or 1.
 
@@ -39,9 +40,11 @@ export interface EndpointRow {
   readonly description: string
   readonly disabled: number
   readonly disabled_reason: Endpoint['disabledReason']
+  readonly paused: number
   readonly event_types: string | null
   readonly channels: string | null
   readonly secrets: string
+  readonly method: Endpoint['method']
   readonly headers: string
   readonly metadata: string
   readonly throttle_rate: number | null
@@ -54,7 +57,8 @@ export interface EndpointRow {
   readonly updated_at: EpochMs
 }
 
-export function toEndpoint(row: EndpointRow): Endpoint {
+/** Throws `SealError` when the secrets or headers do not open. */
+export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
   return {
     key: row.key,
     id: row.id,
@@ -64,10 +68,12 @@ export function toEndpoint(row: EndpointRow): Endpoint {
     description: row.description,
     disabled: row.disabled === 1,
     disabledReason: row.disabled_reason,
+    paused: row.paused === 1,
     eventTypes: fromJson(row.event_types),
     channels: fromJson(row.channels),
-    secrets: JSON.parse(row.secrets),
-    headers: JSON.parse(row.headers),
+    secrets: opened(row, 'secrets', vault),
+    method: row.method,
+    headers: opened(row, 'headers', vault),
     metadata: JSON.parse(row.metadata),
     throttleRate: row.throttle_rate,
     throttlePeriodSeconds: row.throttle_period_s,
@@ -80,17 +86,49 @@ export function toEndpoint(row: EndpointRow): Endpoint {
   }
 }
 
-/** The columns a caller may set, as named parameters. */
-export function endpointColumns(endpoint: NewEndpoint) {
+/**
+ * The endpoint as the engine needs it. One whose secrets or headers do not open has none: nothing can then be sent to it,
+ * and the other lanes go on.
+ */
+export function toSendable(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
+  try {
+    return toEndpoint(row, vault)
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    log?.(`nothing can be sent to ${row.id}: ${error.message}`)
+    return toEndpoint({ ...row, secrets: '[]', headers: '{}' }, vault)
+  }
+}
+
+function opened<T>(row: EndpointRow, field: 'secrets' | 'headers', vault: Vault): T {
+  const stored = sealedWith(row[field]) === undefined ? JSON.parse(row[field]) : row[field]
+  return openValue(vault, stored, { app: row.app, endpoint: row.key, field })
+}
+
+/** A value as its column takes it: sealed, or JSON when there is nothing to seal. */
+export function sealedColumn(vault: Vault, value: object, place: SealedPlace): string {
+  const stored = sealValue(vault, value, place)
+  return typeof stored === 'string' ? stored : JSON.stringify(stored)
+}
+
+/** The columns a caller may set, as named parameters; what is secret is sealed for this endpoint. */
+export function endpointColumns(
+  endpoint: NewEndpoint,
+  identity: { readonly app: number; readonly key: number },
+  vault: Vault,
+) {
+  const place = (field: string) => ({ app: identity.app, endpoint: identity.key, field })
   return {
     uid: endpoint.uid,
     url: endpoint.url,
     description: endpoint.description,
     disabled: endpoint.disabled ? 1 : 0,
+    paused: endpoint.paused ? 1 : 0,
     event_types: toJson(endpoint.eventTypes),
     channels: toJson(endpoint.channels),
-    secrets: JSON.stringify(endpoint.secrets),
-    headers: JSON.stringify(endpoint.headers),
+    secrets: sealedColumn(vault, endpoint.secrets, place('secrets')),
+    method: endpoint.method,
+    headers: sealedColumn(vault, endpoint.headers, place('headers')),
     metadata: JSON.stringify(endpoint.metadata),
     throttle_rate: endpoint.throttleRate,
     throttle_period_s: endpoint.throttlePeriodSeconds,
@@ -111,6 +149,10 @@ export interface MessageRow {
   readonly content_type: string
   readonly endpoints: string
   readonly body: Uint8Array
+  readonly tags: string | null
+  readonly headers: string | null
+  readonly deliver_at: EpochMs | null
+  readonly expunged_at: EpochMs | null
 }
 
 export function toMessage(row: MessageRow): Message {
@@ -124,6 +166,10 @@ export function toMessage(row: MessageRow): Message {
     body: row.body,
     contentType: row.content_type,
     endpoints: JSON.parse(row.endpoints),
+    tags: fromJson(row.tags),
+    headers: fromJson(row.headers),
+    deliverAt: row.deliver_at,
+    expunged: row.expunged_at !== null,
   }
 }
 

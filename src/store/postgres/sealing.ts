@@ -1,0 +1,57 @@
+import { isSettled, proofOf, resealed, type SealingKey, sealedFields, sealingChunk } from '../sealing.ts'
+import type { Vault } from '../vault.ts'
+import { toJson } from './rows.ts'
+import type { Sessions, Statement } from './sessions.ts'
+
+const selectSealingKeys: Statement = { name: 'sealing-keys', text: 'select id, proof from sealing_key order by id' }
+const insertSealingKey: Statement = {
+  name: 'insert-sealing-key',
+  text: 'insert into sealing_key (id, proof) values ($1, $2) on conflict (id) do nothing',
+}
+const deleteSealingKey: Statement = { name: 'delete-sealing-key', text: 'delete from sealing_key where id = $1' }
+// Locked, so that a change made meanwhile is not undone.
+const selectSealed: Statement = {
+  name: 'sealed-endpoints',
+  text: 'select key, app, secrets, headers from endpoint where key > $1 order by key limit $2 for update',
+}
+const updateSealed: Statement = {
+  name: 'reseal-endpoint',
+  text: 'update endpoint set secrets = $2, headers = $3 where key = $1',
+}
+
+interface SealedRow {
+  readonly key: number
+  readonly app: number
+  readonly secrets: unknown
+  readonly headers: unknown
+}
+
+/**
+ * Makes sure that the vault opens what is sealed here, and that all of it is sealed with its first key: what an older key
+ * sealed, or nobody, is sealed anew, a few rows per transaction. Throws `SealError` naming a key that is missing or wrong.
+ */
+export async function checkSeals(sessions: Sessions, vault: Vault): Promise<void> {
+  const known = await sessions.run<SealingKey>(selectSealingKeys)
+  if (isSettled(vault, known)) return
+  const { id, proof } = proofOf(vault)
+  // Recorded before anything is sealed with it.
+  await sessions.run(insertSealingKey, [id, proof])
+  let after = -1
+  for (let full = true; full; ) {
+    await sessions.transaction(async (run) => {
+      const rows = await run<SealedRow>(selectSealed, [after, sealingChunk])
+      for (const row of rows) {
+        const [secrets, headers] = sealedFields.map((field) =>
+          resealed(vault, row[field], { app: row.app, endpoint: row.key, field }),
+        )
+        if (secrets ?? headers) {
+          await run(updateSealed, [row.key, toJson(secrets ?? row.secrets), toJson(headers ?? row.headers)])
+        }
+        after = row.key
+      }
+      full = rows.length === sealingChunk
+    })
+  }
+  // Nothing is sealed with these any more, and nobody who has them writes.
+  for (const key of known) if (!vault.keyIds.includes(key.id)) await sessions.run(deleteSealingKey, [key.id])
+}

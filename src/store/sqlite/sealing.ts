@@ -1,0 +1,49 @@
+import { isSettled, proofOf, resealed, type SealingKey, sealedFields, sealingChunk } from '../sealing.ts'
+import { sealedWith } from '../vault.ts'
+import type { Connection } from './connection.ts'
+
+const selectSealingKeys = 'select id, proof from sealing_key order by id'
+const insertSealingKey = 'insert into sealing_key (id, proof) values (?, ?) on conflict (id) do nothing'
+const deleteSealingKey = 'delete from sealing_key where id = ?'
+const selectSealed = 'select key, app, secrets, headers from endpoint where key > ? order by key limit ?'
+const updateSealed = 'update endpoint set secrets = ?, headers = ? where key = ?'
+
+interface SealedRow {
+  readonly key: number
+  readonly app: number
+  readonly secrets: string
+  readonly headers: string
+}
+
+/**
+ * Makes sure that the vault opens what is sealed here, and that all of it is sealed with its first key: what an older key
+ * sealed, or nobody, is sealed anew, a few rows per transaction. Throws `SealError` naming a key that is missing or wrong.
+ */
+export function checkSeals(connection: Connection): void {
+  const { vault } = connection.context
+  const known = connection.prepare<SealingKey>(selectSealingKeys).all()
+  if (isSettled(vault, known)) return
+  const { id, proof } = proofOf(vault)
+  // Recorded before anything is sealed with it.
+  connection.prepare(insertSealingKey).run(id, proof)
+  const page = connection.prepare<SealedRow>(selectSealed)
+  const update = connection.prepare(updateSealed)
+  let after = -1
+  for (let full = true; full; ) {
+    connection.transaction(() => {
+      const rows = page.all(after, sealingChunk)
+      for (const row of rows) {
+        const [secrets, headers] = sealedFields.map((field) => {
+          const stored = sealedWith(row[field]) === undefined ? JSON.parse(row[field]) : row[field]
+          return resealed(vault, stored, { app: row.app, endpoint: row.key, field })
+        })
+        if (secrets ?? headers) update.run(secrets ?? row.secrets, headers ?? row.headers, row.key)
+        after = row.key
+      }
+      full = rows.length === sealingChunk
+    })
+  }
+  // Nothing is sealed with these any more, and nobody who has them writes.
+  const forget = connection.prepare(deleteSealingKey)
+  for (const key of known) if (!vault.keyIds.includes(key.id)) forget.run(key.id)
+}

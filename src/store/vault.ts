@@ -1,0 +1,115 @@
+import { createCipheriv, createDecipheriv, hash } from 'node:crypto'
+
+/**
+ * Seals what must not be readable in the database, in its log or in a copy of either: the secrets and headers of
+ * endpoints. Both stores put them through here as rows are written and read, and nowhere else.
+ *
+ * A sealed text is `v1|key id|iv|tag|ciphertext`, in base64: AES-256-GCM under a random 96-bit iv. What it belongs to is
+ * authenticated with it, so that a record copied into another row, column or application does not open.
+ */
+export interface Vault {
+  /** The id of the key that seals. */
+  readonly sealsWith: string
+  /** Every key that opens, the sealing one first. */
+  readonly keyIds: readonly string[]
+  seal(text: string, place: SealedPlace): string
+  /** Throws `SealError` when the key is not there, or the record is not what was sealed for this place. */
+  open(sealed: string, place: SealedPlace): string
+}
+
+/** What a sealed text belongs to: application, endpoint and column. */
+export interface SealedPlace {
+  readonly app: number
+  readonly endpoint: number
+  readonly field: string
+}
+
+export interface VaultKey {
+  readonly id: string
+  /** 32 bytes. */
+  readonly bytes: Uint8Array
+}
+
+/** Something sealed cannot be opened: its key is missing or another one, or the record was changed. */
+export class SealError extends Error {
+  override readonly name = 'SealError'
+}
+
+const version = 'v1'
+const keyBytes = 32
+const ivBytes = 12
+const sealedPattern = /^v1\|([A-Za-z0-9_-]{1,32})\|([A-Za-z0-9+/]{16})\|([A-Za-z0-9+/]{22}==)\|([A-Za-z0-9+/]*={0,2})$/
+
+/** Opens a vault over keys, of which the first seals. */
+export function openVault(keys: readonly VaultKey[], randomBytes: (length: number) => Uint8Array): Vault {
+  const byId = new Map(keys.map(({ id, bytes }) => [id, bytes]))
+  const [first] = keys
+  if (first === undefined) throw new SealError('there is no encryption key')
+  return {
+    sealsWith: first.id,
+    keyIds: [...byId.keys()],
+
+    seal(text, place) {
+      const iv = randomBytes(ivBytes)
+      const cipher = createCipheriv('aes-256-gcm', first.bytes, iv)
+      cipher.setAAD(contextOf(place, first.id))
+      const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+      const parts = [Buffer.from(iv), cipher.getAuthTag(), sealed].map((part) => part.toString('base64'))
+      return `${version}|${first.id}|${parts.join('|')}`
+    },
+
+    open(sealed, place) {
+      const [, id = '', iv = '', tag = '', body = ''] = sealedPattern.exec(sealed) ?? []
+      const what = `${place.field} of endpoint ${place.endpoint}`
+      if (id === '') throw new SealError(`the ${what} are not a sealed record`)
+      const bytes = byId.get(id)
+      if (bytes === undefined)
+        throw new SealError(`the ${what} are sealed with the encryption key ${id}, not given here`)
+      const decipher = createDecipheriv('aes-256-gcm', bytes, Buffer.from(iv, 'base64'))
+      decipher.setAAD(contextOf(place, id))
+      decipher.setAuthTag(Buffer.from(tag, 'base64'))
+      try {
+        return decipher.update(body, 'base64', 'utf8') + decipher.final('utf8')
+      } catch (error) {
+        const reason = 'the record was changed, or the key is another one of the same id'
+        throw new SealError(`the ${what} do not open with the encryption key ${id}: ${reason}`, { cause: error })
+      }
+    },
+  }
+}
+
+/** The id of the key a stored value is sealed with; undefined for one that is not sealed. */
+export function sealedWith(stored: unknown): string | undefined {
+  return typeof stored === 'string' ? /^v1\|([A-Za-z0-9_-]{1,32})\|/.exec(stored)?.[1] : undefined
+}
+
+/** A value as it is stored: sealed JSON. One that is empty says nothing and stays as it is. */
+export function sealValue(vault: Vault, value: object, place: SealedPlace): unknown {
+  return Object.keys(value).length === 0 ? value : vault.seal(JSON.stringify(value), place)
+}
+
+/** The value behind what is stored. What is not sealed was written before Sluice sealed, and is read as it is. */
+export function openValue<T>(vault: Vault, stored: unknown, place: SealedPlace): T {
+  return typeof stored === 'string' ? JSON.parse(vault.open(stored, place)) : (stored as T)
+}
+
+/**
+ * Reads keys from text: 32 bytes in base64, or several as `id:base64`, separated by commas or lines. A key without an id
+ * gets one made from its hash. Undefined when the text is anything else.
+ */
+export function readVaultKeys(text: string): VaultKey[] | undefined {
+  const keys: VaultKey[] = []
+  for (const part of text.split(/[,\n]/).map((piece) => piece.trim())) {
+    if (part === '') continue
+    const [, id, encoded = ''] = /^(?:([A-Za-z0-9_-]{1,32}):)?([A-Za-z0-9+/]{43}=)$/.exec(part) ?? []
+    const bytes = Buffer.from(encoded, 'base64')
+    if (bytes.length !== keyBytes) return undefined
+    keys.push({ id: id ?? hash('sha256', bytes, 'hex').slice(0, 8), bytes })
+  }
+  const ids = new Set(keys.map(({ id }) => id))
+  return keys.length === 0 || ids.size < keys.length ? undefined : keys
+}
+
+function contextOf({ app, endpoint, field }: SealedPlace, keyId: string): Buffer {
+  return Buffer.from(`${app}|${endpoint}|${field}|${keyId}`)
+}
