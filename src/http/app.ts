@@ -1,19 +1,21 @@
-import Fastify, { type FastifyInstance, type HTTPMethods } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { Authenticator } from './auth.ts'
 import { checkEncoding, readJson } from './body.ts'
 import { answerClientError } from './client-error.ts'
 import type { HttpContext } from './context.ts'
+import { allowOrigins } from './cors.ts'
 import { answerError } from './errors.ts'
+import { answerOtherMethods } from './other-methods.ts'
 import { applicationRoutes } from './routes/application.ts'
 import { attemptRoutes } from './routes/attempt.ts'
 import { endpointRoutes } from './routes/endpoint.ts'
 import { healthRoutes } from './routes/health.ts'
 import { messageRoutes, publishRoute } from './routes/message.ts'
+import { docsRoute, openApiRoute } from './routes/reference.ts'
 
 const sweepMs = 20
-const methods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
 /**
  * Builds the API. A request goes: route → key (`onRequest`) → bytes → checked JSON, or for a publish the bytes
@@ -43,12 +45,16 @@ export function buildApp(context: HttpContext): FastifyInstance {
     throw new AppError('not_found', 'There is no such route.')
   })
   app.removeAllContentTypeParsers()
-  const refuseOthers = refuseOtherMethods(app)
+  allowOrigins(app)
+  const answerOthers = answerOtherMethods(app)
   endConnectionsOnClose(app, context.clock)
 
   app.register(
     async (api) => {
-      api.register(async (open) => healthRoutes(open, context))
+      api.register(async (open) => {
+        healthRoutes(open, context)
+        openApiRoute(open)
+      })
       api.register(async (closed) => {
         requireKey(closed, context)
         closed.register(async (publishing) => {
@@ -67,7 +73,8 @@ export function buildApp(context: HttpContext): FastifyInstance {
     },
     { prefix: '/api/v1' },
   )
-  app.register(async () => refuseOthers())
+  app.register(async (open) => docsRoute(open))
+  app.register(async () => answerOthers())
   return app
 }
 
@@ -113,29 +120,4 @@ function requireBody(scope: FastifyInstance): void {
     const missing = request.body === undefined && (request.method === 'POST' || request.method === 'PATCH')
     done(missing ? new AppError('invalid_json', 'The body is empty.') : undefined)
   })
-}
-
-/** Answers every method that a path does not have. Called before the routes are declared. */
-function refuseOtherMethods(app: FastifyInstance): () => void {
-  const allowed = new Map<string, Set<string>>()
-  app.addHook('onRoute', ({ url, method }) => {
-    const known = allowed.get(url) ?? new Set()
-    for (const name of [method].flat()) known.add(name)
-    allowed.set(url, known)
-  })
-  return () => {
-    for (const [url, known] of [...allowed]) {
-      const allow = [...known].join(', ')
-      app.route({
-        method: methods.filter((method) => !known.has(method)),
-        url,
-        // Before the body is read: whatever it is, it does not matter.
-        onRequest: (_request, reply, done) => {
-          reply.header('allow', allow)
-          done(new AppError('method_not_allowed', `This path takes ${allow}.`))
-        },
-        handler: () => {},
-      })
-    }
-  }
 }

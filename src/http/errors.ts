@@ -62,10 +62,10 @@ export function answerError(
 export function problem(error: AppError | undefined, instance: string): string {
   const code = error?.code ?? 'internal'
   const { status, title } = meanings[code]
-  // Svix's SDKs parse the detail of a 422 as a list of fields and that of every other status as a text.
+  // Svix's SDKs parse the detail of a 422 as a list of fields, each a path of texts, and that of any other status as text.
   const detail =
     error?.code === 'validation'
-      ? error.fields.map(({ at, message, type }) => ({ loc: at, msg: message, type }))
+      ? error.fields.map(({ at, message, type }) => ({ loc: at.map(String), msg: message, type }))
       : (error?.message ?? 'Something went wrong on our side; it has been logged.')
   return JSON.stringify({
     type: `urn:sluice:error:${code}`,
@@ -80,6 +80,17 @@ export function problem(error: AppError | undefined, instance: string): string {
 /** The status a code is answered with. */
 export function statusOf(code: AppErrorCode): number {
   return meanings[code].status
+}
+
+/** The codes that share each status, and what the first of them is called. */
+export function codesByStatus(): Map<number, { readonly title: string; readonly codes: string[] }> {
+  const byStatus = new Map<number, { readonly title: string; readonly codes: string[] }>()
+  for (const [code, { status, title }] of Object.entries(meanings)) {
+    const known = byStatus.get(status)
+    if (known === undefined) byStatus.set(status, { title, codes: [code] })
+    else known.codes.push(code)
+  }
+  return byStatus
 }
 
 function asAppError(error: unknown): AppError | undefined {

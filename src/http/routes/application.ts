@@ -9,7 +9,7 @@ import { ApplicationIn, toApplicationOut, toNewApplication } from '../schemas/ap
 import { metadataProblems } from '../schemas/field.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
-const CreateQuery = Type.Object({ get_if_exists: Type.Optional(Type.Boolean()) })
+export const CreateQuery = Type.Object({ get_if_exists: Type.Optional(Type.Boolean()) })
 
 const bodyProblems = compile(ApplicationIn, 'body')
 const createQueryProblems = compile(CreateQuery, 'query')

@@ -1,0 +1,15 @@
+import { Type } from 'typebox'
+import { nullable } from '../schemas/field.ts'
+import { Instant, Labels } from './field.ts'
+
+/** An application as callers see it. */
+export const ApplicationOut = Type.Object({
+  id: Type.String(),
+  uid: nullable(Type.String()),
+  name: Type.String(),
+  throttleRate: nullable(Type.Integer()),
+  rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
+  metadata: Labels,
+  createdAt: Instant,
+  updatedAt: Instant,
+})

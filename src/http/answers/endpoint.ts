@@ -1,0 +1,48 @@
+import { Type } from 'typebox'
+import { nullable } from '../schemas/field.ts'
+import { Instant, Labels } from './field.ts'
+
+/** When a failed delivery is tried again. */
+export const RetryOut = Type.Object({
+  waits: Type.Union([
+    Type.Object({ kind: Type.Literal('list'), ms: Type.Array(Type.Integer()) }),
+    Type.Object({
+      kind: Type.Literal('exponential'),
+      baseMs: Type.Integer(),
+      factor: Type.Number(),
+      capMs: Type.Integer(),
+      maxAttempts: Type.Integer(),
+    }),
+  ]),
+  jitter: Type.Enum(['full', 'equal', 'none']),
+  maxAgeMs: Type.Integer(),
+})
+
+/** An endpoint as callers see it; its secret and its headers have routes of their own. */
+export const EndpointOut = Type.Object({
+  id: Type.String(),
+  uid: nullable(Type.String()),
+  url: Type.String(),
+  description: Type.String(),
+  disabled: Type.Boolean(),
+  disabledReason: nullable(Type.String({ description: 'Who disabled it: `operator`, or `gone` after a 410.' })),
+  eventTypes: nullable(Type.Array(Type.String())),
+  filterTypes: nullable(Type.Array(Type.String(), { description: "Svix's older name for eventTypes." })),
+  channels: nullable(Type.Array(Type.String())),
+  throttleRate: nullable(Type.Integer()),
+  rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
+  throttlePeriodSeconds: Type.Integer(),
+  burst: nullable(Type.Integer()),
+  concurrency: nullable(Type.Integer()),
+  timeoutMs: nullable(Type.Integer()),
+  retry: nullable(RetryOut),
+  metadata: Labels,
+  version: Type.Integer(),
+  createdAt: Instant,
+  updatedAt: Instant,
+})
+
+/** What a receiver needs to verify signatures. */
+export const EndpointSecretOut = Type.Object({
+  key: Type.String({ description: '`whsec_…` for HMAC; the public half, `whpk_…`, for ed25519.' }),
+})

@@ -1,0 +1,43 @@
+import { Type } from 'typebox'
+import { nullable } from '../schemas/field.ts'
+import { EndpointOut } from './endpoint.ts'
+import { Instant, MaybeInstant } from './field.ts'
+
+/** A message as callers see it. */
+export const MessageOut = Type.Object({
+  id: Type.String(),
+  eventType: Type.String(),
+  payload: Type.Object({}, { additionalProperties: true, description: 'The very bytes that were published.' }),
+  eventId: nullable(Type.String()),
+  channels: nullable(Type.Array(Type.String())),
+  timestamp: Instant,
+})
+
+const standing = {
+  status: Type.Enum([0, 1, 2, 3], { description: '0 success, 1 pending, 2 fail, 3 sending' }),
+  statusText: Type.Enum(['success', 'pending', 'fail', 'sending']),
+}
+
+/** One HTTP try as callers see it. */
+export const MessageAttemptOut = Type.Object({
+  id: Type.String(),
+  msgId: Type.String(),
+  endpointId: Type.String(),
+  url: Type.String(),
+  response: Type.String({ description: 'What the receiver answered, cut short; without an answer, what went wrong.' }),
+  responseStatusCode: Type.Integer({ description: '0 when there was no answer' }),
+  responseDurationMs: Type.Integer(),
+  ...standing,
+  triggerType: Type.Enum([0, 1], { description: '0 scheduled, 1 manual' }),
+  timestamp: Instant,
+  code: Type.String({ description: 'The outcome by name, such as `delivered`, `timeout` or `tls_failed`.' }),
+  error: nullable(Type.String()),
+  attempt: Type.Integer({ description: '1 for the first try of this message at this endpoint' }),
+})
+
+/** An endpoint a message was accepted for, and where the message stands there. */
+export const MessageEndpointOut = Type.Object({
+  ...EndpointOut.properties,
+  ...standing,
+  nextAttempt: MaybeInstant,
+})

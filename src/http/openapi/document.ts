@@ -1,0 +1,229 @@
+import { type TSchema, Type } from 'typebox'
+import { codesByStatus } from '../errors.ts'
+import { operations } from '../operations/all.ts'
+import { anyBytes, type JsonLines, type Operation } from '../operations/operation.ts'
+import { Components } from './components.ts'
+import { namedSchemas } from './named-schemas.ts'
+import { pathParameters } from './path-parameters.ts'
+
+/** Where the API begins. */
+export const prefix = '/api/v1'
+
+/** The version of the API, which is not the program's: it changes when a client would have to. */
+const version = '1.0.0'
+
+const problemJson = 'application/problem+json'
+
+export const Problem = Type.Object({
+  type: Type.String({ description: '`urn:sluice:error:` and the code' }),
+  title: Type.String(),
+  status: Type.Integer(),
+  detail: Type.String(),
+  instance: Type.String({ description: 'The path that was asked for' }),
+  code: Type.String({ description: 'Stable; meant for programs' }),
+})
+
+export const ValidationProblem = Type.Object({
+  ...Problem.properties,
+  detail: Type.Array(
+    Type.Object({
+      loc: Type.Array(Type.String(), { description: 'The path to the value, such as `body`, `throttleRate`' }),
+      msg: Type.String(),
+      type: Type.String(),
+    }),
+  ),
+})
+
+const components = new Components({ ...namedSchemas, Problem, ValidationProblem })
+
+/** The reference as an OpenAPI 3.1 document, from the schemas the routes check with. */
+export function openApiDocument(): OpenApiDocument {
+  const paths: Record<string, Record<string, unknown>> = {}
+  for (const [route, operation] of Object.entries(operations)) {
+    const [method = '', path = ''] = route.split(' ')
+    const at = prefix + path.replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.name ?? name}}`)
+    paths[at] = { ...paths[at], [method.toLowerCase()]: describe(method, path, operation) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Sluice API',
+      version,
+      description:
+        "Webhook delivery that loses nothing and floods nobody. Where Svix's API has an operation, this one has it with the same shapes, so Svix's SDKs work here by changing the server URL.",
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    tags: [...new Set(Object.values(operations).map(({ tag }) => tag))].map((name) => ({ name })),
+    security: [{ key: [] }],
+    paths,
+    components: {
+      securitySchemes: {
+        key: { type: 'http', scheme: 'bearer', description: 'An API key, or a token made for one application.' },
+      },
+      schemas: components.all(),
+      responses: problems(),
+    },
+  } as OpenApiDocument
+}
+
+function describe(method: string, path: string, operation: Operation): OpenApiOperation {
+  const { id, summary, description, tag, body, answers, open } = operation
+  return {
+    operationId: id,
+    summary,
+    ...(description === undefined ? {} : { description }),
+    tags: [tag],
+    ...(open ? { security: [] } : {}),
+    parameters: parameters(method, path, operation),
+    ...(body === undefined ? {} : { requestBody: requestBody(operation) }),
+    responses: {
+      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, response(status, answer)])),
+      ...problemReferences(method, path, operation),
+    },
+  }
+}
+
+function parameters(method: string, path: string, { query, open }: Operation): OpenApiParameter[] {
+  const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
+    name: pathParameters[name]?.name ?? name,
+    in: 'path' as const,
+    required: true,
+    description: pathParameters[name]?.description ?? '',
+    schema: { type: 'string' },
+  }))
+  const { properties = {}, required = [] } = (query ?? {}) as {
+    properties?: Record<string, TSchema>
+    required?: string[]
+  }
+  const inQuery = Object.entries(properties).map(([name, schema]) => {
+    const { description, ...rest } = components.use(schema) as { description?: string }
+    return {
+      name,
+      in: 'query' as const,
+      required: required.includes(name),
+      ...(description === undefined ? {} : { description }),
+      schema: rest,
+    }
+  })
+  const idempotency = {
+    name: 'idempotency-key',
+    in: 'header' as const,
+    required: false,
+    description: 'The same key with the same body gets the same answer for a day; with another body, 422.',
+    schema: { type: 'string', maxLength: 255 },
+  }
+  return [...inPath, ...inQuery, ...(method === 'POST' && !open ? [idempotency] : [])]
+}
+
+function requestBody({ body, bodyOptional = false }: Operation) {
+  const content =
+    body === anyBytes
+      ? { '*/*': { schema: { description: 'Any bytes of any content type; both are delivered as they are.' } } }
+      : { 'application/json': { schema: components.use(body as TSchema) } }
+  return { required: !bodyOptional, content }
+}
+
+function response(status: string, answer: TSchema | JsonLines | null) {
+  const description = descriptions[status] ?? 'Done'
+  if (answer === null) return { description }
+  if ('lines' in answer) {
+    const lines = { schema: components.use((answer as JsonLines).lines) }
+    return { description: 'One JSON value per line', content: { 'application/x-ndjson': lines } }
+  }
+  return { description, content: { 'application/json': { schema: components.use(answer as TSchema) } } }
+}
+
+const descriptions: Readonly<Record<string, string>> = {
+  200: 'Done',
+  201: 'Created',
+  202: 'Accepted',
+  204: 'Done; there is nothing to say',
+  503: 'The store does not answer',
+}
+
+/** The errors an operation can answer with: what it takes decides. */
+function problemReferences(method: string, path: string, { query, body, open, answers }: Operation) {
+  const statuses = [
+    ...(open ? [] : [400, 401, 403]),
+    ...(path.includes(':') ? [404] : []),
+    ...(body === undefined ? [] : [409, 413, 415]),
+    ...(query === undefined && body === undefined && method !== 'POST' ? [] : [422]),
+    ...(open ? [] : [429, 503]),
+  ]
+  const known = codesByStatus()
+  const own = statuses.filter((status) => known.has(status) && !(status in answers))
+  return Object.fromEntries(own.map((status) => [status, { $ref: `#/components/responses/${status}` }]))
+}
+
+/** One answer per status, naming the codes it comes with. */
+function problems(): Record<string, unknown> {
+  return Object.fromEntries(
+    [...codesByStatus()].map(([status, { title, codes }]) => {
+      const schema = components.use(status === 422 ? ValidationProblem : Problem)
+      const description = `${title}: ${codes.map((code) => `\`${code}\``).join(', ')}`
+      return [status, { description, content: { [problemJson]: { schema } } }]
+    }),
+  )
+}
+
+/** As much of OpenAPI as the page and the tests read. */
+export interface OpenApiDocument {
+  readonly openapi: string
+  readonly info: { readonly title: string; readonly version: string; readonly description: string }
+  readonly tags: readonly { readonly name: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, OpenApiOperation>>>>
+  readonly components: {
+    readonly schemas: Readonly<Record<string, JsonSchema>>
+    readonly responses: Readonly<Record<string, OpenApiResponse>>
+  }
+}
+
+export interface OpenApiOperation {
+  readonly operationId: string
+  readonly summary: string
+  readonly description?: string
+  readonly tags: readonly string[]
+  readonly security?: readonly unknown[]
+  readonly parameters: readonly OpenApiParameter[]
+  readonly requestBody?: {
+    readonly required: boolean
+    readonly content: Readonly<Record<string, { readonly schema: unknown }>>
+  }
+  readonly responses: Readonly<Record<string, unknown>>
+}
+
+export interface OpenApiParameter {
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+  readonly required: boolean
+  readonly description?: string
+  readonly schema: unknown
+}
+
+export interface OpenApiResponse {
+  readonly description: string
+  readonly content?: Readonly<Record<string, { readonly schema: unknown }>>
+}
+
+/** A JSON Schema, as far as the page shows it. */
+export interface JsonSchema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly description?: string
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+  readonly required?: readonly string[]
+  readonly items?: JsonSchema
+  readonly anyOf?: readonly JsonSchema[]
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly pattern?: string
+  readonly format?: string
+  readonly patternProperties?: Readonly<Record<string, JsonSchema>>
+}

@@ -1,0 +1,138 @@
+import { hash } from 'node:crypto'
+import type { OpenApiDocument, OpenApiOperation, OpenApiParameter, OpenApiResponse } from './document.ts'
+import { escapeHtml, propertyTable, prose, rowsTable, typeOf } from './page-schema.ts'
+import { style } from './page-style.ts'
+
+/** What the page may load: its own style, and nothing else from anywhere. */
+export const pagePolicy = `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+
+interface Entry {
+  readonly method: string
+  readonly path: string
+  readonly operation: OpenApiOperation
+}
+
+/** The reference as one page without scripts: it can be read, searched and printed anywhere. */
+export function renderPage(document: OpenApiDocument): string {
+  const entries = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
+  )
+  const groups = document.tags.map(({ name }) => ({
+    name,
+    entries: entries.filter(({ operation }) => operation.tags.includes(name)),
+  }))
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${escapeHtml(document.info.title)}</title>
+<style>${style}</style>
+</head>
+<body>
+<header><h1>${escapeHtml(document.info.title)} <small>${escapeHtml(document.info.version)}</small></h1>
+<p>${prose(document.info.description)}</p>
+<p>Send <code>Authorization: Bearer &lt;key&gt;</code>. Lists take <code>limit</code>, <code>order</code> and <code>iterator</code>;
+errors are <code>application/problem+json</code> with a stable <code>code</code>. This page as data:
+<a href="/api/v1/openapi.json">openapi.json</a>.</p></header>
+<nav aria-label="Operations"><details open><summary>Contents</summary>
+${groups.map(({ name, entries }) => contents(name, entries)).join('\n')}
+<h2><a href="#errors">Errors</a></h2><h2><a href="#shapes">Shapes</a></h2>
+</details></nav>
+<main>
+${groups.map(({ name, entries }) => `<h2 id="${anchor(name)}">${escapeHtml(name)}</h2>\n${entries.map(section).join('\n')}`).join('\n')}
+<h2 id="errors">Errors</h2>
+${errorTable(document.components.responses)}
+<h2 id="shapes">Shapes</h2>
+${Object.entries(document.components.schemas)
+  .map(([name, schema]) => `<section id="shape-${name}"><h3>${name}</h3>${propertyTable(schema)}</section>`)
+  .join('\n')}
+</main>
+</body>
+</html>
+`
+}
+
+function contents(name: string, entries: readonly Entry[]): string {
+  const items = entries.map(
+    ({ method, operation }) =>
+      `<li><a href="#${anchor(operation.operationId)}">${badge(method)}${escapeHtml(operation.summary)}</a></li>`,
+  )
+  return `<h2><a href="#${anchor(name)}">${escapeHtml(name)}</a></h2><ul>${items.join('')}</ul>`
+}
+
+function section({ method, path, operation }: Entry): string {
+  const id = anchor(operation.operationId)
+  return `<section id="${id}">
+<h3><a href="#${id}">${escapeHtml(operation.summary)}</a></h3>
+<p class="path">${badge(method)}<code>${breakable(path)}</code>${operation.security?.length === 0 ? ' <span class="open">no key</span>' : ''}</p>
+${operation.description === undefined ? '' : `<p>${prose(operation.description)}</p>`}
+${parameterTable('In the path', operation.parameters, 'path')}
+${parameterTable('In the query', operation.parameters, 'query')}
+${parameterTable('Headers', operation.parameters, 'header')}
+${requestBody(operation)}
+${responses(operation)}
+</section>`
+}
+
+function parameterTable(title: string, parameters: readonly OpenApiParameter[], place: string): string {
+  const rows = parameters
+    .filter((parameter) => parameter.in === place)
+    .map(({ name, required, schema, description }) => ({
+      name,
+      required,
+      schema: { ...(schema as object), ...(description === undefined ? {} : { description }) },
+    }))
+  return rows.length === 0 ? '' : `<h4>${title}</h4>${rowsTable(rows)}`
+}
+
+function requestBody({ requestBody: body }: OpenApiOperation): string {
+  if (body === undefined) return ''
+  const [[type, { schema }] = ['', { schema: {} }]] = Object.entries(body.content)
+  const optional = body.required ? '' : ', may be left out'
+  return `<h4>Body <small>${escapeHtml(type)}${optional}</small></h4>${shape(schema)}`
+}
+
+function responses({ responses }: OpenApiOperation): string {
+  const own = Object.entries(responses).filter(([, response]) => !isReference(response))
+  const errors = Object.entries(responses).filter(([, response]) => isReference(response))
+  const told = own.map(([status, response]) => {
+    const { description, content = {} } = response as OpenApiResponse
+    const schema = Object.values(content)[0]?.schema
+    return `<dt>${status}</dt><dd>${prose(description)}${schema === undefined ? '' : `: ${shape(schema)}`}</dd>`
+  })
+  const links = errors.map(([status]) => `<a href="#error-${status}">${status}</a>`)
+  const refused = links.length === 0 ? '' : `<dt>else</dt><dd>${links.join(' ')}</dd>`
+  return `<h4>Answers</h4><dl>${told.join('')}${refused}</dl>`
+}
+
+/** A shape with a name is a link to it; another is written out. */
+function shape(schema: unknown): string {
+  const { properties, $ref } = schema as { properties?: unknown; $ref?: string }
+  return $ref === undefined && properties !== undefined ? propertyTable(schema as never) : typeOf(schema as never)
+}
+
+function errorTable(all: Readonly<Record<string, OpenApiResponse>>): string {
+  const rows = Object.entries(all).map(
+    ([status, { description }]) => `<dt id="error-${status}">${status}</dt><dd>${prose(description)}</dd>`,
+  )
+  return `<dl>${rows.join('')}</dl>`
+}
+
+function isReference(response: unknown): boolean {
+  return '$ref' in (response as object)
+}
+
+function badge(method: string): string {
+  return `<b class="${method}">${method.toUpperCase()}</b>`
+}
+
+/** A long path may break after each of its steps. */
+function breakable(path: string): string {
+  return escapeHtml(path).replaceAll('/', '/<wbr>')
+}
+
+function anchor(text: string): string {
+  return text.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
+}

@@ -1,0 +1,20 @@
+import { applicationOperations } from './application.ts'
+import { attemptOperations } from './attempt.ts'
+import { endpointOperations } from './endpoint.ts'
+import { healthOperations } from './health.ts'
+import { messageOperations } from './message.ts'
+import type { Operations } from './operation.ts'
+import { referenceOperations } from './reference.ts'
+
+/**
+ * Every operation of the API, in the order the reference shows them. A test fails for a route that is not described
+ * here, and for a description without a route.
+ */
+export const operations: Operations = {
+  ...applicationOperations,
+  ...endpointOperations,
+  ...messageOperations,
+  ...attemptOperations,
+  ...healthOperations,
+  ...referenceOperations,
+}

@@ -1,0 +1,28 @@
+import { ApplicationOut } from '../answers/application.ts'
+import { listOf } from '../answers/field.ts'
+import { PageQuery } from '../pagination.ts'
+import { CreateQuery } from '../routes/application.ts'
+import { ApplicationIn } from '../schemas/application.ts'
+import { tagged } from './operation.ts'
+
+export const applicationOperations = tagged('Application', {
+  'GET /app': {
+    id: 'v1.application.list',
+    summary: 'List applications',
+    query: PageQuery,
+    answers: { 200: listOf(ApplicationOut) },
+  },
+  'POST /app': {
+    id: 'v1.application.create',
+    summary: 'Create an application',
+    description: 'With `get_if_exists`, an application that already has the uid is answered with 200.',
+    query: CreateQuery,
+    body: ApplicationIn,
+    answers: { 200: ApplicationOut, 201: ApplicationOut },
+  },
+  'GET /app/:app': {
+    id: 'v1.application.get',
+    summary: 'Get an application',
+    answers: { 200: ApplicationOut },
+  },
+})

@@ -1,0 +1,45 @@
+import type { FastifyInstance, HTTPMethods } from 'fastify'
+import { AppError } from '../domain/app-error.ts'
+import { answerPreflight } from './cors.ts'
+
+const methods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
+
+/**
+ * Answers the methods that a path does not have: OPTIONS with those it has, any other with 405. Called before the
+ * routes are declared; what it gives back is called after.
+ */
+export function answerOtherMethods(app: FastifyInstance): () => void {
+  const allowed = new Map<string, Set<string>>()
+  app.addHook('onRoute', ({ url, method }) => {
+    const known = allowed.get(url) ?? new Set()
+    for (const name of [method].flat()) known.add(name)
+    allowed.set(url, known)
+  })
+  return () => {
+    for (const [url, known] of [...allowed]) {
+      const allow = [...known, 'OPTIONS'].join(', ')
+      app.route({
+        method: 'OPTIONS',
+        url,
+        onRequest: (request, reply) => {
+          reply.header('allow', allow)
+          answerPreflight(request, reply, allow)
+          reply.code(204).send()
+        },
+        handler: () => {},
+      })
+      const others = methods.filter((method) => !known.has(method))
+      if (others.length === 0) continue
+      app.route({
+        method: others,
+        url,
+        // Before the body is read: whatever it is, it does not matter.
+        onRequest: (_request, reply, done) => {
+          reply.header('allow', allow)
+          done(new AppError('method_not_allowed', `This path takes ${allow}.`))
+        },
+        handler: () => {},
+      })
+    }
+  }
+}

@@ -1,0 +1,26 @@
+import type { FastifyInstance } from 'fastify'
+import { openApiDocument } from '../openapi/document.ts'
+import { pagePolicy, renderPage } from '../openapi/page.ts'
+
+/** The reference as data. Written once, when it is first asked for. */
+export function openApiRoute(api: FastifyInstance): void {
+  let text: string | undefined
+  api.get('/openapi.json', (_request, reply) => {
+    text ??= JSON.stringify(openApiDocument())
+    reply.header('content-type', 'application/json; charset=utf-8').send(text)
+  })
+}
+
+/** The reference to read. */
+export function docsRoute(app: FastifyInstance): void {
+  let page: string | undefined
+  app.get('/docs', (_request, reply) => {
+    page ??= renderPage(openApiDocument())
+    reply
+      .header('content-type', 'text/html; charset=utf-8')
+      .header('content-security-policy', pagePolicy)
+      .header('x-content-type-options', 'nosniff')
+      .header('referrer-policy', 'no-referrer')
+      .send(page)
+  })
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { describe, test } from 'node:test'
+import { openApiDocument, prefix } from '../../src/http/openapi/document.ts'
+import { operations } from '../../src/http/operations/all.ts'
+import { openApi } from './api.ts'
+import { declaredRoutes } from './declared-routes.ts'
+
+const checkedIn = new URL('../../docs/openapi.json', import.meta.url)
+
+describe('the reference', () => {
+  test('describes every route, and nothing but routes', async () => {
+    const declared = (await declaredRoutes()).map(({ method, url }) => `${method} ${url.slice(prefix.length)}`)
+    const described = Object.keys(operations)
+    assert.deepEqual(
+      { missing: declared.filter((route) => !described.includes(route)) },
+      { missing: [] },
+      'describe these in src/http/operations',
+    )
+    assert.deepEqual({ extra: described.filter((route) => !declared.includes(route)) }, { extra: [] })
+  })
+
+  test('names every operation once, says what it does and what it answers', () => {
+    const ids = new Set<string>()
+    for (const [route, { id, summary, tag, answers }] of Object.entries(operations)) {
+      assert.match(id, /^v1\.[a-z-]+(\.[a-z-]+)+$/, route)
+      assert.ok(!ids.has(id), `${id} is used twice`)
+      ids.add(id)
+      assert.match(summary, /^[A-Z].*[^.]$/, route)
+      assert.ok(tag.length > 0, route)
+      assert.ok(Object.keys(answers).length > 0, route)
+    }
+  })
+
+  test('names every part of every path', () => {
+    const { paths } = openApiDocument()
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const { parameters, operationId } of Object.values(methods)) {
+        const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+        const inPath = parameters.filter((parameter) => parameter.in === 'path')
+        assert.deepEqual(
+          inPath.map(({ name }) => name),
+          named,
+          operationId,
+        )
+        for (const { description, name } of inPath) assert.ok(description, `${operationId} ${name}`)
+      }
+    }
+  })
+
+  test('refers only to what it contains', () => {
+    const document = openApiDocument()
+    const text = JSON.stringify(document)
+    for (const [, kind, name] of text.matchAll(/"#\/components\/(\w+)\/(\w+)"/g)) {
+      const part = document.components[kind as 'schemas' | 'responses']
+      assert.ok(part[name as string] !== undefined, `${kind}/${name}`)
+    }
+  })
+
+  test('is checked in as it is (UPDATE_OPENAPI=1 rewrites it)', async () => {
+    const text = `${JSON.stringify(openApiDocument(), null, 2)}\n`
+    if (process.env.UPDATE_OPENAPI === '1') await writeFile(checkedIn, text)
+    assert.deepEqual(JSON.parse(text), JSON.parse(await readFile(checkedIn, 'utf8')))
+  })
+
+  test('is served without a key, as data and as a page that loads nothing', async () => {
+    const { app } = await openApi()
+    const data = await app.inject('/api/v1/openapi.json')
+    assert.deepEqual([data.statusCode, data.json()], [200, JSON.parse(JSON.stringify(openApiDocument()))])
+    const page = await app.inject('/docs/')
+    assert.equal(page.statusCode, 200)
+    assert.match(String(page.headers['content-type']), /^text\/html; charset=utf-8$/)
+    assert.match(String(page.headers['content-security-policy']), /^default-src 'none'; style-src 'sha256-/)
+    assert.doesNotMatch(page.payload, /<script|src=|@import|url\(|style="/)
+    for (const { summary } of Object.values(operations))
+      assert.ok(page.payload.includes(summary.replaceAll('"', '&quot;')))
+  })
+
+  test('has no link within the page that leads nowhere', async () => {
+    const { app } = await openApi()
+    const { payload } = await app.inject('/docs')
+    const anchors = [...payload.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id)
+    assert.equal(new Set(anchors).size, anchors.length)
+    for (const [, target] of payload.matchAll(/href="#([^"]+)"/g)) assert.ok(anchors.includes(target), target)
+  })
+})

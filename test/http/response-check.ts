@@ -1,0 +1,65 @@
+import type { FastifyInstance } from 'fastify'
+import type { TSchema } from 'typebox'
+import { Compile, type Validator } from 'typebox/compile'
+import { Problem, prefix, ValidationProblem } from '../../src/http/openapi/document.ts'
+import { operations } from '../../src/http/operations/all.ts'
+
+/**
+ * Holds every answer of the API to what the reference says of it: a status it names, every field that is required, of
+ * its type, and no field it does not know. An answer that differs becomes a 500, and `onDifference` hears why.
+ */
+export function checkResponses(app: FastifyInstance, onDifference: (difference: string) => void): void {
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const { url = '' } = request.routeOptions
+    const method = request.method === 'HEAD' ? 'GET' : request.method
+    if (!url.startsWith(prefix) || reply.statusCode >= 500) return done()
+    const difference = differenceOf(`${method} ${url.slice(prefix.length)}`, reply.statusCode, payload)
+    if (difference === undefined || request.method === 'OPTIONS') return done()
+    onDifference(`${request.method} ${request.url}: ${difference}`)
+    done(new Error(difference))
+  })
+}
+
+function differenceOf(route: string, status: number, payload: unknown): string | undefined {
+  const operation = operations[route]
+  // 405 is answered by paths, not by operations.
+  if (operation === undefined) return status === 405 ? undefined : `${route} is not in the reference`
+  const answer = status < 400 ? operation.answers[status] : status === 422 ? ValidationProblem : Problem
+  if (answer === undefined) return `${status} is not in the reference of ${route}`
+  if (answer === null) return payload ? `${status} has a body: ${payload}` : undefined
+  const text = String(payload ?? '')
+  const [schema, values] =
+    'lines' in answer
+      ? [
+          (answer as { lines: TSchema }).lines,
+          text
+            .split('\n')
+            .filter(Boolean)
+            .map((line) => JSON.parse(line)),
+        ]
+      : [answer as TSchema, [JSON.parse(text)]]
+  const validator = strict(schema)
+  const wrong = values.find((value) => !validator.Check(value))
+  if (wrong === undefined) return undefined
+  return `${JSON.stringify(validator.Errors(wrong)[0])} in ${text.slice(0, 2000)}`
+}
+
+const validators = new Map<TSchema, Validator>()
+
+function strict(schema: TSchema): Validator {
+  let validator = validators.get(schema)
+  if (validator === undefined) {
+    validator = Compile(closed(schema) as TSchema)
+    validators.set(schema, validator)
+  }
+  return validator
+}
+
+/** The same schema, without room for fields it does not name. */
+function closed(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(closed)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const copy = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]))
+  const isObjectSchema = [copy.type].flat().includes('object') && typeof copy.properties === 'object'
+  return isObjectSchema ? { additionalProperties: false, ...copy } : copy
+}
