@@ -148,7 +148,8 @@ export class Publisher {
   }
 }
 
-function publicationOf({ route, envelope, body }: Waiting): Publication {
+/** What the store is asked to keep of a message: what its producer said, and who gets it. */
+export function publicationOf({ route, envelope, body }: Pick<Waiting, 'route' | 'envelope' | 'body'>): Publication {
   const { eventType, eventId, channels, contentType, delayMs } = envelope
   const endpoints = route.matcher.match(eventType, channels)
   return { app: route.app, version: route.version, eventType, eventId, channels, contentType, delayMs, body, endpoints }

@@ -42,18 +42,31 @@ interface Given {
 
 const defaultFile = 'sluice.json'
 const fileVariable = 'SLUICE_CONFIG'
+/** Not a setting of the server: where the commands that ask one find it. */
+export const urlVariable = 'SLUICE_URL'
 
 /** Reads every setting from every source. Throws one `ConfigError` that names all mistakes. */
 export function loadConfig(sources: Sources): Loaded {
   const problems: string[] = []
   const file = readSettingsFile(sources, problems)
   problems.push(...unknownVariables(sources.env))
+  return readEach((name) => find(name, sources, file), problems)
+}
 
+/** The settings that a program gives in its own code, without environment or file. Throws like `loadConfig`. */
+export function configOf(given: Readonly<Record<string, unknown>>): Config {
+  const unknown = Object.keys(given).filter((name) => !(settingNames as string[]).includes(name))
+  const problems = unknown.map((name) => `${name}: no such setting${suggest(name, settingNames)}`)
+  const found = (name: SettingName) => (given[name] === undefined ? undefined : { raw: given[name], origin: 'option' })
+  return readEach(found, problems).config
+}
+
+function readEach(found: (name: SettingName) => Given | undefined, problems: string[]): Loaded {
   const values: Record<string, unknown> = {}
   const origins: Record<string, string> = {}
   for (const name of settingNames) {
     const setting = settings[name]
-    const given = find(name, sources, file)
+    const given = found(name)
     origins[name] = given?.origin ?? 'default'
     values[name] = setting.fallback
     if (given === undefined) continue
@@ -124,7 +137,7 @@ function readSettingsFile(sources: Sources, problems: string[]): SettingsFile {
 
 /** A misspelt variable would otherwise be ignored in silence, and its default hold. */
 function unknownVariables(env: Sources['env']): string[] {
-  const known = [...settingNames.map(variableOf), fileVariable]
+  const known = [...settingNames.map(variableOf), fileVariable, urlVariable]
   return Object.keys(env)
     .filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
     .map((name) => `${name} (environment): no such setting${suggest(name, known)}`)

@@ -1,0 +1,15 @@
+/**
+ * Sluice as a library: webhook delivery inside a TypeScript program.
+ *
+ * @packageDocumentation
+ */
+export { AppError, type AppErrorCode, type FieldError } from './domain/app-error.ts'
+export type { Method, Request } from './library/in-process.ts'
+export type { ApplicationOut, Applications, EndpointOut, Endpoints, List, ListOptions } from './library/manage.ts'
+export type { NewMessage, PublishedMessage } from './library/message.ts'
+export type { SluiceOptions } from './library/options.ts'
+export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './library/sluice.ts'
+export { ConfigError } from './runtime/config.ts'
+export { version } from './runtime/version.ts'
+export { NotEnlistableError } from './store/enlisting.ts'
+export { StoreTrouble } from './store/store.ts'

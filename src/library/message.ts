@@ -1,0 +1,61 @@
+import { AppError } from '../domain/app-error.ts'
+import { keyTime } from '../domain/ids.ts'
+import { isRef } from '../http/lookup.ts'
+import { EnvelopeIn } from '../http/schemas/message.ts'
+import { compile, refuseIf } from '../http/validate.ts'
+import type { Accepted, Envelope } from '../intake/publisher.ts'
+
+/** A message to publish. */
+export interface NewMessage extends EnvelopeIn {
+  /** An object is sent as JSON. Text and bytes are sent exactly as they are. */
+  readonly payload: object | string | Uint8Array
+  /** What the payload is; `application/json` when not said. */
+  readonly contentType?: string | undefined
+}
+
+/** A message that is stored and will be delivered. */
+export interface PublishedMessage {
+  readonly id: string
+  readonly timestamp: Date
+}
+
+const envelopeProblems = compile(EnvelopeIn, 'body')
+// Printable ASCII: it travels as a header.
+const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]{0,254}$/
+
+/** A message taken apart into what a publisher takes. Throws AppError with everything that is wrong with it. */
+export function readMessage(
+  app: string,
+  message: NewMessage,
+  limitBytes: number,
+): { envelope: Envelope; body: Buffer } {
+  if (!isRef(app)) throw new AppError('not_found', 'There is no such application.')
+  const { payload, contentType = 'application/json', ...input } = message
+  const problems = envelopeProblems(input)
+  if (!contentTypePattern.test(contentType)) {
+    problems.push({ at: ['body', 'contentType'], message: 'must be printable ASCII', type: 'pattern' })
+  }
+  const body = bytesOf(payload)
+  if (body === undefined) {
+    problems.push({ at: ['body', 'payload'], message: 'must be an object, text or bytes', type: 'type' })
+  }
+  refuseIf(problems)
+  if (body !== undefined && body.byteLength > limitBytes) {
+    throw new AppError('payload_too_large', `The payload is larger than bodyLimit, ${limitBytes} bytes.`)
+  }
+  const { eventType, eventId = null, channels = null } = input
+  return { envelope: { eventType, eventId, channels, contentType, delayMs: 0 }, body: body as Buffer }
+}
+
+export function published({ key, id }: Accepted): PublishedMessage {
+  return { id, timestamp: new Date(keyTime(key)) }
+}
+
+function bytesOf(payload: unknown): Buffer | undefined {
+  if (typeof payload === 'string') return Buffer.from(payload)
+  // Copied: what the caller does with the bytes while they are being stored is not what was published.
+  if (payload instanceof Uint8Array) return Buffer.from(payload)
+  if (typeof payload !== 'object' || payload === null) return undefined
+  const text = JSON.stringify(payload)
+  return text === undefined ? undefined : Buffer.from(text)
+}

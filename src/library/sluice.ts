@@ -1,0 +1,178 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { FastifyInstance } from 'fastify'
+import { type Delivering, openApi, openPublisher, openStore, startDelivering } from '../compose.ts'
+import { AppError } from '../domain/app-error.ts'
+import { Matcher } from '../domain/match.ts'
+import { type Publisher, publicationOf } from '../intake/publisher.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { type Logger, openLog } from '../runtime/log.ts'
+import { systemTerminal } from '../runtime/process.ts'
+import { systemRandomText } from '../runtime/random.ts'
+import { formatAddress } from '../runtime/setting-kinds.ts'
+import type { Config } from '../runtime/settings.ts'
+import type { Enlisted } from '../store/enlisting.ts'
+import type { Store } from '../store/store.ts'
+import { inProcess, type Request } from './in-process.ts'
+import { type Applications, applications, type Endpoints, endpoints } from './manage.ts'
+import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
+import { type Opening, readOptions, type SluiceOptions } from './options.ts'
+
+/** A client of the package `pg` (a `Client` or one of a pool's), in as much as is needed of it. */
+export interface PostgresClient {
+  query(text: string): Promise<{ readonly rows: readonly unknown[] }>
+}
+
+/** A message that exists once the transaction it was published in commits. */
+export interface Enqueued extends PublishedMessage {
+  /**
+   * Says that the transaction has committed: the deliveries start at once. They start without it too, on SQLite within
+   * some 20 milliseconds, on Postgres within some 20 seconds; so whoever dies before saying it loses nothing.
+   */
+  committed(): void
+}
+
+/** Sluice inside a program. */
+export interface Sluice extends AsyncDisposable {
+  readonly applications: Applications
+  readonly endpoints: Endpoints
+  /** Where the API listens, such as `http://127.0.0.1:8484`; undefined without `listen`. */
+  readonly url: string | undefined
+
+  /**
+   * Publishes a message to an application, named by its id or uid. Resolves once the message and its deliveries are on
+   * disk. Rejects with AppError, after which nothing was stored, except that after `unavailable` it may have been: publish
+   * again with the same `eventId`.
+   */
+  publish(app: string, message: NewMessage): Promise<PublishedMessage>
+
+  /**
+   * Publishes within the caller's own transaction: if it rolls back, nothing was published. The connection is on Sluice's
+   * own file or database and has a transaction open, on SQLite best by `begin immediate`.
+   *
+   * On SQLite it answers at once. Commit without waiting for anything else: meanwhile the deliveries of this process
+   * wait for the file.
+   */
+  publishWith(connection: DatabaseSync, app: string, message: NewMessage): Enqueued
+  publishWith(connection: PostgresClient, app: string, message: NewMessage): Promise<Enqueued>
+
+  /** Any other operation of the API, by its path below `/api/v1`: `request('DELETE', '/app/acme')`. */
+  readonly request: Request
+
+  /** Ends deliveries under way within `shutdownLimit`, hands everything back and closes the store. */
+  close(): Promise<void>
+}
+
+/** How long requests under way may take when closing. */
+const closeApiMs = 2000
+
+/**
+ * Opens Sluice inside this program: the store, and as asked the deliveries and the HTTP API.
+ *
+ *     const sluice = await openSluice({ store: 'sqlite:./data/sluice.db' })
+ *     await sluice.publish('acme', { eventType: 'video.trending', payload: { views: 1000 } })
+ *     await sluice.close()
+ */
+export async function openSluice(options: SluiceOptions): Promise<Sluice> {
+  const opening = readOptions(options)
+  const log = openLog(opening.config.logLevel)
+  const store = await openStore(opening.config, log, opening.deliver ? 'owner' : 'guest')
+  const parts: Parts = { ...opening, log, store, publisher: openPublisher(store) }
+  const running: Running = {}
+  try {
+    await start(parts, running)
+  } catch (error) {
+    await stop(parts, running)
+    throw error
+  }
+  return sluiceOver(parts, running)
+}
+
+interface Parts extends Opening {
+  readonly log: Logger
+  readonly store: Store
+  readonly publisher: Publisher
+}
+
+/** What has been started and must be stopped. */
+interface Running {
+  api?: FastifyInstance
+  url?: string
+  delivering?: Delivering
+}
+
+async function start({ config, deliver, listen, log, store, publisher }: Parts, running: Running): Promise<void> {
+  if (listen) {
+    running.api = openApi(config, store, log, publisher)
+    running.url = await listenOn(running.api, config)
+  }
+  if (deliver) {
+    const description = `embedded (${systemTerminal.description})`
+    running.delivering = await startDelivering(config, store, log, description)
+  }
+}
+
+async function stop({ config, store }: Parts, { api, delivering }: Running): Promise<void> {
+  try {
+    if (api) {
+      const cancel = systemClock.after(Math.min(closeApiMs, config.shutdownLimit), () => {
+        api.server.closeAllConnections()
+      })
+      await api.close()
+      cancel()
+    }
+    await delivering?.stop(config.shutdownLimit)
+  } finally {
+    await store.close()
+  }
+}
+
+function sluiceOver(parts: Parts, running: Running): Sluice {
+  const { config, store, publisher, log } = parts
+  const key = `sk_${systemRandomText(40)}`
+  const manager = inProcess(() => openApi({ ...config, apiKey: key }, store, log, publisher), key)
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= manager.close().finally(() => stop(parts, running))
+    return closing
+  }
+
+  function publishWith(connection: DatabaseSync, app: string, message: NewMessage): Enqueued
+  function publishWith(connection: PostgresClient, app: string, message: NewMessage): Promise<Enqueued>
+  function publishWith(connection: object, app: string, message: NewMessage): Enqueued | Promise<Enqueued> {
+    const { envelope, body } = readMessage(app, message, config.bodyLimit)
+    const answer = store.publishWithin(connection, app, (key, { version, list }) =>
+      publicationOf({ route: { app: key, version, matcher: new Matcher(list) }, envelope, body }),
+    )
+    return answer instanceof Promise ? answer.then(enqueued) : enqueued(answer)
+  }
+
+  return {
+    applications: applications(manager.request),
+    endpoints: endpoints(manager.request),
+    request: manager.request,
+    url: running.url,
+    async publish(app, message) {
+      const { envelope, body } = readMessage(app, message, config.bodyLimit)
+      return published(await publisher.publish(app, envelope, body))
+    },
+    publishWith,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+function enqueued(enlisted: Enlisted | undefined): Enqueued {
+  if (enlisted === undefined) throw new AppError('not_found', 'There is no such application.')
+  const { published: answer, committed } = enlisted
+  if (answer.state === 'accepted') return { ...published(answer), committed }
+  if (answer.state === 'conflict') {
+    throw new AppError('conflict', `The eventId is already used by the message ${answer.id}.`)
+  }
+  throw new AppError('unavailable', "The application's endpoints keep changing.")
+}
+
+async function listenOn(api: FastifyInstance, { listen: { host, port } }: Config): Promise<string> {
+  await api.listen({ host, port })
+  const bound = api.server.address()
+  return `http://${formatAddress({ host, port: typeof bound === 'object' && bound !== null ? bound.port : port })}`
+}
