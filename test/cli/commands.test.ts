@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { testEncryptionKey } from '../store/test-vault.ts'
 import { workplace } from './program.ts'
 
 describe('config', () => {
@@ -49,9 +50,16 @@ describe('a start that cannot succeed', () => {
     [
       'cannot reach its database',
       'serve',
-      { SLUICE_STORE: 'postgres://u:hunter2@127.0.0.1:1/x' },
+      { SLUICE_STORE: 'postgres://u:hunter2@127.0.0.1:1/x', SLUICE_ENCRYPTION_KEY: testEncryptionKey },
       1,
       /^Cannot open the store: .*ECONNREFUSED/,
+    ],
+    [
+      'has no key to seal with on Postgres',
+      'serve',
+      { SLUICE_STORE: 'postgres://u:hunter2@127.0.0.1:1/x' },
+      1,
+      /^Cannot open the store: SLUICE_ENCRYPTION_KEY is not set/,
     ],
     ['cannot write its file', 'serve', { SLUICE_STORE: 'sqlite:/dev/null/x.db' }, 1, /^Cannot open the store: /],
   ]

@@ -26,6 +26,8 @@ export function checkSeals(connection: Connection): void {
   const { id, proof } = proofOf(vault)
   // Recorded before anything is sealed with it.
   connection.prepare(insertSealingKey).run(id, proof)
+  // What was readable is overwritten, not only let go.
+  connection.db.exec('pragma secure_delete = on')
   const page = connection.prepare<SealedRow>(selectSealed)
   const update = connection.prepare(updateSealed)
   let after = -1
@@ -43,6 +45,8 @@ export function checkSeals(connection: Connection): void {
       full = rows.length === sealingChunk
     })
   }
+  connection.db.exec('pragma secure_delete = off')
+  connection.db.exec('pragma wal_checkpoint(truncate)')
   // Nothing is sealed with these any more, and nobody who has them writes.
   const forget = connection.prepare(deleteSealingKey)
   for (const key of known) if (!vault.keyIds.includes(key.id)) forget.run(key.id)

@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, type TestContext, test } from 'node:test'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { systemRandomBytes } from '../../src/runtime/random.ts'
+import { openPostgresStore } from '../../src/store/postgres/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import type { Store, StoreContext } from '../../src/store/store.ts'
+import { openVault, type VaultKey } from '../../src/store/vault.ts'
+import { plainEndpoint } from './conformance/harness.ts'
+import { newDatabase, context as postgresContext, sharedServer } from './postgres-harness.ts'
+import { contextWith, placeFor } from './sqlite-harness.ts'
+
+/** One database that can be opened with different keys and looked into behind the store's back. */
+interface Place {
+  open(keys: readonly VaultKey[], log?: (sentence: string) => void): Promise<Store>
+  query(sql: string): Promise<Record<string, unknown>[]>
+  /** Every byte that is kept. */
+  contents(): Promise<string>
+}
+
+const old: VaultKey = { id: 'old', bytes: Buffer.alloc(32, 1) }
+const fresh: VaultKey = { id: 'new', bytes: Buffer.alloc(32, 2) }
+const canary = 'whsec_Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5Y2FuYXJ5'
+const secretive = {
+  ...plainEndpoint,
+  secrets: [{ secret: canary, expiresAt: null }],
+  headers: { authorization: 'canary-header' },
+}
+
+const withKeys = (context: StoreContext, keys: readonly VaultKey[], log: (sentence: string) => void): StoreContext => ({
+  ...context,
+  vault: openVault(keys, systemRandomBytes),
+  log,
+})
+
+async function sqlite(t: TestContext): Promise<Place> {
+  const place = placeFor(t)
+  const { path } = place
+  return {
+    async open(keys, log = () => {}) {
+      const store = await openSqliteStore(withKeys(contextWith(systemClock), keys, log), { path, role: 'owner' })
+      place.closeFirst(() => store.close())
+      return store
+    },
+    async query(sql) {
+      using db = new DatabaseSync(path)
+      return db.prepare(sql).all() as Record<string, unknown>[]
+    },
+    contents: async () =>
+      [path, `${path}-wal`]
+        .filter(existsSync)
+        .map((file) => readFileSync(file, 'latin1'))
+        .join(''),
+  }
+}
+
+async function postgres(t: TestContext): Promise<Place> {
+  const url = await newDatabase()
+  const server = await sharedServer()
+  const query = async (sql: string) => (await server.query(sql, url)).rows
+  // The template was opened with the tests' own key.
+  await query('delete from sealing_key')
+  return {
+    async open(keys, log = () => {}) {
+      const store = await openPostgresStore(withKeys(postgresContext, keys, log), { url })
+      t.after(() => store.close())
+      return store
+    },
+    query,
+    contents: async () => JSON.stringify(await query('select e.*, e::text as whole from endpoint as e')),
+  }
+}
+
+async function addEndpoint(store: Store) {
+  const app = await store.createApplication({ name: 'A', uid: null, throttleRate: null, metadata: {} })
+  return { app, endpoint: await store.createEndpoint(app.key, secretive) }
+}
+
+for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
+  describe(`sealing in ${dialect}`, () => {
+    test('secrets and headers come back as given, and not one of their bytes is kept as it is', async (t) => {
+      const place = await openPlace(t)
+      const store = await place.open([fresh])
+      const { app, endpoint } = await addEndpoint(store)
+      const found = await store.findEndpoint(app.key, endpoint.id)
+      assert.deepEqual([found?.secrets, found?.headers], [secretive.secrets, secretive.headers])
+      const renamed = await store.updateEndpoint(app.key, endpoint.key, { description: 'renamed' })
+      assert.deepEqual(renamed?.secrets, secretive.secrets)
+      assert.doesNotMatch(await place.contents(), /Y2FuYXJ5|canary-header/)
+      assert.match(await place.contents(), /v1\|new\|/)
+    })
+
+    test('what was kept before there were keys is sealed when the store is opened', async (t) => {
+      const place = await openPlace(t)
+      const store = await place.open([fresh])
+      const { app, endpoint } = await addEndpoint(store)
+      await store.close()
+      await place.query('delete from sealing_key')
+      await place.query(
+        `update endpoint set secrets = '${JSON.stringify(secretive.secrets)}', headers = '{"a":"canary-header"}'`,
+      )
+      const again = await place.open([fresh])
+      const found = await again.findEndpoint(app.key, endpoint.id)
+      assert.deepEqual([found?.secrets, found?.headers], [secretive.secrets, { a: 'canary-header' }])
+      assert.doesNotMatch(await place.contents(), /Y2FuYXJ5|canary-header/)
+    })
+
+    test('a new first key seals everything anew, and then the old one is not needed', async (t) => {
+      const place = await openPlace(t)
+      const first = await place.open([old])
+      const { app, endpoint } = await addEndpoint(first)
+      // More than are sealed anew at a time.
+      for (let i = 0; i < 205; i++) await first.createEndpoint(app.key, secretive)
+      await first.close()
+      await assert.rejects(place.open([fresh]), { name: 'SealError', message: /encryption key old, not given/ })
+      await (await place.open([fresh, old])).close()
+      const rows = await place.query('select secrets, headers from endpoint')
+      for (const row of rows) assert.match(JSON.stringify(row), /v1\|new\|.*v1\|new\|/)
+      const store = await place.open([fresh])
+      assert.deepEqual((await store.findEndpoint(app.key, endpoint.id))?.secrets, secretive.secrets)
+      assert.deepEqual(
+        (await place.query('select id from sealing_key')).map(({ id }) => id),
+        ['new'],
+      )
+    })
+
+    test('another key under the same id is refused before anything is read', async (t) => {
+      const place = await openPlace(t)
+      await (await place.open([old])).close()
+      await assert.rejects(place.open([{ ...fresh, id: 'old' }]), {
+        name: 'SealError',
+        message: 'the encryption key old is not the one this store was sealed with',
+      })
+    })
+
+    test('a record that was tampered with is refused, and its lane has no secret to send with', async (t) => {
+      const place = await openPlace(t)
+      const said: string[] = []
+      const store = await place.open([fresh], (sentence) => said.push(sentence))
+      const { app, endpoint } = await addEndpoint(store)
+      const sealed = openVault([fresh], systemRandomBytes).seal('[]', { app: 1, endpoint: 1, field: 'secrets' })
+      await place.query(`update endpoint set secrets = '${dialect === 'sqlite' ? sealed : JSON.stringify(sealed)}'`)
+      await assert.rejects(store.findEndpoint(app.key, endpoint.id), { name: 'SealError', message: /key new/ })
+      await assert.rejects(store.updateEndpoint(app.key, endpoint.key, { description: 'x' }), { name: 'SealError' })
+      const [loaded] = await store.loadEndpoints([endpoint.key])
+      assert.deepEqual([loaded?.id, loaded?.secrets, loaded?.headers], [endpoint.id, [], {}])
+      assert.match(said.join(), new RegExp(`nothing can be sent to ${endpoint.id}: the secrets .* key new`))
+    })
+  })
+}
