@@ -11,7 +11,15 @@ async function begin(t: TestContext) {
   const clock = new VirtualClock()
   const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
   t.after(() => store.close())
-  const harness = { store, pass: (ms: number) => clock.advance(ms), sql: async () => {}, close: async () => {} }
+  const alone = () => assert.fail('a database in memory has one connection')
+  const harness = {
+    store,
+    pass: (ms: number) => clock.advance(ms),
+    sql: async () => {},
+    foreign: alone,
+    elsewhere: alone,
+    close: async () => {},
+  }
   const world = new World(harness)
   const endpoint = await world.endpoint(await world.application())
   return { world, clock, endpoint, ...(await world.owningOne(endpoint)) }

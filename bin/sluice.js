@@ -1,0 +1,7 @@
+#!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=150
+import { existsSync } from 'node:fs'
+
+// In a checkout the program runs from its sources; the package has only what was built from them.
+const source = new URL('../src/main.ts', import.meta.url)
+const built = new URL('../dist/main.js', import.meta.url)
+await import(existsSync(source) ? source : built)
