@@ -8,7 +8,8 @@ body{margin:0;font:16px/1.55 system-ui,sans-serif;color:var(--ink);background:va
 header{grid-area:header;padding:2rem 2.5rem 0;max-width:62rem}
 main{grid-area:main;padding:0 2.5rem 4rem;max-width:62rem}
 nav{grid-area:nav;position:sticky;top:0;height:100vh;overflow:auto;padding:1.5rem 1rem;border-right:1px solid var(--line);background:var(--raised);font-size:.875rem}
-nav summary{display:none}
+nav summary{font-weight:600}
+@media(min-width:60.01rem){@supports selector(::details-content){nav summary{display:none}nav details::details-content{content-visibility:visible;block-size:auto}}}
 nav h2{font-size:.8rem;margin:1.1rem 0 .3rem;border:0;padding:0}
 nav h2 a{color:var(--soft)}
 nav ul{list-style:none;margin:0;padding:0}
@@ -43,7 +44,6 @@ dd{margin:0}
 body{display:block}
 header,main{padding-left:1.1rem;padding-right:1.1rem}
 nav{position:static;height:auto;border:0;margin:1.2rem 1.1rem 0;border-radius:8px;padding:.8rem 1rem}
-nav summary{display:list-item;font-weight:600}
 }
 @media(max-width:40rem){
 table,tbody,tr,th,td{display:block;width:auto!important}

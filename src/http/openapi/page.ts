@@ -1,10 +1,12 @@
 import { hash } from 'node:crypto'
-import type { OpenApiDocument, OpenApiOperation, OpenApiParameter, OpenApiResponse } from './document.ts'
+import type { JsonSchema, OpenApiDocument, OpenApiOperation, OpenApiParameter, OpenApiResponse } from './document.ts'
 import { escapeHtml, propertyTable, prose, rowsTable, typeOf } from './page-schema.ts'
 import { style } from './page-style.ts'
 
 /** What the page may load: its own style, and nothing else from anywhere. */
 export const pagePolicy = `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+
+type Shapes = OpenApiDocument['components']['schemas']
 
 interface Entry {
   readonly method: string
@@ -36,18 +38,19 @@ export function renderPage(document: OpenApiDocument): string {
 <p>Send <code>Authorization: Bearer &lt;key&gt;</code>. Lists take <code>limit</code>, <code>order</code> and <code>iterator</code>;
 errors are <code>application/problem+json</code> with a stable <code>code</code>. This page as data:
 <a href="/api/v1/openapi.json">openapi.json</a>.</p></header>
-<nav aria-label="Operations"><details open><summary>Contents</summary>
+<nav aria-label="Operations"><details><summary>Contents</summary>
 ${groups.map(({ name, entries }) => contents(name, entries)).join('\n')}
-<h2><a href="#errors">Errors</a></h2><h2><a href="#shapes">Shapes</a></h2>
+<h2><a href="#shapes">Shapes</a></h2>
+<h2><a href="#errors">Errors</a></h2>
 </details></nav>
 <main>
-${groups.map(({ name, entries }) => `<h2 id="${anchor(name)}">${escapeHtml(name)}</h2>\n${entries.map(section).join('\n')}`).join('\n')}
-<h2 id="errors">Errors</h2>
-${errorTable(document.components.responses)}
+${groups.map(({ name, entries }) => `<h2 id="${anchor(name)}">${escapeHtml(name)}</h2>\n${entries.map((entry) => section(entry, document.components.schemas)).join('\n')}`).join('\n')}
 <h2 id="shapes">Shapes</h2>
 ${Object.entries(document.components.schemas)
   .map(([name, schema]) => `<section id="shape-${name}"><h3>${name}</h3>${propertyTable(schema)}</section>`)
   .join('\n')}
+<h2 id="errors">Errors</h2>
+${errorTable(document.components.responses)}
 </main>
 </body>
 </html>
@@ -62,7 +65,7 @@ function contents(name: string, entries: readonly Entry[]): string {
   return `<h2><a href="#${anchor(name)}">${escapeHtml(name)}</a></h2><ul>${items.join('')}</ul>`
 }
 
-function section({ method, path, operation }: Entry): string {
+function section({ method, path, operation }: Entry, shapes: Shapes): string {
   const id = anchor(operation.operationId)
   return `<section id="${id}">
 <h3><a href="#${id}">${escapeHtml(operation.summary)}</a></h3>
@@ -71,7 +74,7 @@ ${operation.description === undefined ? '' : `<p>${prose(operation.description)}
 ${parameterTable('In the path', operation.parameters, 'path')}
 ${parameterTable('In the query', operation.parameters, 'query')}
 ${parameterTable('Headers', operation.parameters, 'header')}
-${requestBody(operation)}
+${requestBody(operation, shapes)}
 ${responses(operation)}
 </section>`
 }
@@ -87,11 +90,14 @@ function parameterTable(title: string, parameters: readonly OpenApiParameter[], 
   return rows.length === 0 ? '' : `<h4>${title}</h4>${rowsTable(rows)}`
 }
 
-function requestBody({ requestBody: body }: OpenApiOperation): string {
+/** A body is written out where it is sent, so that nobody has to go looking for it. */
+function requestBody({ requestBody: body }: OpenApiOperation, shapes: Shapes): string {
   if (body === undefined) return ''
   const [[type, { schema }] = ['', { schema: {} }]] = Object.entries(body.content)
   const optional = body.required ? '' : ', may be left out'
-  return `<h4>Body <small>${escapeHtml(type)}${optional}</small></h4>${shape(schema)}`
+  const { $ref = '' } = schema as JsonSchema
+  const named = shapes[$ref.split('/').at(-1) ?? '']
+  return `<h4>Body <small>${escapeHtml(type)}${optional}</small></h4>${propertyTable(named ?? (schema as JsonSchema))}`
 }
 
 function responses({ responses }: OpenApiOperation): string {
@@ -100,17 +106,19 @@ function responses({ responses }: OpenApiOperation): string {
   const told = own.map(([status, response]) => {
     const { description, content = {} } = response as OpenApiResponse
     const schema = Object.values(content)[0]?.schema
-    return `<dt>${status}</dt><dd>${prose(description)}${schema === undefined ? '' : `: ${shape(schema)}`}</dd>`
+    return `<dt>${status}</dt><dd>${prose(description)}${schema === undefined ? '' : `: ${shape(schema as JsonSchema)}`}</dd>`
   })
   const links = errors.map(([status]) => `<a href="#error-${status}">${status}</a>`)
   const refused = links.length === 0 ? '' : `<dt>else</dt><dd>${links.join(' ')}</dd>`
   return `<h4>Answers</h4><dl>${told.join('')}${refused}</dl>`
 }
 
-/** A shape with a name is a link to it; another is written out. */
-function shape(schema: unknown): string {
-  const { properties, $ref } = schema as { properties?: unknown; $ref?: string }
-  return $ref === undefined && properties !== undefined ? propertyTable(schema as never) : typeOf(schema as never)
+/** A shape with a name is a link to it, a page of a list says of what; another is written out. */
+function shape(schema: JsonSchema): string {
+  const { properties, $ref } = schema
+  if ($ref !== undefined || properties === undefined) return typeOf(schema)
+  const items = properties.data?.items
+  return items !== undefined && 'iterator' in properties ? `a page of ${typeOf(items)}` : propertyTable(schema)
 }
 
 function errorTable(all: Readonly<Record<string, OpenApiResponse>>): string {
