@@ -25,10 +25,13 @@ export interface Endpoint {
   readonly disabled: boolean
   /** Why it is disabled: by an operator, or because the receiver answered 410. */
   readonly disabledReason: 'operator' | 'gone' | null
+  /** Held by an operator for a while: what is published meanwhile waits. Resuming it does not enable it. */
+  readonly paused: boolean
   readonly eventTypes: readonly string[] | null
   readonly channels: readonly string[] | null
   /** Newest first. All that have not expired sign, so that a receiver can change over in its own time. */
   readonly secrets: readonly Secret[]
+  readonly method: Method
   readonly headers: Readonly<Record<string, string>>
   readonly metadata: Readonly<Record<string, string>>
   readonly throttleRate: number | null
@@ -40,6 +43,13 @@ export interface Endpoint {
   readonly createdAt: EpochMs
   readonly updatedAt: EpochMs
 }
+
+/** How a receiver wants to be called. */
+export type Method = 'POST' | 'PUT' | 'PATCH'
+export const methods: readonly Method[] = ['POST', 'PUT', 'PATCH']
+
+/** The key of the application that owns the endpoints of operational webhooks; no caller can name it. */
+export const managementApplication = 0
 
 /** `whsec_` + base64 signs with HMAC (`v1`), `whsk_` + base64 with ed25519 (`v1a`). */
 export interface Secret {
@@ -53,6 +63,11 @@ export const endpointDefaults = {
   timeoutMs: 15_000,
   throttlePeriodSeconds: 1,
 } as const
+
+/** Whether nothing may be sent to the endpoint for now. */
+export function isStopped(endpoint: Pick<Endpoint, 'disabled' | 'paused'>): boolean {
+  return endpoint.disabled || endpoint.paused
+}
 
 /** The endpoint's rate limit, or undefined when it has none. Without `burst`, a tenth of a period may be saved up. */
 export function rateLimit(endpoint: RateLimited): RateLimit | undefined {

@@ -1,6 +1,6 @@
 import { emptyBucketDebt } from '../domain/bucket.ts'
-import type { Clock } from '../domain/clock.ts'
-import type { Endpoint } from '../domain/endpoint.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { type Endpoint, isStopped } from '../domain/endpoint.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type Share, shareOf } from '../domain/share.ts'
 import type { Line, Sender } from '../sender/send.ts'
@@ -27,6 +27,8 @@ export class LaneBook {
   #unconfirmed: LaneRest[] = []
   #releasing = false
   #released: Promise<void> = Promise.resolve()
+  /** When the next lane that nobody owns is due, by the last claim; unknown while one is under way or failed. */
+  #nextLaneAt: SteadyMs | undefined
   /** An answer to a claim was lost, so lanes may be ours that we do not know of. */
   #claimLost = false
   #closed = false
@@ -72,6 +74,7 @@ export class LaneBook {
   async #claim(): Promise<void> {
     const { store, clock, membership } = this.#parts
     this.#claiming = true
+    this.#nextLaneAt = undefined
     this.#cancelPoll?.()
     if (this.#lanes.size >= this.#share().content && membership.workers > 1) await this.#pause(politeMs)
     let waitMs = pollMs
@@ -84,6 +87,7 @@ export class LaneBook {
         if (worker === membership.worker) for (const lane of claim.lanes) this.#take(lane)
         if (claim.lanes.length >= claimLanes) this.#claimAgain = true
         waitMs = Math.min(pollMs, claim.nextInMs ?? pollMs)
+        if (!this.#claimAgain) this.#nextLaneAt = clock.steady() + (claim.nextInMs ?? Number.POSITIVE_INFINITY)
       } catch (error) {
         this.#claimLost = true
         this.#parts.onTrouble(error)
@@ -120,14 +124,15 @@ export class LaneBook {
       lastActiveAt: now,
       leaving: false,
     }
-    owned.lane.closed = endpoint.disabled || this.#closed
+    owned.lane.closed = isStopped(endpoint) || this.#closed
     this.#lanes.set(endpoint.key, owned)
     this.#parts.onOwned(owned)
   }
 
   #open(endpoint: Endpoint): Line {
-    const { url, secrets, headers, timeoutMs } = endpoint
-    return this.#parts.sender.open({ url, secrets, headers, timeoutMs: timeoutMs ?? this.#parts.defaultTimeoutMs })
+    const { url, method, secrets, headers } = endpoint
+    const timeoutMs = endpoint.timeoutMs ?? this.#parts.defaultTimeoutMs
+    return this.#parts.sender.open({ url, method, secrets, headers, timeoutMs })
   }
 
   /** Reads the settings of owned lanes again after somebody changed them. */
@@ -153,7 +158,7 @@ export class LaneBook {
     owned.line = this.#open(endpoint)
     owned.policy = policyOf(endpoint)
     owned.lane.reshape(limitsOf(endpoint), now)
-    owned.lane.closed = endpoint.disabled || owned.leaving || this.#closed
+    owned.lane.closed = isStopped(endpoint) || owned.leaving || this.#closed
     this.#parts.scheduler.reconsider(owned.lane, now)
   }
 
@@ -161,6 +166,21 @@ export class LaneBook {
     const existing = new Set(found.map((endpoint) => endpoint.key))
     const missing = keys.filter((key) => !existing.has(key))
     this.each(giveAway, missing)
+  }
+
+  /**
+   * Whether neither an owned lane nor one that nobody owns has anything to send before the instant, as far as is known.
+   * After a lane went back to the store, that is known only after the next claim.
+   */
+  isIdleUntil(at: SteadyMs, now: SteadyMs): boolean {
+    if (this.#nextLaneAt === undefined || this.#nextLaneAt <= at || this.#releasing) return false
+    for (const owned of this.#lanes.values()) {
+      if (owned.lane.inFlight > 0 || owned.unsettled > 0 || isReading(owned)) return false
+      if (owned.lane.closed || owned.lane.readyAt(now) > at) continue
+      if (owned.lane.queued > 0 || owned.nextTimedAt <= at) return false
+      if (owned.cursors.some((cursor) => !cursor.complete)) return false
+    }
+    return true
   }
 
   /** Gives away lanes beyond this worker's share, so that a worker that joins later gets some. */
@@ -180,7 +200,7 @@ export class LaneBook {
   async releaseResting(): Promise<void> {
     const now = this.#parts.clock.steady()
     await this.#release((owned) => {
-      if (owned.leaving || owned.endpoint.disabled || owned.lane.closed) return true
+      if (owned.leaving || isStopped(owned.endpoint) || owned.lane.closed) return true
       const readyAt = owned.lane.readyAt(now)
       if (readyAt - now > lingerMs) return true
       if (owned.lane.queued > 0 || owned.cursors.some((cursor) => !cursor.complete)) return false
@@ -227,6 +247,7 @@ export class LaneBook {
   async #confirm(): Promise<void> {
     const lanes = this.#unconfirmed
     this.#releasing = true
+    this.#nextLaneAt = undefined
     try {
       await this.#parts.store.release(this.#parts.membership.worker, lanes)
       if (this.#unconfirmed === lanes) this.#unconfirmed = []

@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import type { EpochMs } from '../domain/clock.ts'
+import type { Method } from '../domain/endpoint.ts'
 import type { Origin } from './connection.ts'
 import type { AddressPolicy } from './guard.ts'
 import { wireHeaders } from './headers.ts'
@@ -34,7 +35,12 @@ export function prepareLine(target: Target, policy: AddressPolicy, userAgent: st
     origin: originOf(url),
     timeoutMs: target.timeoutMs,
     signsUntil: Math.max(...signers.map(({ expiresAt }) => expiresAt)),
-    request: requestMaker(url.pathname + url.search, ['user-agent', userAgent, ...headers], signers),
+    request: requestMaker(
+      target.method ?? 'POST',
+      url.pathname + url.search,
+      ['user-agent', userAgent, ...headers],
+      signers,
+    ),
   }
 }
 
@@ -48,6 +54,7 @@ interface ExpiringSigner {
  * between attempts, and an attempt allocates neither options nor a list of headers.
  */
 function requestMaker(
+  method: Method,
   path: string,
   ownHeaders: readonly string[],
   signers: readonly ExpiringSigner[],
@@ -59,7 +66,7 @@ function requestMaker(
     ...['content-type', '', 'webhook-id', '', 'webhook-timestamp', '', 'webhook-signature', ''],
   ]
   const contentTypeAt = headers.length - 7
-  const request = { path, method: 'POST' as const, headers, body: noBytes as Uint8Array, blocking: false }
+  const request = { path, method, headers, body: noBytes as Uint8Array, blocking: false }
   let second = 0
   let timestamp = '0'
 
@@ -73,11 +80,20 @@ function requestMaker(
     headers[contentTypeAt + 4] = timestamp
     headers[contentTypeAt + 6] = signature(signers, `${parcel.id}.${timestamp}.`, parcel.body, now)
     request.body = parcel.body
+    request.headers = parcel.headers ? withHeadersOf(parcel.headers, headers) : headers
     return request
   }
 }
 
 const noBytes = new Uint8Array(0)
+
+/** A message's headers before those every message gets; an endpoint's of the same name give way. */
+function withHeadersOf(own: Readonly<Record<string, string>>, headers: readonly string[]): string[] {
+  // They were checked when the message was taken in; one that cannot be sent all the same is no reason not to send the rest.
+  const flat = wireHeaders(own) ?? []
+  const names = new Set(flat.filter((_, i) => i % 2 === 0))
+  return [...flat, ...headers.filter((_, i) => !names.has(headers[i - (i % 2)] as string))]
+}
 
 /** One entry per secret that has not expired. */
 function signature(signers: readonly ExpiringSigner[], head: string, body: Uint8Array, now: EpochMs): string {

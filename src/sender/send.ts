@@ -1,9 +1,11 @@
-import type { Secret } from '../domain/endpoint.ts'
+import type { Method, Secret } from '../domain/endpoint.ts'
 import type { Outcome } from '../domain/outcome.ts'
 
 /** Where an endpoint's deliveries go and how they are signed. Prepared once per change of the endpoint. */
 export interface Target {
   readonly url: string
+  /** POST when it is missing. */
+  readonly method?: Method
   readonly secrets: readonly Secret[]
   readonly headers: Readonly<Record<string, string>>
   readonly timeoutMs: number
@@ -14,6 +16,8 @@ export interface Parcel {
   readonly id: string
   readonly body: Uint8Array
   readonly contentType: string
+  /** Sent beside the endpoint's own, before which they go. */
+  readonly headers?: Readonly<Record<string, string>> | null
 }
 
 /**

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { AppError } from '../../../src/domain/app-error.ts'
 import { defaultRetryPolicy } from '../../../src/domain/retry.ts'
 import type { NewEndpoint, Page, PageRequest } from '../../../src/store/store.ts'
-import { begin, type Open, plainEndpoint } from './harness.ts'
+import { assertRemaining, begin, type Open, plainEndpoint } from './harness.ts'
 
 export function configuration(open: Open): void {
   test('an application is found by its id and by its uid, and by nothing else', async (t) => {
@@ -125,6 +126,60 @@ export function configuration(open: Open): void {
     assert.deepEqual(await world.store.subscriptions(app.key), before)
   })
 
+  test('an update that depends on what is stored sees it, and may refuse', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const { key } = await world.endpoint(app, { headers: { a: '1' } })
+    const add = (name: string) =>
+      world.store.updateEndpoint(app.key, key, ({ headers }, now) => ({
+        headers: { ...headers, [name]: '2' },
+        secrets: [{ secret: 'whsec_bmV3', expiresAt: now + 1000 }],
+      }))
+    const results = await Promise.all(['b', 'c', 'd'].map(add))
+    const after = (await world.store.loadEndpoints([key]))[0]
+    assert.deepEqual(after?.headers, { a: '1', b: '2', c: '2', d: '2' })
+    assert(results.every((result) => result !== undefined))
+    assertRemaining((after?.secrets[0]?.expiresAt ?? 0) - (after?.updatedAt ?? 0), 1500)
+    const refusal = world.store.updateEndpoint(app.key, key, () => {
+      throw new AppError('conflict', 'no')
+    })
+    await assert.rejects(refusal, { name: 'AppError', code: 'conflict' })
+    assert.deepEqual((await world.store.loadEndpoints([key]))[0], after)
+  })
+
+  test('a paused lane holds what is published until it is resumed, and stays stopped while it is disabled', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const endpoint = await world.endpoint(app, { paused: true })
+    const worker = await world.join()
+    await world.publish([endpoint])
+    await world.assertNothingToClaim(worker)
+    await world.store.updateEndpoint(app.key, endpoint.key, { disabled: true })
+    const resumed = await world.store.updateEndpoint(app.key, endpoint.key, { paused: false })
+    assert.deepEqual([resumed?.paused, resumed?.disabled], [false, true])
+    await world.assertNothingToClaim(worker)
+    await world.store.updateEndpoint(app.key, endpoint.key, { disabled: false })
+    await world.claim(worker)
+  })
+
+  test('an application changes field by field, and publishers notice', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application('acme')
+    await world.application('other')
+    const version = async () => (await world.store.subscriptions(app.key))?.version as number
+    const before = await version()
+    await world.pass(5)
+    const after = await world.store.updateApplication(app.key, { uid: 'new', metadata: { a: 'b' } })
+    assert.deepEqual(after, { ...app, uid: 'new', metadata: { a: 'b' }, updatedAt: after?.updatedAt })
+    assert((after?.updatedAt ?? 0) > app.updatedAt)
+    assert.deepEqual(await world.store.findApplication('new'), after)
+    assert.equal(await world.store.findApplication('acme'), undefined)
+    assert((await version()) > before)
+    await assert.rejects(world.store.updateApplication(app.key, { uid: 'other' }), { code: 'conflict' })
+    assert.deepEqual(await world.store.findApplication('new'), after)
+    assert.equal(await world.store.updateApplication(12345, { name: 'x' }), undefined)
+  })
+
   test('an endpoint says that an operator disabled it, until it is enabled', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
@@ -189,12 +244,14 @@ const everything: NewEndpoint = {
   url: 'https://example.com/hook?a=1',
   description: "Robert'); drop table endpoint; -- 🎬",
   disabled: true,
+  paused: true,
   eventTypes: ['video.*', 'user.created'],
   channels: ['eu', 'us'],
   secrets: [
     { secret: 'whsec_bmV3', expiresAt: null },
     { secret: 'whsec_b2xk', expiresAt: 1_800_000_000_000 },
   ],
+  method: 'PATCH',
   headers: { 'x-tenant': 'acme' },
   metadata: { team: 'core' },
   throttleRate: 100,

@@ -1,22 +1,34 @@
 import { describe } from 'node:test'
 import { configuration } from './configuration.ts'
 import { delivering } from './delivering.ts'
+import { enlisting } from './enlisting.ts'
+import { eventTypes } from './event-types.ts'
+import { fanOut } from './fan-out.ts'
 import type { Open } from './harness.ts'
 import { history } from './history.ts'
+import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { lanes } from './lanes.ts'
 import { ownership } from './ownership.ts'
 import { reconciling } from './reconciling.ts'
+import { removals } from './removals.ts'
 import { settling } from './settling.ts'
+import { statistics } from './statistics.ts'
 
 /** What every store promises. `open` makes a fresh, empty store for each test. */
 export function conformance(open: Open): void {
   describe('configuration', () => configuration(open))
   describe('intake', () => intake(open))
+  describe('idempotency', () => idempotency(open))
+  describe('fan-out', () => fanOut(open))
   describe('ownership', () => ownership(open))
   describe('lanes', () => lanes(open))
   describe('reconciling', () => reconciling(open))
   describe('delivering', () => delivering(open))
   describe('settling', () => settling(open))
   describe('history', () => history(open))
+  describe('removals', () => removals(open))
+  describe('event types', () => eventTypes(open))
+  describe('statistics', () => statistics(open))
+  describe('enlisting', () => enlisting(open))
 }

@@ -6,13 +6,17 @@ alter table endpoint add column paused boolean not null default false;
 insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
 values (0, 'management', null, 'Operational webhooks', null, '{}', 0, 0);
 
--- What was deleted and still has rows elsewhere, to be removed a few at a time: an application's endpoints, an endpoint's
--- waiting deliveries.
+-- What was deleted and still has rows elsewhere, to be removed a few at a time from due_at on: an application's endpoints
+-- behind the one reached, an endpoint's waiting deliveries.
 create table removal (
   key bigint primary key,
   kind text not null,
-  since bigint not null
+  since bigint not null,
+  due_at bigint not null,
+  reached bigint not null default 0
 );
+
+create index removal_due on removal (due_at);
 
 -- Names are ordered by their bytes, whatever the database's locale, so that both stores list them alike.
 create table event_type (

@@ -6,13 +6,17 @@ alter table endpoint add column paused integer not null default 0;
 insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
 values (0, 'management', null, 'Operational webhooks', null, '{}', 0, 0);
 
--- What was deleted and still has rows elsewhere, to be removed a few at a time: an application's endpoints, an endpoint's
--- waiting deliveries.
+-- What was deleted and still has rows elsewhere, to be removed a few at a time from due_at on: an application's endpoints
+-- behind the one reached, an endpoint's waiting deliveries.
 create table removal (
   key integer primary key,
   kind text not null,
-  since integer not null
+  since integer not null,
+  due_at integer not null,
+  reached integer not null default 0
 ) strict;
+
+create index removal_due on removal (due_at);
 
 create table event_type (
   name text primary key,

@@ -1,0 +1,22 @@
+import type { EventType } from '../domain/event-type.ts'
+import type { Page, PageRequest } from './store.ts'
+
+/** The kinds of events that are known. Publishing does not ask for them; subscribing does, once there are any. */
+export interface EventTypes {
+  /** Rejects with AppError `event_type_exists` unless the name is new or archived; an archived one is replaced. */
+  createEventType(input: NewEventType): Promise<EventType>
+  /** Replaces the event type of that name, or makes it. */
+  putEventType(input: NewEventType): Promise<{ readonly eventType: EventType; readonly created: boolean }>
+  updateEventType(name: string, change: Partial<Omit<NewEventType, 'name'>>): Promise<EventType | undefined>
+  /** Answers whether there was one. */
+  deleteEventType(name: string): Promise<boolean>
+  findEventType(name: string): Promise<EventType | undefined>
+  /** By name, in the order of its bytes. */
+  listEventTypes(page: PageRequest<string>, includeArchived: boolean): Promise<Page<EventType>>
+  /** Replaces or makes all of these at once; with `replaceAll` every other one is archived. */
+  importEventTypes(inputs: readonly NewEventType[], replaceAll: boolean): Promise<void>
+  /** Those of the names that are no event type; none as long as there is no event type at all. */
+  unknownEventTypes(names: readonly string[]): Promise<string[]>
+}
+
+export type NewEventType = Omit<EventType, 'createdAt' | 'updatedAt'>
