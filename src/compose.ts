@@ -80,6 +80,10 @@ export function openApi(
 export interface Delivering {
   /** Waits for attempts under way up to the limit; then gives them up, records what happened and hands lanes back. */
   stop(limitMs: number): Promise<void>
+  /** Whether nothing can be sent within this time, as far as is known. */
+  isIdle(withinMs: number): boolean
+  /** How many attempts ended how, since the start. */
+  readonly tally: Readonly<Record<'delivered' | 'waiting' | 'dead', number>>
 }
 
 /** Delivers from the store until stopped. `description` says for people which process this is. */
@@ -116,5 +120,7 @@ export async function startDelivering(
       await engine.stop(limitMs)
       await sender.close()
     },
+    isIdle: (withinMs) => engine.isIdle(withinMs),
+    tally: engine.tally,
   }
 }

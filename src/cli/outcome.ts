@@ -6,6 +6,14 @@ export const exitCode = {
   misused: 2,
   /** Another process owns the SQLite file. */
   owned: 3,
+  /** The server knows no such thing. */
+  notFound: 4,
+  /** No key, a wrong one, or one that may not do this. */
+  denied: 5,
+  /** What was asked for collides with what is there. */
+  conflict: 6,
+  /** The server cannot be reached or will not take more now: trying again later may help. */
+  unavailable: 7,
 } as const
 
 /** A command cannot go on, for a reason its caller can act on. The message is all that is shown. */

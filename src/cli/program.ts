@@ -1,11 +1,24 @@
 import { Command as Commander, CommanderError, Option } from 'commander'
 import { ConfigError, type Loaded, loadConfig } from '../runtime/config.ts'
+import { duration } from '../runtime/setting-kinds.ts'
 import { flagOf, settingNames, settings } from '../runtime/settings.ts'
 import { StoreTrouble } from '../store/store.ts'
+import { addApp } from './app.ts'
+import { addAttempts } from './attempts.ts'
+import { addChaos } from './chaos.ts'
+import { addCompletion } from './completion.ts'
 import { printConfig } from './config.ts'
+import { drain } from './drain.ts'
+import { addEndpoint } from './endpoint.ts'
+import { addListen } from './listen.ts'
+import { addMessages } from './messages.ts'
 import { migrate } from './migrate.ts'
+import { addOpenapi } from './openapi.ts'
 import { CommandError, exitCode } from './outcome.ts'
+import { option, RemoteCommands } from './remote.ts'
+import { addSend } from './send.ts'
 import { serve } from './serve.ts'
+import { addTail } from './tail.ts'
 import { worker } from './worker.ts'
 import type { World } from './world.ts'
 
@@ -21,6 +34,9 @@ export async function runProgram(world: World, args: readonly string[]): Promise
       writeErr: (text) => world.terminal.printError(text.trimEnd()),
     })
 
+  const finish = (ended: number) => {
+    code = ended
+  }
   const command = (name: string, description: string, run: (loaded: Loaded, options: Options) => Promise<number>) => {
     const added = program.command(name).description(description)
     added.addOption(new Option('--config <FILE>', 'a JSON file of settings (default: sluice.json, if there is one)'))
@@ -30,12 +46,47 @@ export async function runProgram(world: World, args: readonly string[]): Promise
     })
     return added
   }
+  program.commandsGroup('Run:')
   command('serve', 'serve the API and deliver', (loaded) => serve(world, loaded))
   command('worker', 'deliver without an API, beside others on one Postgres database', (loaded) => worker(world, loaded))
   command('migrate', "bring the store's tables up to date", (loaded) => migrate(world, loaded))
   command('config', 'print every setting, its value and where it comes from', (loaded, options) =>
     printConfig(world, loaded, options.json === true),
   ).option('--json', 'as JSON')
+  command('drain', 'deliver what is due and end, for hosts that only have cron', (loaded, options) =>
+    drain(world, loaded, {
+      forMs: options.for as number,
+      lingerMs: options.linger as number,
+      json: options.json === true,
+    }),
+  )
+    .addOption(
+      option('--for <DURATION>', 'end after this at the latest', duration(0, 86_400_000)).default(55_000, '55s'),
+    )
+    .addOption(
+      option('--linger <DURATION>', 'end when nothing can be sent for this long', duration(0, 86_400_000)).default(
+        2000,
+        '2s',
+      ),
+    )
+    .option('--json', 'report as JSON')
+
+  const remote = new RemoteCommands(program, world, finish)
+  program.commandsGroup('Manage:')
+  addApp(remote)
+  addEndpoint(remote)
+  program.commandsGroup('Send and follow:')
+  addSend(remote)
+  addMessages(remote)
+  addAttempts(remote)
+  addTail(remote)
+  program.commandsGroup('Try out:')
+  addListen(remote)
+  addChaos(program, world, finish)
+  program.commandsGroup('More:')
+  addOpenapi(program, world, finish)
+  addCompletion(program, world, finish)
+  program.addHelpCommand(new Commander('help').argument('[command]').description('what a command does and takes'))
 
   try {
     await program.parseAsync(args, { from: 'user' })
@@ -47,7 +98,7 @@ export async function runProgram(world: World, args: readonly string[]): Promise
 
 type Options = Readonly<Record<string, unknown>>
 
-function load(world: World, { config, json: _json, ...flags }: Options): Loaded {
+function load(world: World, { config, json: _json, for: _for, linger: _linger, ...flags }: Options): Loaded {
   const file = config as string | undefined
   return loadConfig({ flags, env: world.terminal.env, file, directory: world.terminal.directory })
 }

@@ -3,7 +3,7 @@ import { hashApiKey, makeApiKey } from '../http/api-key.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import type { Store } from '../store/store.ts'
 import { banner } from './banner.ts'
-import { CommandError, exitCode } from './outcome.ts'
+import { cannotListen } from './receiver.ts'
 import { stopDelivering } from './stop.ts'
 import type { Command, World } from './world.ts'
 
@@ -48,22 +48,10 @@ async function listen(api: FastifyInstance, { host, port }: Address): Promise<Ad
   try {
     await api.listen({ host, port })
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === undefined) throw error
-    const reason = listenTroubles[code] ?? code
-    throw new CommandError(`Cannot listen on ${formatAddress({ host, port })}: ${reason}.`, exitCode.failed, {
-      cause: error,
-    })
+    throw cannotListen(error, { host, port })
   }
   const bound = api.server.address()
   return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
-}
-
-const listenTroubles: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another process listens there',
-  EADDRNOTAVAIL: 'this machine has no such address',
-  EACCES: 'this user may not use that port',
-  ENOTFOUND: 'there is no such host',
 }
 
 /** Stops listening and answers what is under way; whoever is still sending a request after the limit is cut off. */

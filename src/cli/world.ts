@@ -26,6 +26,10 @@ export interface World {
 export interface Delivering {
   /** Waits for attempts under way up to the limit; then gives them up, records what happened and hands lanes back. */
   stop(limitMs: number): Promise<void>
+  /** Whether nothing can be sent within this time, as far as is known. */
+  isIdle(withinMs: number): boolean
+  /** How many attempts ended how, since the start. */
+  readonly tally: Readonly<Record<'delivered' | 'waiting' | 'dead', number>>
 }
 
 /** A command with its settings read. */

@@ -1,4 +1,7 @@
+import { once } from 'node:events'
 import { hostname } from 'node:os'
+import { clearLine, cursorTo } from 'node:readline'
+import { buffer as readAll } from 'node:stream/consumers'
 import { styleText } from 'node:util'
 import type { Logger } from './log.ts'
 
@@ -15,8 +18,20 @@ export interface Terminal {
   readonly directory: string
   /** For people, in a sentence: which process this is. */
   readonly description: string
+  /** How wide the terminal is that standard output goes to; undefined when it goes elsewhere. */
+  readonly columns: number | undefined
   print(text: string): void
   printError(text: string): void
+  /** Writes to standard output as it is; resolves when there is room for more. */
+  write(chunk: string | Uint8Array): Promise<void>
+  /** Shows how far long work is, in one line that the next replaces and '' erases. Only on a terminal. */
+  progress(line: string): void
+  /** Whether a person would have to type what standard input gives. */
+  readonly inputIsTyped: boolean
+  /** All of standard input. */
+  readInput(): Promise<Buffer>
+  /** From now on, when whoever reads standard output has seen enough (`| head`), the process ends without complaint. */
+  endWithReader(): void
   /** The text in bold, dim or a colour, where standard output shows such things and NO_COLOR does not forbid them. */
   style(format: Parameters<typeof styleText>[0], text: string): string
   /** Resolves when the process is asked to stop. Asked a second time, it exits at once. */
@@ -27,10 +42,38 @@ export const systemTerminal: Terminal = {
   env: process.env,
   directory: process.cwd(),
   description: `pid ${process.pid} on ${hostname()}`,
+  get columns() {
+    return process.stdout.isTTY ? process.stdout.columns : undefined
+  },
   print: (text) => void process.stdout.write(`${text}\n`),
   printError: (text) => void process.stderr.write(`${text}\n`),
+  write,
+  progress,
+  get inputIsTyped() {
+    return process.stdin.isTTY
+  },
+  readInput: () => readAll(process.stdin),
+  endWithReader,
   style: (format, text) => styleText(format, text, { stream: process.stdout }),
   stopRequested,
+}
+
+async function write(chunk: string | Uint8Array): Promise<void> {
+  if (!process.stdout.write(chunk)) await once(process.stdout, 'drain')
+}
+
+function progress(line: string): void {
+  if (!process.stderr.isTTY) return
+  cursorTo(process.stderr, 0)
+  clearLine(process.stderr, 1)
+  process.stderr.write(line.slice(0, Math.max(0, process.stderr.columns - 1)))
+}
+
+function endWithReader(): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit(0)
+  })
 }
 
 function stopRequested(): Promise<StopSignal> {

@@ -1,0 +1,161 @@
+import type { Command as Commander } from 'commander'
+import type { Clock, Random } from '../domain/clock.ts'
+import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
+import { exitCode } from './outcome.ts'
+import { type Arrived, openReceiver } from './receiver.ts'
+import { type Options, option } from './remote.ts'
+import { seededRandom } from './seeded.ts'
+import { counted, printable } from './show.ts'
+import type { World } from './world.ts'
+
+/** What a hostile receiver does with a request. */
+export const behaviours = ['success', 'error', 'limit', 'hang', 'drip', 'reset'] as const
+export type Behaviour = (typeof behaviours)[number]
+export type Shares = Readonly<Record<Behaviour, number>>
+
+const meanings: Readonly<Record<Behaviour, string>> = {
+  success: 'answers 200',
+  error: 'answers --error-status',
+  limit: 'answers 429 with --retry-after',
+  hang: 'never answers',
+  drip: 'answers 200, a byte every quarter of a second',
+  reset: 'resets the connection',
+}
+/** When nobody says otherwise: mostly well, and something of everything. */
+const usualShares: Shares = { success: 0.6, error: 0.2, limit: 0.08, hang: 0.04, drip: 0.04, reset: 0.04 }
+const dripMs = 250
+
+const share: Kind<number> = {
+  placeholder: 'SHARE',
+  parse(raw) {
+    const value = Number(raw)
+    if (!/^\d*\.?\d+$/.test(String(raw)) || !(value <= 1_000_000))
+      throw new WrongValue('a number from 0 on, such as 0.2')
+    return value
+  },
+  show: String,
+}
+
+/** `sluice chaos`: a receiver that misbehaves by chosen shares, or as the path says, the same way for the same seed. */
+export function addChaos(program: Commander, world: World, finish: (code: number) => void): void {
+  const command = program
+    .command('chaos')
+    .description('receive badly: errors, 429, hangs, drips and resets, by share or by path')
+  command.action(async () => finish(await run(world, command.opts())))
+  for (const behaviour of behaviours) {
+    command.addOption(option(`--${behaviour} <SHARE>`, `how often it ${meanings[behaviour]}`, share))
+  }
+  command
+    .addOption(option('--port <PORT>', 'where to listen; 0 takes a free one', count(0, 65_535)).default(9001))
+    .option('--host <HOST>', 'the address to listen on', '127.0.0.1')
+    .option('--seed <TEXT>', 'the same seed, the same sequence (default: a random one, printed)')
+    .addOption(option('--error-status <STATUS>', 'what an error answers', count(300, 599)).default(500))
+    .addOption(option('--retry-after <SECONDS>', 'what a 429 asks for', count(0, 86_400)).default(5))
+    .option('--quiet', 'print no line per request')
+    .option('--json', 'print JSON lines')
+    .addHelpText(
+      'after',
+      `\nShares are weights: --success 3 --error 1 fails every fourth. Without any: ${showShares(usualShares)}.\nA path of ${behaviours.map((name) => `/${name}`).join(' ')} or /error/STATUS always does that.`,
+    )
+}
+
+async function run({ terminal, clock, randomText }: World, options: Options): Promise<number> {
+  terminal.endWithReader()
+  const stopRequested = terminal.stopRequested()
+  const json = options.json === true
+  const shares = sharesOf(options)
+  const seed = (options.seed as string | undefined) ?? randomText(6)
+  const random = seededRandom(seed)
+  const done: Record<Behaviour, number> = { success: 0, error: 0, limit: 0, hang: 0, drip: 0, reset: 0 }
+  const receive = (arrived: Arrived) => {
+    const choice = choose(arrived.request.url ?? '/', shares, random)
+    const status = choice.status ?? (options.errorStatus as number)
+    done[choice.behaviour]++
+    behave(choice.behaviour, arrived, { status, retryAfterSeconds: options.retryAfter as number, clock })
+    if (options.quiet === true) return
+    const { 'webhook-id': id = '' } = arrived.request.headers
+    const at = new Date(clock.now()).toISOString()
+    if (json) terminal.print(JSON.stringify({ at, id, path: arrived.request.url, behaviour: choice.behaviour }))
+    else {
+      const colour = choice.behaviour === 'success' ? 'green' : choice.behaviour === 'limit' ? 'yellow' : 'red'
+      const word = terminal.style(colour, choice.behaviour.padEnd(7))
+      terminal.print(`${terminal.style('dim', at.slice(11, 23))}  ${word}  ${printable(String(id))}`)
+    }
+  }
+  const address = { host: options.host as string, port: options.port as number }
+  const { server, address: bound } = await openReceiver(address, receive)
+  const url = `http://${formatAddress(bound)}/`
+  if (json) terminal.print(JSON.stringify({ listening: url, seed, shares }))
+  else {
+    terminal.print(`Misbehaving on ${terminal.style('bold', url)}`)
+    terminal.print(`  ${terminal.style('dim', 'Shares')}  ${showShares(shares)}`)
+    terminal.print(`  ${terminal.style('dim', 'Seed  ')}  ${seed}`)
+    terminal.print(terminal.style('dim', 'Ctrl-C ends.\n'))
+  }
+  await stopRequested
+  server.closeAllConnections()
+  server.close()
+  const requests = behaviours.reduce((sum, name) => sum + done[name], 0)
+  if (json) terminal.print(JSON.stringify({ requests, ...done }))
+  else
+    terminal.print(`${counted(requests, 'request')}: ${behaviours.map((name) => `${done[name]} ${name}`).join(', ')}.`)
+  return exitCode.ok
+}
+
+/** As the path says, else by the shares. Every request without such a path draws once, so that a seed decides a sequence. */
+export function choose(
+  path: string,
+  shares: Shares,
+  random: Random,
+): { readonly behaviour: Behaviour; readonly status?: number } {
+  const [, word = '', status] = /^\/([a-z]+)(?:\/([3-5]\d\d))?\/?(?:\?|$)/.exec(path) ?? []
+  const named = behaviours.find((behaviour) => behaviour === word)
+  if (named !== undefined)
+    return status === undefined ? { behaviour: named } : { behaviour: named, status: Number(status) }
+  let at = random() * behaviours.reduce((sum, name) => sum + shares[name], 0)
+  for (const behaviour of behaviours) {
+    at -= shares[behaviour]
+    if (at < 0) return { behaviour }
+  }
+  return { behaviour: 'success' }
+}
+
+function behave(
+  behaviour: Behaviour,
+  { request, response }: Arrived,
+  { status, retryAfterSeconds, clock }: { status: number; retryAfterSeconds: number; clock: Clock },
+): void {
+  if (behaviour === 'success') response.end('ok\n')
+  else if (behaviour === 'error') response.writeHead(status).end(`chaos: ${status}\n`)
+  else if (behaviour === 'limit') response.writeHead(429, { 'retry-after': String(retryAfterSeconds) }).end()
+  else if (behaviour === 'reset') request.socket.resetAndDestroy()
+  else if (behaviour === 'drip') drip(request.socket, clock)
+}
+
+/** Head and all, byte by byte: the status is known only after four seconds, the end after nineteen. */
+function drip(socket: Arrived['request']['socket'], clock: Clock): void {
+  const bytes = Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nok\n')
+  let at = 0
+  const next = () => {
+    if (socket.destroyed) return
+    socket.write(bytes.subarray(at, ++at))
+    if (at < bytes.length) clock.after(dripMs, next)
+    else socket.end()
+  }
+  next()
+}
+
+function sharesOf(options: Options): Shares {
+  if (behaviours.every((name) => options[name] === undefined)) return usualShares
+  return Object.fromEntries(
+    behaviours.map((name) => [name, (options[name] as number | undefined) ?? 0]),
+  ) as unknown as Shares
+}
+
+function showShares(shares: Shares): string {
+  const sum = behaviours.reduce((total, name) => total + shares[name], 0) || 1
+  return behaviours
+    .filter((name) => shares[name] > 0)
+    .map((name) => `${name} ${Math.round((shares[name] / sum) * 100)} %`)
+    .join(', ')
+}

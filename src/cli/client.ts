@@ -1,0 +1,240 @@
+import type { Clock } from '../domain/clock.ts'
+import { nearest } from '../runtime/nearest.ts'
+import { parseExactly } from './exact-json.ts'
+import { CommandError, exitCode } from './outcome.ts'
+
+export interface ClientParts {
+  /** Where the server is, such as `http://127.0.0.1:8484`; what follows the host is kept. */
+  readonly url: string
+  readonly key: string | undefined
+  readonly clock: Clock
+  readonly version: string
+}
+
+export type Query = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
+
+export interface Call {
+  readonly query?: Query
+  /** Sent as JSON; bytes are sent as they are. */
+  readonly body?: unknown
+  readonly contentType?: string
+}
+
+/** What the API answers to any list. */
+interface ListOut {
+  readonly data: readonly Item[]
+  readonly iterator: string | null
+  readonly done: boolean
+}
+
+/** A thing of the API. What a command shows of it is named where it is shown; `--json` prints all there is. */
+export type Item = Readonly<Record<string, unknown>>
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+const answerMs = 60_000
+/** The largest page the API gives. */
+const pageLimit = 250
+
+/** The server said no, or something else than was expected. */
+export class ApiProblem extends CommandError {
+  readonly status: number
+
+  constructor(message: string, status: number) {
+    super(message, exitCodeOf(status))
+    this.status = status
+  }
+}
+
+/** Talks to a Sluice server. Every failure is a CommandError with a sentence for people and an exit code for scripts. */
+export class Client {
+  readonly url: string
+  readonly #parts: ClientParts
+
+  constructor(parts: ClientParts) {
+    if (!/^https?:\/\//.test(parts.url) || !URL.canParse(parts.url)) {
+      const found = JSON.stringify(parts.url)
+      throw new CommandError(`--url must be a server's address such as http://127.0.0.1:8484, not ${found}.`, 2)
+    }
+    this.#parts = parts
+    this.url = parts.url.replace(/\/+$/, '').replace(/\/api\/v1$/, '')
+  }
+
+  get(path: string, query?: Query): Promise<Item> {
+    return this.#item('GET', path, query === undefined ? {} : { query })
+  }
+
+  post(path: string, call: Call = {}): Promise<Item> {
+    return this.#item('POST', path, call)
+  }
+
+  put(path: string, call: Call): Promise<Item> {
+    return this.#item('PUT', path, call)
+  }
+
+  patch(path: string, call: Call): Promise<Item> {
+    return this.#item('PATCH', path, call)
+  }
+
+  delete(path: string, query: Query = {}): Promise<Item> {
+    return this.#item('DELETE', path, { query })
+  }
+
+  /** One page of a list. */
+  async page(path: string, query: Query = {}): Promise<ListOut> {
+    return (await this.get(path, query)) as unknown as ListOut
+  }
+
+  /** Up to `limit` items of a list, over as many pages as it takes, and whether there are more. */
+  async list(path: string, query: Query, limit: number): Promise<{ items: Item[]; more: boolean }> {
+    const items: Item[] = []
+    let iterator: string | undefined
+    for (;;) {
+      const page = await this.page(path, { ...query, iterator, limit: Math.min(pageLimit, limit - items.length) })
+      items.push(...page.data)
+      if (page.done || page.iterator === null) return { items, more: false }
+      if (items.length >= limit) return { items, more: true }
+      iterator = page.iterator
+    }
+  }
+
+  /** The bytes of an answer as they come, however long that takes. */
+  async *stream(path: string, query: Query): AsyncGenerator<Uint8Array> {
+    const { response, stopWaiting } = await this.#send('GET', path, { query })
+    stopWaiting()
+    if (response.body === null) return
+    try {
+      for await (const chunk of response.body) yield chunk as Uint8Array
+    } catch (error) {
+      throw new CommandError(`The server at ${this.url} hung up in the middle of its answer.`, exitCode.unavailable, {
+        cause: error,
+      })
+    }
+  }
+
+  async #item(method: Method, path: string, call: Call): Promise<Item> {
+    const { response, stopWaiting } = await this.#send(method, path, call)
+    const text = await response.text().catch((error: unknown) => {
+      throw this.#unreachable(error)
+    })
+    stopWaiting()
+    if (text === '') return {}
+    try {
+      return parseExactly(text) as Item
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error
+      throw new CommandError(`${this.url} answers with something else than JSON; is it a Sluice server?`, 1)
+    }
+  }
+
+  async #send(method: Method, path: string, call: Call): Promise<{ response: Response; stopWaiting: () => void }> {
+    const { key, clock, version } = this.#parts
+    const abort = new AbortController()
+    const stopWaiting = clock.after(answerMs, () => abort.abort())
+    const headers: Record<string, string> = { accept: 'application/json', 'user-agent': `sluice-cli/${version}` }
+    if (key !== undefined) headers.authorization = `Bearer ${key}`
+    if (call.body !== undefined) headers['content-type'] = call.contentType ?? 'application/json'
+    let response: Response
+    try {
+      response = await fetch(`${this.url}/api/v1${path}${queryText(call.query)}`, {
+        method,
+        headers,
+        body: bodyOf(call.body),
+        signal: abort.signal,
+      })
+    } catch (error) {
+      stopWaiting()
+      throw this.#unreachable(error)
+    }
+    if (response.ok) return { response, stopWaiting }
+    const text = await response.text().catch(() => '')
+    stopWaiting()
+    throw await this.#problem(method, path, response, text)
+  }
+
+  #unreachable(error: unknown): CommandError {
+    const cause = (error as { cause?: NodeJS.ErrnoException }).cause
+    const reason = cause?.code === 'ECONNREFUSED' ? 'nothing listens there' : (cause?.code ?? 'it does not answer')
+    const hint = 'Is it running (sluice serve), and is --url or SLUICE_URL right?'
+    return new CommandError(`Cannot reach a server at ${this.url}: ${reason}. ${hint}`, exitCode.unavailable, {
+      cause: error,
+    })
+  }
+
+  async #problem(method: Method, path: string, response: Response, text: string): Promise<ApiProblem> {
+    const { status } = response
+    const problem = readProblem(text)
+    if (problem === undefined) {
+      return new ApiProblem(`${this.url} answers ${method} ${path} with ${status}; is it a Sluice server?`, status)
+    }
+    const { detail } = problem
+    if (status === 401) {
+      const hint =
+        this.#parts.key === undefined ? 'Give one with --key or SLUICE_API_KEY' : 'Is --key or SLUICE_API_KEY right'
+      return new ApiProblem(`${detail} ${hint}${this.#parts.key === undefined ? '.' : '?'}`, status)
+    }
+    if (status === 405 || (status === 404 && /no such route/i.test(detail))) {
+      return new ApiProblem(`This server has no ${method} ${path}; it may be older than this program.`, status)
+    }
+    if (status === 404) return new ApiProblem(`${detail}${await this.#suggestion(path)}`, status)
+    const wait = response.headers.get('retry-after')
+    return new ApiProblem(wait === null ? detail : `${detail} Try again in ${wait} s.`, status)
+  }
+
+  /** The application that was probably meant, when the one in the path does not exist. */
+  async #suggestion(path: string): Promise<string> {
+    const [, ref = ''] = /^\/app\/([^/]+)/.exec(path) ?? []
+    if (ref === '') return ''
+    // Only for the hint: whatever goes wrong now, the first answer is what has to be said.
+    const known = await this.list('/app', {}, pageLimit).catch(() => ({ items: [] }))
+    const names = known.items.flatMap(({ id, uid }) => [id, uid]).filter((name) => typeof name === 'string')
+    if (names.includes(decodeURIComponent(ref))) return ''
+    const meant = nearest(decodeURIComponent(ref), names)
+    return meant === undefined ? '' : ` Did you mean ${meant}?`
+  }
+}
+
+/** The path made of these parts, each escaped. */
+export function pathOf(...parts: readonly string[]): string {
+  return parts.map((part) => `/${encodeURIComponent(part)}`).join('')
+}
+
+function exitCodeOf(status: number): number {
+  if (status === 400 || status === 413 || status === 415 || status === 422) return exitCode.misused
+  if (status === 401 || status === 403) return exitCode.denied
+  if (status === 404) return exitCode.notFound
+  if (status === 409) return exitCode.conflict
+  return status === 429 || status === 502 || status === 503 || status === 504 ? exitCode.unavailable : exitCode.failed
+}
+
+/** A sentence for people from `application/problem+json`; undefined when the text is none. */
+function readProblem(text: string): { detail: string } | undefined {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+  const { detail, code } = (parsed ?? {}) as { detail?: unknown; code?: unknown }
+  if (typeof code !== 'string') return undefined
+  if (!Array.isArray(detail)) return { detail: String(detail) }
+  const lines = (detail as { loc: (string | number)[]; msg: string }[]).map(
+    ({ loc, msg }) => `  - ${loc.slice(1).join('.') || loc.join('.')}: ${msg}`,
+  )
+  return { detail: `The server does not accept this:\n${lines.join('\n')}` }
+}
+
+function queryText(query: Query = {}): string {
+  const params = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) params.append(name, Array.isArray(value) ? value.join(',') : String(value))
+  }
+  const text = params.toString()
+  return text === '' ? '' : `?${text}`
+}
+
+function bodyOf(body: unknown): string | Uint8Array<ArrayBuffer> | null {
+  if (body === undefined) return null
+  return body instanceof Uint8Array ? new Uint8Array(body) : JSON.stringify(body)
+}

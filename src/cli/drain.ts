@@ -1,0 +1,81 @@
+import type { Loaded } from '../runtime/config.ts'
+import type { Logger } from '../runtime/log.ts'
+import type { Config } from '../runtime/settings.ts'
+import type { Store } from '../store/store.ts'
+import { CommandError, exitCode } from './outcome.ts'
+import { stopDelivering } from './stop.ts'
+import type { Delivering, World } from './world.ts'
+
+export interface DrainOptions {
+  /** How long to deliver at most. */
+  readonly forMs: number
+  /** Ends when nothing can be sent for this long. */
+  readonly lingerMs: number
+  readonly json: boolean
+}
+
+const lookMs = 25
+
+/**
+ * `sluice drain`: delivers what is due and ends, for hosts that have cron and nothing that stays. Where somebody else
+ * delivers from the SQLite file already, there is nothing to do, and that is no failure.
+ */
+export async function drain(world: World, { config }: Loaded, options: DrainOptions): Promise<number> {
+  const { terminal } = world
+  const stopRequested = terminal.stopRequested()
+  const log = world.openLog(config)
+  const store = await openUnlessOwned(world, config, log)
+  if (store === undefined) return exitCode.ok
+  try {
+    const delivering = await world.startDelivering(config, store, log, `sluice drain (${terminal.description})`)
+    const ended = await waitForEnd(world, delivering, options, stopRequested)
+    const code = await stopDelivering(delivering, config.shutdownLimit, log)
+    report(world, delivering, ended, options.json)
+    return code
+  } finally {
+    await store.close()
+  }
+}
+
+async function openUnlessOwned(world: World, config: Config, log: Logger): Promise<Store | undefined> {
+  try {
+    return await world.openStore(config, log)
+  } catch (error) {
+    if (!(error instanceof CommandError) || error.exitCode !== exitCode.owned) throw error
+    world.terminal.print(`Nothing to do: ${(error.cause as Error).message}.`)
+    return undefined
+  }
+}
+
+type End = 'idle' | 'time' | 'signal'
+
+/** Resolves when nothing is left to send, the time is up, or a signal came; whichever is first. */
+function waitForEnd(
+  { clock }: World,
+  delivering: Delivering,
+  { forMs, lingerMs }: DrainOptions,
+  stopRequested: Promise<unknown>,
+): Promise<End> {
+  const deadline = clock.steady() + forMs
+  return new Promise((resolve) => {
+    let cancel = () => {}
+    const look = () => {
+      const leftMs = deadline - clock.steady()
+      if (leftMs <= 0) resolve('time')
+      else if (delivering.isIdle(Math.min(lingerMs, leftMs))) resolve('idle')
+      else cancel = clock.after(Math.min(lookMs, leftMs), look)
+    }
+    stopRequested.then(() => {
+      cancel()
+      resolve('signal')
+    }, resolve)
+    look()
+  })
+}
+
+function report({ terminal }: World, { tally }: Delivering, ended: End, json: boolean): void {
+  if (json) return terminal.print(JSON.stringify({ ended, ...tally }))
+  const reason = { idle: 'nothing more is due', time: 'the time is up', signal: 'asked to stop' }[ended]
+  const { delivered, waiting, dead } = tally
+  terminal.print(`Drained: ${delivered} delivered, ${waiting} to be tried again, ${dead} dead; ${reason}.`)
+}

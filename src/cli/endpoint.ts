@@ -1,0 +1,213 @@
+import type { Command as Commander } from 'commander'
+import { choice, count, duration } from '../runtime/setting-kinds.ts'
+import { type Item, pathOf } from './client.ts'
+import {
+  jsonValue,
+  limitOption,
+  option,
+  pairsOf,
+  type RemoteCommands,
+  repeated,
+  type Session,
+  showList,
+} from './remote.ts'
+import { instant, nameOf, text } from './show.ts'
+import { facts, table } from './table.ts'
+
+const day = 86_400_000
+
+/** `sluice endpoint`: the endpoints of an application. */
+export function addEndpoint(commands: RemoteCommands): void {
+  const endpoint = commands.group(
+    'endpoint',
+    'endpoints: list, create, get, update, delete, pause, resume, secret, rotate',
+  )
+  const of = (app: string, ref: string) => pathOf('app', app, 'endpoint', ref)
+
+  commands
+    .add(endpoint, 'list <app>', 'list the endpoints of an application', async (session, [app = '']) => {
+      const found = await session.client.list(pathOf('app', app, 'endpoint'), {}, session.options.limit as number)
+      const empty = `No endpoints yet. \`sluice endpoint create ${app} URL\` makes one.`
+      showList(session, found, empty, (items) =>
+        table(
+          session.terminal,
+          [
+            { title: 'ENDPOINT', cell: nameOf },
+            { title: 'URL', cell: ({ url }) => text(url), flexible: true },
+            {
+              title: 'EVENTS',
+              cell: ({ eventTypes }) => (eventTypes == null ? 'all' : text(eventTypes)),
+              flexible: true,
+            },
+            { title: 'LIMIT', cell: limitOf },
+            { title: 'STATE', cell: stateOf, colour: (item) => (stateOf(item) === 'active' ? 'green' : 'yellow') },
+          ],
+          items,
+        ),
+      )
+    })
+    .addOption(limitOption())
+
+  withFields(
+    commands.add(endpoint, 'create <app> <url>', 'create an endpoint', async (session, [app = '', url = '']) => {
+      const body = { url, secret: session.options.secret, ...fieldsOf(session) }
+      const created = await session.client.post(pathOf('app', app, 'endpoint'), { body })
+      const { key } = await session.client.get(`${of(app, text(created.id))}/secret`)
+      session.show({ ...created, secret: key }, (item) => describe(session, item))
+    }),
+  ).option('--secret <SECRET>', 'sign with this secret (whsec_… or whsk_…) instead of a new one')
+
+  commands.add(
+    endpoint,
+    'get <app> <endpoint>',
+    'show an endpoint, by id or uid',
+    async (session, [app = '', ref = '']) => {
+      session.show(await session.client.get(of(app, ref)), (item) => describe(session, item))
+    },
+  )
+
+  withFields(
+    commands.add(
+      endpoint,
+      'update <app> <endpoint>',
+      'change an endpoint; what is not given stays',
+      async (session, [app = '', ref = '']) => {
+        const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
+        const body = { url, ...fieldsOf(session), ...Object.fromEntries(unset.map((field) => [field, null])) }
+        session.show(await session.client.patch(of(app, ref), { body }), (item) => describe(session, item))
+      },
+    ),
+  )
+    .option('--target <URL>', 'where it is')
+    .addOption(repeated('--unset <FIELD>', 'a field of the API to unset, such as throttleRate; may be repeated'))
+
+  commands.add(
+    endpoint,
+    'delete <app> <endpoint>',
+    'delete an endpoint and what waits for it',
+    async (session, [app = '', ref = '']) => {
+      await session.client.delete(of(app, ref))
+      session.show({ deleted: ref }, () => `Deleted endpoint ${ref} and what waited for it.`)
+    },
+  )
+
+  commands.add(
+    endpoint,
+    'pause <app> <endpoint>',
+    'hold everything for an endpoint back until it is resumed',
+    async (session, [app = '', ref = '']) => {
+      await session.client.post(`${of(app, ref)}/pause`, { body: {} })
+      session.show(
+        { paused: ref },
+        () => `Paused ${ref}: messages are accepted and wait until \`sluice endpoint resume ${app} ${ref}\`.`,
+      )
+    },
+  )
+
+  commands.add(endpoint, 'resume <app> <endpoint>', 'deliver again', async (session, [app = '', ref = '']) => {
+    await session.client.post(`${of(app, ref)}/resume`, { body: {} })
+    session.show({ resumed: ref }, () => `Resumed ${ref}.`)
+  })
+
+  commands.add(
+    endpoint,
+    'secret <app> <endpoint>',
+    'print what its receiver verifies with',
+    async (session, [app = '', ref = '']) => {
+      // Nothing around it: scripts take it as it is.
+      session.show(await session.client.get(`${of(app, ref)}/secret`), ({ key }) => text(key))
+    },
+  )
+
+  commands
+    .add(
+      endpoint,
+      'rotate <app> <endpoint>',
+      'sign with a new secret; the old one goes on signing beside it for a while',
+      async (session, [app = '', ref = '']) => {
+        const { secret, grace } = session.options as { secret?: string; grace?: number }
+        const gracePeriodSeconds = grace === undefined ? undefined : Math.floor(grace / 1000)
+        await session.client.post(`${of(app, ref)}/secret/rotate`, { body: { key: secret, gracePeriodSeconds } })
+        session.show(await session.client.get(`${of(app, ref)}/secret`), ({ key }) => secretLine(session, key))
+      },
+    )
+    .option('--secret <SECRET>', 'the new secret (default: a random one)')
+    .addOption(option('--grace <DURATION>', 'how long the old secret still signs (default: 24h)', duration(0, 7 * day)))
+}
+
+function withFields(command: Commander): Commander {
+  return command
+    .option('--uid <UID>', 'your own name for it, usable wherever its id is')
+    .option('--description <TEXT>', 'what it is')
+    .addOption(repeated('--event-type <TYPE>', 'deliver only this, such as video.trending or video.*; may be repeated'))
+    .addOption(repeated('--channel <CHANNEL>', 'deliver only messages of this channel; may be repeated'))
+    .addOption(option('--rate <NUMBER>', 'attempts per period at most', count(1, 1_000_000)))
+    .addOption(option('--period <DURATION>', 'the period of --rate (default: 1s)', duration(1000, day)))
+    .addOption(option('--burst <NUMBER>', 'attempts at once after a quiet time', count(1, 1_000_000)))
+    .addOption(option('--concurrency <NUMBER>', 'attempts under way at once', count(1, 10_000)))
+    .addOption(option('--timeout <DURATION>', 'limit of one attempt', duration(100, 300_000)))
+    .addOption(option('--method <METHOD>', 'POST, PUT or PATCH', choice(['POST', 'PUT', 'PATCH'])))
+    .addOption(option('--retry <JSON>', 'the retry policy, as the API takes it', jsonValue))
+    .addOption(repeated('--header <NAME=VALUE>', 'a header every delivery carries; may be repeated'))
+    .addOption(repeated('--metadata <NAME=VALUE>', 'a note of yours; may be repeated'))
+    .option('--disable', 'stop delivering')
+    .option('--enable', 'deliver again')
+}
+
+function fieldsOf({ options }: Session): Item {
+  const { uid, description, eventType, channel, rate, period, burst, concurrency, timeout, method, retry } = options
+  return {
+    uid,
+    description,
+    eventTypes: eventType,
+    channels: channel,
+    throttleRate: rate,
+    throttlePeriodSeconds: period === undefined ? undefined : Math.floor((period as number) / 1000),
+    burst,
+    concurrency,
+    timeoutMs: timeout,
+    method,
+    retry,
+    headers: pairsOf(options.header),
+    metadata: pairsOf(options.metadata),
+    disabled: options.disable === true ? true : options.enable === true ? false : undefined,
+  }
+}
+
+function stateOf({ disabled, paused }: Item): string {
+  if (disabled === true) return 'disabled'
+  return paused === true ? 'paused' : 'active'
+}
+
+function limitOf({ throttleRate, throttlePeriodSeconds, concurrency }: Item): string {
+  const period = throttlePeriodSeconds == null || throttlePeriodSeconds === 1 ? 's' : `${throttlePeriodSeconds}s`
+  const parts = [
+    ...(throttleRate == null ? [] : [`${throttleRate}/${period}`]),
+    ...(concurrency == null ? [] : [`${concurrency} at once`]),
+  ]
+  return parts.join(', ') || '–'
+}
+
+function describe({ terminal }: Session, item: Item): string {
+  return facts(terminal, [
+    ['id', text(item.id)],
+    ['uid', text(item.uid)],
+    ['url', text(item.url)],
+    ['description', text(item.description)],
+    ['events', item.eventTypes == null ? 'all' : text(item.eventTypes)],
+    ['channels', item.channels == null ? 'all' : text(item.channels)],
+    ['limit', limitOf(item)],
+    ['burst', text(item.burst)],
+    ['timeout', item.timeoutMs == null ? '–' : `${item.timeoutMs} ms`],
+    ['retry', item.retry == null ? 'default' : text(item.retry)],
+    ['metadata', text(item.metadata)],
+    ['state', stateOf(item)],
+    ['created', instant(item.createdAt)],
+    ['updated', instant(item.updatedAt)],
+    ['secret', item.secret === undefined ? undefined : terminal.style('green', text(item.secret))],
+  ])
+}
+
+function secretLine({ terminal }: Session, key: unknown): string {
+  return facts(terminal, [['secret', terminal.style('green', text(key))]])
+}

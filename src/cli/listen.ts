@@ -1,0 +1,192 @@
+import { type Address, count, formatAddress } from '../runtime/setting-kinds.ts'
+import { ApiProblem, type Client, pathOf } from './client.ts'
+import { prettyJson } from './exact-json.ts'
+import { CommandError, exitCode } from './outcome.ts'
+import { type Arrived, openReceiver } from './receiver.ts'
+import { option, type RemoteCommands, repeated, type Session } from './remote.ts'
+import { counted, printable, text } from './show.ts'
+import { openVerifier } from './verify.ts'
+
+/** `sluice listen`: a receiver on this machine that verifies signatures and prints what arrives. */
+export function addListen(commands: RemoteCommands): void {
+  commands
+    .add(
+      commands.program,
+      'listen',
+      'receive on this machine: verify signatures and print what arrives',
+      async (session) => {
+        const { terminal, options } = session
+        const stopRequested = terminal.stopRequested()
+        const printer = new Printer(session)
+        const address = { host: options.host as string, port: options.port as number }
+        const { server, address: bound } = await openReceiver(address, (arrived) => printer.receive(arrived))
+        let remove = async () => {}
+        try {
+          printer.begin(`http://${formatAddress(bound)}/`)
+          if (options.app !== undefined) remove = await register(session, bound, printer)
+          else if (options.secret !== undefined) printer.verifyWith(options.secret as string)
+          printer.wait()
+          await stopRequested
+          await remove()
+        } finally {
+          server.closeAllConnections()
+          server.close()
+        }
+        printer.end()
+      },
+    )
+    .addOption(option('--port <PORT>', 'where to listen; 0 takes a free one', count(0, 65_535)).default(9000))
+    .option('--host <HOST>', 'the address to listen on', '127.0.0.1')
+    .option('--secret <SECRET>', 'verify with this (whsec_…, whpk_…)')
+    .option('--app <APP>', 'make an endpoint for this in that application, and the application if need be')
+    .addOption(repeated('--event-type <TYPE>', 'with --app: deliver only this; may be repeated'))
+    .option('--public-url <URL>', 'with --app: how the server reaches this (default: the address it listens on)')
+    .option('--keep', 'with --app: leave the endpoint, paused, so that what is sent meanwhile waits for the next time')
+    .addOption(option('--status <STATUS>', 'answer with this status', count(200, 599)).default(200))
+}
+
+/** Makes the endpoint and learns its secret; the answer takes it back. */
+async function register(session: Session, bound: Address, printer: Printer): Promise<() => Promise<void>> {
+  const { client, options } = session
+  const app = options.app as string
+  await getOrCreateApp(client, app)
+  const uid = `listen-${bound.port}`
+  const path = pathOf('app', app, 'endpoint', uid)
+  const url = (options.publicUrl as string | undefined) ?? `http://${formatAddress(bound)}/`
+  const body = { url, uid, description: 'sluice listen', eventTypes: options.eventType }
+  try {
+    await client.put(path, { body })
+  } catch (error) {
+    if (!(error instanceof ApiProblem) || error.status !== 422) throw error
+    const hint =
+      'A server delivers to private addresses only when it is allowed to: start it with --local on this machine, or set SLUICE_ALLOW_NETWORKS.'
+    throw new CommandError(`${error.message}\n${hint}`, exitCode.misused, { cause: error })
+  }
+  await client.post(`${path}/resume`, { body: {} })
+  const { key } = await client.get(`${path}/secret`)
+  printer.verifyWith(text(key))
+  printer.say('Endpoint', `${uid} of ${app} on ${client.url}`)
+  return async () => {
+    if (options.keep === true) await client.post(`${path}/pause`, { body: {} })
+    else await client.delete(path)
+    printer.say('Endpoint', options.keep === true ? 'paused; it resumes with the next sluice listen' : 'removed')
+  }
+}
+
+async function getOrCreateApp(client: Client, app: string): Promise<void> {
+  try {
+    await client.get(pathOf('app', app))
+  } catch (error) {
+    if (!(error instanceof ApiProblem) || error.status !== 404 || app.startsWith('app_')) throw error
+    await client.post('/app', { query: { get_if_exists: true }, body: { name: app, uid: app } })
+  }
+}
+
+class Printer {
+  readonly #session: Session
+  #verify: ReturnType<typeof openVerifier>
+  #requests = 0
+  #verified = 0
+  readonly #seen = new Set<string>()
+
+  constructor(session: Session) {
+    this.#session = session
+  }
+
+  begin(url: string): void {
+    const { terminal, json } = this.#session
+    if (!json) terminal.print(`Listening on ${terminal.style('bold', url)}`)
+  }
+
+  verifyWith(secret: string): void {
+    this.#verify = openVerifier(secret)
+    if (this.#verify !== undefined) return
+    throw new CommandError('--secret must be whsec_ and base64, or whpk_ and an ed25519 key.', exitCode.misused)
+  }
+
+  wait(): void {
+    const { terminal, json } = this.#session
+    if (this.#verify === undefined && !json)
+      this.say('Secret', 'none: signatures are not verified (--secret, or --app)')
+    if (!json) terminal.print(terminal.style('dim', 'Waiting for messages; Ctrl-C ends.\n'))
+  }
+
+  say(name: string, what: string): void {
+    const { terminal, json } = this.#session
+    if (!json) terminal.print(`  ${terminal.style('dim', name.padEnd(8))}  ${what}`)
+  }
+
+  end(): void {
+    const { terminal, json } = this.#session
+    if (!json) terminal.print(`${counted(this.#requests, 'request')}, ${this.#verified} verified.`)
+  }
+
+  receive({ request, response, body }: Arrived): void {
+    const { terminal, json, options, world } = this.#session
+    const now = world.clock.now()
+    const problem = this.#verify?.({ headers: request.headers, body }, now)
+    const verified = this.#verify === undefined ? undefined : problem === undefined
+    response.writeHead(options.status as number).end()
+    this.#requests++
+    if (verified) this.#verified++
+    const id = String(request.headers['webhook-id'] ?? '')
+    const again = this.#isAgain(id)
+    const { method, url, headers } = request
+    if (json) {
+      const content = isText(body) ? { body: body.toString() } : { bodyBase64: body.toString('base64') }
+      const line = {
+        at: new Date(now).toISOString(),
+        method,
+        path: url,
+        id,
+        verified,
+        problem,
+        again,
+        headers,
+        ...content,
+      }
+      terminal.print(JSON.stringify(line))
+      return
+    }
+    const verdict =
+      verified === undefined
+        ? terminal.style('yellow', '? not verified')
+        : verified
+          ? terminal.style('green', '✓ verified')
+          : terminal.style('red', `✗ ${problem}`)
+    const path = method === 'POST' && url === '/' ? '' : `  ${printable(`${method} ${url}`)}`
+    const note = again ? terminal.style('dim', '  again') : ''
+    const time = terminal.style('dim', new Date(now).toISOString().slice(11, 19))
+    terminal.print(`${time}  ${verdict}  ${printable(id) || '(no webhook-id)'}${path}${note}`)
+    terminal.print(`${indented(contentOf(body))}\n`)
+  }
+
+  /** Whether this message came before, of the last ten thousand. */
+  #isAgain(id: string): boolean {
+    const again = id !== '' && this.#seen.has(id)
+    this.#seen.add(id)
+    if (this.#seen.size > 10_000) this.#seen.delete(this.#seen.values().next().value as string)
+    return again
+  }
+}
+
+function contentOf(body: Buffer): string {
+  if (body.length === 0) return '(no body)'
+  if (!isText(body)) return `(${counted(body.length, 'byte')} that are not text)`
+  const text = body.toString()
+  return printable(prettyJson(text) ?? text)
+}
+
+function isText(body: Buffer): boolean {
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(body)
+    return true
+  } catch (error) {
+    if (error instanceof TypeError) return false
+    throw error
+  }
+}
+
+function indented(lines: string): string {
+  return lines.replace(/^/gm, '          ')
+}

@@ -1,0 +1,17 @@
+import type { Command as Commander } from 'commander'
+import { openApiDocument } from '../http/openapi/document.ts'
+import { exitCode } from './outcome.ts'
+import type { World } from './world.ts'
+
+/** `sluice openapi`: prints the description of the API, as the server gives it at /api/v1/openapi.json. */
+export function addOpenapi(program: Commander, { terminal }: World, finish: (code: number) => void): void {
+  program
+    .command('openapi')
+    .description('print the OpenAPI document of the API')
+    .option('--json', 'print JSON, as it does anyway')
+    .action(() => {
+      terminal.endWithReader()
+      terminal.print(JSON.stringify(openApiDocument(), null, 2))
+      finish(exitCode.ok)
+    })
+}

@@ -1,0 +1,62 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
+import { CommandError, exitCode } from './outcome.ts'
+
+/** More than any message: whoever sends more is cut off. */
+const bodyLimitBytes = 64 * 1024 * 1024
+
+/** A request with its whole body. */
+export interface Arrived {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly body: Buffer
+}
+
+/** A server for local receivers; the answer says where it really listens. */
+export async function openReceiver(
+  { host, port }: Address,
+  receive: (arrived: Arrived) => void,
+): Promise<{ server: Server; address: Address }> {
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > bodyLimitBytes) request.destroy()
+      else chunks.push(chunk)
+    })
+    // Whoever hangs up early has said all it will.
+    request.on('error', () => {})
+    request.on('end', () => receive({ request, response, body: Buffer.concat(chunks) }))
+  })
+  await listen(server, { host, port })
+  const bound = server.address()
+  return { server, address: { host, port: typeof bound === 'object' && bound !== null ? bound.port : port } }
+}
+
+/** Listens, or throws CommandError with the reason. */
+export async function listen(server: Server, { host, port }: Address): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, host, resolve)
+    })
+  } catch (error) {
+    throw cannotListen(error, { host, port })
+  }
+}
+
+/** Why a server cannot listen, for people. What is no such reason is thrown on. */
+export function cannotListen(error: unknown, address: Address): CommandError {
+  const { code } = error as NodeJS.ErrnoException
+  if (code === undefined) throw error
+  const reason = listenTroubles[code] ?? code
+  return new CommandError(`Cannot listen on ${formatAddress(address)}: ${reason}.`, exitCode.failed, { cause: error })
+}
+
+const listenTroubles: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  EACCES: 'this user may not use that port',
+  ENOTFOUND: 'there is no such host',
+}

@@ -1,0 +1,154 @@
+import { type Command as Commander, InvalidArgumentError, Option } from 'commander'
+import { urlVariable } from '../runtime/config.ts'
+import type { Terminal } from '../runtime/process.ts'
+import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
+import { settings, variableOf } from '../runtime/settings.ts'
+import { Client, type Item } from './client.ts'
+import { CommandError, exitCode } from './outcome.ts'
+import type { World } from './world.ts'
+
+/** What a command that asks a server works with. */
+export interface Session {
+  readonly world: World
+  readonly terminal: Terminal
+  readonly client: Client
+  readonly options: Options
+  /** Whether the answer is for a program. */
+  readonly json: boolean
+  /** Prints an answer: whole as JSON when that was asked for, else what `human` makes of it. */
+  show<T>(value: T, human: (value: T) => string): void
+}
+
+/** The flags of a command by their names in camel case. */
+export type Options = Readonly<Record<string, unknown>>
+
+/** Runs a command with its operands. No answer means that it went well. */
+export type RemoteRun = (session: Session, args: readonly string[]) => Promise<number | undefined>
+
+const serverGroup = 'Server:'
+const defaultUrl = `http://${formatAddress(settings.listen.fallback)}`
+
+/** Adds commands that ask a server over its API: each with `--url`, `--key` and `--json`. */
+export class RemoteCommands {
+  readonly program: Commander
+  readonly #world: World
+  readonly #finish: (code: number) => void
+
+  constructor(program: Commander, world: World, finish: (code: number) => void) {
+    this.program = program
+    this.#world = world
+    this.#finish = finish
+  }
+
+  /** A word that only groups commands. */
+  group(name: string, description: string): Commander {
+    return this.program.command(name).description(description)
+  }
+
+  add(parent: Commander, usage: string, description: string, run: RemoteRun): Commander {
+    const command = parent.command(usage).description(description)
+    command.action(async () => {
+      const session = this.#open(command.opts())
+      session.terminal.endWithReader()
+      this.#finish((await run(session, command.args)) ?? exitCode.ok)
+    })
+    return command
+      .addOption(
+        new Option('--url <URL>', `the server (default: ${urlVariable}, or ${defaultUrl})`).helpGroup(serverGroup),
+      )
+      .addOption(new Option('--key <KEY>', `the API key (default: ${variableOf('apiKey')})`).helpGroup(serverGroup))
+      .addOption(new Option('--json', 'print JSON'))
+  }
+
+  #open(options: Options): Session {
+    const { terminal, clock, version } = this.#world
+    const json = options.json === true
+    const url = (options.url as string | undefined) ?? terminal.env[urlVariable] ?? defaultUrl
+    const key = (options.key as string | undefined) ?? terminal.env[variableOf('apiKey')]
+    return {
+      world: this.#world,
+      terminal,
+      client: new Client({ url, key, clock, version }),
+      options,
+      json,
+      show: (value, human) => terminal.print(json ? JSON.stringify(value, null, 2) : human(value)),
+    }
+  }
+}
+
+/** A flag whose value is of a kind, such as a duration. */
+export function option<T>(flags: string, description: string, kind: Kind<T>): Option {
+  return new Option(flags, description).argParser((raw) => parse(kind, raw))
+}
+
+/** A flag that may be given several times; the answer is a list. */
+export function repeated(flags: string, description: string): Option {
+  return new Option(flags, description).argParser((raw, before: string[] | undefined) => [...(before ?? []), raw])
+}
+
+/** How many items a list shows. */
+export function limitOption(): Option {
+  return option('--limit <NUMBER>', 'how many to show', count(1, 1_000_000)).default(50)
+}
+
+/** Shows a list: as a JSON array, or as `human` lays it out, with a word about what was left out or that it is empty. */
+export function showList(
+  { terminal, json, options }: Session,
+  { items, more }: { readonly items: readonly Item[]; readonly more: boolean },
+  empty: string,
+  human: (items: readonly Item[]) => string,
+): void {
+  if (json) return terminal.print(JSON.stringify(items, null, 2))
+  if (items.length === 0) return terminal.print(empty)
+  terminal.print(human(items))
+  if (more) terminal.print(terminal.style('dim', `… and more: --limit ${(options.limit as number) * 10} shows them.`))
+}
+
+/** Reads JSON given on the command line. */
+export const jsonValue: Kind<unknown> = {
+  placeholder: 'JSON',
+  parse(raw) {
+    try {
+      return JSON.parse(String(raw))
+    } catch (error) {
+      if (error instanceof SyntaxError) throw new WrongValue(`JSON (${error.message})`)
+      throw error
+    }
+  },
+  show: (value) => JSON.stringify(value),
+}
+
+/** An instant: RFC 3339, or how long ago, such as `2h`; sent to the API as RFC 3339. */
+export function instantText(raw: string, now: number): string {
+  const ago = /^(\d{1,9})(s|m|h|d)$/.exec(raw)
+  if (ago) {
+    const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[ago[2] as 's' | 'm' | 'h' | 'd']
+    return new Date(now - Number(ago[1]) * unitMs).toISOString()
+  }
+  const parsed = Date.parse(raw)
+  if (Number.isNaN(parsed)) {
+    const expected = 'an instant such as 2026-11-15T09:40:00Z or a time ago such as 2h'
+    throw new CommandError(`${JSON.stringify(raw)} must be ${expected}.`, exitCode.misused)
+  }
+  return new Date(parsed).toISOString()
+}
+
+/** `NAME=VALUE` pairs as an object. */
+export function pairsOf(given: unknown): Record<string, string> | undefined {
+  if (given === undefined) return undefined
+  const pairs = (given as string[]).map((pair) => {
+    const at = pair.indexOf('=')
+    if (at < 1) throw new CommandError(`${JSON.stringify(pair)} must be NAME=VALUE.`, exitCode.misused)
+    return [pair.slice(0, at), pair.slice(at + 1)] as const
+  })
+  return Object.fromEntries(pairs)
+}
+
+function parse<T>(kind: Kind<T>, raw: string): T {
+  try {
+    return kind.parse(raw)
+  } catch (error) {
+    if (error instanceof WrongValue) throw new InvalidArgumentError(`It must be ${error.message}.`)
+    throw error
+  }
+}

@@ -1,0 +1,30 @@
+import type { Item } from './client.ts'
+
+/** A field of an answer as text; '–' when it has none. */
+export function text(value: unknown): string {
+  if (value === undefined || value === null || value === '') return '–'
+  if (Array.isArray(value)) return value.length === 0 ? '–' : value.map(text).join(', ')
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+/** An instant of the API to the second, in UTC: `2026-11-15 09:40:12`. */
+export function instant(value: unknown): string {
+  return typeof value === 'string' ? value.slice(0, 19).replace('T', ' ') : text(value)
+}
+
+/** What a thing is called: its caller's name for it if it has one, else its id. */
+export function nameOf({ uid, id }: Item): string {
+  return text(uid ?? id)
+}
+
+/** `1 message`, `2 messages`. */
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
+}
+
+/** What a receiver or producer sent, without what could move the cursor or change colours. Lines stay. */
+export function printable(untrusted: string): string {
+  return untrusted.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, (sign) =>
+    sign === '\n' || sign === '\t' ? sign : '·',
+  )
+}

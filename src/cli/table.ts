@@ -1,0 +1,81 @@
+import type { Terminal } from '../runtime/process.ts'
+
+/** A column of a table: its heading, and what stands in it. */
+export interface Column<T> {
+  readonly title: string
+  readonly cell: (item: T) => string
+  readonly align?: 'right'
+  /** Drawn in a colour where the terminal shows them. */
+  readonly colour?: (item: T) => Parameters<Terminal['style']>[0] | undefined
+  /** Gives way when the terminal is too narrow. */
+  readonly flexible?: true
+}
+
+const gap = '  '
+const narrowest = 8
+
+/** Lays items out under headings. On a terminal no line is longer than it is wide; elsewhere nothing is cut. */
+export function table<T>(terminal: Terminal, columns: readonly Column<T>[], items: readonly T[]): string {
+  const cells = items.map((item) => columns.map(({ cell }) => oneLine(cell(item))))
+  const widths = fit(
+    columns,
+    columns.map(({ title }, i) => Math.max(title.length, ...cells.map((row) => (row[i] as string).length))),
+    terminal.columns,
+  )
+  const line = (texts: readonly string[], paint: (text: string, column: number) => string) =>
+    texts
+      .map((text, i) => {
+        const width = widths[i] as number
+        const cut = shorten(text, width)
+        const space = ' '.repeat(Math.max(0, width - cut.length))
+        if (columns[i]?.align === 'right') return `${space}${paint(cut, i)}`
+        return i === columns.length - 1 ? paint(cut, i) : `${paint(cut, i)}${space}`
+      })
+      .join(gap)
+      .trimEnd()
+  const head = line(
+    columns.map(({ title }) => title),
+    (text) => terminal.style('dim', text),
+  )
+  const body = cells.map((row, at) =>
+    line(row, (text, i) => {
+      const colour = columns[i]?.colour?.(items[at] as T)
+      return colour === undefined ? text : terminal.style(colour, text)
+    }),
+  )
+  return [head, ...body].join('\n')
+}
+
+/** The facts of one thing, a line each. */
+export function facts(terminal: Terminal, pairs: readonly (readonly [string, string | undefined])[]): string {
+  const shown = pairs.filter((pair): pair is readonly [string, string] => pair[1] !== undefined)
+  const width = Math.max(...shown.map(([name]) => name.length))
+  return shown.map(([name, value]) => `${terminal.style('dim', name.padEnd(width))}${gap}${value}`).join('\n')
+}
+
+/** The text in at most `width` columns, its end cut off if need be. */
+export function shorten(text: string, width: number): string {
+  return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`
+}
+
+/** Takes what is too much from the flexible columns, the widest first. */
+function fit<T>(columns: readonly Column<T>[], widths: number[], limit: number | undefined): number[] {
+  if (limit === undefined) return widths
+  let excess = widths.reduce((sum, width) => sum + width, 0) + gap.length * (columns.length - 1) - limit
+  while (excess > 0) {
+    let widest = -1
+    for (const [i, { flexible }] of columns.entries()) {
+      const width = widths[i] as number
+      if (flexible && width > narrowest && (widest < 0 || width > (widths[widest] as number))) widest = i
+    }
+    if (widest < 0) return widths
+    widths[widest] = (widths[widest] as number) - 1
+    excess--
+  }
+  return widths
+}
+
+/** Control characters could move the cursor or change the colours of whoever looks. */
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').replace(/\p{Cc}/gu, '?')
+}

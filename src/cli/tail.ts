@@ -1,0 +1,110 @@
+import { duration } from '../runtime/setting-kinds.ts'
+import { failedStatus, outcome, statusCode } from './attempts.ts'
+import { type Client, type Item, pathOf } from './client.ts'
+import { statusColour } from './messages.ts'
+import { CommandError, exitCode } from './outcome.ts'
+import { option, type RemoteCommands, type Session } from './remote.ts'
+import { nameOf, printable, text } from './show.ts'
+import { shorten } from './table.ts'
+
+/** Each is one request a round; more would be a load on the server that nobody can read anyway. */
+const mostLanes = 100
+/** How often new endpoints are looked for, in rounds. */
+const lookAgainRounds = 10
+
+interface Followed {
+  readonly app: string
+  readonly name: string
+  readonly path: string
+  /** The newest attempt seen; '' before the first. */
+  newest: string
+}
+
+/** `sluice tail`: prints attempts as they are made. It asks each endpoint for what is newer than what it has seen. */
+export function addTail(commands: RemoteCommands): void {
+  commands
+    .add(commands.program, 'tail', 'follow attempts live', async (session) => {
+      const stopRequested = session.terminal.stopRequested().then(() => true)
+      const { every, failed } = session.options as { every: number; failed?: boolean }
+      const query = { status: failed ? failedStatus : undefined }
+      const followed = new Map<string, Followed>()
+      if (!session.json) session.terminal.print(session.terminal.style('dim', 'Following attempts; Ctrl-C ends.'))
+      for (let round = 0; ; round++) {
+        if (round % lookAgainRounds === 0) await follow(session, followed, query, round === 0)
+        for (const lane of followed.values()) {
+          for (const attempt of await newerThan(session.client, lane, query)) print(session, lane, attempt)
+        }
+        if (await Promise.race([stopRequested, pause(session, every)])) return undefined
+      }
+    })
+    .option('--app <APP>', 'only of this application (default: all)')
+    .option('--endpoint <ENDPOINT>', 'only at this endpoint; needs --app')
+    .option('--failed', 'only those that failed')
+    .addOption(option('--every <DURATION>', 'how often to ask', duration(100, 60_000)).default(1000, '1s'))
+}
+
+/** Finds the endpoints to follow. What was attempted before `sluice tail` was started is not shown. */
+async function follow(
+  session: Session,
+  followed: Map<string, Followed>,
+  query: { status: number | undefined },
+  first: boolean,
+): Promise<void> {
+  for (const { app, endpoint } of await endpointsOf(session)) {
+    const path = pathOf('app', app, 'attempt', 'endpoint', text(endpoint.id))
+    if (followed.has(path)) continue
+    const { data } = first ? await session.client.page(path, { ...query, limit: 1 }) : { data: [] }
+    followed.set(path, { app, name: nameOf(endpoint), path, newest: data[0] === undefined ? '' : text(data[0].id) })
+    if (followed.size > mostLanes) {
+      const message = `There are more than ${mostLanes} endpoints to follow; choose with --app and --endpoint.`
+      throw new CommandError(message, exitCode.misused)
+    }
+  }
+}
+
+async function endpointsOf({ client, options }: Session): Promise<{ app: string; endpoint: Item }[]> {
+  const { app, endpoint } = options as { app?: string; endpoint?: string }
+  if (endpoint !== undefined) {
+    if (app === undefined) throw new CommandError('--endpoint needs --app.', exitCode.misused)
+    return [{ app, endpoint: await client.get(pathOf('app', app, 'endpoint', endpoint)) }]
+  }
+  const apps = app === undefined ? (await client.list('/app', {}, mostLanes + 1)).items.map(nameOf) : [app]
+  const found: { app: string; endpoint: Item }[] = []
+  for (const each of apps) {
+    const { items } = await client.list(pathOf('app', each, 'endpoint'), {}, mostLanes + 1)
+    found.push(...items.map((item) => ({ app: each, endpoint: item })))
+    if (found.length > mostLanes) break
+  }
+  return found
+}
+
+/** Attempts newer than the newest seen, oldest first, however many there are. */
+async function newerThan(client: Client, lane: Followed, query: { status: number | undefined }): Promise<Item[]> {
+  const found: Item[] = []
+  for (;;) {
+    // A minus in front of an iterator goes the other way: from this one to the newer ones.
+    const iterator = lane.newest === '' ? undefined : `-${lane.newest}`
+    const { data, done } = await client.page(lane.path, { ...query, iterator, limit: 250 })
+    found.push(...data.toReversed())
+    const newest = data[0]
+    if (newest === undefined) return found
+    lane.newest = text(newest.id)
+    if (done || iterator === undefined) return found
+  }
+}
+
+function print({ terminal, json }: Session, { app, name }: Followed, attempt: Item): void {
+  if (json) return terminal.print(JSON.stringify(attempt))
+  const width = (terminal.columns ?? Number.POSITIVE_INFINITY) - 76
+  const time = terminal.style('dim', text(attempt.timestamp).slice(11, 23))
+  const where = shorten(`${app}/${name}`, 20).padEnd(20)
+  const result = terminal.style(statusColour(attempt), shorten(printable(outcome(attempt)), Math.max(9, width)))
+  const tookMs = `${text(attempt.responseDurationMs)} ms`.padStart(8)
+  terminal.print(
+    `${time}  ${where}  ${shorten(text(attempt.msgId), 16)}  ${statusCode(attempt).padStart(3)} ${tookMs}  ${result}`,
+  )
+}
+
+function pause({ world }: Session, ms: number): Promise<false> {
+  return new Promise((resolve) => void world.clock.after(ms, () => resolve(false)))
+}
