@@ -24,7 +24,18 @@ export interface Message {
   readonly contentType: string
   /** The endpoints it was accepted for. */
   readonly endpoints: readonly number[]
+  /** For finding it again; they decide nothing. */
+  readonly tags: readonly string[] | null
+  /** Sent along with every attempt. */
+  readonly headers: Readonly<Record<string, string>> | null
+  /** When its deliveries were first due, if that was later than its publishing. */
+  readonly deliverAt: EpochMs | null
+  /** Its body was erased on request: it is empty, and the message is never sent again. */
+  readonly expunged: boolean
 }
+
+/** All of a message but its body, which may be large. */
+export type MessageHead = Omit<Message, 'body'>
 
 /** One HTTP try of one delivery, as history keeps it. */
 export interface Attempt {

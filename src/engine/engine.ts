@@ -7,6 +7,7 @@ import { Scheduler } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Store } from '../store/store.ts'
 import { Bodies } from './bodies.ts'
+import { Chore } from './chore.ts'
 import { LaneBook } from './lane-book.ts'
 import { Membership } from './membership.ts'
 import { type Delivery, isReading, type OwnedLane, reopen } from './owned-lane.ts'
@@ -18,6 +19,12 @@ import { Settler } from './settler.ts'
 const troublePauseMs = 100
 const housekeepingMs = 250
 const reconcileMs = 15_000
+/** How soon a message for very many endpoints that another process took in is expanded. */
+const expandMs = 1000
+const expandRows = 1000
+const sweepRows = 500
+/** How soon what a deleted endpoint left behind begins to be removed. */
+const removeMs = 1000
 const bodyCacheBytes = 16 * 1024 * 1024
 /** Ended attempts that may wait for the store before nothing more is started. */
 const unsettledLimit = 4096
@@ -36,7 +43,13 @@ export class Engine {
   readonly #book: LaneBook
   readonly #reader: Reader
   readonly #settler: Settler
+  readonly #bodies: Bodies
   readonly #pump: Pump
+  readonly #expanding: Chore
+  readonly #sweeping: Chore
+  readonly #removing: Chore
+  /** How many attempts ended how, since the start. */
+  readonly tally: Record<Verdict['state'], number> = { delivered: 0, waiting: 0, dead: 0 }
   /** Owned lanes by the instant their next timed row is due. */
   readonly #timed = new Heap<OwnedLane>()
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
@@ -52,6 +65,9 @@ export class Engine {
     this.#scheduler = new Scheduler(parts.limits)
     const scheduler = this.#scheduler
     const onTrouble = (error: unknown) => this.#trouble(error)
+    this.#expanding = new Chore(clock, () => store.expand(expandRows), onTrouble)
+    this.#sweeping = new Chore(clock, async () => (await store.sweepIdempotency(sweepRows)) === sweepRows, onTrouble)
+    this.#removing = new Chore(clock, async () => (await store.sweepRemoved()).more, onTrouble)
     this.#membership = new Membership({
       store,
       clock,
@@ -79,12 +95,13 @@ export class Engine {
       onRead: () => this.#again(),
       onTrouble,
     })
+    this.#bodies = new Bodies(store, bodyCacheBytes)
     this.#pump = new Pump({
       clock,
       random,
       randomText,
       scheduler,
-      bodies: new Bodies(store, bodyCacheBytes),
+      bodies: this.#bodies,
       settler: this.#settler,
       maySend: () => this.#membership.holdsLease(clock.steady()),
       again: () => this.#again(),
@@ -115,9 +132,17 @@ export class Engine {
       rows: (endpoints, itsClass) => this.#rowsAdded(endpoints, itsClass),
       lanes: () => this.#book.claimSoon(),
       settings: (endpoints) => void this.#book.refresh(endpoints),
+      expunged: (messages) => this.#bodies.forget(messages),
+      fanOuts: () => this.#expanding.ask(),
     })
     this.#every(housekeepingMs, () => this.#housekeep())
-    this.#every(reconcileMs, () => this.#book.reconcile())
+    this.#every(reconcileMs, () => {
+      this.#book.reconcile()
+      this.#sweeping.ask()
+    })
+    this.#every(expandMs, () => this.#expanding.ask())
+    this.#every(removeMs, () => this.#removing.ask())
+    this.#expanding.ask()
     this.#book.claimSoon()
   }
 
@@ -130,6 +155,7 @@ export class Engine {
     this.#state = 'stopping'
     for (const cancel of this.#cancels) cancel()
     this.#book.close()
+    this.#stopChores()
     if (!this.#isQuiet()) {
       await new Promise<void>((resolve) => {
         const cancel = this.#parts.clock.after(limitMs, () => this.#pump.abortAll())
@@ -148,6 +174,13 @@ export class Engine {
     this.#alarm?.cancel()
   }
 
+  /** Whether nothing can be sent within this time, as far as is known: nothing is under way, due or about to be. */
+  isIdle(withinMs: number): boolean {
+    const now = this.#parts.clock.steady()
+    if (this.#state !== 'running' || now < this.#pausedUntil || this.#expanding.busy) return false
+    return this.#book.isIdleUntil(now + withinMs, now)
+  }
+
   /** Lets go of everything without a word to the store, as a crash would. For the simulation. */
   crash(): void {
     this.#state = 'stopped'
@@ -155,6 +188,13 @@ export class Engine {
     this.#alarm?.cancel()
     this.#membership.stop()
     this.#book.close()
+    this.#stopChores()
+  }
+
+  #stopChores(): void {
+    this.#expanding.stop()
+    this.#sweeping.stop()
+    this.#removing.stop()
   }
 
   #every(ms: number, fn: () => void): void {
@@ -237,6 +277,7 @@ export class Engine {
 
   #recorded(delivery: Delivery, verdict: Verdict): void {
     const { owned, row } = delivery
+    this.tally[verdict.state]++
     owned.unsettled--
     if (isReading(owned)) owned.settledMeanwhile.push(row.message)
     else owned.held.delete(row.message)

@@ -5,8 +5,16 @@ import type { RandomText } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
-import type { Idempotency, Once } from './idempotency.ts'
+import type { Access } from './access.ts'
+import type { Auditing } from './auditing.ts'
+import type { Browsing } from './browsing.ts'
 import type { Enlisting } from './enlisting.ts'
+import type { EventTypes } from './event-types.ts'
+import type { Idempotency, Once } from './idempotency.ts'
+import type { Removals } from './removals.ts'
+import type { Replaying } from './replaying.ts'
+import type { Statistics } from './statistics.ts'
+import type { Tasks } from './tasks.ts'
 import type { Vault } from './vault.ts'
 
 /**
@@ -19,7 +27,22 @@ import type { Vault } from './vault.ts'
  * Trouble: a method rejects with `StoreTrouble` when the database is busy, gone or full and the same call may succeed
  * later; with `AppError` when the caller asked for something impossible; anything else is a bug.
  */
-export interface Store extends Configuration, Intake, Ownership, Delivering, History, Enlisting, Idempotency {
+export interface Store
+  extends Configuration,
+    Intake,
+    Ownership,
+    Delivering,
+    History,
+    Enlisting,
+    Idempotency,
+    Browsing,
+    Replaying,
+    Tasks,
+    EventTypes,
+    Removals,
+    Statistics,
+    Access,
+    Auditing {
   readonly dialect: 'sqlite' | 'postgres'
   /** Tells what others did: see `Watcher`. One watcher per store. */
   watch(watcher: Watcher): void
@@ -54,6 +77,8 @@ export interface Watcher {
   lanes(): void
   /** These endpoints' settings changed, or some endpoint's when the list is missing. */
   settings(endpoints?: readonly number[]): void
+  /** These messages must not be sent from memory any more; what is missing is unknown. */
+  expunged?(messages?: readonly number[]): void
   /** A message was accepted whose deliveries have yet to be expanded. */
   fanOuts?(): void
 }
@@ -80,10 +105,6 @@ export interface Configuration {
   updateEndpoint(app: number, endpoint: number, change: EndpointChange): Promise<Endpoint | undefined>
   /** Several endpoints by key, whatever their application; those that no longer exist are left out. */
   loadEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
-  createApiKey(key: NewApiKey): Promise<ApiKey>
-  /** By the SHA-256 of the key's text. */
-  findApiKey(hash: Uint8Array): Promise<ApiKey | undefined>
-  countApiKeys(): Promise<number>
 }
 
 export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'>
@@ -91,19 +112,6 @@ export type NewEndpoint = Omit<Endpoint, 'key' | 'id' | 'app' | 'disabledReason'
 
 /** What to change of an endpoint, or how to find that out from what is stored at that instant; it may throw AppError. */
 export type EndpointChange = Partial<NewEndpoint> | ((before: Endpoint, now: EpochMs) => Partial<NewEndpoint>)
-
-export interface NewApiKey {
-  readonly name: string
-  readonly hash: Uint8Array
-  /** `admin` for now; the column takes any list of scopes. */
-  readonly scopes: readonly string[]
-}
-
-export interface ApiKey extends NewApiKey {
-  readonly key: number
-  readonly id: string
-  readonly createdAt: EpochMs
-}
 
 /** Items after `after` (a key, exclusive) in the asked order of keys. */
 export interface PageRequest<Key = number> {
@@ -177,7 +185,10 @@ export type Published =
   | { readonly state: 'mismatch' }
 
 export type PublishedTogether =
-  | { readonly state: 'accepted' | 'repeated'; readonly messages: readonly { readonly key: number; readonly id: string }[] }
+  | {
+      readonly state: 'accepted' | 'repeated'
+      readonly messages: readonly { readonly key: number; readonly id: string }[]
+    }
   | { readonly state: 'stale' }
   | { readonly state: 'conflict'; readonly index: number; readonly id: string }
   | { readonly state: 'mismatch' }

@@ -6,7 +6,7 @@ import type { Outgoing } from '../../src/store/store.ts'
 /** A message whose body and bookkeeping together count as `countedBytes`. */
 function message(key: number, countedBytes = 1000): Outgoing {
   const body = new Uint8Array(countedBytes - 500)
-  return { key, id: `msg_${key}`, eventType: 'a', body, contentType: 'application/json' }
+  return { key, id: `msg_${key}`, eventType: 'a', body, contentType: 'application/json', headers: null }
 }
 
 function open(limitBytes: number, stored: readonly Outgoing[]) {

@@ -39,7 +39,7 @@ export const readPending: Statement = {
 // Leans on message's primary key; the days that none of the keys belongs to are left out when the statement starts.
 export const loadOutgoing: Statement = {
   name: 'load-messages',
-  text: 'select key, id, event_type, content_type, body from message where key = any ($1::bigint[])',
+  text: 'select key, id, event_type, content_type, headers, body from message where key = any ($1::bigint[]) and expunged_at is null',
 }
 
 interface PendingColumns {
@@ -58,6 +58,7 @@ interface OutgoingRow {
   readonly event_type: string
   readonly content_type: string
   readonly body: Uint8Array
+  readonly headers: Readonly<Record<string, string>> | null
 }
 
 /** Reads what is due and records what became of it. */
@@ -77,6 +78,7 @@ export function delivering(database: Database): Delivering {
         id: row.id,
         eventType: row.event_type,
         contentType: row.content_type,
+        headers: row.headers,
         body: row.body,
       }))
     },

@@ -1,11 +1,16 @@
 import { fresh } from '../../domain/delivery.ts'
 import { encodeId } from '../../domain/ids.ts'
-import type { Intake, Publication, Published } from '../store.ts'
+import { queuedAtOnce, wideOnes } from '../fan-out.ts'
+import type { Once } from '../idempotency.ts'
+import type { Intake, Publication, Published, PublishedTogether } from '../store.ts'
 import { integers, packed, texts } from './arrays.ts'
 import type { Database, Identity } from './database.ts'
+import { fanOut } from './fan-out.ts'
+import { findTaken, type Taken, take } from './idempotency.ts'
 import { toJson } from './rows.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import type { Run, Statement } from './sessions.ts'
+import { stateOf } from './trouble.ts'
 
 const selectSubscriptions: Statement = {
   name: 'subscriptions',
@@ -18,11 +23,11 @@ const selectSubscriptions: Statement = {
 
 /**
  * Everything of a group in one statement, and so in one transaction of its own and one round trip. A publication whose
- * version is not the application's any more falls out in `current`; one whose event id is taken, by an earlier message
- * or by an earlier one of this group, falls out in `accepted`. Event ids are reserved in one order by everyone, so that
- * no two groups deadlock.
+ * version is not the application's any more falls out in `current`; one that may be stored only once and was, in `open`;
+ * one whose event id is taken, by an earlier message or by an earlier one of this group, in `accepted`. Event ids and
+ * hashes are taken in one order by everyone, so that no two groups deadlock.
  */
-function publishStatement(name: string, reserve: string, isAccepted: string): Statement {
+function publishStatement(name: string, hasEventIds: boolean, hasOnce: boolean): Statement {
   return {
     name,
     text: `
@@ -30,40 +35,83 @@ function publishStatement(name: string, reserve: string, isAccepted: string): St
         select m.*
           from unnest(
                  $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
-                 $9::text[], $10::bigint[], $11::integer[], $12::integer[]
-               ) as m (key, id, app, version, event_type, event_id, channels, content_type, endpoints, delay_ms, start, length)
+                 $9::text[], $10::bigint[], $11::integer[], $12::integer[], $14::text[], $15::text[], $16::boolean[]
+               ) as m (key, id, app, version, event_type, event_id, channels, content_type, endpoints, delay_ms, start, length,
+                       tags, headers, wide)
          cross join lateral (
                  select from application where key = m.app and version = m.version and deleted_at is null limit 1
                ) as unchanged
-      ), ${reserve} accepted as materialized (
-        select * from current where ${isAccepted}
+      ), ${hasOnce ? sqlOpen : ''} ${hasEventIds ? sqlReserved(hasOnce) : ''} accepted as materialized (
+        select * from ${hasOnce ? 'open' : 'current'}
+         where ${hasEventIds ? 'event_id is null or key in (select message from reserved)' : 'true'}
       ), stored as (
-        insert into message (key, id, app, event_type, event_id, channels, content_type, endpoints, body)
+        insert into message
+               (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at)
         select key, id, app, event_type, event_id, channels::json, content_type, endpoints::bigint[],
-               substring($13::bytea from start for length)
-          from accepted
+               substring($13::bytea from start for length), tags::json, headers::json,
+               case when delay_ms > 0 then now + delay_ms end
+          from clock, accepted
       ), queued as (
         insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
         select endpoint, case when delay_ms > 0 then 1 else 0 end, now + delay_ms, key, now + delay_ms, 0, 0
           from clock, accepted, unnest(endpoints::bigint[]) as endpoint
-      )
+         where not wide
+      ), spread as (
+        insert into fan_out (message, since, next) select key, now + delay_ms, 0 from clock, accepted where wide
+      )${hasOnce ? sqlTaken : ''}
       select now, (select array_agg(key) from current) as current, (select array_agg(key) from accepted) as accepted
+             ${hasOnce ? sqlAllTaken : ''}
         from clock`,
   }
 }
 
-export const publishPlain = publishStatement('publish', '', 'true')
+const sqlOpen = `
+  once as materialized (
+    select * from unnest($17::bigint[], $18::text[], $19::text[], $20::bigint[]) as o (key, hash, fingerprint, ttl_ms)
+  ), used as materialized (
+    select o.key from clock, once o
+     cross join lateral (select from idempotency where hash = o.hash and expires_at > now limit 1) as i
+  ), open as materialized (
+    select * from current where key not in (select key from used)
+  ),`
 
-export const publishWithEventIds = publishStatement(
-  'publish-event-ids',
-  `reserved as (
-    insert into event_id (app, event_id, message)
-    select app, event_id, key from current where event_id is not null order by app, event_id, key
-    on conflict do nothing
-    returning message
-  ),`,
-  'event_id is null or key in (select message from reserved)',
-)
+function sqlReserved(hasOnce: boolean): string {
+  return `
+    reserved as (
+      insert into event_id (app, event_id, message)
+      select app, event_id, key from ${hasOnce ? 'open' : 'current'}
+       where event_id is not null order by app, event_id, key
+      on conflict do nothing
+      returning message
+    ),`
+}
+
+const sqlTaken = `
+  , taking as materialized (
+    select once.* from once where key in (select key from accepted)
+  ), taken as (
+    insert into idempotency (hash, fingerprint, expires_at, message)
+    select hash, fingerprint, now + ttl_ms, key from clock, taking order by hash
+    on conflict (hash) do update
+      set fingerprint = excluded.fingerprint, expires_at = excluded.expires_at, message = excluded.message,
+          status = null, answer = null
+      where idempotency.expires_at <= (select now from clock)
+    returning 1
+  )`
+
+/**
+ * Divides by zero when another process took one of the hashes between our look and our insert. That undoes everything,
+ * and the group is stored anew: this time the look finds it.
+ */
+const sqlAllTaken = `
+  , 1 / (case when (select count(*) from taken) = (select count(*) from taking) then 1 else 0 end) as all_taken`
+const overtaken = '22012'
+const overtakenTries = 5
+
+export const publishPlain = publishStatement('publish', false, false)
+export const publishWithEventIds = publishStatement('publish-event-ids', true, false)
+export const publishOnce = publishStatement('publish-once', false, true)
+export const publishOnceWithEventIds = publishStatement('publish-once-event-ids', true, true)
 
 // By itself, after the publishing: a reservation made by another transaction at the same moment is invisible to it.
 export const selectByEventIds: Statement = {
@@ -83,6 +131,11 @@ interface Answer {
   readonly accepted: number[] | null
 }
 
+interface Inserted {
+  readonly identities: readonly Identity[]
+  readonly answer: Answer
+}
+
 interface SubscriptionRow {
   readonly version: number
   readonly key: number | null
@@ -90,30 +143,92 @@ interface SubscriptionRow {
   readonly channels: string[] | null
 }
 
+/** What one transaction did, for those who are to be told after it. */
+interface Stored {
+  readonly answers: Published[]
+  readonly queued: readonly Publication[]
+  readonly now: number
+}
+
+/** Ends a transaction of several messages because one of them was refused. */
+class Refused extends Error {
+  readonly answer: PublishedTogether
+
+  constructor(answer: PublishedTogether) {
+    super('refused')
+    this.answer = answer
+  }
+}
+
 /** Takes messages in. */
 export function intake(database: Database): Intake {
   const { durable, keys, time, context } = database
 
   /** Stores a group under new keys and answers which of them were current and which were accepted. */
-  function store(publications: readonly Publication[]): Promise<{ identities: Identity[]; answer: Answer }> {
-    const statement = publications.some((p) => p.eventId !== null) ? publishWithEventIds : publishPlain
-    const contents = contentsOf(publications)
-    return keys.make(async (next) => {
-      const identities = publications.map(() => {
-        const key = next()
-        return { key, id: encodeId('msg', key, context.randomText) }
-      })
-      const values = [integers(identities.map((i) => i.key)), texts(identities.map((i) => i.id)), ...contents]
-      const [answer] = await durable.run<Answer>(statement, values)
-      return { identities, answer: answer as Answer }
+  async function insert(run: Run, next: () => number, publications: readonly Publication[]): Promise<Inserted> {
+    const statement = statementFor(publications)
+    const identities = publications.map(() => {
+      const key = next()
+      return { key, id: encodeId('msg', key, context.randomText) }
     })
+    const values = [integers(identities.map((i) => i.key)), texts(identities.map((i) => i.id))]
+    values.push(...(contentsOf(publications) as string[]))
+    if (statement === publishOnce || statement === publishOnceWithEventIds) {
+      values.push(...onceOf(publications, identities))
+    }
+    const [answer] = await run<Answer>(statement, values)
+    return { identities, answer: answer as Answer }
   }
 
-  async function conflicting(publications: readonly Publication[]): Promise<Map<Publication, string>> {
-    if (publications.length === 0) return new Map()
-    const values = [integers(publications.map((p) => p.app)), texts(publications.map((p) => p.eventId))]
-    const rows = await durable.run<{ n: number; id: string }>(selectByEventIds, values)
-    return new Map(rows.map(({ n, id }) => [publications[n - 1] as Publication, id]))
+  /** Publications of which no two may be stored only once for the same reason. */
+  async function storeApart(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
+    const { identities, answer } = await insert(run, next, publications)
+    time.learn(answer.now)
+    const current = new Set(answer.current)
+    const accepted = new Set(answer.accepted)
+    const queued = publications.filter((_, i) => accepted.has(identities[i]?.key as number))
+    const refused = publications.filter((_, i) => {
+      const { key } = identities[i] as Identity
+      return current.has(key) && !accepted.has(key)
+    })
+    const reasons = await reasonsOf(run, refused)
+    const answers = publications.map((publication, i): Published => {
+      const identity = identities[i] as Identity
+      if (accepted.has(identity.key)) return { state: 'accepted', ...identity }
+      return reasons.get(publication) ?? { state: 'stale' }
+    })
+    return { answers, queued, now: answer.now }
+  }
+
+  /** Twins of one group take turns, so that the second finds what the first became. */
+  async function store(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
+    const answers: Published[] = []
+    const queued: Publication[] = []
+    let now = 0
+    for (let left = [...publications.entries()]; left.length > 0; ) {
+      const [turn, later] = withoutTwins(left)
+      const stored = await storeApart(
+        run,
+        next,
+        turn.map(([, publication]) => publication),
+      )
+      for (const [n, [i]] of turn.entries()) answers[i] = stored.answers[n] as Published
+      queued.push(...stored.queued)
+      now = stored.now
+      left = later
+    }
+    return { answers, queued, now }
+  }
+
+  /** Again when another process overtook it. */
+  async function persisting<T>(work: (next: () => number) => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await keys.make(work)
+      } catch (error) {
+        if (tries === overtakenTries || stateOf(error) !== overtaken) throw error
+      }
+    }
   }
 
   return {
@@ -129,29 +244,103 @@ export function intake(database: Database): Intake {
 
     async publish(publications) {
       if (publications.length === 0) return []
-      const { identities, answer } = await store(publications)
-      time.learn(answer.now)
-      const current = new Set(answer.current)
-      const accepted = new Set(answer.accepted)
-
-      const queued = publications.filter((_, i) => accepted.has(identities[i]?.key as number))
-      announce(database, queued, answer.now)
-      const refused = publications.filter((_, i) => {
-        const { key } = identities[i] as Identity
-        return current.has(key) && !accepted.has(key)
-      })
-      const taken = await conflicting(refused)
-      return publications.map((publication, i): Published => {
-        const identity = identities[i] as Identity
-        if (accepted.has(identity.key)) return { state: 'accepted', ...identity }
-        const id = taken.get(publication)
-        return id === undefined ? { state: 'stale' } : { state: 'conflict', id }
-      })
+      const { answers, queued, now } = await persisting((next) => store(durable.run, next, publications))
+      announce(database, queued, now)
+      return answers
     },
+
+    async publishTogether(publications, once) {
+      try {
+        const { result, stored } = await persisting((next) =>
+          durable.transaction(async (run) => {
+            const [found] = once ? await findTaken(run, [once.hash]) : []
+            if (found) throw new Refused(repeatedTogether(found, once as Once))
+            const stored = await store(run, next, publications)
+            const messages = stored.answers.map((answer, index): Identity => {
+              if (answer.state === 'conflict') throw new Refused({ ...answer, index })
+              if (answer.state === 'stale' || answer.state === 'mismatch') throw new Refused(answer)
+              return { key: answer.key, id: answer.id }
+            })
+            if (once) await takeFor(run, once, messages)
+            return { result: { state: 'accepted' as const, messages }, stored }
+          }),
+        )
+        announce(database, stored.queued, stored.now)
+        return result
+      } catch (error) {
+        if (error instanceof Refused) return error.answer
+        throw error
+      }
+    },
+
+    expand: fanOut(database),
   }
 }
 
-/** Parameters 3 to 13 of a publish statement. */
+function statementFor(publications: readonly Publication[]): Statement {
+  const hasEventIds = publications.some((p) => p.eventId !== null)
+  if (publications.some((p) => p.once !== undefined && p.once.length > 0)) {
+    return hasEventIds ? publishOnceWithEventIds : publishOnce
+  }
+  return hasEventIds ? publishWithEventIds : publishPlain
+}
+
+/** Divides what has no hash in common from what must wait for its twin. */
+function withoutTwins(list: readonly [number, Publication][]): [[number, Publication][], [number, Publication][]] {
+  const seen = new Set<string>()
+  const turn: [number, Publication][] = []
+  const later: [number, Publication][] = []
+  for (const entry of list) {
+    const once = entry[1].once ?? []
+    const isTwin = once.some(({ hash }) => seen.has(hash))
+    for (const { hash } of once) seen.add(hash)
+    ;(isTwin ? later : turn).push(entry)
+  }
+  return [turn, later]
+}
+
+/** Why publications at the right version were not stored. What is missing in the answer is to be tried again. */
+async function reasonsOf(run: Run, refused: readonly Publication[]): Promise<Map<Publication, Published>> {
+  const reasons = new Map<Publication, Published>()
+  if (refused.length === 0) return reasons
+  const asked = refused.flatMap((publication) => (publication.once ?? []).map((once) => ({ publication, once })))
+  const found = await findTaken(
+    run,
+    asked.map(({ once }) => once.hash),
+  )
+  for (const { n, fingerprint, message, id } of found) {
+    const { publication, once } = asked[n - 1] as (typeof asked)[number]
+    if (reasons.has(publication)) continue
+    if (fingerprint !== once.fingerprint || message === null) reasons.set(publication, { state: 'mismatch' })
+    else if (id !== null) {
+      reasons.set(publication, { state: 'repeated', key: message, id })
+      // Whoever repeats this request later is to be answered the same, also when what it met here has expired.
+      const before = (publication.once ?? []).slice(0, publication.once?.indexOf(once))
+      if (before.length > 0) await take(run, before.map((each) => ({ once: each, message }))) // biome-ignore format: one thought
+    }
+  }
+  const unexplained = refused.filter((publication) => publication.eventId !== null && !reasons.has(publication))
+  if (unexplained.length === 0) return reasons
+  const values = [integers(unexplained.map((p) => p.app)), texts(unexplained.map((p) => p.eventId))]
+  for (const { n, id } of await run<{ n: number; id: string }>(selectByEventIds, values)) {
+    reasons.set(unexplained[n - 1] as Publication, { state: 'conflict', id })
+  }
+  return reasons
+}
+
+async function takeFor(run: Run, once: Once, messages: readonly Identity[]): Promise<void> {
+  const answer = Buffer.from(JSON.stringify(messages.map(({ key, id }) => [key, id])))
+  const taken = await take(run, [{ once, message: messages[0]?.key ?? null }], answer)
+  if (taken === 0) throw Object.assign(new Error('the hash was taken meanwhile'), { code: overtaken })
+}
+
+function repeatedTogether({ fingerprint, answer }: Taken, once: Once): PublishedTogether {
+  if (fingerprint !== once.fingerprint || answer === null) return { state: 'mismatch' }
+  const pairs: [number, string][] = JSON.parse(new TextDecoder().decode(answer))
+  return { state: 'repeated', messages: pairs.map(([key, id]) => ({ key, id })) }
+}
+
+/** Parameters 3 to 16 of a publish statement. */
 function contentsOf(publications: readonly Publication[]): unknown[] {
   const bodies = packed(publications.map((p) => p.body))
   return [
@@ -166,6 +355,22 @@ function contentsOf(publications: readonly Publication[]): unknown[] {
     bodies.starts,
     bodies.lengths,
     bodies.bytes,
+    texts(publications.map((p) => toJson(p.tags ?? null))),
+    texts(publications.map((p) => toJson(p.headers ?? null))),
+    `{${wideOnes(publications).join(',')}}`,
+  ]
+}
+
+/** Parameters 17 to 20. */
+function onceOf(publications: readonly Publication[], identities: readonly Identity[]): string[] {
+  const list = publications.flatMap(({ once = [] }, i) =>
+    once.map((each) => ({ ...each, key: identities[i]?.key as number })),
+  )
+  return [
+    integers(list.map((each) => each.key)),
+    texts(list.map((each) => each.hash)),
+    texts(list.map((each) => each.fingerprint)),
+    integers(list.map((each) => Math.ceil(each.ttlMs))),
   ]
 }
 
@@ -174,7 +379,10 @@ function announce({ signals, wakes }: Database, queued: readonly Publication[], 
   const endpoints = new Set<number>()
   const freshOnes = new Set<number>()
   let onlyFresh = true
+  if (wideOnes(queued).includes(true)) signals.fanOuts()
   for (const publication of queued) {
+    // Its lanes are woken when it is expanded.
+    if (publication.endpoints.length > queuedAtOnce) continue
     const isFresh = publication.delayMs <= 0
     if (!isFresh) {
       onlyFresh = false

@@ -1,9 +1,14 @@
 import type { Store, StoreContext } from '../store.ts'
+import { access } from './access.ts'
+import { auditing } from './auditing.ts'
+import { browsing } from './browsing.ts'
 import { configuration } from './configuration.ts'
 import type { Database } from './database.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
+import { eventTypes } from './event-types.ts'
 import { history } from './history.ts'
+import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { Keys } from './keys.ts'
 import { LaneWakes } from './lane-wakes.ts'
@@ -11,10 +16,14 @@ import { Listener } from './listen.ts'
 import { migrate } from './migrate.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
+import { removals } from './removals.ts'
+import { replaying } from './replaying.ts'
 import { checkSeals } from './sealing.ts'
 import { ServerTime } from './server-time.ts'
 import { openSessions, type Statement } from './sessions.ts'
 import { Signals } from './signals.ts'
+import { statistics } from './statistics.ts'
+import { tasks } from './tasks.ts'
 import { explain } from './trouble.ts'
 
 export interface PostgresOptions {
@@ -66,10 +75,19 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
   return {
     dialect: 'postgres',
     ...configuration(database),
+    ...access(database),
+    ...auditing(database),
     ...intake(database),
     ...ownership(database, partitions),
     ...delivering(database),
     ...history(database),
+    ...browsing(database),
+    ...replaying(database),
+    ...tasks(database),
+    ...removals(database),
+    ...eventTypes(database),
+    ...statistics(database),
+    ...idempotency(database),
     ...enlisting(database, url),
     watch(watcher) {
       signals.watcher = watcher

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Attempt, DeadLetter, Message } from '../../domain/delivery.ts'
+import type { Attempt, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Application, Endpoint, Secret } from '../../domain/endpoint.ts'
-import type { ApiKey, NewEndpoint } from '../store.ts'
+import type { NewEndpoint } from '../store.ts'
 import { openValue, SealError, sealValue, type Vault } from '../vault.ts'
 
 // How rows become what the domain speaks of, and back. The driver has already parsed json columns.
@@ -170,6 +170,19 @@ export function toMessage(row: MessageRow): Message {
   }
 }
 
+export type HeadRow = Omit<MessageRow, 'body'>
+
+/** All of a message's columns but its body. */
+export const headColumns =
+  'key, id, app, event_type, event_id, channels, content_type, endpoints, tags, headers, deliver_at, expunged_at'
+
+export function toHead(row: HeadRow): MessageHead {
+  const { body: _, ...head } = toMessage({ ...row, body: noBody })
+  return head
+}
+
+const noBody = new Uint8Array(0)
+
 export interface AttemptRow {
   readonly message: number
   readonly endpoint: number
@@ -227,26 +240,6 @@ export function toDeadLetter(row: DeadRow): DeadLetter {
     code: row.code,
     error: row.error,
     response: row.response,
-  }
-}
-
-export interface ApiKeyRow {
-  readonly key: number
-  readonly id: string
-  readonly name: string
-  readonly hash: Uint8Array
-  readonly scopes: string[]
-  readonly created_at: EpochMs
-}
-
-export function toApiKey(row: ApiKeyRow): ApiKey {
-  return {
-    key: row.key,
-    id: row.id,
-    name: row.name,
-    hash: row.hash,
-    scopes: row.scopes,
-    createdAt: row.created_at,
   }
 }
 

@@ -5,10 +5,28 @@ create table api_key (
   hash bytea not null,
   scopes json not null,
   created_at bigint not null,
-  revoked_at bigint
+  revoked_at bigint,
+  app bigint,
+  expires_at bigint,
+  last_used_at bigint
 );
 CREATE UNIQUE INDEX api_key_hash_key ON public.api_key USING btree (hash);
 CREATE UNIQUE INDEX api_key_pkey ON public.api_key USING btree (key);
+
+create table app_token (
+  key bigint not null,
+  id text not null,
+  app bigint not null,
+  hash bytea not null,
+  capabilities json not null,
+  session_id text,
+  created_at bigint not null,
+  expires_at bigint not null
+);
+CREATE INDEX app_token_app ON public.app_token USING btree (app);
+CREATE INDEX app_token_expires ON public.app_token USING btree (expires_at);
+CREATE UNIQUE INDEX app_token_hash_key ON public.app_token USING btree (hash);
+CREATE UNIQUE INDEX app_token_pkey ON public.app_token USING btree (key);
 
 create table application (
   key bigint not null,
@@ -20,7 +38,8 @@ create table application (
   version bigint not null default 1,
   created_at bigint not null,
   updated_at bigint not null,
-  deleted_at bigint
+  deleted_at bigint,
+  dedupe_s integer
 );
 CREATE UNIQUE INDEX application_pkey ON public.application USING btree (key);
 CREATE UNIQUE INDEX application_uid ON public.application USING btree (uid) WHERE ((uid IS NOT NULL) AND (deleted_at IS NULL));
@@ -59,6 +78,21 @@ create table attempt_default (
 CREATE INDEX attempt_default_endpoint_at_idx ON public.attempt_default USING btree (endpoint, at);
 CREATE UNIQUE INDEX attempt_default_pkey ON public.attempt_default USING btree (message, endpoint, n);
 
+create table audit (
+  n bigint not null,
+  id text not null,
+  at bigint not null,
+  actor text not null,
+  ip text not null,
+  action text not null,
+  app text,
+  target text not null,
+  before text,
+  after text,
+  hash text not null
+);
+CREATE UNIQUE INDEX audit_pkey ON public.audit USING btree (n);
+
 create table dead (
   endpoint bigint not null,
   message bigint not null,
@@ -73,6 +107,7 @@ create table dead (
   response bytea
 );
 CREATE INDEX dead_app ON public.dead USING btree (app, died_at);
+CREATE INDEX dead_endpoint ON public.dead USING btree (endpoint, died_at);
 CREATE UNIQUE INDEX dead_pkey ON public.dead USING btree (endpoint, message);
 
 create table endpoint (
@@ -97,7 +132,9 @@ create table endpoint (
   retry json,
   created_at bigint not null,
   updated_at bigint not null,
-  deleted_at bigint
+  deleted_at bigint,
+  method text not null default 'POST'::text,
+  paused boolean not null default false
 );
 CREATE INDEX endpoint_app ON public.endpoint USING btree (app, key);
 CREATE UNIQUE INDEX endpoint_pkey ON public.endpoint USING btree (key);
@@ -109,6 +146,37 @@ create table event_id (
   message bigint not null
 );
 CREATE UNIQUE INDEX event_id_pkey ON public.event_id USING btree (app, event_id);
+
+create table event_type (
+  name text not null,
+  description text not null,
+  archived boolean not null,
+  deprecated boolean not null,
+  schemas json,
+  feature_flags json,
+  group_name text,
+  created_at bigint not null,
+  updated_at bigint not null
+);
+CREATE UNIQUE INDEX event_type_pkey ON public.event_type USING btree (name);
+
+create table fan_out (
+  message bigint not null,
+  since bigint not null,
+  next integer not null
+);
+CREATE UNIQUE INDEX fan_out_pkey ON public.fan_out USING btree (message);
+
+create table idempotency (
+  hash text not null,
+  fingerprint text not null,
+  expires_at bigint not null,
+  message bigint,
+  status integer,
+  answer bytea
+);
+CREATE INDEX idempotency_expires ON public.idempotency USING btree (expires_at);
+CREATE UNIQUE INDEX idempotency_pkey ON public.idempotency USING btree (hash);
 
 create table lane (
   endpoint bigint not null,
@@ -135,8 +203,13 @@ create table message (
   channels json,
   content_type text not null,
   endpoints bigint[] not null,
-  body bytea not null
+  body bytea not null,
+  expunged_at bigint,
+  tags json,
+  headers json,
+  deliver_at bigint
 ) partition by RANGE (key);
+CREATE INDEX message_app ON ONLY public.message USING btree (app, key);
 CREATE UNIQUE INDEX message_pkey ON ONLY public.message USING btree (key);
 
 create table message_default (
@@ -148,8 +221,13 @@ create table message_default (
   channels json,
   content_type text not null,
   endpoints bigint[] not null,
-  body bytea not null
+  body bytea not null,
+  expunged_at bigint,
+  tags json,
+  headers json,
+  deliver_at bigint
 ); -- partition: DEFAULT
+CREATE INDEX message_default_app_key_idx ON public.message_default USING btree (app, key);
 CREATE UNIQUE INDEX message_default_pkey ON public.message_default USING btree (key);
 
 create table migration (
@@ -169,6 +247,39 @@ create table pending (
   prior_attempts integer not null
 ) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_insert_scale_factor=0.1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2);
 CREATE UNIQUE INDEX pending_pkey ON public.pending USING btree (endpoint, class, due_at, message);
+
+create table removal (
+  key bigint not null,
+  kind text not null,
+  since bigint not null,
+  due_at bigint not null,
+  reached bigint not null default 0
+);
+CREATE INDEX removal_due ON public.removal USING btree (due_at);
+CREATE UNIQUE INDEX removal_pkey ON public.removal USING btree (key);
+
+create table sealing_key (
+  id text not null,
+  proof text not null
+);
+CREATE UNIQUE INDEX sealing_key_pkey ON public.sealing_key USING btree (id);
+
+create table task (
+  key bigint not null,
+  id text not null,
+  app bigint,
+  type text not null,
+  status text not null,
+  input json not null,
+  cursor json,
+  data json not null,
+  epoch bigint not null default 0,
+  lease_until bigint not null default 0,
+  created_at bigint not null,
+  updated_at bigint not null
+);
+CREATE UNIQUE INDEX task_pkey ON public.task USING btree (key);
+CREATE INDEX task_running ON public.task USING btree (lease_until) WHERE (status = 'running'::text);
 
 create table worker (
   id bigint generated always as identity not null,

@@ -14,8 +14,9 @@ const longestPayload = 7900
  *   r  rows were added         f  fresh rows were added
  *   R  … and a lane woke       F  … and a lane woke
  *   w  a lane woke             s  settings changed
+ *   x  messages were expunged, which are then named in place of endpoints
  */
-export type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's'
+export type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x'
 
 /** Tells this process's watcher what happened here and, as notifications bring it, elsewhere. */
 export class Signals {
@@ -54,6 +55,7 @@ export class Signals {
     if (kind === 'r' || kind === 'R') this.rows(endpoints)
     if (kind === 'w' || kind === 'R' || kind === 'F') this.lanes()
     if (kind === 's') this.settings(endpoints)
+    if (kind === 'x') this.expunged(endpoints)
   }
 
   rows(endpoints?: readonly number[], itsClass?: Class): void {
@@ -69,8 +71,18 @@ export class Signals {
     this.#watcher?.settings(endpoints)
   }
 
+  /** Only to this process: the others look every second, and one is enough. */
+  fanOuts(): void {
+    this.#watcher?.fanOuts?.()
+  }
+
+  expunged(messages?: readonly number[]): void {
+    this.#watcher?.expunged?.(messages)
+  }
+
   /** Anything may have happened while nobody listened. */
   everything(): void {
+    this.expunged()
     this.rows()
     this.lanes()
     this.settings()

@@ -3,7 +3,7 @@ import { replay, timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, LaneEffects, Outgoing, Settlement } from '../store.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes, longestRestMs } from './lane-wakes.ts'
-import { type PendingColumns, toPendingRow } from './rows.ts'
+import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
 
 // Both are ranges of pending's primary key, read in its order.
 const selectPending = `
@@ -13,7 +13,8 @@ const selectTimed = `
   select message, class, due_at, since, attempts, prior_attempts from pending
   where endpoint = ? and class = 1 and (due_at, message) > (?, ?) and due_at <= ? order by due_at, message limit ?`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
-const selectOutgoing = 'select key, id, event_type, body, content_type from message where key = ?'
+const selectOutgoing =
+  'select key, id, event_type, body, content_type, headers from message where key = ? and expunged_at is null'
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
 const deletePending = 'delete from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
@@ -38,6 +39,7 @@ interface OutgoingRow {
   readonly event_type: string
   readonly body: Uint8Array
   readonly content_type: string
+  readonly headers: string | null
 }
 
 /** Reads what is due and records what became of it. */
@@ -82,6 +84,7 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
           eventType: row.event_type,
           body: row.body,
           contentType: row.content_type,
+          headers: fromJson(row.headers),
         })
       }
       return found

@@ -1,7 +1,11 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
-import type { Intake, Publication, Published, Subscriptions } from '../store.ts'
-import type { Connection, Synchronous } from './connection.ts'
+import { wideOnes } from '../fan-out.ts'
+import type { Once } from '../idempotency.ts'
+import type { Intake, Publication, Published, PublishedTogether, Subscriptions } from '../store.ts'
+import type { Connection, Identity, Synchronous } from './connection.ts'
+import { fanOut } from './fan-out.ts'
+import { takenOnce } from './idempotency.ts'
 import { laneWakes } from './lane-wakes.ts'
 import { fromJson, toJson } from './rows.ts'
 
@@ -11,12 +15,36 @@ const selectSubscriptions =
 const selectByEventId = `
   select message.id from event_id join message on message.key = event_id.message
   where event_id.app = ? and event_id.event_id = ?`
+const selectId = 'select id from message where key = ?'
 const insertEventId = 'insert into event_id (app, event_id, message) values (?, ?, ?)'
 const insertMessage = `
-  insert into message (key, id, app, event_type, event_id, channels, content_type, endpoints, body)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+  insert into message (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const insertPending = `
   insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, ?, ?, ?, ?, 0, 0)`
+const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
+
+/** What is written in one transaction, for those who are to be told after it. */
+export interface Queued {
+  readonly now: EpochMs
+  /** When each endpoint has something to do. */
+  readonly due: Map<number, EpochMs>
+  onlyFresh: boolean
+  wide: boolean
+}
+
+/** Adds a message to the queues of endpoints, inside the caller's transaction. */
+export type Enqueue = (queued: Queued, endpoints: readonly number[], message: number, since: EpochMs) => void
+
+/** Ends a transaction of several messages because one of them was refused. */
+class Refused extends Error {
+  readonly answer: PublishedTogether
+
+  constructor(answer: PublishedTogether) {
+    super('refused')
+    this.answer = answer
+  }
+}
 
 /** Takes messages in. */
 export function intake(connection: Connection): Synchronous<Intake> {
@@ -25,36 +53,102 @@ export function intake(connection: Connection): Synchronous<Intake> {
     selectSubscriptions,
   )
   const byEventId = connection.prepare<{ id: string }>(selectByEventId)
+  const idOf = connection.prepare<{ id: string }>(selectId)
   const addEventId = connection.prepare(insertEventId)
   const addMessage = connection.prepare(insertMessage)
   const addPending = connection.prepare(insertPending)
+  const addFanOut = connection.prepare(insertFanOut)
+  const taken = takenOnce(connection)
   const wakes = laneWakes(connection)
   let lastFreshAt: EpochMs = 0
 
-  /** Stores one publication and notes in `due` when each of its endpoints has something to do. */
-  function store(publication: Publication, now: EpochMs, due: Map<number, EpochMs>): Published {
-    const { app, eventType, eventId, contentType, endpoints, body } = publication
-    if (eventId !== null) {
-      const taken = byEventId.get(app, eventId)
-      if (taken) return { state: 'conflict', id: taken.id }
-    }
-    const channels = toJson(publication.channels)
-    const list = JSON.stringify(endpoints)
-    const identity = connection.insertNew('msg', now, ({ key, id }) => {
-      return addMessage.run(key, id, app, eventType, eventId, channels, contentType, list, body).changes
-    })
-    if (eventId !== null) addEventId.run(app, eventId, identity.key)
-
-    const delayMs = Math.ceil(publication.delayMs)
-    const since = now + delayMs
-    const rowClass = delayMs > 0 ? timed : fresh
-    const rowDueAt = delayMs > 0 ? since : lastFreshAt
+  const enqueue: Enqueue = (queued, endpoints, message, since) => {
+    const { now, due } = queued
+    // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
+    // a clock set back puts behind a reader's cursor would wait until that reader has drained the lane.
+    lastFreshAt = Math.max(lastFreshAt, now)
+    const delayed = since > now
+    if (delayed) queued.onlyFresh = false
+    const rowClass = delayed ? timed : fresh
+    const rowDueAt = delayed ? since : lastFreshAt
     for (const endpoint of endpoints) {
-      addPending.run(endpoint, rowClass, rowDueAt, identity.key, since)
+      addPending.run(endpoint, rowClass, rowDueAt, message, since)
       const earlier = due.get(endpoint)
       if (earlier === undefined || earlier > since) due.set(endpoint, since)
     }
+  }
+
+  /** The message that stands for this one already, if there is one. */
+  function repeatOf(once: readonly Once[], now: EpochMs): Published | undefined {
+    for (const [i, { hash, fingerprint }] of once.entries()) {
+      const found = taken.find(hash, now)
+      if (found === undefined) continue
+      if (found.fingerprint !== fingerprint || found.message === null) return { state: 'mismatch' }
+      const key = found.message
+      const row = idOf.get(key)
+      if (row === undefined) continue
+      // Whoever repeats this request later is to be answered the same, also when what it met here has expired.
+      for (const earlier of once.slice(0, i)) taken.take(earlier, key, null, now)
+      return { state: 'repeated', key, id: row.id }
+    }
+    return undefined
+  }
+
+  function store(publication: Publication, wide: boolean, queued: Queued): Published {
+    const { app, eventType, eventId, contentType, endpoints, body, once = [] } = publication
+    const { now } = queued
+    const repeated = once.length === 0 ? undefined : repeatOf(once, now)
+    if (repeated) return repeated
+    if (eventId !== null) {
+      const holder = byEventId.get(app, eventId)
+      if (holder) return { state: 'conflict', id: holder.id }
+    }
+    const channels = toJson(publication.channels)
+    const list = JSON.stringify(endpoints)
+    const tags = toJson(publication.tags ?? null)
+    const headers = toJson(publication.headers ?? null)
+    const delayMs = Math.max(0, Math.ceil(publication.delayMs))
+    const since = now + delayMs
+    const deliverAt = delayMs > 0 ? since : null
+    const identity = connection.insertNew('msg', now, ({ key, id }) => {
+      const head = [key, id, app, eventType, eventId, channels, contentType] as const
+      return addMessage.run(...head, list, body, tags, headers, deliverAt).changes
+    })
+    if (eventId !== null) addEventId.run(app, eventId, identity.key)
+    for (const each of once) taken.take(each, identity.key, null, now)
+    if (wide) {
+      addFanOut.run(identity.key, since)
+      queued.wide = true
+    } else enqueue(queued, endpoints, identity.key, since)
     return { state: 'accepted', ...identity }
+  }
+
+  function storeAll(publications: readonly Publication[], queued: Queued): Published[] {
+    const versions = new Map<number, number | undefined>()
+    const wide = wideOnes(publications)
+    return publications.map((publication, i): Published => {
+      const { app } = publication
+      if (!versions.has(app)) versions.set(app, version.get(app)?.version)
+      if (versions.get(app) !== publication.version) return { state: 'stale' }
+      return store(publication, wide[i] === true, queued)
+    })
+  }
+
+  /** Runs `work` in a transaction that ends by waking the lanes it queued for, and then tells who must know. */
+  function queueing<T>(work: (queued: Queued) => T): T {
+    let queued: Queued | undefined
+    let woke = false
+    const result = connection.transaction(() => {
+      queued = { now: connection.now(), due: new Map(), onlyFresh: true, wide: false }
+      const answer = work(queued)
+      for (const [endpoint, at] of queued.due) if (wakes.wake(endpoint, at)) woke = true
+      return answer
+    })
+    const { due, onlyFresh, wide } = queued as unknown as Queued
+    if (due.size > 0) connection.watcher?.rows([...due.keys()], onlyFresh ? fresh : undefined)
+    if (woke) connection.watcher?.lanes()
+    if (wide) connection.watcher?.fanOuts?.()
+    return result
   }
 
   return {
@@ -72,30 +166,40 @@ export function intake(connection: Connection): Synchronous<Intake> {
 
     publish(publications): Published[] {
       if (publications.length === 0) return []
-      const due = new Map<number, EpochMs>()
-      let woke = false
-      const answers = connection.transaction(() => {
-        const now = connection.now()
-        // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
-        // a clock set back puts behind a reader's cursor would wait until that reader has drained the lane.
-        lastFreshAt = Math.max(lastFreshAt, now)
-        const versions = new Map<number, number | undefined>()
-        const stored = publications.map((publication): Published => {
-          const { app } = publication
-          if (!versions.has(app)) versions.set(app, version.get(app)?.version)
-          if (versions.get(app) !== publication.version) return { state: 'stale' }
-          return store(publication, now, due)
-        })
-        for (const [endpoint, at] of due) if (wakes.wake(endpoint, at)) woke = true
-        return stored
-      })
-      if (due.size > 0) connection.watcher?.rows([...due.keys()], onlyFresh(publications) ? fresh : undefined)
-      if (woke) connection.watcher?.lanes()
-      return answers
+      return queueing((queued) => storeAll(publications, queued))
     },
+
+    publishTogether(publications, once): PublishedTogether {
+      try {
+        return queueing((queued): PublishedTogether => {
+          const found = once === null ? undefined : taken.find(once.hash, queued.now)
+          if (found !== undefined) {
+            if (found.fingerprint !== once?.fingerprint || found.answer === null) return { state: 'mismatch' }
+            return { state: 'repeated', messages: readIdentities(found.answer) }
+          }
+          const messages = storeAll(publications, queued).map((answer, index): Identity => {
+            if (answer.state === 'conflict') throw new Refused({ ...answer, index })
+            if (answer.state === 'stale' || answer.state === 'mismatch') throw new Refused(answer)
+            return { key: answer.key, id: answer.id }
+          })
+          if (once) taken.take(once, messages[0]?.key ?? null, writeIdentities(messages), queued.now)
+          return { state: 'accepted', messages }
+        })
+      } catch (error) {
+        if (error instanceof Refused) return error.answer
+        throw error
+      }
+    },
+
+    expand: fanOut(connection, queueing, enqueue),
   }
 }
 
-function onlyFresh(publications: readonly Publication[]): boolean {
-  return publications.every((publication) => publication.delayMs <= 0)
+function writeIdentities(messages: readonly Identity[]): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(messages.map(({ key, id }) => [key, id])))
+}
+
+function readIdentities(bytes: Uint8Array): Identity[] {
+  const pairs: [number, string][] = JSON.parse(new TextDecoder().decode(bytes))
+  return pairs.map(([key, id]) => ({ key, id }))
 }

@@ -1,18 +1,27 @@
 import { DatabaseSync } from 'node:sqlite'
 import type { Store, StoreContext } from '../store.ts'
+import { access } from './access.ts'
+import { auditing } from './auditing.ts'
+import { browsing } from './browsing.ts'
 import { followClock } from './clock-jumps.ts'
 import { configuration } from './configuration.ts'
 import { Connection } from './connection.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
+import { eventTypes } from './event-types.ts'
 import { lockFile } from './file-lock.ts'
 import { watchForeignCommits } from './foreign-commits.ts'
 import { history } from './history.ts'
+import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { migrate } from './migrate.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { promised } from './promised.ts'
+import { removals } from './removals.ts'
+import { replaying } from './replaying.ts'
 import { checkSeals } from './sealing.ts'
+import { statistics } from './statistics.ts'
+import { tasks } from './tasks.ts'
 import { asTrouble, isBusy } from './trouble.ts'
 
 export interface SqliteOptions {
@@ -107,10 +116,19 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
   return {
     dialect: 'sqlite',
     ...promised(configuration(connection)),
+    ...promised(access(connection)),
+    ...promised(auditing(connection)),
     ...promised(intake(connection)),
     ...promised(ownership(connection), beforeDeciding),
     ...promised(delivering(connection), beforeDeciding),
     ...promised(history(connection)),
+    ...promised(removals(connection)),
+    ...promised(eventTypes(connection)),
+    ...promised(statistics(connection)),
+    ...promised(browsing(connection)),
+    ...promised(replaying(connection), beforeDeciding),
+    ...promised(tasks(connection), beforeDeciding),
+    ...promised(idempotency(connection)),
     ...enlisting(connection, path),
     ...promised<Pick<Store, 'ping' | 'close'>>({
       ping: () => {

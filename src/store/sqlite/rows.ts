@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Attempt, Class, DeadLetter, Message } from '../../domain/delivery.ts'
+import type { Attempt, Class, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
-import type { ApiKey, NewEndpoint, PendingRow } from '../store.ts'
+import type { NewEndpoint, PendingRow } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealedWith, sealValue, type Vault } from '../vault.ts'
 
 // How rows become what the domain speaks of, and back. Lists and records are JSON text; truth is 0 or 1.
@@ -193,6 +193,19 @@ export function toPendingRow(row: PendingColumns, now: EpochMs): PendingRow {
   }
 }
 
+export type HeadRow = Omit<MessageRow, 'body'>
+
+/** All of a message's columns but its body. */
+export const headColumns =
+  'key, id, app, event_type, event_id, channels, content_type, endpoints, tags, headers, deliver_at, expunged_at'
+
+export function toHead(row: HeadRow): MessageHead {
+  const { body: _, ...head } = toMessage({ ...row, body: noBody })
+  return head
+}
+
+const noBody = new Uint8Array(0)
+
 export interface AttemptRow {
   readonly message: number
   readonly endpoint: number
@@ -250,26 +263,6 @@ export function toDeadLetter(row: DeadRow): DeadLetter {
     code: row.code,
     error: row.error,
     response: row.response,
-  }
-}
-
-export interface ApiKeyRow {
-  readonly key: number
-  readonly id: string
-  readonly name: string
-  readonly hash: Uint8Array
-  readonly scopes: string
-  readonly created_at: EpochMs
-}
-
-export function toApiKey(row: ApiKeyRow): ApiKey {
-  return {
-    key: row.key,
-    id: row.id,
-    name: row.name,
-    hash: row.hash,
-    scopes: JSON.parse(row.scopes),
-    createdAt: row.created_at,
   }
 }
 

@@ -6,7 +6,22 @@ CREATE TABLE api_key (
   scopes text not null,
   created_at integer not null,
   revoked_at integer
+, app integer, expires_at integer, last_used_at integer) strict;
+
+CREATE TABLE app_token (
+  key integer primary key,
+  id text not null,
+  app integer not null,
+  hash blob not null unique,
+  capabilities text not null,
+  session_id text,
+  created_at integer not null,
+  expires_at integer not null
 ) strict;
+
+CREATE INDEX app_token_app on app_token (app);
+
+CREATE INDEX app_token_expires on app_token (expires_at);
 
 CREATE TABLE application (
   key integer primary key,
@@ -19,7 +34,7 @@ CREATE TABLE application (
   created_at integer not null,
   updated_at integer not null,
   deleted_at integer
-) strict;
+, dedupe_s integer) strict;
 
 CREATE UNIQUE INDEX application_uid on application (uid) where uid is not null and deleted_at is null;
 
@@ -41,6 +56,20 @@ CREATE TABLE attempt (
 
 CREATE INDEX attempt_endpoint on attempt (endpoint, at);
 
+CREATE TABLE audit (
+  n integer primary key,
+  id text not null,
+  at integer not null,
+  actor text not null,
+  ip text not null,
+  action text not null,
+  app text,
+  target text not null,
+  before text,
+  after text,
+  hash text not null
+) strict;
+
 CREATE TABLE dead (
   endpoint integer not null,
   message integer not null,
@@ -57,6 +86,8 @@ CREATE TABLE dead (
 ) strict, without rowid;
 
 CREATE INDEX dead_app on dead (app, died_at);
+
+CREATE INDEX dead_endpoint on dead (endpoint, died_at);
 
 CREATE TABLE endpoint (
   key integer primary key,
@@ -81,7 +112,7 @@ CREATE TABLE endpoint (
   created_at integer not null,
   updated_at integer not null,
   deleted_at integer
-) strict;
+, method text not null default 'POST', paused integer not null default 0) strict;
 
 CREATE INDEX endpoint_app on endpoint (app, key);
 
@@ -93,6 +124,35 @@ CREATE TABLE event_id (
   message integer not null,
   primary key (app, event_id)
 ) strict, without rowid;
+
+CREATE TABLE event_type (
+  name text primary key,
+  description text not null,
+  archived integer not null,
+  deprecated integer not null,
+  schemas text,
+  feature_flags text,
+  group_name text,
+  created_at integer not null,
+  updated_at integer not null
+) strict, without rowid;
+
+CREATE TABLE fan_out (
+  message integer primary key,
+  since integer not null, -- when its deliveries are due
+  next integer not null
+) strict;
+
+CREATE TABLE idempotency (
+  hash text primary key,
+  fingerprint text not null, -- of the request; another one under the same hash is refused
+  expires_at integer not null,
+  message integer,
+  status integer,
+  answer blob
+) strict, without rowid;
+
+CREATE INDEX idempotency_expires on idempotency (expires_at);
 
 CREATE TABLE lane (
   endpoint integer primary key,
@@ -121,7 +181,9 @@ CREATE TABLE message (
   content_type text not null,
   endpoints text not null,
   body blob not null
-) strict;
+, expunged_at integer, tags text, headers text, deliver_at integer) strict;
+
+CREATE INDEX message_app on message (app);
 
 CREATE TABLE migration (
     version integer primary key,
@@ -139,6 +201,38 @@ CREATE TABLE pending (
   prior_attempts integer not null,
   primary key (endpoint, class, due_at, message)
 ) strict, without rowid;
+
+CREATE TABLE removal (
+  key integer primary key,
+  kind text not null,
+  since integer not null,
+  due_at integer not null,
+  reached integer not null default 0
+) strict;
+
+CREATE INDEX removal_due on removal (due_at);
+
+CREATE TABLE sealing_key (
+  id text primary key,
+  proof text not null
+) strict, without rowid;
+
+CREATE TABLE task (
+  key integer primary key,
+  id text not null,
+  app integer,
+  type text not null,
+  status text not null,
+  input text not null,
+  cursor text,
+  data text not null,
+  epoch integer not null default 0, -- grows with every holder, who is thereby fenced from the next one's work
+  lease_until integer not null default 0,
+  created_at integer not null,
+  updated_at integer not null
+) strict;
+
+CREATE INDEX task_running on task (lease_until) where status = 'running';
 
 CREATE TABLE worker (
   id integer primary key autoincrement,

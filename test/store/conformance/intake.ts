@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeKey } from '../../../src/domain/ids.ts'
+import { decodeKey, keyTime } from '../../../src/domain/ids.ts'
 import { assertRemaining, begin, type Open } from './harness.ts'
 
 export function intake(open: Open): void {
@@ -29,14 +29,42 @@ export function intake(open: Open): void {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const body = new Uint8Array(256).map((_, i) => i)
-    const given = { body, eventType: 'a.b', eventId: 'evt-1', channels: ['x', 'é'], contentType: 'text/plain' }
+    const given = {
+      body,
+      eventType: 'a.b',
+      eventId: 'evt-1',
+      channels: ['x', 'é'],
+      contentType: 'text/plain',
+      tags: ['a', 'b"c'],
+      headers: { 'x-trace': '1' },
+    }
     const { key, id } = await world.publish([endpoint], given)
     assert.equal(decodeKey('msg', id), key)
     const message = await world.store.findMessage(endpoint.app, id)
     assert(message)
-    const expected = { ...given, body: [...body], key, id, app: endpoint.app, endpoints: [endpoint.key] }
+    const expected = {
+      ...given,
+      body: [...body],
+      key,
+      id,
+      app: endpoint.app,
+      endpoints: [endpoint.key],
+      deliverAt: null,
+      expunged: false,
+    }
     assert.deepEqual({ ...message, body: [...message.body] }, expected)
     assert.deepEqual(await world.store.findMessage(endpoint.app, 'evt-1'), message)
+    const [outgoing] = await world.store.loadMessages([key])
+    assert.deepEqual(outgoing?.headers, { 'x-trace': '1' })
+  })
+
+  test('a delayed message says when it is to be delivered', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const { id, key } = await world.publish([], { app: app.key, delayMs: 60_000 })
+    const message = await world.store.findMessage(app.key, id)
+    assert.ok(Math.abs((message?.deliverAt ?? 0) - keyTime(key) - 60_000) < 5000)
+    assert.deepEqual([message?.tags, message?.headers], [null, null])
   })
 
   test('an empty body is a body', async (t) => {

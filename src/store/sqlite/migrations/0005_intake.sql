@@ -1,0 +1,27 @@
+alter table message add column tags text;
+alter table message add column headers text; -- sent along with every attempt
+alter table message add column deliver_at integer; -- null when its deliveries were due at once
+
+-- For how long the same content, or the same key given with it, is one message; null for no time at all.
+alter table application add column dedupe_s integer;
+
+-- What may happen once: a request with an Idempotency-Key, or a publish within its application's dedupe window. A row that
+-- has expired counts as missing. A publish leaves the message it became; any other request its answer, or neither while
+-- it is under way.
+create table idempotency (
+  hash text primary key,
+  fingerprint text not null, -- of the request; another one under the same hash is refused
+  expires_at integer not null,
+  message integer,
+  status integer,
+  answer blob
+) strict, without rowid;
+
+create index idempotency_expires on idempotency (expires_at);
+
+-- Messages whose deliveries are not all in pending yet: those from position next of message.endpoints on are missing.
+create table fan_out (
+  message integer primary key,
+  since integer not null, -- when its deliveries are due
+  next integer not null
+) strict;
