@@ -6,13 +6,11 @@ import type { Configuration, EndpointChange, Page, PageRequest } from '../store.
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import {
-  type ApiKeyRow,
   type ApplicationRow,
   type EndpointRow,
   endpointColumns,
   endpointValues,
   settableColumns,
-  toApiKey,
   toApplication,
   toEndpoint,
   toJson,
@@ -97,28 +95,12 @@ const loadEndpointRows: Statement = {
   text: `select ${endpointColumns} from endpoint where key = any($1::bigint[]) and deleted_at is null order by key`,
 }
 
-const insertApiKey: Statement = {
-  name: 'insert-api-key',
-  text: `
-    insert into api_key (key, id, name, hash, scopes, created_at) values ($1, $2, $3, $4, $5, ${sqlNow})
-    returning key, id, name, hash, scopes, created_at`,
-}
-const selectApiKey: Statement = {
-  name: 'api-key',
-  text: 'select key, id, name, hash, scopes, created_at from api_key where hash = $1 and revoked_at is null',
-}
-const countLiveApiKeys: Statement = {
-  name: 'count-api-keys',
-  text: 'select count(*) as count from api_key where revoked_at is null',
-}
-
-/** Applications, endpoints and API keys. */
+/** Applications and endpoints. */
 export function configuration(database: Database): Configuration {
-  return { ...applications(database), ...endpoints(database), ...apiKeys(database) }
+  return { ...applications(database), ...endpoints(database) }
 }
 
 type Applications = 'createApplication' | 'findApplication' | 'listApplications' | 'updateApplication'
-type ApiKeys = 'createApiKey' | 'findApiKey' | 'countApiKeys'
 
 function applications(database: Database): Pick<Configuration, Applications> {
   const { durable } = database
@@ -161,7 +143,7 @@ function applications(database: Database): Pick<Configuration, Applications> {
   }
 }
 
-function endpoints(database: Database): Omit<Configuration, Applications | ApiKeys> {
+function endpoints(database: Database): Omit<Configuration, Applications> {
   const { durable, signals, wakes } = database
   const { vault, log } = database.context
 
@@ -238,28 +220,6 @@ function endpoints(database: Database): Omit<Configuration, Applications | ApiKe
     async loadEndpoints(keys) {
       const rows = await durable.run<EndpointRow>(loadEndpointRows, [integers(keys)])
       return rows.map((row) => toSendable(row, vault, log))
-    },
-  }
-}
-
-function apiKeys(database: Database): Pick<Configuration, ApiKeys> {
-  const { durable } = database
-  return {
-    async createApiKey({ name, hash, scopes }) {
-      const [row] = await withNewIdentity(database, 'key', ({ key, id }) =>
-        durable.run<ApiKeyRow>(insertApiKey, [key, id, name, hash, toJson(scopes)]),
-      )
-      return toApiKey(row as ApiKeyRow)
-    },
-
-    async findApiKey(hash) {
-      const [row] = await durable.run<ApiKeyRow>(selectApiKey, [hash])
-      return row && toApiKey(row)
-    },
-
-    async countApiKeys() {
-      const [row] = await durable.run<{ count: number }>(countLiveApiKeys)
-      return row?.count ?? 0
     },
   }
 }

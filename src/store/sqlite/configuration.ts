@@ -2,15 +2,13 @@ import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { ApiKey, Configuration, EndpointChange, Page, PageRequest } from '../store.ts'
+import type { Configuration, EndpointChange, Page, PageRequest } from '../store.ts'
 import type { Connection, Query, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
 import {
-  type ApiKeyRow,
   type ApplicationRow,
   type EndpointRow,
   endpointColumns,
-  toApiKey,
   toApplication,
   toEndpoint,
   toSendable,
@@ -54,22 +52,15 @@ const selectEndpointsDown =
 const doubtBucket = 'update lane set clean = 0 where endpoint = ?'
 const insertLane = 'insert into lane (endpoint, app, stopped) values (?, ?, ?)'
 
-const insertApiKey = `
-  insert into api_key (key, id, name, hash, scopes, created_at) values (?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
-const selectApiKey = 'select * from api_key where hash = ? and revoked_at is null'
-const countLiveApiKeys = 'select count(*) as count from api_key where revoked_at is null'
-
-/** Applications, endpoints and API keys. */
+/** Applications and endpoints. */
 export function configuration(connection: Connection): Synchronous<Configuration> {
   return {
     ...applications(connection),
     ...endpoints(connection),
-    ...apiKeys(connection),
   }
 }
 
 type Applications = 'createApplication' | 'findApplication' | 'listApplications' | 'updateApplication'
-type ApiKeys = 'createApiKey' | 'findApiKey' | 'countApiKeys'
 
 function applications(connection: Connection): Synchronous<Pick<Configuration, Applications>> {
   const insert = connection.prepare(insertApplication)
@@ -119,7 +110,7 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
   }
 }
 
-function endpoints(connection: Connection): Synchronous<Omit<Configuration, Applications | ApiKeys>> {
+function endpoints(connection: Connection): Synchronous<Omit<Configuration, Applications>> {
   const bump = connection.prepare(bumpVersion)
   const insert = connection.prepare(insertEndpoint)
   const insertItsLane = connection.prepare(insertLane)
@@ -200,34 +191,6 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
         const row = byKey.get(key)
         return row ? [toSendable(row, vault, log)] : []
       })
-    },
-  }
-}
-
-function apiKeys(connection: Connection): Synchronous<Pick<Configuration, ApiKeys>> {
-  const insert = connection.prepare(insertApiKey)
-  const byHash = connection.prepare<ApiKeyRow>(selectApiKey)
-  const count = connection.prepare<{ count: number }>(countLiveApiKeys)
-
-  return {
-    createApiKey(input): ApiKey {
-      const now = connection.now()
-      const scopes = JSON.stringify(input.scopes)
-      const identity = connection.transaction(() =>
-        connection.insertNew('key', now, ({ key, id }) => {
-          return insert.run(key, id, input.name, input.hash, scopes, now).changes
-        }),
-      )
-      return { ...input, ...identity, createdAt: now }
-    },
-
-    findApiKey(hash): ApiKey | undefined {
-      const row = byHash.get(hash)
-      return row && toApiKey(row)
-    },
-
-    countApiKeys(): number {
-      return count.get()?.count ?? 0
     },
   }
 }

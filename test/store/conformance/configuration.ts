@@ -224,19 +224,6 @@ export function configuration(open: Open): void {
     )
     assert.deepEqual(await world.store.loadEndpoints([]), [])
   })
-
-  test('an API key is found by its hash', async (t) => {
-    const { store } = await begin(t, open)
-    assert.equal(await store.countApiKeys(), 0)
-    const hash = new Uint8Array(32).fill(7)
-    const made = await store.createApiKey({ name: 'first', hash, scopes: ['admin'] })
-    assert.match(made.id, /^key_/)
-    const found = await store.findApiKey(new Uint8Array(32).fill(7))
-    assert.deepEqual(found && { ...found, hash: [...found.hash] }, { ...made, hash: [...hash] })
-    assert.equal(await store.findApiKey(new Uint8Array(32)), undefined)
-    await assert.rejects(store.createApiKey({ name: 'second', hash, scopes: [] }))
-    assert.equal(await store.countApiKeys(), 1)
-  })
 }
 
 const everything: NewEndpoint = {

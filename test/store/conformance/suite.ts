@@ -1,4 +1,6 @@
 import { describe } from 'node:test'
+import { access } from './access.ts'
+import { auditing } from './auditing.ts'
 import { configuration } from './configuration.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
@@ -18,6 +20,8 @@ import { statistics } from './statistics.ts'
 /** What every store promises. `open` makes a fresh, empty store for each test. */
 export function conformance(open: Open): void {
   describe('configuration', () => configuration(open))
+  describe('access', () => access(open))
+  describe('auditing', () => auditing(open))
   describe('intake', () => intake(open))
   describe('idempotency', () => idempotency(open))
   describe('fan-out', () => fanOut(open))

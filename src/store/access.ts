@@ -1,0 +1,81 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { Page, PageRequest } from './store.ts'
+
+/** Who may use the API. Keys and tokens are known by the SHA-256 of their text; the text itself is never stored. */
+export interface Access {
+  createApiKey(key: NewApiKey): Promise<ApiKey>
+  /** By hash, as long as it works: one that was revoked, has expired, or whose application is gone is not found. */
+  findApiKey(hash: Uint8Array): Promise<ApiKey | undefined>
+  /** All there ever were, the revoked and expired ones too. */
+  listApiKeys(page: PageRequest): Promise<Page<ApiKey>>
+  /** By id. One revoked before keeps the instant at which it was. */
+  revokeApiKey(id: string): Promise<ApiKey | undefined>
+  /** Notes that the key was used, no more often than once a minute. */
+  noteApiKeyUse(key: number): Promise<void>
+  /** Keys that were not revoked. */
+  countApiKeys(): Promise<number>
+  createAppToken(token: NewAppToken): Promise<AppToken>
+  /** By hash, as long as it works. */
+  findAppToken(hash: Uint8Array): Promise<AppToken | undefined>
+  /**
+   * Ends an application's tokens in `inMs` at the latest, those of the given sessions only unless that is null. The
+   * answer is how many it concerned.
+   */
+  expireAppTokens(app: number, sessionIds: readonly string[] | null, inMs: number): Promise<number>
+  /** Ends one token now. */
+  endAppToken(key: number): Promise<void>
+}
+
+export interface NewApiKey {
+  readonly name: string
+  readonly hash: Uint8Array
+  /** `admin`, `publish`, `read`. */
+  readonly scopes: readonly string[]
+  /** The key of the one application it is for; null or absent for all. */
+  readonly app?: number | null
+  /** Null or absent never expires. */
+  readonly expiresInMs?: number | null
+}
+
+export interface ApiKey {
+  readonly key: number
+  readonly id: string
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly app: AppRef | null
+  readonly createdAt: EpochMs
+  readonly expiresAt: EpochMs | null
+  /** Within a minute. */
+  readonly lastUsedAt: EpochMs | null
+  readonly revokedAt: EpochMs | null
+}
+
+/** An application as whoever is bound to it needs to know it. */
+export interface AppRef {
+  readonly key: number
+  readonly id: string
+  readonly uid: string | null
+}
+
+/** What lets a person into one application's portal. */
+export interface NewAppToken {
+  readonly app: number
+  readonly hash: Uint8Array
+  /** Svix's names: `ViewBase`, `ManageEndpoint`, … */
+  readonly capabilities: readonly string[]
+  readonly sessionId: string | null
+  readonly expiresInMs: number
+}
+
+export interface AppToken {
+  readonly key: number
+  readonly id: string
+  readonly app: AppRef
+  readonly capabilities: readonly string[]
+  readonly sessionId: string | null
+  readonly createdAt: EpochMs
+  readonly expiresAt: EpochMs
+}
+
+/** How often the use of a key is noted. */
+export const noteUseEveryMs = 60_000

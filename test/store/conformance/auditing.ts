@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type AuditEntry, auditStart, verifyAudit } from '../../../src/domain/audit.ts'
+import { hashText } from '../../../src/store/auditing.ts'
+import type { Store } from '../../../src/store/store.ts'
+import { begin, type Open } from './harness.ts'
+
+const entry: AuditEntry = {
+  actor: 'key_1',
+  ip: '127.0.0.1',
+  action: 'PATCH /app/:app',
+  app: 'app_1',
+  target: '/api/v1/app/app_1',
+  before: '{"name":"Ünï 🎬"}',
+  after: null,
+}
+const everything = { actor: null, action: null, app: null, since: null, until: null }
+const start = { n: 0, hash: auditStart }
+
+async function all(store: Store) {
+  return (await store.listAudit({ limit: 100, order: 'ascending', after: null }, everything)).items
+}
+
+export function auditing(open: Open): void {
+  test('rows come back as they were appended, numbered from 1 and chained', async (t) => {
+    const { store } = await begin(t, open)
+    const first = await store.appendAudit(entry)
+    const second = await store.appendAudit({ ...entry, actor: 'fixed', app: null })
+    assert.deepEqual([first.n, second.n], [1, 2])
+    assert.match(first.id, /^audit_/)
+    const rows = await all(store)
+    assert.deepEqual(rows, [first, second])
+    assert.deepEqual(verifyAudit(start, rows, hashText), { n: 2, hash: second.hash })
+    assert.deepEqual(verifyAudit({ n: 1, hash: first.hash }, [second], hashText), { n: 2, hash: second.hash })
+  })
+
+  test('rows appended at once form one chain', async (t) => {
+    const { store } = await begin(t, open)
+    await Promise.all(Array.from({ length: 12 }, (_, i) => store.appendAudit({ ...entry, actor: `key_${i}` })))
+    const rows = await all(store)
+    assert.equal(new Set(rows.map(({ actor }) => actor)).size, 12)
+    assert.deepEqual(verifyAudit(start, rows, hashText), { n: 12, hash: rows.at(-1)?.hash })
+  })
+
+  for (const [what, sql] of [
+    ['changed', `update audit set actor = 'key_2' where n = 2`],
+    ['removed', 'delete from audit where n = 2'],
+    ['moved', 'update audit set n = 9 where n = 2'],
+  ] as const) {
+    test(`a row that was ${what} breaks the chain where it was`, async (t) => {
+      const { store, harness } = await begin(t, open)
+      for (let i = 0; i < 3; i++) await store.appendAudit(entry)
+      await harness.sql(sql)
+      assert.equal(verifyAudit(start, await all(store), hashText), 2)
+    })
+  }
+
+  test('pages go both ways, and every filter counts', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const rows = [await store.appendAudit(entry)]
+    await world.pass(5)
+    rows.push(await store.appendAudit({ ...entry, actor: 'key_2', action: 'POST /app', app: 'app_2' }))
+    await world.pass(5)
+    rows.push(await store.appendAudit(entry))
+    const list = async (filter: Partial<typeof everything> | Record<string, unknown>) =>
+      (await store.listAudit({ limit: 9, order: 'ascending', after: null }, { ...everything, ...filter })).items.map(
+        ({ n }) => n,
+      )
+    assert.deepEqual(await list({ actor: 'key_2' }), [2])
+    assert.deepEqual(await list({ action: 'POST /app' }), [2])
+    assert.deepEqual(await list({ app: 'app_1' }), [1, 3])
+    assert.deepEqual(await list({ since: rows[0]?.at }), [2, 3])
+    assert.deepEqual(await list({ until: rows[2]?.at }), [1, 2])
+    const page = await store.listAudit({ limit: 2, order: 'descending', after: null }, everything)
+    assert.deepEqual([page.items.map(({ n }) => n), page.done], [[3, 2], false])
+    const rest = await store.listAudit({ limit: 2, order: 'descending', after: 2 }, everything)
+    assert.deepEqual([rest.items.map(({ n }) => n), rest.done], [[1], true])
+  })
+}
