@@ -42,7 +42,11 @@ export function inProcess(open: () => FastifyInstance, key: string): { request: 
 function errorOf({ code, detail }: Problem): Error {
   if (code === 'internal') return new Error('Sluice failed for no fault of the caller; its log says how.')
   if (typeof detail === 'string') return new AppError(code, detail)
-  const fields = detail.map(({ loc, msg, type }): FieldError => ({ at: loc, message: msg, type }))
+  return invalid(detail.map(({ loc, msg, type }) => ({ at: loc, message: msg, type })))
+}
+
+/** The error for fields that are wrong. Its message names them all: a program's log may show nothing else. */
+export function invalid(fields: readonly FieldError[]): AppError {
   const list = fields.map(({ at, message }) => `${at.slice(1).join('.')} ${message}`).join('; ')
-  return new AppError(code, `Some fields are not valid: ${list}.`, fields)
+  return new AppError('validation', `Some fields are not valid: ${list}.`, fields)
 }

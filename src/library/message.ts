@@ -2,8 +2,9 @@ import { AppError } from '../domain/app-error.ts'
 import { keyTime } from '../domain/ids.ts'
 import { isRef } from '../http/lookup.ts'
 import { EnvelopeIn } from '../http/schemas/message.ts'
-import { compile, refuseIf } from '../http/validate.ts'
+import { compile } from '../http/validate.ts'
 import type { Accepted, Envelope } from '../intake/publisher.ts'
+import { invalid } from './in-process.ts'
 
 /** A message to publish. */
 export interface NewMessage extends EnvelopeIn {
@@ -39,7 +40,7 @@ export function readMessage(
   if (body === undefined) {
     problems.push({ at: ['body', 'payload'], message: 'must be an object, text or bytes', type: 'type' })
   }
-  refuseIf(problems)
+  if (problems.length > 0) throw invalid(problems)
   if (body !== undefined && body.byteLength > limitBytes) {
     throw new AppError('payload_too_large', `The payload is larger than bodyLimit, ${limitBytes} bytes.`)
   }

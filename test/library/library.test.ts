@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { AppError, ConfigError, NotEnlistableError, openSluice } from '../../src/index.ts'
+import { openPlace, pendingCount, sqlitePlace } from '../e2e/place.ts'
+import { Receiver } from '../e2e/receiver.ts'
+import { connect, embed } from './embedded.ts'
+
+const event = { eventType: 'video.trending', payload: { views: 1 } }
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  describe(`the library on ${dialect}`, () => {
+    test('delivers what it publishes: an object as JSON, text and bytes as they are', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const sluice = await embed(t, place)
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      await sluice.endpoints.create('acme', { url: `${receiver.url}/hook` })
+      const bytes = new Uint8Array(256).map((_, i) => i)
+      const object = await sluice.publish('acme', { eventType: 'a', payload: { big: 1e21, text: 'é' } })
+      const text = await sluice.publish('acme', { eventType: 'b', payload: '{ "price":1.0 }' })
+      const binary = await sluice.publish('acme', {
+        eventType: 'c',
+        payload: bytes,
+        contentType: 'application/x-thing',
+      })
+      await receiver.until('all came', () => receiver.arrivals.length === 3)
+      const came = (id: string) => receiver.arrivals.find(({ headers }) => headers['webhook-id'] === id)
+      assert.equal(came(object.id)?.body.toString(), '{"big":1e+21,"text":"é"}')
+      assert.equal(came(object.id)?.headers['content-type'], 'application/json')
+      assert.equal(came(text.id)?.body.toString(), '{ "price":1.0 }')
+      assert.deepEqual(came(binary.id)?.body, Buffer.from(bytes))
+      assert.equal(came(binary.id)?.headers['content-type'], 'application/x-thing')
+    })
+
+    test('what was published in a transaction that rolls back never comes; what was committed does', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const sluice = await embed(t, place)
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      await sluice.endpoints.create('acme', { url: `${receiver.url}/hook` })
+      const own = await connect(t, place)
+      await own.run('begin')
+      const undone = await own.publishWith(sluice, 'acme', { ...event, eventId: 'order-1' })
+      await own.run('rollback')
+      await own.run('begin')
+      const done = await own.publishWith(sluice, 'acme', { ...event, eventId: 'order-1' })
+      await own.run('commit')
+      done.committed()
+      await receiver.until('it came', () => receiver.arrivals.length > 0)
+      assert.deepEqual(
+        receiver.arrivals.map(({ headers }) => headers['webhook-id']),
+        [done.id],
+      )
+      await assert.rejects(sluice.request('GET', `/app/acme/msg/${undone.id}`), { code: 'not_found' })
+    })
+
+    test('publishing with a connection says what is wrong, with the message and with the connection', async (t) => {
+      const place = await openPlace(t, dialect)
+      const sluice = await embed(t, place, { deliver: false })
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      const own = await connect(t, place)
+      await assert.rejects(own.publishWith(sluice, 'acme', event), NotEnlistableError)
+      await own.run('begin')
+      await assert.rejects(own.publishWith(sluice, 'nobody', event), { code: 'not_found' })
+      await assert.rejects(own.publishWith(sluice, 'acme', { ...event, eventType: 'no spaces' }), {
+        code: 'validation',
+      })
+      await own.publishWith(sluice, 'acme', { ...event, eventId: 'order-1' })
+      await assert.rejects(own.publishWith(sluice, 'acme', { ...event, eventId: 'order-1' }), { code: 'conflict' })
+      await own.run('commit')
+    })
+
+    test('one that does not deliver publishes for one that does', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const delivering = await embed(t, place)
+      const publishing = await embed(t, place, { deliver: false })
+      await publishing.applications.create({ name: 'Acme', uid: 'acme' })
+      await publishing.endpoints.create('acme', { url: `${receiver.url}/hook` })
+      const { id } = await publishing.publish('acme', event)
+      await receiver.until('it came', () => receiver.arrivals.length === 1)
+      assert.equal(receiver.arrivals[0]?.headers['webhook-id'], id)
+      await delivering.close()
+      assert.equal(await pendingCount(place), 0)
+    })
+  })
+}
+
+describe('the library', () => {
+  test('refuses what the API refuses, with the same codes and fields', async (t) => {
+    const sluice = await embed(t, await sqlitePlace(t), { bodyLimit: '1KiB' })
+    await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+    await assert.rejects(sluice.publish('nobody', event), { code: 'not_found' })
+    await assert.rejects(sluice.publish('../acme', event), { code: 'not_found' })
+    await assert.rejects(sluice.publish('acme', { eventType: 'a b', payload: {} }), isWrong('eventType'))
+    await assert.rejects(sluice.publish('acme', { ...event, payload: 7 as never }), isWrong('payload'))
+    await assert.rejects(sluice.publish('acme', { ...event, contentType: 'a\nb' }), isWrong('contentType'))
+    await assert.rejects(sluice.publish('acme', { ...event, payload: 'x'.repeat(1025) }), { code: 'payload_too_large' })
+    await sluice.publish('acme', { ...event, eventId: 'once' })
+    await assert.rejects(sluice.publish('acme', { ...event, eventId: 'once' }), { code: 'conflict' })
+    await assert.rejects(sluice.endpoints.create('acme', { url: 'http://10.0.0.1/' }), isWrong('url'))
+    await assert.rejects(sluice.applications.create({ name: 'Acme', uid: 'acme' }), { code: 'conflict' })
+    await assert.rejects(sluice.applications.get('../app'), { code: 'not_found' })
+    await assert.rejects(sluice.request('GET', '/nothing/here'), { code: 'not_found' })
+  })
+
+  test('manages applications and endpoints', async (t) => {
+    const sluice = await embed(t, await sqlitePlace(t), { deliver: false })
+    const app = await sluice.applications.getOrCreate({ name: 'Acme', uid: 'acme' })
+    assert.deepEqual(await sluice.applications.getOrCreate({ name: 'Other', uid: 'acme' }), app)
+    assert.deepEqual(await sluice.applications.get('acme'), app)
+    await sluice.applications.create({ name: 'Second' })
+    const page = await sluice.applications.list({ limit: 1 })
+    assert.deepEqual([page.data.map(({ id }) => id), page.done], [[app.id], false])
+    const rest = await sluice.applications.list({ limit: 1, iterator: page.iterator })
+    assert.deepEqual([rest.data.map(({ name }) => name), rest.done], [['Second'], true])
+    const endpoint = await sluice.endpoints.create('acme', { url: 'https://example.com/hook', throttleRate: 5 })
+    const changed = await sluice.endpoints.update('acme', endpoint.id, { throttleRate: null, description: 'calm' })
+    assert.deepEqual([changed.throttleRate, changed.description], [null, 'calm'])
+    assert.deepEqual(await sluice.endpoints.get('acme', endpoint.id), changed)
+    assert.deepEqual((await sluice.endpoints.list('acme')).data, [changed])
+    assert.match(await sluice.endpoints.secret('acme', endpoint.id), /^whsec_/)
+  })
+
+  test('serves the API when asked to, under the key it was given and no other', async (t) => {
+    const apiKey = 'sk_library0123456789abcdefghijklmnopqrst'
+    const sluice = await embed(t, await sqlitePlace(t), { listen: '127.0.0.1:0', apiKey, deliver: false })
+    await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+    const get = (key: string) => fetch(`${sluice.url}/api/v1/app/acme`, { headers: { authorization: `Bearer ${key}` } })
+    assert.equal((await get(apiKey)).status, 200)
+    assert.equal((await get('sk_wrong')).status, 401)
+    await sluice.close()
+    await assert.rejects(get(apiKey))
+  })
+
+  test('names every wrong setting, and a setting that does not exist', async () => {
+    const options = { store: 'mysql:x', lease: 'soon', inFlght: 3 } as never
+    await assert.rejects(openSluice(options), (error: unknown) => {
+      assert(error instanceof ConfigError)
+      assert.equal(error.problems.length, 3)
+      assert.match(error.message, /inFlght: no such setting; did you mean inFlight\?/)
+      return true
+    })
+  })
+
+  test('a file that another delivers from cannot be delivered from, and closing gives it back', async (t) => {
+    const place = await sqlitePlace(t)
+    const first = await embed(t, place)
+    await assert.rejects(embed(t, place), /owned by/)
+    await Promise.all([first.close(), first.close()])
+    await using second = await embed(t, place)
+    assert.equal((await second.applications.list()).done, true)
+  })
+})
+
+function isWrong(field: string): (error: unknown) => boolean {
+  return (error) => error instanceof AppError && error.fields.some(({ at }) => at.at(-1) === field)
+}
