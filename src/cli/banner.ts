@@ -1,7 +1,8 @@
-import { showSetting } from '../runtime/config.ts'
+import { showSetting, urlVariable } from '../runtime/config.ts'
 import { permittedNetworks } from '../runtime/networks.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
-import type { Config } from '../runtime/settings.ts'
+import { type Config, variableOf } from '../runtime/settings.ts'
+import { defaultUrl } from './remote.ts'
 import type { World } from './world.ts'
 
 /**
@@ -17,14 +18,14 @@ export function banner(
   const bold = (text: string) => terminal.style('bold', text)
   const dim = (text: string) => terminal.style('dim', text)
   const command = (text: string) => terminal.style('cyan', text)
-  const base = `http://${formatAddress(reachable(address))}/api/v1`
+  const url = `http://${formatAddress(reachable(address))}`
   const lines = [
     '',
     `${bold(`Sluice ${version}`)}${dim(' — webhook delivery that loses nothing and floods nobody')}`,
     '',
     // Nothing around the URL: scripts read it from this line, colours or not.
     `Listening on http://${formatAddress(address)}`,
-    `  ${dim('API    ')} ${base}`,
+    `  ${dim('API    ')} ${url}/api/v1, described at ${url}/docs`,
     `  ${dim('Store  ')} ${showSetting('store', config)}`,
     `  ${dim('Targets')} ${targets(config)}`,
   ]
@@ -36,28 +37,42 @@ export function banner(
       `  ${terminal.style(['bold', 'green'], newKey)}`,
     )
   }
-  lines.push('', 'Send a first event:', '', ...firstEvent(base, newKey ?? '$SLUICE_API_KEY', config, dim, command), '')
+  lines.push('', 'Send a first event:', '', ...firstEvent(config, url, newKey, dim, command), '')
   return lines.join('\n')
 }
 
 function firstEvent(
-  base: string,
-  key: string,
   config: Config,
+  url: string,
+  newKey: string | undefined,
   dim: (text: string) => string,
   command: (text: string) => string,
 ): string[] {
   const local = permittedNetworks(config).includes('127.0.0.0/8')
-  const receiver = `node -e 'require("http").createServer((q,s)=>q.on("end",()=>s.end()).pipe(process.stdout)).listen(9000,"127.0.0.1")'`
-  const url = local ? 'http://127.0.0.1:9000/' : 'https://example.com/webhook'
-  const post = (path: string, body: unknown) =>
-    `curl -s '${base}${path}' -H "authorization: Bearer ${key}" -H 'content-type: application/json' -d '${JSON.stringify(body)}'`
+  const exports = [
+    ...(url === defaultUrl ? [] : [command(`export ${urlVariable}=${url}`)]),
+    // Without a new key it is one that the caller has and nobody else knows.
+    command(`export ${variableOf('apiKey')}=${newKey ?? 'sk_…'}`),
+  ]
+  const send = command(`npx sluice send demo video.trending '{"hello":"world"}'`)
+  if (local) {
+    return [
+      dim('# in a second and a third terminal'),
+      ...exports,
+      '',
+      dim('# in the second: receive, verify and print'),
+      command('npx sluice listen --app demo'),
+      '',
+      dim('# in the third: send'),
+      send,
+    ]
+  }
   return [
-    ...(local ? [dim('# in another terminal, something to deliver to'), command(receiver), ''] : []),
-    dim('# an application, its endpoint, and an event'),
-    command(post('/app?get_if_exists=true', { name: 'Demo', uid: 'demo' })),
-    command(post('/app/demo/endpoint', { uid: 'first', url })),
-    command(post('/app/demo/msg', { eventType: 'video.trending', payload: { hello: 'world' } })),
+    dim('# in a second terminal: an application, its endpoint, and an event'),
+    ...exports,
+    command('npx sluice app create Demo --uid demo'),
+    command('npx sluice endpoint create demo https://example.com/webhook'),
+    send,
   ]
 }
 

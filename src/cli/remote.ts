@@ -26,7 +26,8 @@ export type Options = Readonly<Record<string, unknown>>
 export type RemoteRun = (session: Session, args: readonly string[]) => Promise<number | undefined>
 
 const serverGroup = 'Server:'
-const defaultUrl = `http://${formatAddress(settings.listen.fallback)}`
+/** Where a server is that was started without settings. */
+export const defaultUrl = `http://${formatAddress(settings.listen.fallback)}`
 
 /** Adds commands that ask a server over its API: each with `--url`, `--key` and `--json`. */
 export class RemoteCommands {

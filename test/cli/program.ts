@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 
-const main = join(import.meta.dirname, '../../src/main.ts')
+/** The program as it is started. */
+export const main = join(import.meta.dirname, '../../src/main.ts')
 
 /** A run of the real program in a directory of its own. */
 export class Run {
@@ -14,13 +15,14 @@ export class Run {
   out = ''
   err = ''
 
-  constructor(args: readonly string[], directory: string, env: Record<string, string>) {
+  constructor(args: readonly string[], directory: string, env: Record<string, string>, input?: string) {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
     this.child = spawn(process.execPath, [main, ...args], {
       cwd: directory,
       env: { ...Object.fromEntries(inherited), ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     })
+    this.child.stdin?.end(input)
     this.child.stdout?.on('data', (chunk) => {
       this.out += chunk
     })
@@ -44,8 +46,14 @@ export class Run {
   }
 }
 
+export interface Workplace {
+  readonly directory: string
+  /** Runs the program. Arguments that contain spaces are given as a list. */
+  run(args: string | readonly string[], env?: Record<string, string>, input?: string): Run
+}
+
 /** A directory and the programs run in it; all of it is gone after the tests of the file. */
-export function workplace(): { directory: string; run: (args: string, env?: Record<string, string>) => Run } {
+export function workplace(): Workplace {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-cli-'))
   const runs: Run[] = []
   after(async () => {
@@ -55,10 +63,39 @@ export function workplace(): { directory: string; run: (args: string, env?: Reco
   })
   return {
     directory,
-    run(args, env = {}) {
-      const run = new Run(args.split(' '), directory, env)
+    run(args, env = {}, input) {
+      const run = new Run(typeof args === 'string' ? args.split(' ') : args, directory, env, input)
       runs.push(run)
       return run
     },
   }
+}
+
+/** A server of its own, and commands that ask it. */
+export interface Served extends Workplace {
+  readonly url: string
+  readonly server: Run
+  /** Runs a command against the server to its end; throws unless it ends with `code`. */
+  sluice(args: string | readonly string[], code?: number, input?: string): Promise<string>
+  /** What a command prints as JSON. */
+  json<T = Record<string, unknown>>(args: string | readonly string[], input?: string): Promise<T>
+  /** For commands that go on until they are stopped. */
+  readonly env: Record<string, string>
+}
+
+/** Starts a server that may deliver to this machine. */
+export async function served(flags = '--local'): Promise<Served> {
+  const place = workplace()
+  const server = place.run(`serve --listen 127.0.0.1:0 ${flags}`, { SLUICE_API_KEY: 'fixed' })
+  const url = await server.says(/Listening on (http:\/\/\S+)/)
+  const env = { SLUICE_URL: url, SLUICE_API_KEY: 'fixed' }
+  const sluice = async (args: string | readonly string[], code = 0, input?: string) => {
+    const run = place.run(args, env, input)
+    const ended = await run.ended
+    if (ended !== code) throw new Error(`sluice ${args} ended with ${ended}: ${run.out}${run.err}`)
+    return code === 0 ? run.out : run.err
+  }
+  const json = async <T>(args: string | readonly string[], input?: string) =>
+    JSON.parse(await sluice(typeof args === 'string' ? `${args} --json` : [...args, '--json'], 0, input)) as T
+  return { ...place, url, server, env, sluice, json }
 }

@@ -8,49 +8,43 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { isApiKey } from '../../src/http/api-key.ts'
-import { workplace } from './program.ts'
+import { main, workplace } from './program.ts'
 
 const shell = promisify(execFile)
 const listening = /Listening on (http:\/\/\S+)/
 
 describe('serve', () => {
-  let receiver: Server
-  let received: { body: string; id: string }[] = []
+  let taken: Server
   before(async () => {
-    receiver = createServer((request, response) => {
-      let body = ''
-      request.on('data', (chunk) => {
-        body += chunk
-      })
-      request.on('end', () => {
-        received.push({ body, id: String(request.headers['webhook-id']) })
-        response.end()
-        receiver.emit('received')
-      })
-    }).listen(0, '127.0.0.1')
-    await once(receiver, 'listening')
+    taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
   })
-  after(() => receiver.close())
+  after(() => taken.close())
 
   test('at first start makes a key, and the commands it prints deliver a first event as they stand', async () => {
     const { directory, run } = workplace()
-    received = []
     const server = run('serve --local --listen 127.0.0.1:0')
-    await server.says(/\/app\/demo\/msg'.*\n/)
-    const { port } = receiver.address() as AddressInfo
-    const commands = server.out.split('\n').filter((line) => line.startsWith('curl'))
-    assert.equal(commands.length, 3)
-    const arrived = once(receiver, 'received')
+    await server.says(/npx sluice send .*\n/)
+    const exported = [...server.out.matchAll(/^export (\w+)=(\S+)$/gm)].map(([, name, value]) => [name, value] as const)
+    assert.deepEqual(
+      exported.map(([name]) => name),
+      ['SLUICE_URL', 'SLUICE_API_KEY'],
+    )
+    const env = { ...process.env, ...Object.fromEntries(exported) }
+    const [listen, send] = [...server.out.matchAll(/^npx sluice (.*)$/gm)].map(([, args]) => args as string)
+    assert.equal(listen, 'listen --app demo')
     // Only the receiver's port is another: the printed one may be taken on this machine.
-    const script = commands.join('\necho\n').replace('127.0.0.1:9000', `127.0.0.1:${port}`)
-    const { stdout } = await shell('sh', ['-ec', script])
-    const [application, endpoint, message] = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line))
-    assert.deepEqual([application.uid, endpoint.uid, message.eventType], ['demo', 'first', 'video.trending'])
-    await arrived
-    assert.deepEqual(received, [{ body: '{"hello":"world"}', id: message.id }])
+    const listener = run(`${listen} --port 0`, Object.fromEntries(exported))
+    await listener.says(/Waiting for messages/)
+    const { stdout } = await shell('sh', ['-ec', `"$NODE" "$MAIN" ${send}`], {
+      env: { ...env, NODE: process.execPath, MAIN: main },
+      cwd: directory,
+    })
+    const [, message] = /^Accepted as (msg_\w+)$/m.exec(stdout) ?? []
+    await listener.says(new RegExp(`✓ verified  ${message}\\n +\\{\\n +"hello": "world"\\n +\\}\\n`))
+    listener.child.kill('SIGINT')
+    assert.equal(await listener.ended, 0)
+    assert.match(listener.out, /removed\n1 request, 1 verified\.\n$/)
 
     const key = /^ {2}(sk_\w+)$/m.exec(server.out)?.[1] ?? ''
     assert.ok(isApiKey(key))
@@ -67,8 +61,9 @@ describe('serve', () => {
 
     const again = run('serve --listen 127.0.0.1:0')
     const address = await again.says(listening)
-    await again.says(/\/app\/demo\/msg'.*\n/)
-    assert.ok(!again.out.includes('sk_') && again.out.includes('Bearer $SLUICE_API_KEY'))
+    await again.says(/npx sluice send .*\n/)
+    assert.ok(!/sk_\w/.test(again.out) && again.out.includes('export SLUICE_API_KEY=sk_…'))
+    assert.match(again.out, /npx sluice endpoint create demo https:/, 'this machine is no target without --local')
     const answer = await fetch(`${address}/api/v1/app/demo`, { headers: { authorization: `Bearer ${key}` } })
     assert.equal(answer.status, 200)
     again.child.kill('SIGINT')
@@ -81,7 +76,7 @@ describe('serve', () => {
     const address = await server.says(listening)
     const answer = await fetch(`${address}/api/v1/app`, { headers: { authorization: 'Bearer fixed' } })
     assert.equal(answer.status, 200)
-    assert.ok(!server.out.includes('sk_') && !server.out.includes('fixed'))
+    assert.ok(!/sk_\w/.test(server.out) && !server.out.includes('fixed'))
     // Without --local, this machine is no target.
     const post = { method: 'POST', headers: { authorization: 'Bearer fixed', 'content-type': 'application/json' } }
     await fetch(`${address}/api/v1/app`, { ...post, body: '{"name":"A","uid":"a"}' })
@@ -109,7 +104,7 @@ describe('serve', () => {
 
   test('on an address that is taken says so and exits with 1', async () => {
     const { run } = workplace()
-    const { port } = receiver.address() as AddressInfo
+    const { port } = taken.address() as AddressInfo
     const server = run(`serve --listen 127.0.0.1:${port}`)
     assert.equal(await server.ended, 1)
     assert.equal(server.err, `Cannot listen on 127.0.0.1:${port}: another process listens there.\n`)

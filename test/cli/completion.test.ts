@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { promisify } from 'node:util'
+import { workplace } from './program.ts'
+
+const run = promisify(execFile)
+
+describe('completion', () => {
+  test('teaches bash the commands, the subcommands and the flags of each', async () => {
+    const place = workplace()
+    const program = place.run('completion bash')
+    assert.equal(await program.ended, 0)
+    const script = join(place.directory, 'completion.bash')
+    writeFileSync(script, program.out)
+    const complete = async (...words: string[]) => {
+      const line = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _sluice; echo "\${COMPREPLY[@]}"`
+      return (await run('bash', ['-c', `source '${script}'; ${line}`])).stdout.trim()
+    }
+    assert.equal(await complete('sluice', 'end'), 'endpoint')
+    assert.equal(await complete('sluice', 'endpoint', 're'), 'resume')
+    assert.equal(await complete('sluice', 'endpoint', 'rotate', 'demo', '--gr'), '--grace')
+    assert.equal(await complete('sluice', 'send', '--event-'), '--event-id')
+    assert.equal(await complete('sluice', 'serve', '--in-flight-'), '--in-flight-per-app')
+  })
+
+  for (const [shell, path] of [
+    ['zsh', '/usr/bin/zsh'],
+    ['fish', '/usr/bin/fish'],
+  ] as const) {
+    test(`gives ${shell} a script that it can read`, async (t) => {
+      const place = workplace()
+      const program = place.run(`completion ${shell}`)
+      assert.equal(await program.ended, 0)
+      assert.match(program.out, /rotate.*sign with a new secret/)
+      if (!existsSync(path)) return t.diagnostic(`no ${shell} here to read it`)
+      const script = join(place.directory, 'completion')
+      writeFileSync(script, program.out)
+      await run(path, ['-n', script])
+    })
+  }
+
+  test('knows no other shell', async () => {
+    const program = workplace().run('completion tcsh')
+    assert.equal(await program.ended, 2)
+    assert.match(program.err, /Allowed choices are bash, zsh, fish/)
+  })
+})

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { Webhook } from 'standardwebhooks'
+import { openVerifier } from '../../src/cli/verify.ts'
+import { receiverKey } from '../../src/http/secret.ts'
+import { readSecret } from '../../src/sender/sign.ts'
+
+const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
+const privateKey = `whsk_${Buffer.alloc(32, 9).toString('base64')}`
+const now = 1_700_000_000_000
+
+/** What a sender of these bytes would send at `at`, in seconds. */
+function signed(key: string, body: string, at = now / 1000) {
+  const sign = readSecret(key)
+  assert.ok(sign)
+  const headers = { 'webhook-id': 'msg_1', 'webhook-timestamp': String(at) }
+  return {
+    headers: { ...headers, 'webhook-signature': sign(`msg_1.${at}.`, Buffer.from(body)) },
+    body: Buffer.from(body),
+  }
+}
+
+describe('verifying', () => {
+  test('accepts what the reference implementation signed, also as one of several signatures', () => {
+    const at = new Date(now)
+    const signature = new Webhook(secret).sign('msg_1', at, '{"a":1.0}')
+    const headers = { 'webhook-id': 'msg_1', 'webhook-timestamp': String(now / 1000) }
+    for (const all of [signature, `v1,other v2,${signature.slice(3)} ${signature}`]) {
+      const received = { headers: { ...headers, 'webhook-signature': all }, body: Buffer.from('{"a":1.0}') }
+      assert.equal(openVerifier(secret)?.(received, now), undefined)
+    }
+  })
+
+  test('accepts ed25519 with the private key and with its public half', () => {
+    const received = signed(privateKey, 'x')
+    assert.equal(openVerifier(privateKey)?.(received, now), undefined)
+    assert.equal(openVerifier(receiverKey(privateKey))?.(received, now), undefined)
+    assert.match(openVerifier(receiverKey(privateKey))?.({ ...received, body: Buffer.from('y') }, now) ?? '', /wrong/)
+  })
+
+  test('says what is wrong: other bytes, another secret, another id, no signature, too old, too new', () => {
+    const verify = openVerifier(secret)
+    const received = signed(secret, 'x')
+    const problems = [
+      verify?.({ ...received, body: Buffer.from('x ') }, now),
+      verify?.(signed(`whsec_${Buffer.alloc(24, 8).toString('base64')}`, 'x'), now),
+      verify?.({ ...received, headers: { ...received.headers, 'webhook-id': 'msg_2' } }, now),
+      verify?.({ ...received, headers: {} }, now),
+      verify?.(signed(secret, 'x', now / 1000 - 301), now),
+      verify?.(signed(secret, 'x', now / 1000 + 301), now),
+      verify?.({ ...received, headers: { ...received.headers, 'webhook-timestamp': 'soon' } }, now),
+    ]
+    const wrong = 'the signature is wrong'
+    assert.deepEqual(problems.slice(0, 4), [wrong, wrong, wrong, 'not signed'])
+    assert.match(problems[4] ?? '', /signed 301 s ago/)
+    assert.match(problems[5] ?? '', /signed -301 s ago/)
+    assert.match(problems[6] ?? '', /NaN/)
+    assert.equal(verify?.(signed(secret, 'x', now / 1000 - 300), now), undefined)
+  })
+
+  test('knows what is no secret', () => {
+    for (const text of ['', 'whsec_', 'whsec_*', 'whpk_AAAA', 'secret']) assert.equal(openVerifier(text), undefined)
+  })
+})
