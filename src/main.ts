@@ -2,13 +2,14 @@
 import { CommandError, exitCode } from './cli/outcome.ts'
 import { runProgram } from './cli/program.ts'
 import type { World } from './cli/world.ts'
-import { newestSchema, openApi, openStore, startDelivering } from './compose.ts'
 import { systemClock } from './runtime/clock.ts'
 import { openLog } from './runtime/log.ts'
 import { commandLine, exitOnBugs, exitWith, systemTerminal } from './runtime/process.ts'
 import { systemRandomText } from './runtime/random.ts'
 import { version } from './runtime/version.ts'
-import { FileOwnedError } from './store/sqlite/file-lock.ts'
+
+/** Loaded by the commands that need them: the parts take 300 ms, and a command that only asks a server has none. */
+const parts = () => import('./compose.ts')
 
 /** The program: the commands over the real parts. */
 const world: World = {
@@ -24,17 +25,19 @@ const world: World = {
   },
 
   async openStore(config, log) {
+    const { openStore } = await parts()
     try {
       return await openStore(config, log)
     } catch (error) {
+      const { FileOwnedError } = await import('./store/sqlite/file-lock.ts')
       const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed
       throw new CommandError(`Cannot open the store: ${(error as Error).message}.`, code, { cause: error })
     }
   },
 
-  newestSchema,
-  openApi: (config, store, log) => openApi(config, store, log),
-  startDelivering,
+  newestSchema: async (config) => (await parts()).newestSchema(config),
+  openApi: async (config, store, log) => (await parts()).openApi(config, store, log),
+  startDelivering: async (...given) => (await parts()).startDelivering(...given),
 }
 
 await exitWith(runProgram(world, commandLine()))

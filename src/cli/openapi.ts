@@ -1,5 +1,4 @@
 import type { Command as Commander } from 'commander'
-import { openApiDocument } from '../http/openapi/document.ts'
 import { exitCode } from './outcome.ts'
 import type { World } from './world.ts'
 
@@ -9,7 +8,9 @@ export function addOpenapi(program: Commander, { terminal }: World, finish: (cod
     .command('openapi')
     .description('print the OpenAPI document of the API')
     .option('--json', 'print JSON, as it does anyway')
-    .action(() => {
+    .action(async () => {
+      // Only here: the schemas take longer to load than most commands to run.
+      const { openApiDocument } = await import('../http/openapi/document.ts')
       terminal.endWithReader()
       terminal.print(JSON.stringify(openApiDocument(), null, 2))
       finish(exitCode.ok)

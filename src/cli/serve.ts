@@ -17,7 +17,7 @@ export const serve: Command = async (world, { config }) => {
   const log = world.openLog(config)
   const store = await world.openStore(config, log)
   const newKey = config.apiKey === null ? await createFirstKey(world, store) : undefined
-  const api = world.openApi(config, store, log)
+  const api = await world.openApi(config, store, log)
   try {
     const address = await listen(api, config.listen)
     const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`

@@ -18,7 +18,7 @@ export interface World {
   openStore(config: Config, log: Logger): Promise<Store>
   /** The newest schema this program knows for the store. */
   newestSchema(config: Config): Promise<{ readonly version: number; readonly name: string }>
-  openApi(config: Config, store: Store, log: Logger): FastifyInstance
+  openApi(config: Config, store: Store, log: Logger): Promise<FastifyInstance>
   /** Delivers from the store until stopped. */
   startDelivering(config: Config, store: Store, log: Logger, description: string): Promise<Delivering>
 }
