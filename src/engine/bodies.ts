@@ -30,6 +30,16 @@ export class Bodies {
     return found
   }
 
+  /** Drops messages that must not be sent any more; all that are kept when none are named. */
+  forget(keys: Iterable<number> = [...this.#kept.keys()]): void {
+    for (const key of keys) {
+      const kept = this.#kept.get(key)
+      if (kept === undefined) continue
+      this.#kept.delete(key)
+      this.#bytes -= sizeOf(kept)
+    }
+  }
+
   #keep(message: Outgoing): void {
     if (this.#kept.has(message.key)) return
     this.#kept.set(message.key, message)

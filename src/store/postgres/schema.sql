@@ -107,7 +107,7 @@ create table dead (
   response bytea
 );
 CREATE INDEX dead_app ON public.dead USING btree (app, died_at);
-CREATE INDEX dead_endpoint ON public.dead USING btree (endpoint, died_at);
+CREATE INDEX dead_endpoint ON public.dead USING btree (((endpoint + 0)), died_at);
 CREATE UNIQUE INDEX dead_pkey ON public.dead USING btree (endpoint, message);
 
 create table endpoint (

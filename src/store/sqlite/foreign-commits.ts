@@ -25,6 +25,7 @@ export function watchForeignCommits(connection: Connection): () => void {
     }
     if (found === seen) return
     seen = found
+    connection.watcher?.expunged?.()
     connection.watcher?.rows()
     connection.watcher?.lanes()
     connection.watcher?.settings()

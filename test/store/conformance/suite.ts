@@ -1,6 +1,7 @@
 import { describe } from 'node:test'
 import { access } from './access.ts'
 import { auditing } from './auditing.ts'
+import { browsing } from './browsing.ts'
 import { configuration } from './configuration.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
@@ -14,8 +15,10 @@ import { lanes } from './lanes.ts'
 import { ownership } from './ownership.ts'
 import { reconciling } from './reconciling.ts'
 import { removals } from './removals.ts'
+import { replaying } from './replaying.ts'
 import { settling } from './settling.ts'
 import { statistics } from './statistics.ts'
+import { tasks } from './tasks.ts'
 
 /** What every store promises. `open` makes a fresh, empty store for each test. */
 export function conformance(open: Open): void {
@@ -35,4 +38,7 @@ export function conformance(open: Open): void {
   describe('event types', () => eventTypes(open))
   describe('statistics', () => statistics(open))
   describe('enlisting', () => enlisting(open))
+  describe('browsing', () => browsing(open))
+  describe('replaying', () => replaying(open))
+  describe('tasks', () => tasks(open))
 }

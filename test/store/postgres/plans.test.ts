@@ -1,13 +1,30 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
+import {
+  selectAttempts,
+  selectDeadByMessage,
+  selectDeadOfApp,
+  selectDeadOfEndpoint,
+  selectHeads,
+  selectLatest,
+  selectMessages,
+} from '../../../src/store/postgres/browsing.ts'
 import { loadOutgoing, readPending } from '../../../src/store/postgres/delivering.ts'
 import { publishPlain, publishWithEventIds, selectByEventIds } from '../../../src/store/postgres/intake.ts'
 import { rouseLanes, wakeLanes } from '../../../src/store/postgres/lane-wakes.ts'
 import { claimLanes, releaseLanes, renewLease } from '../../../src/store/postgres/ownership.ts'
 import { findOversleepers, repairLanes } from '../../../src/store/postgres/reconcile.ts'
+import {
+  cancelQueued,
+  findQueuedRow,
+  findReplayed,
+  replayDeliveries,
+  selectLane,
+} from '../../../src/store/postgres/replaying.ts'
 import { type Statement, sessionSettings } from '../../../src/store/postgres/sessions.ts'
 import { settleBatch } from '../../../src/store/postgres/settling.ts'
+import { purgeDead, selectTasks, takeFree } from '../../../src/store/postgres/tasks.ts'
 import { newDatabase } from '../postgres-harness.ts'
 
 // Every hot statement, with the index and the condition each scan of a table that can grow must have.
@@ -25,10 +42,30 @@ const hot: [Statement, RegExp[]][] = [
   [publishPlain, [/key = m\.app/]],
   [publishWithEventIds, [/key = m\.app/]],
   [selectByEventIds, [/app = wanted\.app AND event_id = wanted\.event_id/, /key = event_id\.message/]],
+  [selectMessages.ascending, [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
+  [selectMessages.descending, [/app = \$1 AND key >= \$2 AND key < \$3 AND key < \$4/]],
+  [selectHeads, [/key = ANY/]],
+  [selectAttempts.ascending, [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at >= \$4/]],
+  [selectAttempts.descending, [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at <= \$4/]],
+  [selectLatest, [/message = wanted\.message AND endpoint = wanted\.endpoint/]],
+  [selectDeadOfApp.descending, [/app = \$1 AND died_at >= \$2 AND died_at < \$3 AND died_at <= \$4/]],
+  [selectDeadOfEndpoint.descending, [/endpoint \+ 0 = \$1 AND died_at >= \$2 AND died_at < \$3 AND died_at <= \$4/]],
+  [selectDeadByMessage.ascending, [/endpoint = \$1 AND message >= \$2 AND message < \$3 AND message > \$4/]],
+  [
+    replayDeliveries,
+    [/class = 2 AND due_at = w\S*\.made_at AND message = /, /class = 1 AND due_at = w\S*\.next_at AND message = /],
+  ],
+  [findQueuedRow, [/class = 2 AND due_at = w\S*\.made_at AND message = /]],
+  [cancelQueued, [/class = 2 AND due_at = w\S*\.made_at AND message = /]],
+  [findReplayed, [/class = 2 AND due_at = w\S*\.made_at AND message = /]],
+  [selectLane, [/endpoint = \$1/, /key = \$1|key = l\.endpoint/]],
+  [selectTasks.descending, [/key < \$1/]],
+  [takeFree, [/key = ANY/]],
+  [purgeDead, [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
 ]
 
-// These two count, or end at the first row of an index that is already in the wanted order.
-const mayScanWhole = new Set(['lane_owner', 'lane_due', 'pending_pkey'])
+// These count, or end at the first row of an index that is already in the wanted order.
+const mayScanWhole = new Set(['lane_owner', 'lane_due', 'pending_pkey', 'task_running'])
 
 interface Node {
   readonly 'Node Type': string

@@ -1,0 +1,68 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { Attempt, DeadLetter, MessageHead } from '../domain/delivery.ts'
+
+/**
+ * Looking back over many messages, attempts and dead letters. Each method is a range of an index, read in its order or
+ * backwards, and answers at most `limit` rows; what a caller leaves out of them is the caller's affair.
+ */
+export interface Browsing {
+  /** An application's messages by key, from `from` on and before `until`. */
+  listMessages(app: number, range: KeyRange): Promise<MessageHead[]>
+  /** Several messages by key, whatever their application; those that no longer exist are left out. */
+  loadHeads(keys: readonly number[]): Promise<MessageHead[]>
+  /** An endpoint's attempts by the instant they began. */
+  listAttempts(endpoint: number, range: AttemptRange): Promise<ListedAttempt[]>
+  findAttempt(message: number, id: string): Promise<Attempt | undefined>
+  /** The latest attempt of each delivery, in the order asked; undefined before the first. */
+  latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(Attempt | undefined)[]>
+  /** Replaces what the receiver answered, also in the dead letter that quotes it. */
+  expungeAttempt(attempt: Pick<Attempt, 'message' | 'endpoint' | 'n'>): Promise<void>
+  /** An application's dead letters, or those of one of its endpoints, by the instant they died. */
+  listDead(app: number, range: DeadRange): Promise<DeadLetter[]>
+  /** An endpoint's dead letters by message. */
+  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadLetter[]>
+}
+
+export type Order = 'ascending' | 'descending'
+
+/** One message on its way to one endpoint. */
+export interface DeliveryKey {
+  readonly endpoint: number
+  readonly message: number
+}
+
+/** Keys in `[from, until)` behind `after`. */
+export interface KeyRange {
+  readonly from: number
+  readonly until: number
+  readonly after: number | null
+  readonly order: Order
+  readonly limit: number
+}
+
+/** Instants in `[from, until)` behind `after`, which names one row among those of one instant. */
+export interface AttemptRange {
+  readonly from: EpochMs
+  readonly until: EpochMs
+  readonly after: Pick<Attempt, 'at' | 'message' | 'n'> | null
+  readonly order: Order
+  readonly limit: number
+}
+
+export interface ListedAttempt extends Attempt {
+  /** Whether no later attempt of the same delivery is recorded. */
+  readonly isLatest: boolean
+}
+
+export interface DeadRange {
+  /** Only this endpoint's; null for all of the application's. */
+  readonly endpoint: number | null
+  readonly from: EpochMs
+  readonly until: EpochMs
+  readonly after: Pick<DeadLetter, 'diedAt' | 'endpoint' | 'message'> | null
+  readonly order: Order
+  readonly limit: number
+}
+
+/** What stands in place of an answer that was erased. */
+export const expungedResponse = new TextEncoder().encode('EXPUNGED')

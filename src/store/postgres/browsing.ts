@@ -1,0 +1,177 @@
+import type { DeadLetter } from '../../domain/delivery.ts'
+import {
+  type AttemptRange,
+  type Browsing,
+  type DeadRange,
+  expungedResponse,
+  type KeyRange,
+  type Order,
+} from '../browsing.ts'
+import { integers } from './arrays.ts'
+import type { Database } from './database.ts'
+import { type AttemptRow, type DeadRow, type HeadRow, headColumns, toAttempt, toDeadLetter, toHead } from './rows.ts'
+import type { Statement } from './sessions.ts'
+
+const attemptColumns = 'message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger'
+const deadColumns = 'app, endpoint, message, reason, attempts, died_at, status, code, error, response'
+
+type Both = Readonly<Record<Order, Statement>>
+
+/** The same statement in both orders. */
+function both(name: string, text: (beyond: '>' | '<', direction: '' | 'desc') => string): Both {
+  return {
+    ascending: { name, text: text('>', '') },
+    descending: { name: `${name}-down`, text: text('<', 'desc') },
+  }
+}
+
+// Leans on message_app; days outside of the range are left out when the statement starts.
+export const selectMessages = both(
+  'messages',
+  (beyond, direction) => `
+    select ${headColumns} from message
+     where app = $1 and key >= $2 and key < $3 and key ${beyond} $4
+     order by key ${direction} limit $5`,
+)
+export const selectHeads: Statement = {
+  name: 'message-heads',
+  text: `select ${headColumns} from message where key = any ($1::bigint[])`,
+}
+
+// Leans on attempt_endpoint. Only rows of one instant are sorted.
+export const selectAttempts = both(
+  'attempts-of-endpoint',
+  (beyond, direction) => `
+    select ${attemptColumns}, not exists (
+             select from attempt later
+              where later.message = attempt.message and later.endpoint = attempt.endpoint and later.n > attempt.n
+           ) as is_latest
+      from attempt
+     where endpoint = $1 and at >= $2 and at < $3 and at ${beyond}= $4 and (at, message, n) ${beyond} ($4, $5, $6)
+     order by at ${direction}, message ${direction}, n ${direction} limit $7`,
+)
+export const selectAttempt: Statement = {
+  name: 'attempt',
+  text: `select ${attemptColumns} from attempt where message = $1 and id = $2`,
+}
+export const selectLatest: Statement = {
+  name: 'latest-attempts',
+  text: `
+    select wanted.place, a.*
+      from unnest($1::bigint[], $2::bigint[]) with ordinality as wanted (message, endpoint, place)
+     cross join lateral (
+             select ${attemptColumns} from attempt
+              where message = wanted.message and endpoint = wanted.endpoint order by n desc limit 1
+           ) as a`,
+}
+
+const expungeResponse: Statement = {
+  name: 'expunge-response',
+  text: `
+    with erased as (
+      update dead set response = $4 where endpoint = $2 and message = $1
+         and response = (select response from attempt where message = $1 and endpoint = $2 and n = $3)
+    )
+    update attempt set response = $4 where message = $1 and endpoint = $2 and n = $3`,
+}
+
+// Lean on dead_app and dead_endpoint. Only rows of one instant are sorted.
+export const selectDeadOfApp = both(
+  'dead-of-app',
+  (beyond, direction) => `
+    select ${deadColumns} from dead
+     where app = $1 and died_at >= $2 and died_at < $3 and died_at ${beyond}= $4
+       and (died_at, endpoint, message) ${beyond} ($4, $5, $6)
+     order by died_at ${direction}, endpoint ${direction}, message ${direction} limit $7`,
+)
+export const selectDeadOfEndpoint = both(
+  'dead-of-endpoint',
+  (beyond, direction) => `
+    select ${deadColumns} from dead
+     where endpoint + 0 = $1 and died_at >= $2 and died_at < $3 and died_at ${beyond}= $4
+       and (died_at, message) ${beyond} ($4, $5)
+     order by died_at ${direction}, message ${direction} limit $6`,
+)
+// Leans on dead's primary key.
+export const selectDeadByMessage = both(
+  'dead-by-message',
+  (beyond, direction) => `
+    select ${deadColumns} from dead
+     where endpoint = $1 and message >= $2 and message < $3 and message ${beyond} $4
+     order by message ${direction} limit $5`,
+)
+
+/** Looking back. */
+export function browsing({ durable }: Database): Browsing {
+  return {
+    async listMessages(app, range: KeyRange) {
+      const { from, until, after, order, limit } = range
+      const values = [app, from, until, after ?? outside(order), limit]
+      return (await durable.run<HeadRow>(selectMessages[order], values)).map(toHead)
+    },
+
+    async loadHeads(keys) {
+      if (keys.length === 0) return []
+      return (await durable.run<HeadRow>(selectHeads, [integers(keys)])).map(toHead)
+    },
+
+    async listAttempts(endpoint, range: AttemptRange) {
+      const { from, until, after, order, limit } = range
+      const { at, message, n } = after ?? { at: outside(order), message: outside(order), n: outermostOrdinal(order) }
+      const values = [endpoint, from, until, at, message, n, limit]
+      const rows = await durable.run<AttemptRow & { readonly is_latest: boolean }>(selectAttempts[order], values)
+      return rows.map((row) => ({ ...toAttempt(row), isLatest: row.is_latest }))
+    },
+
+    async findAttempt(message, id) {
+      const [row] = await durable.run<AttemptRow>(selectAttempt, [message, id])
+      return row && toAttempt(row)
+    },
+
+    async latestAttempts(deliveries) {
+      if (deliveries.length === 0) return []
+      const values = [integers(deliveries.map((d) => d.message)), integers(deliveries.map((d) => d.endpoint))]
+      const rows = await durable.run<AttemptRow & { readonly place: number }>(selectLatest, values)
+      const found = new Map(rows.map((row) => [row.place, toAttempt(row)]))
+      return deliveries.map((_, i) => found.get(i + 1))
+    },
+
+    async expungeAttempt({ message, endpoint, n }) {
+      await durable.run(expungeResponse, [message, endpoint, n, Buffer.from(expungedResponse)])
+    },
+
+    async listDead(app, range: DeadRange): Promise<DeadLetter[]> {
+      const { endpoint, from, until, after, order, limit } = range
+      const start = after ?? { diedAt: outside(order), endpoint: outside(order), message: outside(order) }
+      const { diedAt, message } = start
+      const rows =
+        endpoint === null
+          ? await durable.run<DeadRow>(selectDeadOfApp[order], [
+              app,
+              from,
+              until,
+              diedAt,
+              start.endpoint,
+              message,
+              limit,
+            ])
+          : await durable.run<DeadRow>(selectDeadOfEndpoint[order], [endpoint, from, until, diedAt, message, limit])
+      return rows.map(toDeadLetter)
+    },
+
+    async listDeadOf(endpoint, { from, until, after, order, limit }) {
+      const values = [endpoint, from, until, after ?? outside(order), limit]
+      return (await durable.run<DeadRow>(selectDeadByMessage[order], values)).map(toDeadLetter)
+    },
+  }
+}
+
+/** What every key lies behind. */
+function outside(order: Order): number {
+  return order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER
+}
+
+/** The same for a column of four bytes. */
+function outermostOrdinal(order: Order): number {
+  return order === 'ascending' ? -1 : 2 ** 31 - 1
+}

@@ -1,0 +1,235 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { type Class, classes, replay, timed } from '../../domain/delivery.ts'
+import { keyTime } from '../../domain/ids.ts'
+import type { DeliveryKey } from '../browsing.ts'
+import { bringForwardMs, countLimit, type Replaying } from '../replaying.ts'
+import { integers } from './arrays.ts'
+import type { Database } from './database.ts'
+import { sqlNow, withClock } from './server-time.ts'
+import type { Run, Statement } from './sessions.ts'
+import { channel } from './signals.ts'
+
+/** How far from its message's key a fresh row's instant is looked for before its whole class is. */
+const nearMs = 2000
+
+/**
+ * Finds a delivery's row. Rows are not indexed by message, since every delivery would pay for it; but a replay's instant
+ * is its message's, a retry's is told by the last attempt, and a fresh row's is its message's but for a moment. Only a
+ * row that must exist and is none of these is looked for among all of its class. Each is a range of pending's primary
+ * key, and none is read once an earlier one has found the row. `w` has endpoint, message, made_at, next_at, may_wait.
+ */
+const sqlQueued = `
+  (select ctid as place, class, due_at, attempts from pending
+    where endpoint = w.endpoint and class = ${replay} and due_at = w.made_at and message = w.message limit 1)
+  union all
+  (select ctid, class, due_at, attempts from pending
+    where endpoint = w.endpoint and class = ${timed} and due_at = w.next_at and message = w.message limit 1)
+  union all
+  (select ctid, class, due_at, attempts from pending
+    where w.may_wait and endpoint = w.endpoint and class = 0 and message = w.message
+      and due_at >= w.made_at - ${nearMs} and due_at <= w.made_at + ${nearMs} limit 1)
+  union all
+  (select ctid, class, due_at, attempts from pending
+    where w.may_wait and endpoint = w.endpoint and class = ${timed} and message = w.message limit 1)
+  union all
+  (select ctid, class, due_at, attempts from pending
+    where w.may_wait and endpoint = w.endpoint and class = 0 and message = w.message limit 1)
+  limit 1`
+
+/** The deliveries asked about, $1 to $3, with what is known of them; those of messages that no longer exist fall out. */
+const sqlWanted = `
+  select w.endpoint, w.message, w.made_at, latest.n, latest.next_at, m.expunged_at,
+         case when latest.n is null then w.endpoint = any (m.endpoints) else latest.next_at is not null end as may_wait
+    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (endpoint, message, made_at)
+   cross join lateral (select endpoints, expunged_at from message where key = w.message limit 1) as m
+    left join lateral (
+           select n, next_at from attempt where message = w.message and endpoint = w.endpoint order by n desc limit 1
+         ) as latest on true`
+
+/**
+ * A replayed row is due when its message was made. So it is found without an index by message, replays run in the order
+ * their messages came, and replaying twice finds the row taken.
+ */
+export const replayDeliveries: Statement = {
+  name: 'replay',
+  text: `
+    ${withClock}, wanted as materialized (
+      select * from (${sqlWanted}) as w where w.expunged_at is null
+    ), found as materialized (
+      select w.endpoint, w.message, q.place, q.class = ${timed} and q.due_at > clock.now + ${bringForwardMs} as is_early
+        from clock, wanted w cross join lateral (${sqlQueued}) as q
+    ), taken as (
+      delete from pending where ctid = any (array (select place from found where is_early))
+      returning ctid as place
+    ), free as materialized (
+      select w.endpoint, w.message, w.made_at, coalesce(w.n, 0) as n
+        from wanted w left join found f on f.endpoint = w.endpoint and f.message = w.message
+       where f.place is null or f.place in (select place from taken)
+    ), queued as (
+      insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
+      select free.endpoint, ${replay}, free.made_at, free.message, clock.now, 0, free.n from clock, free
+      on conflict do nothing
+      returning endpoint, message
+    ), revived as (
+      delete from dead where ctid = any (array (
+        select d.place from queued cross join lateral (
+          select ctid as place from dead where endpoint = queued.endpoint and message = queued.message limit 1
+        ) as d))
+    )
+    select endpoint, message from queued`,
+}
+
+export const findQueuedRow: Statement = {
+  name: 'find-queued',
+  text: `
+    with wanted as materialized (${sqlWanted})
+    select q.class, q.due_at, q.attempts,
+           (select count(*) from (
+              select from pending
+               where endpoint = w.endpoint and class = q.class and (due_at, message) < (q.due_at, w.message)
+               limit ${countLimit}) as ahead) as ahead
+      from wanted w cross join lateral (${sqlQueued}) as q`,
+}
+
+export const findReplayed: Statement = {
+  name: 'find-replayed',
+  text: `
+    select w.endpoint, w.message
+      from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (endpoint, message, made_at)
+     cross join lateral (
+             select from pending
+              where endpoint = w.endpoint and class = ${replay} and due_at = w.made_at and message = w.message limit 1
+           ) as q`,
+}
+
+// The message is marked first, so that whoever replays it waits and then finds it erased.
+const eraseBody: Statement = {
+  name: 'erase-body',
+  text: `update message set body = '', expunged_at = coalesce(expunged_at, ${sqlNow}) where key = $1 returning endpoints`,
+}
+const selectAttempted: Statement = {
+  name: 'attempted-endpoints',
+  text: 'select distinct endpoint from attempt where message = $1',
+}
+const deleteFanOut: Statement = { name: 'stop-fan-out', text: 'delete from fan_out where message = $1' }
+export const cancelQueued: Statement = {
+  name: 'cancel-queued',
+  text: `
+    with wanted as materialized (${sqlWanted}), found as materialized (
+      select q.place from wanted w cross join lateral (${sqlQueued}) as q
+    )
+    delete from pending where ctid = any (array (select place from found))`,
+}
+const notifyExpunged: Statement = { name: 'notify-expunged', text: `select pg_notify('${channel}', $1)` }
+
+const sqlCount = (itsClass: Class) => `
+  (select count(*) from (select from pending where endpoint = l.endpoint and class = ${itsClass} limit ${countLimit}) as c)`
+export const selectLane: Statement = {
+  name: 'lane',
+  text: `
+    ${withClock}
+    select clock.now, l.due_at, l.owner, l.stopped, l.bucket_full_at, l.hold_until, l.not_before,
+           w.description, w.lease_until, array[${classes.map(sqlCount)}] as waiting,
+           (select due_at from pending where endpoint = l.endpoint and class = ${timed} order by due_at limit 1) as next_timed_at,
+           (select count(*) from worker where ended_at is null and lease_until >= clock.now) as workers_alive
+      from clock, lane l
+      join endpoint e on e.key = l.endpoint and e.deleted_at is null
+      left join worker w on w.id = l.owner
+     where l.endpoint = $1`,
+}
+
+interface LaneRow {
+  readonly now: EpochMs
+  readonly due_at: EpochMs | null
+  readonly owner: number | null
+  readonly stopped: boolean
+  readonly bucket_full_at: EpochMs
+  readonly hold_until: EpochMs
+  readonly not_before: EpochMs
+  readonly description: string | null
+  readonly lease_until: EpochMs | null
+  readonly waiting: [number, number, number]
+  readonly next_timed_at: EpochMs | null
+  readonly workers_alive: number
+}
+
+interface QueuedColumns {
+  readonly class: Class
+  readonly due_at: EpochMs
+  readonly attempts: number
+  readonly ahead: number
+}
+
+/** Sending again, never again, and finding out where a delivery stands. */
+export function replaying(database: Database): Replaying {
+  const { durable, signals } = database
+  return {
+    async replay(deliveries) {
+      const queued = await requeue(durable.run, deliveries)
+      tell(database, queued)
+      return queued
+    },
+
+    async expungeMessage(message) {
+      await durable.transaction(async (run) => {
+        const [row] = await run<{ endpoints: number[] }>(eraseBody, [message])
+        if (row === undefined) return
+        const attempted = await run<{ endpoint: number }>(selectAttempted, [message])
+        const endpoints = new Set([...row.endpoints, ...attempted.map(({ endpoint }) => endpoint)])
+        await run(deleteFanOut, [message])
+        await run(cancelQueued, valuesOf([...endpoints].map((endpoint) => ({ endpoint, message }))))
+        await run(notifyExpunged, [`x${signals.payload([message])}`])
+      })
+      signals.expunged([message])
+    },
+
+    async findQueued(delivery) {
+      const [row] = await durable.run<QueuedColumns>(findQueuedRow, valuesOf([delivery]))
+      return row && { class: row.class, dueAt: row.due_at, attempts: row.attempts, ahead: row.ahead }
+    },
+
+    async findReplaying(deliveries) {
+      if (deliveries.length === 0) return []
+      return durable.run<DeliveryKey>(findReplayed, valuesOf(deliveries))
+    },
+
+    async findLane(endpoint) {
+      const [row] = await durable.run<LaneRow>(selectLane, [endpoint])
+      if (row === undefined) return undefined
+      const { owner, description, lease_until: leaseUntil } = row
+      return {
+        now: row.now,
+        stopped: row.stopped,
+        owner: owner === null ? null : { worker: owner, description: description ?? '', leaseUntil: leaseUntil ?? 0 },
+        dueAt: row.due_at,
+        holdUntil: row.hold_until,
+        bucketFullAt: row.bucket_full_at,
+        notBefore: row.not_before,
+        waiting: row.waiting,
+        nextTimedAt: row.next_timed_at,
+        workersAlive: row.workers_alive,
+      }
+    },
+  }
+}
+
+/** Queues deliveries again, as part of the caller's transaction where there is one. */
+export async function requeue(run: Run, deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]> {
+  return deliveries.length === 0 ? [] : run<DeliveryKey>(replayDeliveries, valuesOf(deliveries))
+}
+
+/** Tells of what a replay queued, once that is committed, and has the lanes that nobody owns woken. */
+export function tell({ signals, wakes }: Database, queued: readonly DeliveryKey[]): void {
+  if (queued.length === 0) return
+  const endpoints = [...new Set(queued.map(({ endpoint }) => endpoint))]
+  wakes.wish(endpoints, 0, false)
+  signals.rows(endpoints, replay)
+}
+
+function valuesOf(deliveries: readonly DeliveryKey[]): unknown[] {
+  return [
+    integers(deliveries.map((d) => d.endpoint)),
+    integers(deliveries.map((d) => d.message)),
+    integers(deliveries.map((d) => keyTime(d.message))),
+  ]
+}

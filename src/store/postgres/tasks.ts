@@ -1,0 +1,149 @@
+import { decodeKey } from '../../domain/ids.ts'
+import type { Task, TaskCursor, TaskData, TaskStatus, TaskWork } from '../../domain/task.ts'
+import type { Order } from '../browsing.ts'
+import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
+import { integers } from './arrays.ts'
+import { type Database, withNewIdentity } from './database.ts'
+import { requeue, tell } from './replaying.ts'
+import { toJson } from './rows.ts'
+import { sqlNow, withClock } from './server-time.ts'
+import type { Statement } from './sessions.ts'
+
+const taskColumns = 'key, id, app, type, status, input, cursor, data, epoch, created_at, updated_at'
+
+const insertTask: Statement = {
+  name: 'insert-task',
+  text: `
+    ${withClock}
+    insert into task (key, id, app, type, status, input, data, created_at, updated_at)
+    select $1, $2, $3, $4, 'running', $5, $6, now, now from clock
+    returning ${taskColumns}`,
+}
+const selectTask: Statement = { name: 'task', text: `select ${taskColumns} from task where key = $1` }
+export const selectTasks: Readonly<Record<Order, Statement>> = {
+  ascending: { name: 'tasks', text: `select ${taskColumns} from task where key > $1 order by key limit $2` },
+  descending: { name: 'tasks-down', text: `select ${taskColumns} from task where key < $1 order by key desc limit $2` },
+}
+// Leans on task_running. A lease that reaches further than it is long was written before the clock was set back.
+export const takeFree: Statement = {
+  name: 'take-task',
+  text: `
+    ${withClock}
+    update task set epoch = epoch + 1, lease_until = (select now from clock) + $1
+     where key = any (array (
+             select key from task
+              where status = 'running'
+                and (lease_until <= (select now from clock) or lease_until > (select now from clock) + $1)
+              order by lease_until limit 1 for update skip locked))
+    returning ${taskColumns}`,
+}
+const lockHeld: Statement = {
+  name: 'lock-task',
+  text: `select 1 from task where key = $1 and epoch = $2 and status = 'running' for update`,
+}
+const saveStep: Statement = {
+  name: 'save-step',
+  text: `
+    update task set cursor = $2, status = $3, data = $4, lease_until = ${sqlNow} + $5, updated_at = ${sqlNow} where key = $1`,
+}
+const freeTask: Statement = {
+  name: 'free-task',
+  text: `update task set lease_until = 0 where key = $1 and epoch = $2 and status = 'running'`,
+}
+export const purgeDead: Statement = {
+  name: 'purge-dead',
+  text: `
+    with found as materialized (
+      select d.place
+        from unnest($1::bigint[], $2::bigint[]) as w (endpoint, message)
+       cross join lateral (
+               select ctid as place from dead where endpoint = w.endpoint and message = w.message limit 1
+             ) as d
+    ), purged as (
+      delete from dead where ctid = any (array (select place from found)) returning 1
+    )
+    select count(*) as purged from purged`,
+}
+
+interface TaskRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number | null
+  readonly type: string
+  readonly status: TaskStatus
+  readonly input: TaskWork['input']
+  readonly cursor: TaskCursor | null
+  readonly data: TaskData
+  readonly epoch: number
+  readonly created_at: number
+  readonly updated_at: number
+}
+
+/** Long work. */
+export function tasks(database: Database): Tasks {
+  const { durable, relaxed } = database
+  return {
+    createTask({ app, work, data }) {
+      return withNewIdentity(database, 'qtask', async ({ key, id }) => {
+        const values = [key, id, app, work.type, toJson(work.input), toJson(data)]
+        const [row] = await durable.run<TaskRow>(insertTask, values)
+        return toTask(row as TaskRow)
+      })
+    },
+
+    async findTask(id) {
+      const key = decodeKey('qtask', id)
+      const [row] = key === undefined ? [] : await durable.run<TaskRow>(selectTask, [key])
+      return row?.id === id ? toTask(row) : undefined
+    },
+
+    async listTasks({ after, order, limit }) {
+      const start = after ?? (order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER)
+      return (await durable.run<TaskRow>(selectTasks[order], [start, limit])).map(toTask)
+    },
+
+    async takeTask(leaseMs): Promise<HeldTask | undefined> {
+      const [row] = await relaxed.run<TaskRow>(takeFree, [leaseMs])
+      return row && { ...toTask(row), epoch: row.epoch }
+    },
+
+    // Not waiting for the disk is safe: a step lost in a crash of the server is lost with its cursor, and done again.
+    async advanceTask({ key, epoch }, step) {
+      let queued: Awaited<ReturnType<typeof requeue>> = []
+      const answer = await relaxed.transaction(async (run): Promise<StepDone | 'lost'> => {
+        if ((await run(lockHeld, [key, epoch])).length === 0) return 'lost'
+        queued = await requeue(run, step.replay)
+        let purged = 0
+        if (step.purge.length > 0) {
+          const values = [integers(step.purge.map((d) => d.endpoint)), integers(step.purge.map((d) => d.message))]
+          const [row] = await run<{ purged: number }>(purgeDead, values)
+          purged = row?.purged ?? 0
+        }
+        const done = { replayed: queued.length, purged }
+        const leaseMs = step.status === 'running' ? step.leaseMs : 0
+        await run(saveStep, [key, toJson(step.cursor), step.status, toJson(step.data(done)), leaseMs])
+        return done
+      })
+      tell(database, queued)
+      return answer
+    },
+
+    async releaseTask({ key, epoch }) {
+      await relaxed.run(freeTask, [key, epoch])
+    },
+  }
+}
+
+function toTask(row: TaskRow): Task {
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    work: { type: row.type, input: row.input } as TaskWork,
+    status: row.status,
+    cursor: row.cursor,
+    data: row.data,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}

@@ -1,0 +1,140 @@
+import type { Attempt, DeadLetter, MessageHead } from '../../domain/delivery.ts'
+import { type Browsing, expungedResponse, type ListedAttempt } from '../browsing.ts'
+import type { Connection, Synchronous } from './connection.ts'
+import { type AttemptRow, type DeadRow, type HeadRow, headColumns, toAttempt, toDeadLetter, toHead } from './rows.ts'
+
+// Leans on message_app, whose entries of one application are in the order of keys.
+const selectMessages = {
+  ascending: `select ${headColumns} from message where app = ? and key >= ? and key < ? and key > ? order by key limit ?`,
+  descending: `
+    select ${headColumns} from message where app = ? and key >= ? and key < ? and key < ? order by key desc limit ?`,
+}
+const selectHead = `select ${headColumns} from message where key = ?`
+
+// Leans on attempt_endpoint, which ends in the primary key: rows of one instant are in its order too.
+const listedColumns = `
+  attempt.*, not exists (
+    select 1 from attempt later
+    where later.message = attempt.message and later.endpoint = attempt.endpoint and later.n > attempt.n
+  ) as is_latest`
+const selectAttempts = {
+  ascending: `
+    select ${listedColumns} from attempt
+    where endpoint = ? and at >= ? and at < ? and at >= ? and (at, message, n) > (?, ?, ?)
+    order by at, message, n limit ?`,
+  descending: `
+    select ${listedColumns} from attempt
+    where endpoint = ? and at >= ? and at < ? and at <= ? and (at, message, n) < (?, ?, ?)
+    order by at desc, message desc, n desc limit ?`,
+}
+const selectAttempt = 'select * from attempt where message = ? and id = ?'
+const selectLatest = 'select * from attempt where message = ? and endpoint = ? order by n desc limit 1'
+
+const expungeDead = `
+  update dead set response = ?4 where endpoint = ?2 and message = ?1
+    and response = (select response from attempt where message = ?1 and endpoint = ?2 and n = ?3)`
+const expungeResponse = 'update attempt set response = ?4 where message = ?1 and endpoint = ?2 and n = ?3'
+
+// Leans on dead_app and dead_endpoint, which end in the primary key.
+const selectDead = {
+  app: {
+    ascending: `
+      select * from dead where app = ? and died_at >= ? and died_at < ? and died_at >= ?
+        and (died_at, endpoint, message) > (?, ?, ?) order by died_at, endpoint, message limit ?`,
+    descending: `
+      select * from dead where app = ? and died_at >= ? and died_at < ? and died_at <= ?
+        and (died_at, endpoint, message) < (?, ?, ?) order by died_at desc, endpoint desc, message desc limit ?`,
+  },
+  endpoint: {
+    ascending: `
+      select * from dead where endpoint = ? and died_at >= ? and died_at < ? and died_at >= ?
+        and (died_at, message) > (?, ?) order by died_at, message limit ?`,
+    descending: `
+      select * from dead where endpoint = ? and died_at >= ? and died_at < ? and died_at <= ?
+        and (died_at, message) < (?, ?) order by died_at desc, message desc limit ?`,
+  },
+}
+const selectDeadOf = {
+  ascending: `
+    select * from dead where endpoint = ? and message >= ? and message < ? and message > ? order by message limit ?`,
+  descending: `
+    select * from dead where endpoint = ? and message >= ? and message < ? and message < ? order by message desc limit ?`,
+}
+
+const lowest = -1
+const highest = Number.MAX_SAFE_INTEGER
+
+/** Looking back. */
+export function browsing(connection: Connection): Synchronous<Browsing> {
+  const messages = both<HeadRow>(connection, selectMessages)
+  const head = connection.prepare<HeadRow>(selectHead)
+  const attempts = both<AttemptRow & { readonly is_latest: number }>(connection, selectAttempts)
+  const attempt = connection.prepare<AttemptRow>(selectAttempt)
+  const latest = connection.prepare<AttemptRow>(selectLatest)
+  const eraseDead = connection.prepare(expungeDead)
+  const eraseResponse = connection.prepare(expungeResponse)
+  const deadByApp = both<DeadRow>(connection, selectDead.app)
+  const deadByEndpoint = both<DeadRow>(connection, selectDead.endpoint)
+  const deadOf = both<DeadRow>(connection, selectDeadOf)
+
+  return {
+    listMessages(app, { from, until, after, order, limit }): MessageHead[] {
+      return messages[order].all(app, from, until, after ?? outside(order), limit).map(toHead)
+    },
+
+    loadHeads(keys): MessageHead[] {
+      return keys.flatMap((key) => {
+        const row = head.get(key)
+        return row === undefined ? [] : [toHead(row)]
+      })
+    },
+
+    listAttempts(endpoint, { from, until, after, order, limit }): ListedAttempt[] {
+      const { at, message, n } = after ?? { at: outside(order), message: outside(order), n: outside(order) }
+      const rows = attempts[order].all(endpoint, from, until, at, at, message, n, limit)
+      return rows.map((row) => ({ ...toAttempt(row), isLatest: row.is_latest === 1 }))
+    },
+
+    findAttempt(message, id): Attempt | undefined {
+      const row = attempt.get(message, id)
+      return row && toAttempt(row)
+    },
+
+    latestAttempts(deliveries): (Attempt | undefined)[] {
+      return deliveries.map(({ message, endpoint }) => {
+        const row = latest.get(message, endpoint)
+        return row && toAttempt(row)
+      })
+    },
+
+    expungeAttempt({ message, endpoint, n }): void {
+      connection.transaction(() => {
+        eraseDead.run(message, endpoint, n, expungedResponse)
+        eraseResponse.run(message, endpoint, n, expungedResponse)
+      })
+    },
+
+    listDead(app, { endpoint, from, until, after, order, limit }): DeadLetter[] {
+      const start = after ?? { diedAt: outside(order), endpoint: outside(order), message: outside(order) }
+      const { diedAt, message } = start
+      const rows =
+        endpoint === null
+          ? deadByApp[order].all(app, from, until, diedAt, diedAt, start.endpoint, message, limit)
+          : deadByEndpoint[order].all(endpoint, from, until, diedAt, diedAt, message, limit)
+      return rows.map(toDeadLetter)
+    },
+
+    listDeadOf(endpoint, { from, until, after, order, limit }): DeadLetter[] {
+      return deadOf[order].all(endpoint, from, until, after ?? outside(order), limit).map(toDeadLetter)
+    },
+  }
+}
+
+function both<Row>(connection: Connection, sql: { readonly ascending: string; readonly descending: string }) {
+  return { ascending: connection.prepare<Row>(sql.ascending), descending: connection.prepare<Row>(sql.descending) }
+}
+
+/** What every key lies behind. */
+function outside(order: 'ascending' | 'descending'): number {
+  return order === 'ascending' ? lowest : highest
+}

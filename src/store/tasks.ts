@@ -1,0 +1,45 @@
+import type { Task, TaskCursor, TaskData, TaskStatus, TaskWork } from '../domain/task.ts'
+import type { DeliveryKey } from './browsing.ts'
+import type { PageRequest } from './store.ts'
+
+/** Long work, see `Task`. Whoever takes a task holds it for a lease that every step extends. */
+export interface Tasks {
+  createTask(task: NewTask): Promise<Task>
+  findTask(id: string): Promise<Task | undefined>
+  /** By key. */
+  listTasks(page: PageRequest): Promise<Task[]>
+  /** Takes the running task that has waited longest for somebody; undefined when all are held or done. */
+  takeTask(leaseMs: number): Promise<HeldTask | undefined>
+  /**
+   * Does one step's work, saves where the next one goes on and extends the lease, all or nothing. `lost` means that the
+   * task was taken by somebody else meanwhile: nothing was done. Answers how many deliveries were queued and purged.
+   */
+  advanceTask(held: HeldTask, step: TaskStep): Promise<StepDone | 'lost'>
+  /** Gives a task back, for somebody to take at once. */
+  releaseTask(held: HeldTask): Promise<void>
+}
+
+export interface NewTask {
+  readonly app: number | null
+  readonly work: TaskWork
+  readonly data: TaskData
+}
+
+export interface HeldTask extends Task {
+  readonly epoch: number
+}
+
+export interface TaskStep {
+  readonly replay: readonly DeliveryKey[]
+  readonly purge: readonly DeliveryKey[]
+  readonly cursor: TaskCursor | null
+  readonly status: TaskStatus
+  readonly leaseMs: number
+  /** What callers see from now on, given what this step did. */
+  data(done: StepDone): TaskData
+}
+
+export interface StepDone {
+  readonly replayed: number
+  readonly purged: number
+}

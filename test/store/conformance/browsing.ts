@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import type { AttemptRange, DeadRange, KeyRange } from '../../../src/store/browsing.ts'
+import { begin, type Open, type World } from './harness.ts'
+
+const all = { from: 0, until: Number.MAX_SAFE_INTEGER, after: null, order: 'ascending', limit: 100 } as const
+const anyKey: KeyRange = all
+const anyAttempt: AttemptRange = all
+const anyDead: DeadRange = { ...all, endpoint: null }
+
+export function browsing(open: Open): void {
+  test("an application's messages come in the order they were accepted, or backwards, within a range", async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const other = await world.endpoint(await world.application())
+    const keys: number[] = []
+    for (let i = 0; i < 5; i++) {
+      keys.push((await world.publish([endpoint], { eventId: `e${i}` })).key)
+      await world.publish([other])
+    }
+    const list = async (range: Partial<KeyRange>) =>
+      (await world.store.listMessages(endpoint.app, { ...anyKey, ...range })).map((head) => keys.indexOf(head.key))
+    assert.deepEqual(await list({}), [0, 1, 2, 3, 4])
+    assert.deepEqual(await list({ order: 'descending' }), [4, 3, 2, 1, 0])
+    assert.deepEqual(await list({ limit: 2 }), [0, 1])
+    assert.deepEqual(await list({ after: keys[1] as number, limit: 2 }), [2, 3])
+    assert.deepEqual(await list({ after: keys[3] as number, order: 'descending', limit: 2 }), [2, 1])
+    assert.deepEqual(await list({ from: keys[1] as number, until: keys[3] as number }), [1, 2])
+    const [head] = await world.store.listMessages(endpoint.app, anyKey)
+    const { body: _, ...message } = (await world.store.findMessage(endpoint.app, 'e0')) ?? assert.fail('not found')
+    assert.deepEqual(head, message)
+  })
+
+  test('messages are loaded by key without their bodies, those that exist', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { key } = await world.publish([endpoint])
+    const heads = await world.store.loadHeads([key, key + 1])
+    assert.deepEqual(
+      heads.map((head) => [head.key, 'body' in head]),
+      [[key, false]],
+    )
+    assert.deepEqual(await world.store.loadHeads([]), [])
+  })
+
+  test("an endpoint's attempts come in the order they began, and say whether they are the latest", async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [endpoint, other] = [await world.endpoint(app), await world.endpoint(app)]
+    const worker = await world.join()
+    const first = await world.publish([endpoint, other])
+    const second = await world.publish([endpoint])
+    const rows = await world.rows(endpoint)
+    // Both in one batch, so that they began at the same instant.
+    await world.settle(
+      worker,
+      ...rows.map((row) => world.settlement(endpoint, row, { state: 'waiting', waitMs: 0 })),
+      world.settlement(other, await world.head(other), { state: 'delivered' }),
+    )
+    await world.pass(50)
+    await world.settle(worker, world.settlement(endpoint, await world.head(endpoint, 1), { state: 'delivered' }))
+
+    const list = async (range: Partial<AttemptRange>) => {
+      const attempts = await world.store.listAttempts(endpoint.key, { ...anyAttempt, ...range })
+      return attempts.map(({ message, n, isLatest }) => [message, n, isLatest])
+    }
+    const expected = [
+      [first.key, 1, false],
+      [second.key, 1, true],
+      [first.key, 2, true],
+    ]
+    assert.deepEqual(await list({}), expected)
+    assert.deepEqual(await list({ order: 'descending' }), expected.toReversed())
+    const [a, b, c] = await world.store.listAttempts(endpoint.key, anyAttempt)
+    assert(a && b && c && a.at === b.at && b.at < c.at)
+    assert.deepEqual(await list({ after: a }), expected.slice(1))
+    assert.deepEqual(await list({ after: a, limit: 1 }), expected.slice(1, 2))
+    assert.deepEqual(await list({ after: b, order: 'descending' }), expected.slice(0, 1))
+    assert.deepEqual(await list({ from: c.at }), expected.slice(2))
+    assert.deepEqual(await list({ until: c.at }), expected.slice(0, 2))
+
+    assert.equal((await world.store.findAttempt(first.key, c.id))?.n, 2)
+    assert.equal(await world.store.findAttempt(second.key, c.id), undefined)
+    const asked = [
+      { endpoint: endpoint.key, message: first.key },
+      { endpoint: other.key, message: second.key },
+      { endpoint: other.key, message: first.key },
+    ]
+    const latest = await world.store.latestAttempts(asked)
+    assert.deepEqual(
+      latest.map((attempt) => attempt && [attempt.endpoint, attempt.n]),
+      [[endpoint.key, 2], undefined, [other.key, 1]],
+    )
+  })
+
+  test('what a receiver answered can be erased, also where its dead letter quotes it', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
+    await world.store.expungeAttempt({ message: row.message, endpoint: endpoint.key, n: 1 })
+    const [attempt] = await world.store.attemptsOf(row.message)
+    assert.equal(textOf(attempt?.response), 'EXPUNGED')
+    assert.equal(textOf((await world.store.findDead(endpoint.key, row.message))?.response), 'EXPUNGED')
+  })
+
+  test('erasing an earlier answer leaves the dead letter, which quotes a later one', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    const early = world.settlement(endpoint, row, { state: 'waiting', waitMs: 0 })
+    await world.settle(worker, { ...early, attempt: { ...early.attempt, response: Buffer.from('early') } })
+    await world.pass(5)
+    const last = world.settlement(endpoint, await world.head(endpoint, 1), { state: 'dead', reason: 'exhausted' })
+    await world.settle(worker, last)
+    await world.store.expungeAttempt({ message: row.message, endpoint: endpoint.key, n: 1 })
+    const letter = await world.store.findDead(endpoint.key, row.message)
+    assert.deepEqual([...(letter?.response ?? [])], [0, 255, 10])
+  })
+
+  test('dead letters come by when they died, of an application or of one endpoint', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [first, second] = [await world.endpoint(app), await world.endpoint(app)]
+    const foreign = await world.endpoint(await world.application())
+    const worker = await world.join()
+    await world.publish([first, second])
+    await world.publish([first])
+    await world.publish([foreign])
+    await die(world, worker, second)
+    await world.pass(5)
+    await die(world, worker, first)
+    await die(world, worker, foreign)
+
+    const list = async (range: Partial<DeadRange>) =>
+      (await world.store.listDead(app.key, { ...anyDead, ...range })).map((letter) => letter.endpoint)
+    assert.deepEqual(await list({}), [second.key, first.key, first.key])
+    assert.deepEqual(await list({ order: 'descending' }), [first.key, first.key, second.key])
+    assert.deepEqual(await list({ endpoint: first.key }), [first.key, first.key])
+    assert.deepEqual(await list({ endpoint: second.key, order: 'descending' }), [second.key])
+    const letters = await world.store.listDead(app.key, anyDead)
+    const [a, b, c] = letters
+    assert(a && b && c && b.diedAt === c.diedAt)
+    for (const endpoint of [null, first.key]) {
+      const rest = await world.store.listDead(app.key, { ...anyDead, endpoint, after: b })
+      assert.deepEqual(
+        rest.map((letter) => letter.message),
+        [c.message],
+      )
+      const before = await world.store.listDead(app.key, { ...anyDead, endpoint, after: c, order: 'descending' })
+      assert.equal(before[0]?.message, b.message)
+    }
+    assert.deepEqual(await list({ from: b.diedAt }), [first.key, first.key])
+    assert.deepEqual(await list({ until: b.diedAt }), [second.key])
+
+    const byMessage = async (range: Partial<KeyRange>) =>
+      (await world.store.listDeadOf(first.key, { ...anyKey, ...range })).map((letter) => letter.message)
+    assert.deepEqual(await byMessage({}), [b.message, c.message])
+    assert.deepEqual(await byMessage({ order: 'descending', limit: 1 }), [c.message])
+    assert.deepEqual(await byMessage({ after: b.message }), [c.message])
+    assert.deepEqual(await byMessage({ until: c.message }), [b.message])
+  })
+}
+
+/** Lets everything that waits for an endpoint die at once. */
+async function die(world: World, worker: number, endpoint: Endpoint): Promise<void> {
+  const rows = await world.rows(endpoint)
+  await world.settle(
+    worker,
+    ...rows.map((row) => world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' })),
+  )
+}
+
+function textOf(bytes: Uint8Array | null | undefined): string {
+  return Buffer.from(bytes ?? []).toString()
+}

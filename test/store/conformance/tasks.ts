@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { TaskWork } from '../../../src/domain/task.ts'
+import type { HeldTask, TaskStep } from '../../../src/store/tasks.ts'
+import { begin, longMs, type Open, type World } from './harness.ts'
+
+const work: TaskWork = { type: 'event-type.aggregate', input: {} }
+const idleStep: TaskStep = {
+  replay: [],
+  purge: [],
+  cursor: null,
+  status: 'running',
+  leaseMs: longMs,
+  data: () => ({}),
+}
+
+export function tasks(open: Open): void {
+  test('a task is kept as it was made, and found by its whole id', async (t) => {
+    const { store } = await begin(t, open)
+    const input = { endpoint: 7, since: 1, until: 2 }
+    const task = await store.createTask({ app: 5, work: { type: 'endpoint.recover', input }, data: { replayed: 0 } })
+    assert.match(task.id, /^qtask_/)
+    assert.deepEqual([task.app, task.work.input, task.status, task.cursor], [5, input, 'running', null])
+    assert.deepEqual(await store.findTask(task.id), task)
+    const last = task.id.endsWith('0') ? '1' : '0'
+    assert.equal(await store.findTask(task.id.slice(0, -1) + last), undefined)
+    assert.equal(await store.findTask('nonsense'), undefined)
+  })
+
+  test('tasks are listed by key in both orders', async (t) => {
+    const { store } = await begin(t, open)
+    const keys: number[] = []
+    for (let i = 0; i < 3; i++) keys.push((await store.createTask({ app: null, work, data: {} })).key)
+    const list = async (order: 'ascending' | 'descending', after: number | null, limit = 10) =>
+      (await store.listTasks({ order, after, limit })).map((task) => keys.indexOf(task.key))
+    assert.deepEqual(await list('ascending', null), [0, 1, 2])
+    assert.deepEqual(await list('descending', null, 2), [2, 1])
+    assert.deepEqual(await list('ascending', keys[0] as number), [1, 2])
+    assert.deepEqual(await list('descending', keys[1] as number), [0])
+  })
+
+  test('a task is held by one at a time, until it is given back or the lease runs out', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    assert.equal(await store.takeTask(longMs), undefined)
+    const { id } = await store.createTask({ app: null, work, data: {} })
+    const first = await take(world, longMs)
+    assert.equal(first.id, id)
+    assert.equal(await store.takeTask(longMs), undefined)
+    await store.releaseTask(first)
+    const second = await take(world, 50)
+    await world.pass(80)
+    const third = await take(world, longMs)
+    assert(second.epoch < third.epoch)
+    // Whoever held it before can neither go on with it nor give it away.
+    assert.equal(await store.advanceTask(second, { ...idleStep, cursor: [1] }), 'lost')
+    await store.releaseTask(second)
+    assert.equal(await store.takeTask(longMs), undefined)
+    assert.equal((await store.findTask(id))?.cursor, null)
+  })
+
+  test('a step does its work and saves where it got to', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    await world.publish([endpoint])
+    await world.publish([endpoint])
+    const rows = await world.rows(endpoint)
+    const dead = rows.map((row) => world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
+    await world.settle(worker, ...dead)
+    const [first, second] = rows.map((row) => ({ endpoint: endpoint.key, message: row.message }))
+    assert(first && second)
+
+    const { id } = await store.createTask({ app: endpoint.app, work, data: {} })
+    const held = await take(world, longMs)
+    const done = await store.advanceTask(held, {
+      ...idleStep,
+      replay: [first],
+      purge: [second, second],
+      cursor: [3, 4],
+      data: (done) => ({ ...done, seen: 2 }),
+    })
+    assert.deepEqual(done, { replayed: 1, purged: 1 })
+    const saved = await store.findTask(id)
+    assert.deepEqual([saved?.cursor, saved?.data], [[3, 4], { replayed: 1, purged: 1, seen: 2 }])
+    assert.deepEqual(await store.counts(), { pending: 1, dead: 0, messages: 2, attempts: 2 })
+
+    await store.advanceTask(held, { ...idleStep, status: 'finished', data: () => ({ answer: 42 }) })
+    const finished = await store.findTask(id)
+    assert.deepEqual([finished?.status, finished?.data], ['finished', { answer: 42 }])
+    assert.equal(await store.takeTask(longMs), undefined)
+    assert.equal(await store.advanceTask(held, idleStep), 'lost')
+  })
+
+  test('a step that fails leaves nothing', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
+    await world.store.createTask({ app: null, work, data: {} })
+    const held = await take(world, longMs)
+    const data = () => {
+      throw new Error('planted')
+    }
+    const replay = [{ endpoint: endpoint.key, message: row.message }]
+    await assert.rejects(world.store.advanceTask(held, { ...idleStep, replay, data }), /planted/)
+    assert.deepEqual(await world.store.counts(), { pending: 0, dead: 1, messages: 1, attempts: 1 })
+  })
+}
+
+async function take(world: World, leaseMs: number): Promise<HeldTask> {
+  return (await world.store.takeTask(leaseMs)) ?? assert.fail('no task to take')
+}
