@@ -30,6 +30,8 @@ export interface OwnedLane {
 /** How far one class of a lane's queue has been read. */
 export interface Cursor {
   after: DueRead['after']
+  /** When this pass through the queue began at its head. */
+  beganAt: SteadyMs
   /** The last read reached the end. The next one starts at the head, because rows may have been added anywhere. */
   complete: boolean
   /** A read is under way. */
@@ -51,7 +53,7 @@ export interface Delivery {
 }
 
 export function newCursors(): OwnedLane['cursors'] {
-  const cursor = (): Cursor => ({ after: null, complete: false, reading: false, stale: false })
+  const cursor = (): Cursor => ({ after: null, beganAt: 0, complete: false, reading: false, stale: false })
   return [cursor(), cursor(), cursor()]
 }
 

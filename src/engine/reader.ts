@@ -7,6 +7,11 @@ import { type Delivery, isReading, type OwnedLane } from './owned-lane.ts'
 /** A lane is read again when fewer rows than this are left in memory. */
 const lowWater = 64
 const pageRows = 192
+/**
+ * How long a pass through a queue goes on before the next begins at the head. A row committed late, by a transaction
+ * that took its time, lies in front of where the pass has come to; in a lane that never runs dry it would wait for ever.
+ */
+const passMs = 15_000
 
 interface Wish {
   readonly owned: OwnedLane
@@ -33,7 +38,10 @@ export class Reader {
     if (owned.lane.queues[itsClass].size >= lowWater) return
     cursor.reading = true
     // A pass that began before rows were added must be followed by another.
-    if (cursor.after === null) cursor.stale = false
+    if (cursor.after === null) {
+      cursor.stale = false
+      cursor.beganAt = this.#parts.clock.steady()
+    }
     this.#wishes.push({ owned, class: itsClass })
     if (this.#scheduled) return
     this.#scheduled = true
@@ -77,18 +85,22 @@ export class Reader {
     const { clock, scheduler } = this.#parts
     const now = clock.steady()
     const cursor = owned.cursors[itsClass]
+    let takenAny = false
     for (const row of page.rows) {
       if (owned.held.has(row.message)) {
         // Settled meanwhile, a timed row may also be the one that it became: only a later read can tell.
         if (itsClass === timed && owned.settledMeanwhile.includes(row.message)) cursor.stale = true
         continue
       }
+      takenAny = true
       owned.held.add(row.message)
       scheduler.offer(owned.lane, itsClass, newDelivery(owned, row, now), now)
     }
     const last = page.rows.at(-1)
     if (page.rows.length === pageRows && last) {
-      cursor.after = { dueAt: last.dueAt, message: last.message }
+      // Not before it has brought something: it may take several pages to get past what is held already.
+      const isOver = takenAny && now - cursor.beganAt >= passMs
+      cursor.after = isOver ? null : { dueAt: last.dueAt, message: last.message }
     } else {
       cursor.after = null
       cursor.complete = !cursor.stale

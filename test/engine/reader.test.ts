@@ -204,6 +204,45 @@ test('rows added in the middle of a pass are found by another one after its end'
   assert.ok(owned.cursors[fresh].complete)
 })
 
+test('a pass through a queue that never ends begins again at the head after a while', async () => {
+  const { clock, readDue, reader, own, start } = open()
+  const owned = own(1)
+  reader.want(owned, fresh)
+  await clock.settle()
+  readDue.next().answer([page(rows(101, 100 + pageRows))])
+  await clock.settle()
+  const read = async (answer: PendingRow[]) => {
+    start(1000)
+    reader.want(owned, fresh)
+    await clock.settle()
+    const call = readDue.next()
+    call.answer([page(answer)])
+    await clock.settle()
+    return call.args[0][0]?.after?.message
+  }
+  assert.equal(await read(rows(301, 300 + pageRows)), 100 + pageRows)
+  await clock.advance(15_000)
+  assert.equal(await read(rows(501, 500 + pageRows)), 300 + pageRows, 'the page that was next is still read')
+  // What was committed late is in front, followed by what is still under way.
+  assert.equal(await read([row(50), ...rows(501, 499 + pageRows)]), undefined)
+  assert.deepEqual(start(9), [50])
+})
+
+test('a pass that has brought nothing yet goes on, however long it takes', async () => {
+  const { clock, readDue, reader, own, start } = open()
+  const owned = own(1)
+  for (const { message } of rows(1, pageRows)) owned.held.add(message)
+  reader.want(owned, fresh)
+  await clock.advance(20_000)
+  readDue.next().answer([page(rows(1, pageRows))])
+  await clock.settle()
+  const second = readDue.next()
+  assert.equal(second.args[0][0]?.after?.message, pageRows)
+  second.answer([page(rows(900, 901))])
+  await clock.settle()
+  assert.deepEqual(start(9), [900, 901])
+})
+
 test('a row that is settled while it is read is not taken again', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
