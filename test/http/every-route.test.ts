@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import fc from 'fast-check'
+import { prefix } from '../../src/http/openapi/document.ts'
+import { operations } from '../../src/http/operations/all.ts'
+import type { Answer } from './api.ts'
+import { valuesOf } from './from-schema.ts'
+import { fill, type Ids, openPopulated, type Populated, takesJson } from './populated.ts'
+
+/** One API for all tests that leave nothing behind in it. */
+let shared: Promise<Populated> | undefined
+function sharedApi(): Promise<Populated> {
+  shared ??= openPopulated()
+  return shared
+}
+
+const routes = Object.entries(operations).map(([route, operation]) => {
+  const [method = '', path = ''] = route.split(' ')
+  return { route, method, path, operation }
+})
+
+/** A problem, whatever path it was met at. */
+function withoutInstance({ status, json }: Answer): unknown {
+  return { status, ...json, instance: '' }
+}
+
+/** The same path with the last of its ids taken from elsewhere. */
+function lastOf(path: string): string | undefined {
+  return [...path.matchAll(/:(\w+)/g)].at(-1)?.[1]
+}
+
+/** An id of the same kind that nobody has. */
+function unknownLike(id: string): string {
+  return id.replace(/[0-9A-Za-z]{18}$/, 'z'.repeat(18))
+}
+
+/** Some body that the route's own schema allows. */
+function someBody(body: unknown): unknown {
+  return typeof body === 'object' ? fc.sample(valuesOf(body), { numRuns: 1, seed: 5 })[0] : undefined
+}
+
+describe('every route', () => {
+  for (const { route, method, path, operation } of routes) {
+    if (!operation.open) {
+      test(`${route} asks for a key before it looks at anything else`, async () => {
+        const { app, mine } = await sharedApi()
+        const answer = await app.inject({
+          method: method as 'GET',
+          url: prefix + fill(path, mine),
+          headers: { 'content-type': 'application/json' },
+          ...(method === 'GET' ? {} : { payload: '{not json' }),
+        })
+        assert.deepEqual([answer.statusCode, answer.json().code], [401, 'authentication_failed'])
+      })
+    }
+
+    const last = lastOf(path)
+    if (last !== undefined && last !== 'app' && path.startsWith('/app/')) {
+      test(`${route} knows a thing of another application as little as one that never was`, async () => {
+        const { ask, mine, theirs } = await sharedApi()
+        const at = (ids: Ids) => ask(method, prefix + fill(path, { ...mine, ...ids }), someBody(operation.body))
+        const foreign = await at({ [last]: theirs[last] as string })
+        const unknown = await at({ [last]: unknownLike(mine[last] as string) })
+        assert.equal(foreign.status, 404, foreign.text)
+        assert.deepEqual(withoutInstance(foreign), withoutInstance(unknown))
+      })
+    }
+
+    if (path.includes(':app')) {
+      test(`${route} of an application that never was is 404`, async () => {
+        const { ask, mine } = await sharedApi()
+        const app = unknownLike(mine.app as string)
+        const answer = await ask(method, prefix + fill(path, { ...mine, app }), someBody(operation.body))
+        assert.deepEqual([answer.status, answer.json.code], [404, 'not_found'], answer.text)
+      })
+    }
+  }
+})
+
+describe('a path', () => {
+  for (const path of new Set(routes.map((route) => route.path))) {
+    const own = routes.filter((route) => route.path === path).map(({ method }) => method)
+    const taken = [...own, ...(own.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].sort()
+
+    test(`${path} answers ${taken.join(', ')} and 405 to every other method`, async () => {
+      const { app, mine } = await sharedApi()
+      const url = prefix + fill(path, mine)
+      for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const) {
+        if (taken.includes(method)) continue
+        const { statusCode, headers, payload } = await app.inject({ method, url, payload: 'anything' })
+        assert.equal(statusCode, 405, method)
+        assert.deepEqual(String(headers.allow).split(', ').sort(), taken)
+        if (method !== 'HEAD') assert.equal(JSON.parse(payload).code, 'method_not_allowed')
+      }
+      const options = await app.inject({ method: 'OPTIONS', url })
+      assert.deepEqual([options.statusCode, options.payload], [204, ''])
+      assert.deepEqual(String(options.headers.allow).split(', ').sort(), taken)
+    })
+  }
+
+  test('may be asked for by a page of any origin, which can read the answer', async () => {
+    const { app, ask, mine } = await sharedApi()
+    const url = `${prefix}/app/${mine.app}/msg`
+    const headers = {
+      origin: 'https://somewhere.example',
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization, content-type, idempotency-key, svix-req-id',
+    }
+    const preflight = await app.inject({ method: 'OPTIONS', url, headers })
+    assert.equal(preflight.statusCode, 204)
+    assert.equal(preflight.headers['access-control-allow-origin'], '*')
+    assert.equal(preflight.headers['access-control-allow-headers'], '*, authorization')
+    assert.match(String(preflight.headers['access-control-allow-methods']), /\bPOST\b/)
+    for (const path of ['/app', '/app/nobody', '/nowhere']) {
+      const answer = await ask('GET', `${prefix}${path}`, undefined, { origin: headers.origin })
+      assert.equal(answer.headers['access-control-allow-origin'], '*', path)
+    }
+    const refused = await app.inject({ url, headers: { origin: headers.origin } })
+    assert.equal(refused.headers['access-control-allow-origin'], '*')
+    assert.equal((await ask('GET', '/app')).headers['access-control-allow-origin'], undefined)
+  })
+
+  test('answers HEAD as it answers GET, without a body', async () => {
+    const { app, mine } = await sharedApi()
+    const headers = { authorization: 'Bearer test-key' }
+    for (const url of [
+      `${prefix}/app`,
+      `${prefix}/app/${mine.app}`,
+      `${prefix}/openapi.json`,
+      `${prefix}/app/nobody`,
+    ]) {
+      const [get, head] = [await app.inject({ url, headers }), await app.inject({ method: 'HEAD', url, headers })]
+      assert.deepEqual([head.statusCode, head.payload], [get.statusCode, ''])
+      assert.equal(head.headers['content-type'], get.headers['content-type'])
+    }
+  })
+})
+
+/** What is wrong with a body before its fields are looked at; each line with its exact answer. */
+describe('a body on any route that takes one', () => {
+  const json = { 'content-type': 'application/json' }
+  const deep = `${'{"a":'.repeat(33)}1${'}'.repeat(33)}`
+  const table: [string, string | Buffer, Record<string, string>, number, string][] = [
+    ['that is cut off', '{"name":', json, 400, 'invalid_json'],
+    ['with a byte order mark', '\ufeff{}', json, 400, 'invalid_json'],
+    ['with a trailing comma', '{"name":"x",}', json, 400, 'invalid_json'],
+    ['with NaN', '{"name":NaN}', json, 400, 'invalid_json'],
+    ['with a single quote', "{'name':'x'}", json, 400, 'invalid_json'],
+    ['with a comment', '{/**/}', json, 400, 'invalid_json'],
+    ['with a key twice', '{"name":"a","name":"b"}', json, 400, 'duplicate_key'],
+    ['with a key twice deep inside', '{"x":[{"a":1,"\\u0061":2}]}', json, 400, 'duplicate_key'],
+    ['33 levels deep', deep, json, 400, 'too_deep'],
+    ['100,000 levels deep', '['.repeat(60_000), json, 400, 'too_deep'],
+    [
+      'with 10,001 keys',
+      `{${Array.from({ length: 10_001 }, (_, i) => `"${i}":1`).join()}}`,
+      json,
+      400,
+      'too_many_keys',
+    ],
+    ['that is not UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), json, 400, 'invalid_utf8'],
+    ['with __proto__', '{"__proto__":{"x":1}}', json, 400, 'forbidden_key'],
+    ['with constructor', '{"a":{"constructor":{"prototype":{}}}}', json, 400, 'forbidden_key'],
+    ['of 128 KiB', `{"a":"${'x'.repeat(128 * 1024)}"}`, json, 413, 'payload_too_large'],
+    ['that is compressed', '{}', { ...json, 'content-encoding': 'gzip' }, 415, 'unsupported_media_type'],
+    ['in UTF-16', '{}', { 'content-type': 'application/json; charset=utf-16' }, 415, 'unsupported_media_type'],
+    ['of another type', '{}', { 'content-type': 'text/plain' }, 415, 'unsupported_media_type'],
+    ['that is a form', 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }, 415, 'unsupported_media_type'],
+    ['that is a list', '[]', json, 422, 'validation'],
+    ['that is a text', '"{}"', json, 422, 'validation'],
+    ['that is null', 'null', json, 422, 'validation'],
+  ]
+  const taking = routes.filter(({ operation }) => takesJson(operation))
+  for (const [name, body, headers, status, code] of table) {
+    test(`${name} is ${status} ${code} on all ${taking.length}, and nothing is stored`, async () => {
+      const { ask, mine, store } = await openPopulated({ bodyLimitBytes: 127 * 1024 })
+      const before = await store.counts()
+      for (const { method, path, route } of taking) {
+        const answer = await ask(method, prefix + fill(path, mine), body, headers)
+        assert.deepEqual([answer.status, answer.json?.code], [status, code], `${route}: ${answer.text}`)
+        assert.match(String(answer.headers['content-type']), /^application\/problem\+json/)
+        assert.doesNotMatch(answer.text, /node_modules|\.ts:\d/)
+        assert.ok(status !== 422 || Array.isArray(answer.json.detail))
+      }
+      assert.deepEqual(await store.counts(), before)
+    })
+  }
+})
+
+describe('a query on any route that lists', () => {
+  const queries = ['limit=0', 'limit=251', 'limit=x', 'limit=1&limit=2', 'iterator=%00', 'iterator=zz', 'iterator=-']
+  const listing = routes.filter(
+    ({ operation: { query } }) => 'limit' in ((query as { properties?: object })?.properties ?? {}),
+  )
+  for (const query of queries) {
+    test(`?${query} is 422 on all ${listing.length}`, async () => {
+      const { ask, mine } = await sharedApi()
+      for (const { method, path, route } of listing) {
+        const answer = await ask(method, `${prefix}${fill(path, mine)}?${query}`)
+        assert.deepEqual([answer.status, answer.json?.code], [422, 'validation'], `${route}: ${answer.text}`)
+        assert.equal(answer.json.detail[0].loc[0], 'query')
+      }
+    })
+  }
+})

@@ -1,0 +1,134 @@
+import fc from 'fast-check'
+
+interface Schema {
+  readonly type?: string | readonly string[]
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly patternProperties?: Readonly<Record<string, Schema>>
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly pattern?: string
+  readonly format?: string
+}
+
+const instants = ['2026-01-01T00:00:00Z', '2026-11-15T12:00:00.5+02:00', '1970-01-01T00:00:00Z', '2099-12-31T23:59:59Z']
+/** Texts with a meaning beyond their schema, so that some of what is generated is accepted. */
+const meaningful: Readonly<Record<string, readonly string[]>> = {
+  url: ['https://example.com/', 'https://example.com/hook?a=b', 'http://127.0.0.1:9999/'],
+  secret: [`whsec_${Buffer.alloc(24, 1).toString('base64')}`],
+  key: [`whsec_${Buffer.alloc(32, 2).toString('base64')}`],
+  eventType: ['video.trending', 'x'],
+}
+
+/** Values that a schema allows. `name` is the field they stand in. */
+export function valuesOf(schema: unknown, name = ''): fc.Arbitrary<unknown> {
+  const { type, anyOf, enum: options, const: constant } = schema as Schema
+  if (constant !== undefined) return fc.constant(constant)
+  if (options !== undefined) return fc.constantFrom(...options)
+  if (anyOf !== undefined) return fc.oneof(...anyOf.map((option) => valuesOf(option, name)))
+  const types = [type ?? 'any'].flat()
+  return fc.oneof(...types.map((one) => valuesOfType(one, schema as Schema, name)))
+}
+
+function valuesOfType(type: string, schema: Schema, name: string): fc.Arbitrary<unknown> {
+  const { minimum = -(2 ** 31), maximum = 2 ** 31, minItems = 0, maxItems = 4 } = schema
+  if (type === 'null') return fc.constant(null)
+  if (type === 'boolean') return fc.boolean()
+  if (type === 'integer') return fc.integer({ min: minimum, max: maximum })
+  if (type === 'number') return fc.double({ min: minimum, max: maximum, noNaN: true })
+  if (type === 'string') return textsOf(schema, name)
+  if (type === 'array') {
+    const length = { minLength: minItems, maxLength: Math.min(maxItems, minItems + 3) }
+    return fc.array(valuesOf(schema.items ?? {}, name), length)
+  }
+  if (type === 'object') return objectsOf(schema)
+  return fc.jsonValue({ maxDepth: 2 })
+}
+
+function objectsOf({ properties, required = [], patternProperties }: Schema): fc.Arbitrary<unknown> {
+  if (properties === undefined || Object.keys(properties).length === 0) {
+    const values = Object.values(patternProperties ?? {})[0]
+    const keys = fc.constantFrom('a', 'b-1', 'x-test')
+    return fc.dictionary(keys, values === undefined ? fc.jsonValue({ maxDepth: 2 }) : valuesOf(values), { maxKeys: 3 })
+  }
+  const fields = Object.fromEntries(Object.entries(properties).map(([key, field]) => [key, valuesOf(field, key)]))
+  // Without a prototype there is nothing that JSON would lose.
+  return fc.record(fields, { requiredKeys: required as string[] }).map((record) => ({ ...record }))
+}
+
+function textsOf({ pattern, format, minLength = 0, maxLength = 40 }: Schema, name: string): fc.Arbitrary<string> {
+  const known = meaningful[name]
+  if (known !== undefined) return fc.constantFrom(...known)
+  if (format === 'date-time' || pattern?.includes('T')) return fc.constantFrom(...instants)
+  const length = { minLength, maxLength: Math.min(maxLength, minLength + 20) }
+  if (pattern !== undefined) return fc.string({ ...length, unit: fc.constantFrom(...'abcXYZ019-_') })
+  return fc.string({ ...length, unit: 'grapheme' })
+}
+
+/** What no schema expects, or only a few. */
+const junk = [
+  null,
+  '',
+  0,
+  -1,
+  1.5,
+  1e308,
+  2 ** 53,
+  true,
+  [],
+  {},
+  'x'.repeat(5000),
+  '\u0000',
+  '\ud800',
+  "'; drop table message; --",
+  '%_',
+  '../..',
+  'ep_000000000000000000000000000',
+  { $ref: '#' },
+  [[[[]]]],
+  '9'.repeat(400),
+  -0,
+]
+
+/** The same value with one of its parts, or itself, replaced by something that does not belong there. */
+export function spoiled(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
+  return fc.tuple(values, fc.array(fc.nat(), { maxLength: 3 }), fc.constantFrom(...junk)).map(([value, path, bad]) => {
+    return replaced(value, path, bad)
+  })
+}
+
+function replaced(value: unknown, [step, ...rest]: readonly number[], bad: unknown): unknown {
+  if (step === undefined || typeof value !== 'object' || value === null) return bad
+  if (Array.isArray(value)) {
+    if (value.length === 0) return [bad]
+    return value.map((item, i) => (i === step % value.length ? replaced(item, rest, bad) : item))
+  }
+  const keys = Object.keys(value)
+  const key = keys[step % Math.max(1, keys.length)] ?? 'extra'
+  return { ...value, [key]: replaced((value as Record<string, unknown>)[key], rest, bad) }
+}
+
+/** A text with a few of its characters gone, doubled or replaced. */
+export function garbled(texts: fc.Arbitrary<string>): fc.Arbitrary<string | Buffer> {
+  const edit = fc.tuple(
+    fc.nat(),
+    fc.nat(3),
+    fc.constantFrom('', '"', '{', '}', ',', '\\', '\\u0000', '\n', '1e9999', '\ufeff'),
+  )
+  const edited = fc.tuple(texts, fc.array(edit, { minLength: 1, maxLength: 3 })).map(([text, edits]) =>
+    edits.reduce((now, [at, cut, insert]) => {
+      const start = at % (now.length + 1)
+      return now.slice(0, start) + insert + now.slice(start + cut)
+    }, text),
+  )
+  const bytes = fc.uint8Array({ maxLength: 30 }).map((array) => Buffer.from(array))
+  return fc.oneof({ weight: 4, arbitrary: edited }, { weight: 1, arbitrary: bytes })
+}

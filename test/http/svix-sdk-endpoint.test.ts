@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { type ApiException, BackgroundTaskStatus, BackgroundTaskType, Ordering, Webhook } from 'svix'
+import { eventually } from '../e2e/eventually.ts'
+import { collect, openSvixWorld } from './svix-world.ts'
+
+describe("Svix's SDK with endpoints", () => {
+  test('creates, gets, lists, patches, upserts and deletes them', async (t) => {
+    const { svix } = await openSvixWorld(t)
+    await svix.application.create({ name: 'A', uid: 'a' })
+    await svix.eventType.create({ name: 'video.trending', description: 'A video trends' })
+    const created = await svix.endpoint.create('a', {
+      url: 'https://example.com/hook',
+      uid: 'e',
+      description: 'first',
+      eventTypes: ['video.trending'],
+      channels: ['c'],
+      throttleRate: 9,
+      metadata: { k: 'v' },
+      headers: { 'x-team': 'blue' },
+    })
+    assert.match(created.id, /^ep_/)
+    assert.deepEqual(
+      [created.uid, created.description, created.eventTypes, created.channels, created.throttleRate, created.disabled],
+      ['e', 'first', ['video.trending'], ['c'], 9, false],
+    )
+    assert.deepEqual(await svix.endpoint.get('a', 'e'), created)
+    assert.deepEqual((await svix.endpoint.getHeaders('a', 'e')).headers, { 'x-team': 'blue' })
+
+    const patched = await svix.endpoint.patch('a', 'e', { disabled: true, eventTypes: null, channels: null })
+    assert.deepEqual(
+      [patched.disabled, patched.eventTypes, patched.channels, patched.throttleRate],
+      [true, null, null, 9],
+    )
+    const replaced = await svix.endpoint.upsert('a', 'e', { url: 'https://example.com/other', uid: 'e' })
+    assert.deepEqual(
+      [replaced.id, replaced.url, replaced.description, replaced.throttleRate],
+      [created.id, 'https://example.com/other', '', null],
+    )
+    const made = await svix.endpoint.upsert('a', 'f', { url: 'https://example.com/f', uid: 'f' })
+    assert.notEqual(made.id, created.id)
+
+    const listed = await collect((iterator) =>
+      svix.endpoint.list('a', { limit: 1, iterator, order: Ordering.Ascending }),
+    )
+    assert.deepEqual(listed, [replaced, made])
+    await svix.endpoint.delete('a', 'e')
+    await assert.rejects(svix.endpoint.get('a', 'e'), (error: ApiException<unknown>) => error.code === 404)
+  })
+
+  test('rotates a secret, and both sign until the old one has expired', async (t) => {
+    const { svix, receiverUrl, received } = await openSvixWorld(t)
+    await svix.application.create({ name: 'A', uid: 'a' })
+    await svix.endpoint.create('a', { url: `${receiverUrl}/ok`, uid: 'e' })
+    const { key: before } = await svix.endpoint.getSecret('a', 'e')
+    await svix.endpoint.rotateSecret('a', 'e', {})
+    const { key: after } = await svix.endpoint.getSecret('a', 'e')
+    assert.notEqual(after, before)
+    const chosen = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
+    await svix.endpoint.rotateSecret('a', 'e', { key: chosen })
+    assert.equal((await svix.endpoint.getSecret('a', 'e')).key, chosen)
+    await svix.message.create('a', { eventType: 'x', payload: { a: 1 } })
+    const arrival = await eventually('the message', () => received[0])
+    assert.equal(String(arrival.headers['webhook-signature']).split(' ').length, 3)
+    for (const key of [before, after, chosen]) {
+      new Webhook(key).verify(arrival.body, arrival.headers as Record<string, string>)
+    }
+  })
+
+  test('sets, patches and reads headers, and sensitive ones come back by name alone', async (t) => {
+    const { svix, receiverUrl, received } = await openSvixWorld(t)
+    await svix.application.create({ name: 'A', uid: 'a' })
+    await svix.endpoint.create('a', { url: `${receiverUrl}/ok`, uid: 'e' })
+    await svix.endpoint.setHeaders('a', 'e', { headers: { 'x-one': '1', 'x-two': '2', authorization: 'Bearer s' } })
+    const set = await svix.endpoint.getHeaders('a', 'e')
+    assert.deepEqual([set.headers, set.sensitive], [{ 'x-one': '1', 'x-two': '2' }, ['authorization']])
+    await svix.endpoint.patchHeaders('a', 'e', { headers: { 'x-one': 'one' }, deleteHeaders: ['x-two'] })
+    assert.deepEqual((await svix.endpoint.getHeaders('a', 'e')).headers, { 'x-one': 'one' })
+    await svix.message.create('a', { eventType: 'x', payload: {} })
+    const { headers } = await eventually('the message', () => received[0])
+    assert.deepEqual([headers['x-one'], headers['x-two'], headers.authorization], ['one', undefined, 'Bearer s'])
+  })
+
+  test('sends an example, and counts what became of it', async (t) => {
+    const { svix, receiverUrl, received } = await openSvixWorld(t)
+    await svix.application.create({ name: 'A', uid: 'a' })
+    await svix.endpoint.create('a', { url: `${receiverUrl}/ok`, uid: 'e' })
+    const sent = await svix.endpoint.sendExample('a', 'e', { eventType: 'svix.ping' })
+    assert.equal(sent.eventType, 'svix.ping')
+    await eventually('the example', () => received[0])
+    await eventually('its success', async () => (await svix.endpoint.getStats('a', 'e')).success === 1)
+    const { success, pending, sending, fail, canceled } = await svix.endpoint.getStats('a', 'e')
+    assert.deepEqual([success, pending, sending, fail, canceled], [1, 0, 0, 0, 0])
+  })
+
+  test('recovers, replays what is missing and replays in bulk, each a task that ends', async (t) => {
+    const { svix, receiverUrl, received } = await openSvixWorld(t)
+    await svix.application.create({ name: 'A', uid: 'a' })
+    await svix.endpoint.create('a', { url: `${receiverUrl}/410`, uid: 'e' })
+    const message = await svix.message.create('a', { eventType: 'x', payload: { a: 1 } })
+    await eventually('the 410', async () => (await svix.endpoint.get('a', 'e')).disabled)
+    await svix.endpoint.patch('a', 'e', { url: `${receiverUrl}/ok`, disabled: false })
+    const since = new Date(message.timestamp.getTime() - 1000)
+
+    const recovering = await svix.endpoint.recover('a', 'e', { since })
+    assert.deepEqual([recovering.task, typeof recovering.status], ['endpoint.recover', 'string'])
+    await eventually('recovery', () => received.some(({ path }) => path === '/ok'))
+    await eventually('its task', async () => (await svix.backgroundTask.get(recovering.id)).status === 'finished')
+
+    await svix.endpoint.create('a', { url: `${receiverUrl}/late`, uid: 'late' })
+    const replaying = await svix.endpoint.replayMissing('a', 'late', { since })
+    assert.equal(replaying.task, 'endpoint.replay')
+    await eventually('the missing one', () => received.some(({ path }) => path === '/late'))
+
+    const again = await svix.endpoint.bulkReplay('a', 'late', { since, eventTypes: ['x'] })
+    assert.equal(again.task, 'endpoint.bulk-replay')
+    await eventually('both', () => received.filter(({ path }) => path === '/late').length === 2)
+    for (const id of [replaying.id, again.id]) {
+      await eventually('its task', async () => (await svix.backgroundTask.get(id)).status === 'finished')
+    }
+    const tasks = await svix.backgroundTask.list()
+    assert.deepEqual(tasks.data.map(({ id }) => id).sort(), [recovering.id, replaying.id, again.id].sort())
+    const recoveries = await svix.backgroundTask.list({
+      task: BackgroundTaskType.EndpointRecover,
+      status: BackgroundTaskStatus.Finished,
+    })
+    assert.deepEqual(
+      recoveries.data.map(({ id }) => id),
+      [recovering.id],
+    )
+  })
+})

@@ -1,0 +1,90 @@
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { TestContext } from 'node:test'
+import { Svix } from 'svix'
+import { openApi, openStore, startDelivering } from '../../src/compose.ts'
+import { configOf } from '../../src/runtime/config.ts'
+import { openLog } from '../../src/runtime/log.ts'
+import type { Store } from '../../src/store/store.ts'
+import { checkResponses } from './response-check.ts'
+
+export interface Received {
+  readonly path: string
+  readonly method: string
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+}
+
+export interface SvixWorld {
+  /** The official SDK, pointed at a server of ours. */
+  readonly svix: Svix
+  readonly serverUrl: string
+  readonly store: Store
+  /** Where endpoints may be: `/ok` answers 200, any number its status. */
+  readonly receiverUrl: string
+  readonly received: Received[]
+}
+
+export const adminKey = 'test-key'
+
+/** A whole server on a real port, delivering, with the SDK in front and a receiver behind; gone when the test ends. */
+export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
+  const received: Received[] = []
+  const receiver = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    const { url: path = '', method = '', headers } = request
+    received.push({ path, method, headers, body: Buffer.concat(chunks).toString('utf8') })
+    response.statusCode = Number(path.slice(1)) || 200
+    response.end('heard')
+  })
+  receiver.listen(0, '127.0.0.1')
+  await once(receiver, 'listening')
+
+  const log = openLog('silent')
+  const config = configOf({
+    store: 'sqlite::memory:',
+    apiKey: adminKey,
+    local: true,
+    encryptionKey: `${'A'.repeat(43)}=`,
+  })
+  const store = await openStore(config, log)
+  const app = openApi(config, store, log)
+  const differences: string[] = []
+  checkResponses(app, (difference) => differences.push(difference))
+  const serverUrl = await app.listen({ host: '127.0.0.1', port: 0 })
+  const delivering = await startDelivering(config, store, log, 'test')
+
+  t.after(async () => {
+    await delivering.stop(1000)
+    await app.close()
+    await store.close()
+    receiver.close()
+    receiver.closeAllConnections()
+    if (differences.length > 0) throw new Error(differences.join('\n'))
+  })
+  const { port } = receiver.address() as AddressInfo
+  return {
+    svix: new Svix(adminKey, { serverUrl }),
+    serverUrl,
+    store,
+    receiverUrl: `http://127.0.0.1:${port}`,
+    received,
+  }
+}
+
+/** Follows a list from page to page. */
+export async function collect<T>(
+  page: (iterator: string | null) => Promise<{ data: T[]; iterator: string | null; done: boolean }>,
+): Promise<T[]> {
+  const all: T[] = []
+  let iterator: string | null = null
+  for (let pages = 0; pages < 100; pages++) {
+    const { data, iterator: next, done } = await page(iterator)
+    all.push(...data)
+    if (done) return all
+    iterator = next
+  }
+  throw new Error('The list never ends.')
+}
