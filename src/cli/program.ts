@@ -10,6 +10,7 @@ import { addCompletion } from './completion.ts'
 import { printConfig } from './config.ts'
 import { drain } from './drain.ts'
 import { addEndpoint } from './endpoint.ts'
+import { addKey } from './key.ts'
 import { addListen } from './listen.ts'
 import { addMessages } from './messages.ts'
 import { migrate } from './migrate.ts'
@@ -75,6 +76,7 @@ export async function runProgram(world: World, args: readonly string[]): Promise
   program.commandsGroup('Manage:')
   addApp(remote)
   addEndpoint(remote)
+  addKey(remote)
   program.commandsGroup('Send and follow:')
   addSend(remote)
   addMessages(remote)

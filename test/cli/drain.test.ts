@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { openPlace, type Place } from '../e2e/place.ts'
+import { Receiver } from '../e2e/receiver.ts'
+import { embed } from '../library/embedded.ts'
+import { testEncryptionKey } from '../store/test-vault.ts'
+import { type Run, workplace } from './program.ts'
+
+const hour = 3_600_000
+
+/** Messages that wait in a store for which nobody delivers. */
+async function waiting(t: TestContext, place: Place, count: number, url: string, fields = {}): Promise<void> {
+  const sluice = await embed(t, place, { deliver: false })
+  await sluice.request('POST', '/app?get_if_exists=true', { name: 'A', uid: 'a' })
+  await sluice.request('POST', '/app/a/endpoint', { url, ...fields })
+  for (let i = 0; i < count; i++) await sluice.publish('a', { eventType: 'x.y', payload: { i } })
+  await sluice.close()
+}
+
+/** Runs the program on the store, where it may deliver to this machine. */
+function runner(place: Place): (args: string) => Run {
+  const { run } = workplace()
+  const env = {
+    SLUICE_STORE: place.store,
+    SLUICE_ENCRYPTION_KEY: testEncryptionKey,
+    SLUICE_ALLOW_NETWORKS: '127.0.0.0/8',
+    SLUICE_LOG_LEVEL: 'warn',
+  }
+  return (args) => run(args, env)
+}
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  describe(`drain on ${dialect}`, () => {
+    test('delivers what is due, at the pace the endpoint can take, and ends', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      await waiting(t, place, 6, `${receiver.url}/slow`, { throttleRate: 10, burst: 1 })
+      const program = runner(place)('drain --for 50s --json')
+      assert.equal(await program.ended, 0, program.err)
+      assert.deepEqual(JSON.parse(program.out), { ended: 'idle', delivered: 6, waiting: 0, dead: 0 })
+      assert.equal(receiver.arrivals.length, 6)
+      assert.deepEqual(await place.query('select * from pending'), [])
+    })
+
+    test('does not wait for a retry that is due later, and says how it went', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      receiver.behave('/bad', () => ({ status: 500 }))
+      receiver.behave('/gone', () => ({ status: 410 }))
+      await waiting(t, place, 1, `${receiver.url}/bad`, { retry: { waits: { kind: 'list', ms: [hour] } } })
+      await waiting(t, place, 1, `${receiver.url}/gone`, { eventTypes: ['x.y'] })
+      const program = runner(place)('drain --for 50s')
+      assert.equal(await program.ended, 0, program.err)
+      assert.equal(program.out, 'Drained: 0 delivered, 2 to be tried again, 1 dead; nothing more is due.\n')
+    })
+
+    test('ends when its time is up, and leaves the rest for the next one', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      await waiting(t, place, 2, `${receiver.url}/rare`, { throttleRate: 1, burst: 1, throttlePeriodSeconds: 60 })
+      const run = runner(place)
+      const program = run('drain --for 600ms --linger 1h --json')
+      assert.equal(await program.ended, 0, program.err)
+      assert.deepEqual(JSON.parse(program.out), { ended: 'time', delivered: 1, waiting: 0, dead: 0 })
+      const [{ left } = {}] = await place
+        .query('select count(*) as left_over from pending')
+        .then((rows) => rows.map(({ left_over: left }) => ({ left: Number(left) })))
+      assert.equal(left, 1)
+    })
+
+    test('with nothing to do ends at once', async (t) => {
+      const program = runner(await openPlace(t, dialect))('drain')
+      assert.equal(await program.ended, 0, program.err)
+      assert.match(program.out, /^Drained: 0 delivered, .* nothing more is due\.\n$/)
+    })
+  })
+}
+
+test('a second drain of a SQLite file, or one beside a server, says who has it and ends with 0', async (t) => {
+  const place = await openPlace(t, 'sqlite')
+  const receiver = await Receiver.listen(t)
+  let answer = () => {}
+  receiver.behave('/held', () => new Promise((resolve) => (answer = () => resolve({ status: 200 }))))
+  await waiting(t, place, 1, `${receiver.url}/held`)
+  const run = runner(place)
+  const first = run('drain --for 1m')
+  await receiver.until('an attempt', () => receiver.arrivals.length === 1)
+  const second = run('drain')
+  assert.equal(await second.ended, 0, second.err)
+  assert.match(second.out, new RegExp(`^Nothing to do: .* is owned by sluice drain \\(pid ${first.child.pid} on `))
+  answer()
+  assert.equal(await first.ended, 0, first.err)
+  assert.match(first.out, /^Drained: 1 delivered/)
+
+  const server = run('serve --listen 127.0.0.1:0')
+  await server.says(/Listening on/)
+  const third = run('drain')
+  assert.equal(await third.ended, 0, third.err)
+  assert.match(third.out, /is owned by sluice serve/)
+})
+
+test('two drains at once on Postgres share the work', async (t) => {
+  const place = await openPlace(t, 'postgres')
+  const receiver = await Receiver.listen(t)
+  for (const path of ['/a', '/b', '/c', '/d']) await waiting(t, place, 0, `${receiver.url}${path}`)
+  await waiting(t, place, 25, `${receiver.url}/e`)
+  const run = runner(place)
+  const both = [run('drain --for 50s'), run('drain --for 50s')]
+  for (const { ended } of both) assert.equal(await ended, 0)
+  const sent = receiver.arrivals.map(({ path, headers }) => `${path} ${headers['webhook-id']}`)
+  assert.equal(sent.length, 125)
+  assert.equal(new Set(sent).size, 125)
+})
