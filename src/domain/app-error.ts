@@ -6,11 +6,19 @@ export class AppError extends Error {
   override readonly name = 'AppError'
   readonly code: AppErrorCode
   readonly fields: readonly FieldError[]
+  /** When trying again has a chance, if that is known. */
+  readonly retryAfterSeconds: number | undefined
 
-  constructor(code: AppErrorCode, message: string, fields: readonly FieldError[] = [], options?: ErrorOptions) {
+  constructor(
+    code: AppErrorCode,
+    message: string,
+    fields: readonly FieldError[] = [],
+    options?: ErrorOptions & { readonly retryAfterSeconds?: number },
+  ) {
     super(message, options)
     this.code = code
     this.fields = fields
+    this.retryAfterSeconds = options?.retryAfterSeconds
   }
 }
 
@@ -37,5 +45,9 @@ export type AppErrorCode =
   | 'not_found'
   | 'method_not_allowed'
   | 'conflict'
+  | 'overloaded'
+  | 'request_in_flight'
+  | 'event_type_exists'
   | 'request_timeout'
+  | 'rate_limited'
   | 'unavailable'

@@ -22,9 +22,13 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   method_not_allowed: { status: 405, title: 'Method not allowed' },
   request_timeout: { status: 408, title: 'Request timeout' },
   conflict: { status: 409, title: 'Conflict' },
+  request_in_flight: { status: 409, title: 'Request in flight' },
+  event_type_exists: { status: 409, title: 'Event type exists' },
   payload_too_large: { status: 413, title: 'Payload too large' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
   validation: { status: 422, title: 'Validation failed' },
+  overloaded: { status: 429, title: 'Overloaded' },
+  rate_limited: { status: 429, title: 'Rate limited' },
   internal: { status: 500, title: 'Internal error' },
   unavailable: { status: 503, title: 'Unavailable' },
 }
@@ -52,7 +56,8 @@ export function answerError(
   const code = known?.code ?? 'internal'
   const { status } = meanings[code]
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')
-  if (status === 503) reply.header('retry-after', String(retryAfterSeconds))
+  const waitSeconds = known?.retryAfterSeconds ?? (status === 503 ? retryAfterSeconds : undefined)
+  if (waitSeconds !== undefined) reply.header('retry-after', String(waitSeconds))
   // What is left of the body would be taken for the next request.
   if (status === 408 || status === 413) reply.header('connection', 'close')
   reply.code(status).type('application/problem+json').send(problem(known, request.url))

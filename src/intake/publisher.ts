@@ -1,6 +1,9 @@
 import { AppError } from '../domain/app-error.ts'
-import type { Clock } from '../domain/clock.ts'
-import { type Publication, type Published, type Store, StoreTrouble } from '../store/store.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { Once } from '../store/idempotency.ts'
+import { type Publication, type Published, type PublishedTogether, type Store, StoreTrouble } from '../store/store.ts'
+import type { Admission } from './admission.ts'
+import { dedupeOnce } from './once.ts'
 import { type Route, Routes } from './routes.ts'
 
 /** What a producer says of an event, beside its body. */
@@ -10,6 +13,11 @@ export interface Envelope {
   readonly channels: readonly string[] | null
   readonly contentType: string
   readonly delayMs: number
+  readonly tags?: readonly string[] | null
+  /** Sent along with every attempt. */
+  readonly headers?: Readonly<Record<string, string>> | null
+  /** What the application's dedupe window goes by, instead of the content. */
+  readonly dedupeKey?: string | null
 }
 
 /** A message that is stored and will be delivered. */
@@ -18,16 +26,27 @@ export interface Accepted {
   readonly id: string
 }
 
+/** One event with its body. */
+export interface Item {
+  readonly envelope: Envelope
+  readonly body: Uint8Array
+}
+
 export interface PublisherParts {
-  readonly store: Pick<Store, 'findApplication' | 'subscriptions' | 'publish'>
+  readonly store: Pick<Store, 'findApplication' | 'subscriptions' | 'publish' | 'publishTogether'>
   readonly clock: Clock
+  /** Decides whether there is room; without it there always is. */
+  readonly admission?: Admission
 }
 
 interface Waiting {
   readonly ref: string
-  readonly envelope: Envelope
-  readonly body: Uint8Array
+  readonly item: Item
+  /** The request it came with, if that has a key of its own. */
+  readonly request: Once | null
+  readonly since: SteadyMs
   route: Route
+  publication: Publication
   tries: number
   readonly accept: (accepted: Accepted) => void
   readonly refuse: (reason: unknown) => void
@@ -48,33 +67,118 @@ const staleLimit = 8
 export class Publisher {
   readonly #store: PublisherParts['store']
   readonly #clock: Clock
+  readonly #admission: Admission | undefined
   readonly #routes: Routes
+  /** Keys of requests being carried out: a second one of them is told so instead of being stored beside the first. */
+  readonly #inFlight = new Set<string>()
   #waiting: Waiting[] = []
   #underWay = 0
   #planned = false
 
-  constructor({ store, clock }: PublisherParts) {
+  constructor({ store, clock, admission }: PublisherParts) {
     this.#store = store
     this.#clock = clock
+    this.#admission = admission
     this.#routes = new Routes(store)
   }
 
   /**
    * Stores a message and all its deliveries; resolves once they are durable. The body is kept by reference until then.
-   * Rejects with AppError `not_found` (no such application), `conflict` (its eventId was used) or `unavailable` (the
-   * store cannot now). A message refused was not stored; only after `unavailable` it may have been, when the
-   * connection was lost in the middle of a commit.
+   * A message that was published before, by the request's key or within the dedupe window, is answered and not stored.
+   * Rejects with AppError `not_found` (no such application), `conflict` (its eventId was used), `validation` (the
+   * request's key was used for another), `request_in_flight`, `overloaded` or `unavailable` (the store cannot now). A
+   * message refused was not stored; only after `unavailable` it may have been, when the connection was lost in the
+   * middle of a commit.
    */
-  publish(ref: string, envelope: Envelope, body: Uint8Array): Promise<Accepted> {
+  publish(ref: string, envelope: Envelope, body: Uint8Array, request: Once | null = null): Promise<Accepted> {
+    if (request === null) return this.#publish(ref, { envelope, body }, null)
+    return this.#once(request, () => this.#publish(ref, { envelope, body }, request))
+  }
+
+  /** Stores all of these messages or none of them. Beyond what `publish` rejects with, the conflict names its index. */
+  publishTogether(ref: string, items: readonly Item[], request: Once | null = null): Promise<readonly Accepted[]> {
+    if (request === null) return this.#publishTogether(ref, items, null)
+    return this.#once(request, () => this.#publishTogether(ref, items, request))
+  }
+
+  /** Whether a message of this type sent on these channels would be delivered to anyone. */
+  async reaches(ref: string, eventType: string, channels: readonly string[] | null): Promise<boolean> {
+    // Asked of the store, not remembered: nothing would tell that what is remembered is out of date.
+    const route = await this.#routeOf(ref)
+    return route.matcher.match(eventType, channels).length > 0
+  }
+
+  /** Carries a request out unless one with the same key is being carried out. */
+  async #once<T>({ hash }: Once, carryOut: () => Promise<T>): Promise<T> {
+    if (this.#inFlight.has(hash)) {
+      throw new AppError('request_in_flight', 'A request with the same Idempotency-Key is being carried out.')
+    }
+    this.#inFlight.add(hash)
+    try {
+      return await carryOut()
+    } finally {
+      this.#inFlight.delete(hash)
+    }
+  }
+
+  #publish(ref: string, item: Item, request: Once | null): Promise<Accepted> {
     return new Promise((accept, refuse) => {
+      const arrival = { ref, item, request, since: this.#clock.steady(), tries: 0, accept, refuse }
       const route = this.#routes.known(ref)
-      if (route) this.#enqueue({ ref, envelope, body, route, tries: 0, accept, refuse })
-      else this.#enqueueWhenRouted({ ref, envelope, body, tries: 0, accept, refuse })
+      if (route) this.#enqueue(arrival, route)
+      else this.#enqueueWhenRouted(arrival)
     })
   }
 
-  #enqueue(waiting: Waiting): void {
-    this.#waiting.push(waiting)
+  async #publishTogether(ref: string, items: readonly Item[], request: Once | null): Promise<readonly Accepted[]> {
+    for (let tries = 0; tries <= staleLimit; tries++) {
+      const route = this.#routes.known(ref) ?? (await this.#routeOf(ref))
+      const publications = items.map(({ envelope, body }) => publicationOf({ route, envelope, body }))
+      const answer = await this.#admitting(publications, () => this.#store.publishTogether(publications, request))
+      if (answer.state !== 'stale') return messagesOf(answer, items)
+      this.#routes.forget(ref, route)
+    }
+    throw new AppError('unavailable', keepChanging)
+  }
+
+  async #admitting(
+    publications: readonly Publication[],
+    store: () => Promise<PublishedTogether>,
+  ): Promise<PublishedTogether> {
+    this.#admission?.admit(publications, this.#delayMs())
+    let stored = false
+    try {
+      const answer = await this.#asking(store)
+      stored = answer.state === 'accepted'
+      return answer
+    } finally {
+      if (!stored) this.#admission?.withdraw(publications)
+    }
+  }
+
+  async #routeOf(ref: string): Promise<Route> {
+    const route = await this.#asking(() => this.#routes.load(ref))
+    if (route === undefined) throw new AppError('not_found', 'There is no such application.')
+    return route
+  }
+
+  async #asking<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask()
+    } catch (error) {
+      throw refusalFor(error)
+    }
+  }
+
+  #enqueue(arrival: Omit<Waiting, 'route' | 'publication'>, route: Route): void {
+    const publication = publicationOf({ route, ...arrival.item, request: arrival.request })
+    try {
+      this.#admission?.admit([publication], this.#delayMs())
+    } catch (error) {
+      arrival.refuse(error)
+      return
+    }
+    this.#waiting.push({ ...arrival, route, publication })
     if (this.#planned || this.#underWay === groupsAtOnce) return
     this.#planned = true
     this.#clock.soon(() => {
@@ -83,21 +187,21 @@ export class Publisher {
     })
   }
 
-  #enqueueWhenRouted(waiting: Omit<Waiting, 'route'>): void {
-    this.#routes.load(waiting.ref).then(
-      (route) => {
-        if (route) this.#enqueue({ ...waiting, route })
-        else waiting.refuse(new AppError('not_found', 'There is no such application.'))
-      },
-      (error: unknown) => waiting.refuse(refusalFor(error)),
-    )
+  #enqueueWhenRouted(arrival: Omit<Waiting, 'route' | 'publication'>): void {
+    this.#routeOf(arrival.ref).then((route) => this.#enqueue(arrival, route), arrival.refuse)
+  }
+
+  /** How long the message that has waited longest for its transaction has done so. */
+  #delayMs(): number {
+    const [first] = this.#waiting
+    return first === undefined ? 0 : this.#clock.steady() - first.since
   }
 
   #start(): void {
     while (this.#waiting.length > 0 && this.#underWay < groupsAtOnce) {
       const group = this.#takeGroup()
       this.#underWay++
-      this.#store.publish(group.map(publicationOf)).then(
+      this.#store.publish(group.map(({ publication }) => publication)).then(
         (answers) => this.#finish(group, answers),
         (error: unknown) => this.#fail(group, error),
       )
@@ -108,7 +212,7 @@ export class Publisher {
     let bytes = 0
     let count = 0
     for (const waiting of this.#waiting) {
-      bytes += waiting.body.length
+      bytes += waiting.item.body.length
       if (count === groupLimit || (count > 0 && bytes > groupBytesLimit)) break
       count++
     }
@@ -122,8 +226,10 @@ export class Publisher {
     this.#underWay--
     for (const [i, waiting] of group.entries()) {
       const answer = answers[i] as Published
-      if (answer.state === 'accepted') waiting.accept(answer)
-      else if (answer.state === 'conflict') waiting.refuse(usedEventId(waiting.envelope.eventId, answer.id))
+      if (answer.state !== 'accepted') this.#admission?.withdraw([waiting.publication])
+      if (answer.state === 'accepted' || answer.state === 'repeated') waiting.accept(answer)
+      else if (answer.state === 'conflict') waiting.refuse(usedEventId(waiting.item.envelope.eventId, answer.id))
+      else if (answer.state === 'mismatch') waiting.refuse(usedKey())
       else this.#matchAnew(waiting)
     }
     this.#start()
@@ -132,31 +238,76 @@ export class Publisher {
   #fail(group: readonly Waiting[], error: unknown): void {
     this.#underWay--
     const refusal = refusalFor(error)
-    for (const waiting of group) waiting.refuse(refusal)
+    for (const waiting of group) {
+      this.#admission?.withdraw([waiting.publication])
+      waiting.refuse(refusal)
+    }
     this.#start()
   }
 
   #matchAnew(waiting: Waiting): void {
     this.#routes.forget(waiting.ref, waiting.route)
     if (waiting.tries === staleLimit) {
-      waiting.refuse(new AppError('unavailable', "The application's endpoints keep changing."))
+      waiting.refuse(new AppError('unavailable', keepChanging))
       return
     }
+    const arrival = { ...waiting, tries: waiting.tries + 1 }
     const known = this.#routes.known(waiting.ref)
-    if (known) this.#enqueue({ ...waiting, route: known, tries: waiting.tries + 1 })
-    else this.#enqueueWhenRouted({ ...waiting, tries: waiting.tries + 1 })
+    if (known) this.#enqueue(arrival, known)
+    else this.#enqueueWhenRouted(arrival)
   }
 }
 
+const none: readonly Once[] = []
+const keepChanging = "The application's endpoints keep changing."
+
+/** A message about to be stored: what its producer said, and what is known of its application. */
+export interface Routed extends Item {
+  readonly route: Route
+  readonly request?: Once | null
+}
+
 /** What the store is asked to keep of a message: what its producer said, and who gets it. */
-export function publicationOf({ route, envelope, body }: Pick<Waiting, 'route' | 'envelope' | 'body'>): Publication {
-  const { eventType, eventId, channels, contentType, delayMs } = envelope
-  const endpoints = route.matcher.match(eventType, channels)
-  return { app: route.app, version: route.version, eventType, eventId, channels, contentType, delayMs, body, endpoints }
+export function publicationOf({ route, envelope, body, request }: Routed): Publication {
+  const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null } = envelope
+  const { app, version, matcher, dedupeMs } = route
+  const dedupe = dedupeMs == null ? null : dedupeOnce(app, envelope, body, dedupeMs)
+  return {
+    app,
+    version,
+    eventType,
+    eventId,
+    channels,
+    contentType,
+    delayMs,
+    tags,
+    headers,
+    body,
+    endpoints: matcher.match(eventType, channels),
+    once: request == null && dedupe === null ? none : [request, dedupe].filter((once) => once != null),
+  }
+}
+
+function messagesOf(
+  answer: Exclude<PublishedTogether, { state: 'stale' }>,
+  items: readonly Item[],
+): readonly Accepted[] {
+  if (answer.state === 'mismatch') throw usedKey()
+  if (answer.state === 'conflict') {
+    const { message } = usedEventId(items[answer.index]?.envelope.eventId ?? null, answer.id)
+    throw new AppError('conflict', `Message ${answer.index}: ${message}`)
+  }
+  return answer.messages
 }
 
 function usedEventId(eventId: string | null, id: string): AppError {
   return new AppError('conflict', `The eventId ${eventId} is already used by the message ${id}.`)
+}
+
+/** The request's key was used before, for something else. */
+export function usedKey(): AppError {
+  const field = { at: ['header', 'idempotency-key'], message: 'was used for another request', type: 'idempotency' }
+  return new AppError('validation', 'The Idempotency-Key was used for another request.', [field])
 }
 
 function refusalFor(error: unknown): unknown {

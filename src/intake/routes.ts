@@ -6,6 +6,8 @@ export interface Route {
   readonly app: number
   readonly version: number
   readonly matcher: Matcher
+  /** For how long the same content is one message; missing or null for no time at all. */
+  readonly dedupeMs?: number | null
 }
 
 /**

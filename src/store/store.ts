@@ -151,6 +151,23 @@ export interface Intake {
    * takes; answers whether more are left. Safe at any time, by anyone: each delivery is queued exactly once.
    */
   expand(limit: number): Promise<boolean>
+  /** Counts up to `limit` waiting deliveries by endpoint, in the order of their queues, behind `after`. */
+  surveyWaiting(after: QueueCursor | null, limit: number): Promise<WaitingCounts>
+}
+
+/** A place among all waiting deliveries. */
+export interface QueueCursor {
+  readonly endpoint: number
+  readonly class: Class
+  readonly dueAt: EpochMs
+  readonly message: number
+}
+
+export interface WaitingCounts {
+  /** An endpoint whose queue does not end here has the rest of it behind `next`. */
+  readonly counts: readonly { readonly endpoint: number; readonly app: number; readonly count: number }[]
+  /** Null when everything was counted. */
+  readonly next: QueueCursor | null
 }
 
 export interface Subscriptions {

@@ -1,4 +1,4 @@
-import type { Idempotency, Once } from '../idempotency.ts'
+import { type Idempotency, type Once, openAnswer, sealAnswer } from '../idempotency.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'
@@ -82,7 +82,8 @@ export function findTaken(run: Run, hashes: readonly string[]): Promise<Taken[]>
 }
 
 /** Requests that are carried out once. */
-export function idempotency({ durable, relaxed }: Database): Idempotency {
+export function idempotency({ durable, relaxed, context }: Database): Idempotency {
+  const { vault } = context
   return {
     async reserve(once, reserveMs) {
       const kept = { once: { ...once, ttlMs: reserveMs }, message: null }
@@ -93,12 +94,12 @@ export function idempotency({ durable, relaxed }: Database): Idempotency {
         if (found === undefined) continue
         if (found.fingerprint !== once.fingerprint) return { state: 'mismatch' }
         if (found.status === null) return { state: 'in_flight' }
-        return { state: 'answered', answer: { status: found.status, body: found.answer ?? new Uint8Array(0) } }
+        return openAnswer(vault, once.hash, found.status, found.answer)
       }
     },
 
     async complete({ hash, ttlMs }, { status, body }) {
-      await durable.run(keepAnswer, [hash, status, body, Math.ceil(ttlMs)])
+      await durable.run(keepAnswer, [hash, status, sealAnswer(vault, hash, body), Math.ceil(ttlMs)])
     },
 
     async abandon({ hash }) {

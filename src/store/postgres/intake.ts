@@ -11,6 +11,7 @@ import { toJson } from './rows.ts'
 import { withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
+import { waitingCounter } from './waiting.ts'
 
 const selectSubscriptions: Statement = {
   name: 'subscriptions',
@@ -274,6 +275,7 @@ export function intake(database: Database): Intake {
     },
 
     expand: fanOut(database),
+    surveyWaiting: waitingCounter(database),
   }
 }
 

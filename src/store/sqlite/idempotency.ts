@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Idempotency, Once, Reservation } from '../idempotency.ts'
+import { type Idempotency, type Once, openAnswer, type Reservation, sealAnswer } from '../idempotency.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 const selectTaken = 'select fingerprint, message, status, answer from idempotency where hash = ? and expires_at > ?'
@@ -39,6 +39,7 @@ export function takenOnce(connection: Connection): TakenOnce {
 
 /** Requests that are carried out once. */
 export function idempotency(connection: Connection): Synchronous<Idempotency> {
+  const { vault } = connection.context
   const taken = takenOnce(connection)
   const answer = connection.prepare(updateAnswer)
   const free = connection.prepare(deleteUnanswered)
@@ -55,12 +56,12 @@ export function idempotency(connection: Connection): Synchronous<Idempotency> {
         }
         if (found.fingerprint !== once.fingerprint) return { state: 'mismatch' }
         if (found.status === null) return { state: 'in_flight' }
-        return { state: 'answered', answer: { status: found.status, body: found.answer ?? new Uint8Array(0) } }
+        return openAnswer(vault, once.hash, found.status, found.answer)
       })
     },
 
     complete({ hash, ttlMs }, { status, body }): void {
-      answer.run(status, body, connection.now() + Math.ceil(ttlMs), hash)
+      answer.run(status, sealAnswer(vault, hash, body), connection.now() + Math.ceil(ttlMs), hash)
     },
 
     abandon({ hash }): void {

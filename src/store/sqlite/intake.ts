@@ -8,6 +8,7 @@ import { fanOut } from './fan-out.ts'
 import { takenOnce } from './idempotency.ts'
 import { laneWakes } from './lane-wakes.ts'
 import { fromJson, toJson } from './rows.ts'
+import { waitingCounter } from './waiting.ts'
 
 const selectVersion = 'select version from application where key = ? and deleted_at is null'
 const selectSubscriptions =
@@ -192,6 +193,7 @@ export function intake(connection: Connection): Synchronous<Intake> {
     },
 
     expand: fanOut(connection, queueing, enqueue),
+    surveyWaiting: waitingCounter(connection),
   }
 }
 

@@ -19,6 +19,7 @@ import { replaying } from './replaying.ts'
 import { settling } from './settling.ts'
 import { statistics } from './statistics.ts'
 import { tasks } from './tasks.ts'
+import { waiting } from './waiting.ts'
 
 /** What every store promises. `open` makes a fresh, empty store for each test. */
 export function conformance(open: Open): void {
@@ -28,6 +29,7 @@ export function conformance(open: Open): void {
   describe('intake', () => intake(open))
   describe('idempotency', () => idempotency(open))
   describe('fan-out', () => fanOut(open))
+  describe('waiting', () => waiting(open))
   describe('ownership', () => ownership(open))
   describe('lanes', () => lanes(open))
   describe('reconciling', () => reconciling(open))
