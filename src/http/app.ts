@@ -1,19 +1,30 @@
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
-import { Authenticator } from './auth.ts'
 import { checkEncoding, readJson } from './body.ts'
 import { answerClientError } from './client-error.ts'
 import type { HttpContext } from './context.ts'
 import { allowOrigins } from './cors.ts'
+import { applicationScope, operationalScope } from './endpoint-scope.ts'
 import { answerError } from './errors.ts'
+import { guard } from './guard.ts'
 import { answerOtherMethods } from './other-methods.ts'
+import { apiKeyRoutes } from './routes/api-key.ts'
 import { applicationRoutes } from './routes/application.ts'
 import { attemptRoutes } from './routes/attempt.ts'
+import { auditRoutes } from './routes/audit.ts'
+import { authRoutes } from './routes/auth.ts'
 import { endpointRoutes } from './routes/endpoint.ts'
+import { endpointHeaderRoutes } from './routes/endpoint-headers.ts'
+import { endpointPauseRoutes } from './routes/endpoint-pause.ts'
+import { endpointSecretRoutes } from './routes/endpoint-secret.ts'
+import { endpointStatsRoute } from './routes/endpoint-stats.ts'
+import { eventTypeRoutes } from './routes/event-type.ts'
+import { eventTypeImportRoute } from './routes/event-type-import.ts'
 import { healthRoutes } from './routes/health.ts'
 import { messageRoutes, publishRoute } from './routes/message.ts'
 import { docsRoute, openApiRoute } from './routes/reference.ts'
+import { sendExampleRoute } from './routes/send-example.ts'
 
 const sweepMs = 20
 
@@ -56,7 +67,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
         openApiRoute(open)
       })
       api.register(async (closed) => {
-        requireKey(closed, context)
+        const auth = guard(closed, context)
         closed.register(async (publishing) => {
           acceptJson(publishing, (body) => body)
           publishRoute(publishing, context)
@@ -64,8 +75,21 @@ export function buildApp(context: HttpContext): FastifyInstance {
         closed.register(async (rest) => {
           acceptJson(rest, (body) => readJson(context.scanner, body))
           requireBody(rest)
+          apiKeyRoutes(rest, context, auth)
+          authRoutes(rest, context, auth)
+          auditRoutes(rest, context)
           applicationRoutes(rest, context)
-          endpointRoutes(rest, context)
+          const ofApplications = applicationScope(context.store)
+          for (const scope of [ofApplications, operationalScope]) {
+            endpointRoutes(rest, context, scope)
+            endpointSecretRoutes(rest, context, scope)
+            endpointHeaderRoutes(rest, context, scope)
+          }
+          endpointPauseRoutes(rest, context)
+          endpointStatsRoute(rest, context)
+          sendExampleRoute(rest, context)
+          eventTypeRoutes(rest, context)
+          eventTypeImportRoute(rest, context)
           messageRoutes(rest, context)
           attemptRoutes(rest, context)
         })
@@ -76,11 +100,6 @@ export function buildApp(context: HttpContext): FastifyInstance {
   app.register(async (open) => docsRoute(open))
   app.register(async () => answerOthers())
   return app
-}
-
-function requireKey(scope: FastifyInstance, { store, clock, apiKey }: HttpContext): void {
-  const authenticator = new Authenticator(store, clock, apiKey)
-  scope.addHook('onRequest', (request, _reply, done) => authenticator.admit(request.headers.authorization, done))
 }
 
 /**
@@ -114,10 +133,15 @@ function acceptJson(scope: FastifyInstance, read: (body: Buffer) => unknown): vo
   })
 }
 
+function bodyOptional({ routeOptions }: FastifyRequest): boolean {
+  return (routeOptions.config as { readonly bodyOptional?: boolean }).bodyOptional === true
+}
+
 /** Without a content type nothing is read; a route that takes a body would otherwise find none. */
 function requireBody(scope: FastifyInstance): void {
   scope.addHook('preValidation', (request, _reply, done) => {
-    const missing = request.body === undefined && (request.method === 'POST' || request.method === 'PATCH')
+    const takesBody = ['POST', 'PUT', 'PATCH'].includes(request.method) && !bodyOptional(request)
+    const missing = request.body === undefined && takesBody
     done(missing ? new AppError('invalid_json', 'The body is empty.') : undefined)
   })
 }

@@ -1,68 +1,131 @@
+import type { FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Store } from '../store/store.ts'
-import { hashApiKey, isApiKey } from './api-key.ts'
+import { noteUseEveryMs } from '../store/access.ts'
+import { type Store, StoreTrouble } from '../store/store.ts'
+import { type Caller, mayCall, type Need } from './access.ts'
+import { hashApiKey, isApiKey, isAppToken } from './api-key.ts'
+import { FailureLimit } from './failure-limit.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who calls; null before that is known and on routes that ask for no key. */
+    caller: Caller | null
+  }
+}
 
 interface Verdict {
-  readonly admitted: boolean
+  /** Undefined for a key that is refused. */
+  readonly caller: Caller | undefined
   readonly until: SteadyMs
 }
 
-/** How long an answer of the store is believed: the longest a revoked key goes on working. */
-const admittedForMs = 5000
-/** How long a refused key is refused without asking again: the longest a new key takes to work. */
-const refusedForMs = 1000
+/** How long an answer of the store is believed: the longest that a new key takes to work, or a revoked one to stop. */
+const believedForMs = 1000
 const remembered = 1024
 
+const fixedCaller: Caller = { id: 'fixed', key: 0, scopes: new Set(['admin']), capabilities: undefined, app: null }
+
+/** What deciding needs of the rest. */
+export interface AuthContext {
+  readonly store: Store
+  readonly clock: Clock
+  /** A key admitted whatever the store says. */
+  readonly apiKey: string | null
+  readonly onBug: (error: unknown) => void
+}
+
 /**
- * Decides who may use the API. Verdicts are remembered by the SHA-256 of the presented key: looking a digest up takes no
- * longer for a key that is nearly right, and what is remembered cannot be used as a key.
+ * Decides who may use the API, and for what. Verdicts are remembered by the SHA-256 of the presented key: looking a
+ * digest up takes no longer for a key that is nearly right, and what is remembered cannot be used as a key.
  */
 export class Authenticator {
-  readonly #store: Pick<Store, 'findApiKey'>
-  readonly #clock: Clock
+  readonly #context: AuthContext
   readonly #fixed: string | undefined
+  readonly #failures = new FailureLimit()
   /** Oldest first. */
   readonly #verdicts = new Map<string, Verdict>()
 
-  /** `fixedKey` is admitted whatever the store says. */
-  constructor(store: Pick<Store, 'findApiKey'>, clock: Clock, fixedKey: string | null) {
-    this.#store = store
-    this.#clock = clock
-    this.#fixed = fixedKey === null ? undefined : hashApiKey(fixedKey).toString('latin1')
+  constructor(context: AuthContext) {
+    this.#context = context
+    this.#fixed = context.apiKey === null ? undefined : hashApiKey(context.apiKey).toString('latin1')
   }
 
-  /** Calls `done` without an error when the `Authorization` header admits the caller; at once when it is remembered. */
-  admit(header: string | undefined, done: (error?: Error) => void): void {
-    if (header === undefined || !/^bearer /i.test(header)) return done(refusal('An API key is required.'))
+  /** Calls `done` without an error when the caller may have what the route needs; at once when the key is remembered. */
+  admit(request: FastifyRequest, need: Need, done: (error?: Error) => void): void {
+    const header = request.headers.authorization
+    if (header === undefined || !/^bearer /i.test(header)) return done(this.#refuse(request, 'An API key is required.'))
     const key = header.slice('bearer '.length).trim()
     const hash = hashApiKey(key)
     const digest = hash.toString('latin1')
-    if (digest === this.#fixed) return done()
+    if (digest === this.#fixed) return done(this.#permit(request, fixedCaller, need))
     const verdict = this.#verdicts.get(digest)
-    if (verdict !== undefined && verdict.until > this.#clock.steady()) return done(answer(verdict.admitted))
-    if (!isApiKey(key)) return done(refusal('The API key is not valid.'))
-    this.#store.findApiKey(hash).then(
-      (found) => done(answer(this.#remember(digest, found !== undefined))),
+    if (verdict !== undefined && verdict.until > this.#context.clock.steady()) {
+      return done(this.#permit(request, verdict.caller, need))
+    }
+    this.#find(key, hash).then(
+      (caller) => done(this.#permit(request, this.#remember(digest, caller), need)),
       (error: Error) => done(error),
     )
   }
 
-  #remember(digest: string, admitted: boolean): boolean {
-    this.#verdicts.delete(digest)
-    this.#verdicts.set(digest, {
-      admitted,
-      until: this.#clock.steady() + (admitted ? admittedForMs : refusedForMs),
-    })
-    if (this.#verdicts.size > remembered) this.#verdicts.delete(this.#verdicts.keys().next().value as string)
-    return admitted
+  /** Drops every verdict: a key or token has just been ended, and must not work for another moment. */
+  forget(): void {
+    this.#verdicts.clear()
   }
-}
 
-function answer(admitted: boolean): AppError | undefined {
-  return admitted ? undefined : refusal('The API key is not valid.')
-}
+  async #find(text: string, hash: Buffer): Promise<Caller | undefined> {
+    const { store } = this.#context
+    if (isApiKey(text)) {
+      const found = await store.findApiKey(hash)
+      if (found === undefined) return undefined
+      this.#noteUse(found.key, found.lastUsedAt)
+      return { ...found, scopes: new Set(found.scopes), capabilities: undefined }
+    }
+    if (!isAppToken(text)) return undefined
+    const found = await store.findAppToken(hash)
+    return found && { ...found, scopes: new Set<string>(), capabilities: new Set(found.capabilities) }
+  }
 
-function refusal(message: string): AppError {
-  return new AppError('authentication_failed', message)
+  /** Nobody waits for this, and it happens once a minute at most. */
+  #noteUse(key: number, lastUsedAt: number | null): void {
+    const { store, clock, onBug } = this.#context
+    if (lastUsedAt !== null && clock.now() - lastUsedAt < noteUseEveryMs) return
+    store.noteApiKeyUse(key).catch((error: unknown) => {
+      // A store in trouble is told of by what matters more.
+      if (!(error instanceof StoreTrouble)) onBug(error)
+    })
+  }
+
+  #remember(digest: string, caller: Caller | undefined): Caller | undefined {
+    this.#verdicts.delete(digest)
+    this.#verdicts.set(digest, { caller, until: this.#context.clock.steady() + believedForMs })
+    if (this.#verdicts.size > remembered) this.#verdicts.delete(this.#verdicts.keys().next().value as string)
+    return caller
+  }
+
+  #permit(request: FastifyRequest, caller: Caller | undefined, need: Need): AppError | undefined {
+    if (caller === undefined) return this.#refuse(request, 'The API key is not valid.')
+    const params = request.params as { app?: string }
+    if (!mayCall(caller, need, params.app !== undefined)) {
+      return new AppError('insufficient_access', 'This key does not permit that.')
+    }
+    request.caller = caller
+    if (caller.app === null || params.app === undefined) return undefined
+    // Any other application is as unknown as one that does not exist.
+    if (params.app !== caller.app.id && params.app !== caller.app.uid) {
+      return new AppError('not_found', 'There is no such application.')
+    }
+    // From here on by its id, which stays its own: a uid may have been given to another application a moment ago.
+    params.app = caller.app.id
+    return undefined
+  }
+
+  #refuse({ ip }: FastifyRequest, message: string): AppError {
+    const waitMs = this.#failures.note(ip, this.#context.clock.steady())
+    if (waitMs === 0) return new AppError('authentication_failed', message)
+    return new AppError('rate_limited', 'Too many requests with wrong keys came from this address.', [], {
+      retryAfterSeconds: Math.ceil(waitMs / 1000),
+    })
+  }
 }

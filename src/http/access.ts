@@ -1,0 +1,118 @@
+import type { AppRef } from '../store/access.ts'
+
+/** What an API key may be made for. `admin` includes the others. */
+export const scopes = ['admin', 'publish', 'read'] as const
+export type Scope = (typeof scopes)[number]
+
+/** What an application token may be made for, by Svix's names. */
+export const capabilities = [
+  'ViewBase',
+  'ViewEndpointSecret',
+  'ManageEndpointSecret',
+  'ManageTransformations',
+  'CreateAttempts',
+  'ManageEndpoint',
+] as const
+export type Capability = (typeof capabilities)[number]
+
+/** Who calls. */
+export interface Caller {
+  /** The id of the key or token; `fixed` for the key from the settings. */
+  readonly id: string
+  readonly key: number
+  readonly scopes: ReadonlySet<string>
+  /** Undefined for an API key. */
+  readonly capabilities: ReadonlySet<string> | undefined
+  /** The one application the caller may see; null for all. */
+  readonly app: AppRef | null
+}
+
+/** What a route asks of its caller. */
+export interface Need {
+  readonly scope: Scope
+  /** Any one of these lets an application token in; none do when it is empty. */
+  readonly portal: readonly Capability[]
+  /** Whether whoever is bound to one application may call it although it is no application's own. */
+  readonly shared: boolean
+  /** Whether a call that succeeds is written to the audit log. */
+  readonly audited: boolean
+}
+
+const view = need('read', ['ViewBase'])
+const viewShared: Need = { ...view, shared: true }
+const manage = need('admin', ['ManageEndpoint'])
+const viewSecret = need('admin', ['ViewEndpointSecret', 'ManageEndpointSecret', 'ManageEndpoint'])
+const changeSecret = need('admin', ['ManageEndpointSecret', 'ManageEndpoint'])
+const attempt = need('admin', ['CreateAttempts', 'ManageEndpoint'])
+// Messages are a log themselves, and a row for each would cost more than the message.
+const publish: Need = { ...need('publish', []), audited: false }
+const admin = need('admin', [])
+
+/**
+ * What every route asks for, by method and path. A route that is not here is for admins alone; whoever is bound to one
+ * application reaches only paths with `:app` in them, with their own application there, and what is `shared`.
+ */
+export const needs: Readonly<Record<string, Need>> = {
+  'GET /app': need('read', []),
+  'GET /app/:app': view,
+  'GET /app/:app/endpoint': view,
+  'POST /app/:app/endpoint': manage,
+  'GET /app/:app/endpoint/:endpoint': view,
+  'PUT /app/:app/endpoint/:endpoint': manage,
+  'PATCH /app/:app/endpoint/:endpoint': manage,
+  'DELETE /app/:app/endpoint/:endpoint': manage,
+  'GET /app/:app/endpoint/:endpoint/secret': viewSecret,
+  'POST /app/:app/endpoint/:endpoint/secret/rotate': changeSecret,
+  'GET /app/:app/endpoint/:endpoint/headers': view,
+  'PUT /app/:app/endpoint/:endpoint/headers': manage,
+  'PATCH /app/:app/endpoint/:endpoint/headers': manage,
+  'GET /app/:app/endpoint/:endpoint/stats': view,
+  'POST /app/:app/endpoint/:endpoint/send-example': attempt,
+  'POST /app/:app/endpoint/:endpoint/recover': attempt,
+  'POST /app/:app/endpoint/:endpoint/replay-missing': attempt,
+  'POST /app/:app/endpoint/:endpoint/bulk-replay': attempt,
+  'POST /app/:app/endpoint/:endpoint/pause': manage,
+  'POST /app/:app/endpoint/:endpoint/resume': manage,
+  'GET /app/:app/endpoint/:endpoint/lane': view,
+  'GET /app/:app/endpoint/:endpoint/msg': view,
+  'POST /app/:app/msg': publish,
+  'POST /app/:app/msg/batch': publish,
+  'POST /app/:app/msg/raw': publish,
+  'POST /app/:app/msg/precheck/active': publish,
+  'GET /app/:app/msg': view,
+  'GET /app/:app/msg/:message': view,
+  'GET /app/:app/msg/:message/endpoint': view,
+  'GET /app/:app/msg/:message/endpoint/:endpoint/why': view,
+  'GET /app/:app/msg/:message/attempt': view,
+  'GET /app/:app/msg/:message/attempt/:attempt': view,
+  'GET /app/:app/msg/:message/endpoint/:endpoint/attempt': view,
+  'POST /app/:app/msg/:message/endpoint/:endpoint/resend': attempt,
+  'GET /app/:app/attempt/msg/:message': view,
+  'GET /app/:app/attempt/endpoint/:endpoint': view,
+  'GET /app/:app/dead': view,
+  'GET /event-type': viewShared,
+  'GET /event-type/:name': viewShared,
+  'POST /auth/logout': { ...need('admin', capabilities), shared: true },
+  'POST /api-key': admin,
+  'GET /api-key': admin,
+  'DELETE /api-key/:key': admin,
+  'GET /audit': admin,
+  'GET /audit/verify': admin,
+}
+
+/** What a route asks for; HEAD asks for what GET does. */
+export function needOf(method: string, path: string): Need {
+  return needs[`${method === 'HEAD' ? 'GET' : method} ${path}`] ?? admin
+}
+
+/** Whether the caller has what the route asks for, whatever application the path names. */
+export function mayCall(caller: Caller, { scope, portal, shared }: Need, withinApp: boolean): boolean {
+  if (caller.app !== null && !withinApp && !shared) return false
+  const { scopes: held, capabilities: granted } = caller
+  if (granted !== undefined) return portal.some((capability) => granted.has(capability))
+  return held.has('admin') || held.has(scope)
+}
+
+function need(scope: Scope, portal: readonly Capability[]): Need {
+  return { scope, portal, shared: false, audited: true }
+}

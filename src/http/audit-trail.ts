@@ -1,0 +1,91 @@
+import type { FastifyRequest, RouteOptions } from 'fastify'
+import type { Store } from '../store/store.ts'
+import type { Need } from './access.ts'
+import { isRef } from './lookup.ts'
+import { toApplicationOut } from './schemas/application.ts'
+import { toEndpointOut } from './schemas/endpoint.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What is known before the change; null for a request that is not written to the audit log. */
+    audit: { readonly app: string | null; readonly before: string | null } | null
+  }
+}
+
+type Params = Readonly<Record<string, string | undefined>>
+
+const longestJson = 16_384
+const secretName = /secret|token|password|authorization|cookie|^key$|^apikey$/i
+
+/**
+ * Writes one row of the audit log for every changing call that succeeds, before it is answered: when the row cannot be
+ * written, the call is not answered as a success. It hangs on every route that is not a read, so none can forget it.
+ */
+export function leaveTrail(route: RouteOptions, path: string, need: Need, store: Store): void {
+  if (!need.audited || [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')) return
+  const action = `${[route.method].flat().join()} ${path}`
+  const isThing = path.endsWith('/:app') || path.endsWith('/:endpoint')
+
+  route.preHandler = [
+    ...[route.preHandler ?? []].flat(),
+    async (request: FastifyRequest) => {
+      const { app, thing } = await look(store, request.params as Params, isThing)
+      request.audit = { app, before: thing }
+    },
+  ]
+  route.onSend = [
+    ...[route.onSend ?? []].flat(),
+    async (request, reply, payload) => {
+      const { audit, caller } = request
+      if (audit === null || caller === null || reply.statusCode >= 300) return payload
+      request.audit = null
+      const changed = isThing && request.method !== 'POST'
+      const { app, thing } = changed ? await look(store, request.params as Params, true) : { app: null, thing: null }
+      await store.appendAudit({
+        actor: caller.id,
+        ip: request.ip,
+        action,
+        app: audit.app ?? app,
+        target: request.url.split('?', 1)[0] as string,
+        before: audit.before,
+        after: changed ? thing : request.body === undefined ? null : jsonOf(request.body),
+      })
+      return payload
+    },
+  ]
+}
+
+/** The application a path names, and what stands at its end. */
+async function look(
+  store: Store,
+  params: Params,
+  isThing: boolean,
+): Promise<{ app: string | null; thing: string | null }> {
+  const app = params.app !== undefined && isRef(params.app) ? await store.findApplication(params.app) : undefined
+  if (app === undefined) return { app: null, thing: null }
+  if (!isThing) return { app: app.id, thing: null }
+  if (params.endpoint === undefined) return { app: app.id, thing: jsonOf(toApplicationOut(app)) }
+  const endpoint = isRef(params.endpoint) ? await store.findEndpoint(app.key, params.endpoint) : undefined
+  return { app: app.id, thing: endpoint ? jsonOf(toEndpointOut(endpoint)) : null }
+}
+
+/** JSON without anything secret, or how long it would have been. */
+export function jsonOf(value: unknown): string {
+  const text = JSON.stringify(redacted(value)) ?? 'null'
+  return text.length <= longestJson ? text : JSON.stringify({ tooLong: text.length })
+}
+
+function redacted(value: unknown): unknown {
+  if (value instanceof Uint8Array) return { bytes: value.byteLength }
+  if (Array.isArray(value)) return value.map(redacted)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => {
+      if (secretName.test(name) && inner !== null) return [name, '***']
+      if (name === 'headers' && typeof inner === 'object' && inner !== null) {
+        return [name, Object.fromEntries(Object.keys(inner).map((header) => [header, '***']))]
+      }
+      return [name, redacted(inner)]
+    }),
+  )
+}

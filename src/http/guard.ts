@@ -1,0 +1,38 @@
+import type { FastifyInstance } from 'fastify'
+import { type Need, needOf } from './access.ts'
+import { leaveTrail } from './audit-trail.ts'
+import { Authenticator } from './auth.ts'
+import type { HttpContext } from './context.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the caller must be permitted; set for every route from `access.ts`. */
+    need?: Need
+    /** Whether a body may be left out. */
+    bodyOptional?: boolean
+    /** Whether the answer holds a secret, so that nothing may keep it. */
+    answersSecret?: boolean
+  }
+}
+
+const prefix = '/api/v1'
+
+/**
+ * Puts every route of the scope behind a key. What each needs is looked up once, as it is declared (`access.ts`); what it
+ * changes is written to the audit log.
+ */
+export function guard(scope: FastifyInstance, context: HttpContext): Authenticator {
+  const authenticator = new Authenticator(context)
+  scope.decorateRequest('caller', null)
+  scope.decorateRequest('audit', null)
+  scope.addHook('onRoute', (route) => {
+    const path = route.url.startsWith(prefix) ? route.url.slice(prefix.length) : route.url
+    const need = needOf([route.method].flat()[0] as string, path)
+    route.config = { ...route.config, need }
+    leaveTrail(route, path, need, context.store)
+  })
+  scope.addHook('onRequest', (request, _reply, done) => {
+    authenticator.admit(request, request.routeOptions.config.need as Need, done)
+  })
+  return authenticator
+}
