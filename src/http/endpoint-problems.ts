@@ -28,7 +28,8 @@ function patternProblems(field: string, patterns: readonly string[] | null | und
   )
 }
 
-function headerProblems(headers: Readonly<Record<string, string>> | null | undefined): FieldError[] {
+/** What is wrong with the headers an endpoint wants to be sent. */
+export function headerProblems(headers: Readonly<Record<string, string>> | null | undefined): FieldError[] {
   const problems: FieldError[] = []
   for (const [name, value] of Object.entries(headers ?? {})) {
     const at = ['body', 'headers', name]

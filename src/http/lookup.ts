@@ -11,7 +11,12 @@ export async function getApplication(store: Store, ref: string): Promise<Applica
 /** The application's endpoint by id or uid. One of another application is as unknown as any other. */
 export async function getEndpoint(store: Store, app: string, ref: string): Promise<Endpoint> {
   const { key } = await getApplication(store, app)
-  return found(isRef(ref) ? await store.findEndpoint(key, ref) : undefined, 'endpoint')
+  return requireEndpoint(store, key, ref)
+}
+
+/** The same, for an application that is known. */
+export async function requireEndpoint(store: Store, app: number, ref: string): Promise<Endpoint> {
+  return found(isRef(ref) ? await store.findEndpoint(app, ref) : undefined, 'endpoint')
 }
 
 /** The application's message by id or eventId. */

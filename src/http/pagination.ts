@@ -6,7 +6,7 @@ import type { Page, PageRequest } from '../store/store.ts'
 /** The query every list takes. */
 export const PageQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 250 })),
-  iterator: Type.Optional(Type.String({ maxLength: 257 })),
+  iterator: Type.Optional(Type.String({ maxLength: 264 })),
   order: Type.Optional(Type.Enum(['ascending', 'descending'])),
 })
 export type PageQuery = Static<typeof PageQuery>
@@ -24,23 +24,42 @@ type Order = PageRequest['order']
 const defaultLimit = 50
 
 /** Answers a page of what `list` lists. An iterator is the id to continue behind; with a minus in front, backwards. */
-export async function paginate<T extends { readonly id: string }, Out>(
+export function paginate<T extends { readonly id: string }, Out>(
   prefix: Prefix,
   query: PageQuery,
   defaultOrder: Order,
   list: (page: PageRequest) => Promise<Page<T>>,
   toOut: (item: T) => Out,
 ): Promise<ListOut<Out>> {
+  const iterators = { keyOf: (text: string) => decodeKey(prefix, text), iteratorOf: ({ id }: T) => id }
+  return paginateBy(iterators, query, defaultOrder, list, toOut)
+}
+
+/** How the iterators of a list are written and read. */
+export interface Iterators<Key, T> {
+  /** The key to continue behind; undefined when the text is no iterator of the list. */
+  keyOf(text: string): Key | undefined
+  iteratorOf(item: T): string
+}
+
+/** The same for a list that is not ordered by ids. */
+export async function paginateBy<Key, T, Out>(
+  { keyOf, iteratorOf }: Iterators<Key, T>,
+  query: PageQuery,
+  defaultOrder: Order,
+  list: (page: PageRequest<Key>) => Promise<Page<T>>,
+  toOut: (item: T) => Out,
+): Promise<ListOut<Out>> {
   const { limit = defaultLimit, iterator, order = defaultOrder } = query
   const backwards = iterator?.startsWith('-') ?? false
-  const after = iterator === undefined ? null : keyOf(prefix, backwards ? iterator.slice(1) : iterator)
+  const after = iterator === undefined ? null : found(keyOf(backwards ? iterator.slice(1) : iterator))
   const { items, done } = await list({ limit, after, order: backwards ? reversed(order) : order })
   if (backwards) items.reverse()
-  const first = items[0]
+  const [first, last] = [items[0], items.at(-1)]
   return {
     data: items.map(toOut),
-    iterator: items.at(-1)?.id ?? null,
-    prevIterator: first === undefined ? null : `-${first.id}`,
+    iterator: last === undefined ? null : iteratorOf(last),
+    prevIterator: first === undefined ? null : `-${iteratorOf(first)}`,
     done,
   }
 }
@@ -60,8 +79,7 @@ export function pageOver<T>(
   }
 }
 
-function keyOf(prefix: Prefix, id: string): number {
-  const key = decodeKey(prefix, id)
+function found<Key>(key: Key | undefined): Key {
   if (key !== undefined) return key
   const problem = { at: ['query', 'iterator'], message: 'is not an iterator of this list', type: 'iterator' }
   throw new AppError('validation', 'The iterator is not valid.', [problem])

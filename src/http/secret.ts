@@ -1,14 +1,28 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto'
+import type { FieldError } from '../domain/app-error.ts'
 
 /** DER of a PKCS #8 ed25519 private key, up to where its 32-byte seed follows. */
 const privateKeyPrefix = Buffer.from('302e020100300506032b657004220420', 'hex')
 /** What stands before the 32 bytes of a public key in its own DER. */
 const publicKeyPrefixLength = 12
 const generatedBytes = 24
+const seedBytes = 32
+
+/** What to say of a text in this field that is no secret. */
+export function secretProblem(field: string): FieldError {
+  const message = 'must be whsec_ and 24 to 64 bytes in base64, or whsk_ and an ed25519 key in base64'
+  return { at: ['body', field], message, type: 'secret' }
+}
 
 /** A new secret for signing with HMAC. */
 export function makeSecret(randomBytes: (length: number) => Uint8Array): string {
   return `whsec_${Buffer.from(randomBytes(generatedBytes)).toString('base64')}`
+}
+
+/** A new secret of the same kind as another. */
+export function makeSecretLike(other: string | undefined, randomBytes: (length: number) => Uint8Array): string {
+  if (!other?.startsWith('whsk_')) return makeSecret(randomBytes)
+  return `whsk_${Buffer.from(randomBytes(seedBytes)).toString('base64')}`
 }
 
 /**

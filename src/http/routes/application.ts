@@ -3,19 +3,31 @@ import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import type { HttpContext } from '../context.ts'
-import { getApplication } from '../lookup.ts'
+import { getApplication, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../pagination.ts'
-import { ApplicationIn, toApplicationOut, toNewApplication } from '../schemas/application.ts'
+import {
+  ApplicationIn,
+  ApplicationPatch,
+  toApplicationChange,
+  toApplicationOut,
+  toApplicationReplacement,
+  toNewApplication,
+} from '../schemas/application.ts'
 import { metadataProblems } from '../schemas/field.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
 export const CreateQuery = Type.Object({ get_if_exists: Type.Optional(Type.Boolean()) })
 
 const bodyProblems = compile(ApplicationIn, 'body')
+const patchProblems = compile(ApplicationPatch, 'body')
 const createQueryProblems = compile(CreateQuery, 'query')
 const pageProblems = compile(PageQuery, 'query')
 
-/** Applications: create, list, get. */
+interface OfApplication {
+  Params: { app: string }
+}
+
+/** Applications: create, list, get, replace, change, delete. */
 export function applicationRoutes(api: FastifyInstance, { store }: HttpContext): void {
   api.post('/app', async (request, reply) => {
     const query = readQuery(CreateQuery, request.query)
@@ -36,6 +48,51 @@ export function applicationRoutes(api: FastifyInstance, { store }: HttpContext):
   api.get<{ Params: { app: string } }>('/app/:app', async (request) => {
     return toApplicationOut(await getApplication(store, request.params.app))
   })
+
+  api.put<OfApplication>('/app/:app', async (request, reply) => {
+    refuseIf(bodyProblems(request.body))
+    const input = request.body as ApplicationIn
+    refuseIf(metadataProblems(input.metadata))
+    const { application, created } = await put(request.params.app, input)
+    return reply.code(created ? 201 : 200).send(toApplicationOut(application))
+  })
+
+  api.patch<OfApplication>('/app/:app', async (request) => {
+    const { key } = await getApplication(store, request.params.app)
+    refuseIf(patchProblems(request.body))
+    const input = request.body as ApplicationPatch
+    refuseIf(metadataProblems(input.metadata))
+    const after = await store.updateApplication(key, toApplicationChange(input))
+    // Gone between the two: the same answer as a moment later.
+    return toApplicationOut(after ?? (await getApplication(store, request.params.app)))
+  })
+
+  api.delete<OfApplication>('/app/:app', async (request, reply) => {
+    const { key } = await getApplication(store, request.params.app)
+    await store.deleteApplication(key)
+    return reply.code(204).send()
+  })
+
+  /** Replaces the application, or makes one whose uid is the name it was asked for by. */
+  async function put(ref: string, input: ApplicationIn): Promise<{ application: Application; created: boolean }> {
+    const replaced = await replace(ref, input)
+    if (replaced) return { application: replaced, created: false }
+    if (!isRef(ref) || ref.startsWith('app_')) throw new AppError('not_found', 'There is no such application.')
+    try {
+      const made = toNewApplication({ ...input, uid: input.uid ?? ref })
+      return { application: await store.createApplication(made), created: true }
+    } catch (error) {
+      // Between looking and creating, another caller may have created it.
+      const other = error instanceof AppError && error.code === 'conflict' ? await replace(ref, input) : undefined
+      if (other === undefined) throw error
+      return { application: other, created: false }
+    }
+  }
+
+  async function replace(ref: string, input: ApplicationIn): Promise<Application | undefined> {
+    const known = isRef(ref) ? await store.findApplication(ref) : undefined
+    return known && store.updateApplication(known.key, toApplicationReplacement(input))
+  }
 
   async function create(
     input: ApplicationIn,

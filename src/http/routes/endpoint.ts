@@ -1,63 +1,115 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { AppError } from '../../domain/app-error.ts'
+import type { Endpoint } from '../../domain/endpoint.ts'
 import type { HttpContext } from '../context.ts'
 import { endpointProblems } from '../endpoint-problems.ts'
-import { getApplication, getEndpoint } from '../lookup.ts'
+import type { EndpointScope } from '../endpoint-scope.ts'
+import { isRef, requireEndpoint } from '../lookup.ts'
 import { PageQuery, paginate } from '../pagination.ts'
-import { EndpointIn, EndpointPatch, toEndpointChange, toEndpointOut, toNewEndpoint } from '../schemas/endpoint.ts'
-import { makeSecret, readSecret, receiverKey } from '../secret.ts'
+import {
+  EndpointIn,
+  EndpointPatch,
+  EndpointPut,
+  toEndpointChange,
+  toEndpointOut,
+  toEndpointReplacement,
+  toNewEndpoint,
+} from '../schemas/endpoint.ts'
+import { makeSecret, readSecret, secretProblem } from '../secret.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
-interface OfApp {
-  Params: { app: string }
-}
 interface OfEndpoint {
   Params: { app: string; endpoint: string }
 }
 
 const inProblems = compile(EndpointIn, 'body')
+const putProblems = compile(EndpointPut, 'body')
 const patchProblems = compile(EndpointPatch, 'body')
 const pageProblems = compile(PageQuery, 'query')
 
-/** Endpoints: create, list, get, change, and what a receiver needs to verify. */
-export function endpointRoutes(api: FastifyInstance, { store, checkUrl, randomBytes }: HttpContext): void {
-  api.post<OfApp>('/app/:app/endpoint', async (request, reply) => {
-    const { key } = await getApplication(store, request.params.app)
+/** Endpoints: create, list, get, replace, change, delete. */
+export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope: EndpointScope): void {
+  const { store, checkUrl, randomBytes } = context
+  const one = `${scope.path}/:endpoint`
+
+  api.post(scope.path, async (request, reply) => {
+    const app = await scope.owner(request.params)
     refuseIf(inProblems(request.body))
     const input = request.body as EndpointIn
     const secret = input.secret == null ? makeSecret(randomBytes) : readSecret(input.secret)
-    const problems = endpointProblems(input, checkUrl)
-    if (secret === undefined) {
-      const message = 'must be whsec_ and 24 to 64 bytes in base64, or whsk_ and an ed25519 key in base64'
-      problems.push({ at: ['body', 'secret'], message, type: 'secret' })
-    }
+    const problems = await problemsOf(input)
+    if (secret === undefined) problems.push(secretProblem('secret'))
     refuseIf(problems)
-    const endpoint = await store.createEndpoint(key, toNewEndpoint(input, secret as string))
+    const endpoint = await store.createEndpoint(app, toNewEndpoint(input, secret as string))
     return reply.code(201).send(toEndpointOut(endpoint))
   })
 
-  api.get<OfApp>('/app/:app/endpoint', async (request) => {
-    const { key } = await getApplication(store, request.params.app)
+  api.get(scope.path, async (request) => {
+    const app = await scope.owner(request.params)
     const query = readQuery(PageQuery, request.query)
     refuseIf(pageProblems(query))
-    return paginate('ep', query as PageQuery, 'descending', (page) => store.listEndpoints(key, page), toEndpointOut)
+    return paginate('ep', query as PageQuery, 'descending', (page) => store.listEndpoints(app, page), toEndpointOut)
   })
 
-  api.get<OfEndpoint>('/app/:app/endpoint/:endpoint', async (request) => {
-    return toEndpointOut(await getEndpoint(store, request.params.app, request.params.endpoint))
+  api.get<OfEndpoint>(one, async (request) => toEndpointOut(await find(request)))
+
+  api.put<OfEndpoint>(one, async (request, reply) => {
+    const app = await scope.owner(request.params)
+    refuseIf(putProblems(request.body))
+    const input = request.body as EndpointPut
+    refuseIf(await problemsOf(input))
+    const { endpoint, created } = await put(app, request.params.endpoint, input)
+    return reply.code(created ? 201 : 200).send(toEndpointOut(endpoint))
   })
 
-  api.patch<OfEndpoint>('/app/:app/endpoint/:endpoint', async (request) => {
-    const before = await getEndpoint(store, request.params.app, request.params.endpoint)
+  api.patch<OfEndpoint>(one, async (request) => {
+    const before = await find(request)
     refuseIf(patchProblems(request.body))
     const input = request.body as EndpointPatch
-    refuseIf(endpointProblems(input, checkUrl))
-    const after = await store.updateEndpoint(before.app, before.key, toEndpointChange(input))
-    // Gone between the two: the same answer as a moment later.
-    return toEndpointOut(after ?? (await getEndpoint(store, request.params.app, request.params.endpoint)))
+    refuseIf(await problemsOf(input))
+    return toEndpointOut(await change(request, before, toEndpointChange(input)))
   })
 
-  api.get<OfEndpoint>('/app/:app/endpoint/:endpoint/secret', async (request) => {
-    const { secrets } = await getEndpoint(store, request.params.app, request.params.endpoint)
-    return { key: receiverKey(secrets[0]?.secret ?? '') }
+  api.delete<OfEndpoint>(one, async (request, reply) => {
+    const { app, key } = await find(request)
+    await store.deleteEndpoint(app, key)
+    return reply.code(204).send()
   })
+
+  async function find(request: FastifyRequest<OfEndpoint>): Promise<Endpoint> {
+    return requireEndpoint(store, await scope.owner(request.params), request.params.endpoint)
+  }
+
+  async function problemsOf(input: EndpointPatch) {
+    const problems = endpointProblems(input, checkUrl)
+    return problems.length > 0 ? problems : scope.subscriptionProblems(input)
+  }
+
+  async function change(
+    request: FastifyRequest<OfEndpoint>,
+    before: Endpoint,
+    its: Parameters<typeof store.updateEndpoint>[2],
+  ): Promise<Endpoint> {
+    // Gone between the two: the same answer as a moment later.
+    return (await store.updateEndpoint(before.app, before.key, its)) ?? find(request)
+  }
+
+  /** Replaces the endpoint, or makes one whose uid is the name it was asked for by. */
+  async function put(app: number, ref: string, input: EndpointPut): Promise<{ endpoint: Endpoint; created: boolean }> {
+    const known = isRef(ref) ? await store.findEndpoint(app, ref) : undefined
+    const replaced = known && (await store.updateEndpoint(app, known.key, toEndpointReplacement(input)))
+    if (replaced) return { endpoint: replaced, created: false }
+    if (!isRef(ref) || ref.startsWith('ep_')) throw new AppError('not_found', 'There is no such endpoint.')
+    try {
+      const made = toNewEndpoint({ ...input, uid: input.uid ?? ref }, makeSecret(randomBytes))
+      return { endpoint: await store.createEndpoint(app, made), created: true }
+    } catch (error) {
+      // Between looking and creating, another caller may have created it.
+      if (!(error instanceof AppError) || error.code !== 'conflict') throw error
+      const other = await store.findEndpoint(app, ref)
+      const after = other && (await store.updateEndpoint(app, other.key, toEndpointReplacement(input)))
+      if (after === undefined) throw error
+      return { endpoint: after, created: false }
+    }
+  }
 }

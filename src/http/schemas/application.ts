@@ -14,6 +14,24 @@ export const ApplicationIn = Type.Object({
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
 
+/** What changes an application: what is absent stays, null unsets. */
+export const ApplicationPatch = Type.Partial(ApplicationIn)
+export type ApplicationPatch = Static<typeof ApplicationPatch>
+
+/** The fields that were given, in the store's words. */
+export function toApplicationChange(input: ApplicationPatch): Partial<NewApplication> {
+  const { name, uid, metadata, rateLimit } = input
+  const throttleRate = input.throttleRate === undefined ? rateLimit : input.throttleRate
+  const change = { name, uid, throttleRate, metadata }
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+}
+
+/** All that replacing sets, in the store's words; without a uid the one it has stays. */
+export function toApplicationReplacement(input: ApplicationIn): Partial<NewApplication> {
+  const { uid, ...rest } = toNewApplication(input)
+  return input.uid === undefined ? rest : { ...rest, uid }
+}
+
 export function toNewApplication(input: ApplicationIn): NewApplication {
   return {
     name: input.name,

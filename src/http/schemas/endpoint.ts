@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
-import { type Endpoint, endpointDefaults } from '../../domain/endpoint.ts'
+import { type Endpoint, endpointDefaults, methods } from '../../domain/endpoint.ts'
 import type { NewEndpoint } from '../../store/store.ts'
+import { Headers, lowerCased } from './endpoint-headers.ts'
 import { integer, Metadata, namePattern, nullable, uid } from './field.ts'
 import { RetryIn, toRetryPolicy } from './retry.ts'
 
@@ -18,7 +19,8 @@ const fields = {
   filterTypes: Type.Optional(nullable(eventTypes)),
   channels: Type.Optional(nullable(Type.Array(channel, { minItems: 1, maxItems: 10, uniqueItems: true }))),
   metadata: Type.Optional(Metadata),
-  headers: Type.Optional(nullable(Type.Record(Type.String(), Type.String({ maxLength: 4096 })))),
+  method: Type.Optional(Type.Enum([...methods])),
+  headers: Type.Optional(nullable(Headers)),
   throttleRate: Type.Optional(nullable(rate)),
   /** Svix's older name for it. */
   rateLimit: Type.Optional(nullable(rate)),
@@ -37,6 +39,10 @@ export const EndpointIn = Type.Object({
 })
 export type EndpointIn = Static<typeof EndpointIn>
 
+/** What replaces an endpoint: what is absent goes back to its default, but for uid, headers and secret, which stay. */
+export const EndpointPut = Type.Object({ url: Type.String({ minLength: 1 }), ...fields })
+export type EndpointPut = Static<typeof EndpointPut>
+
 /** What changes an endpoint: what is absent stays, null unsets. */
 export const EndpointPatch = Type.Object({ url: Type.Optional(Type.String({ minLength: 1 })), ...fields })
 export type EndpointPatch = Static<typeof EndpointPatch>
@@ -48,6 +54,8 @@ export function toNewEndpoint(input: EndpointIn, secret: string): NewEndpoint {
     disabled: false,
     eventTypes: null,
     channels: null,
+    paused: false,
+    method: 'POST',
     headers: {},
     metadata: {},
     throttleRate: null,
@@ -62,6 +70,12 @@ export function toNewEndpoint(input: EndpointIn, secret: string): NewEndpoint {
   }
 }
 
+/** All that replacing sets, in the store's words. */
+export function toEndpointReplacement(input: EndpointPut): Partial<NewEndpoint> {
+  const { secrets: _secrets, paused: _paused, uid, headers, ...rest } = toNewEndpoint(input, '')
+  return { ...rest, ...(input.uid === undefined ? {} : { uid }), ...(input.headers === undefined ? {} : { headers }) }
+}
+
 /** The fields that were given, in the store's words. */
 export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
   const eventTypes = input.eventTypes === undefined ? input.filterTypes : input.eventTypes
@@ -74,6 +88,7 @@ export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
     eventTypes,
     channels: input.channels,
     metadata: input.metadata,
+    method: input.method,
     headers: input.headers === null ? {} : input.headers && lowerCased(input.headers),
     throttleRate,
     throttlePeriodSeconds:
@@ -95,6 +110,8 @@ export function toEndpointOut(endpoint: Endpoint) {
     description: endpoint.description,
     disabled: endpoint.disabled,
     disabledReason: endpoint.disabledReason,
+    paused: endpoint.paused,
+    method: endpoint.method,
     eventTypes: endpoint.eventTypes,
     filterTypes: endpoint.eventTypes,
     channels: endpoint.channels,
@@ -110,8 +127,4 @@ export function toEndpointOut(endpoint: Endpoint) {
     createdAt: new Date(endpoint.createdAt).toISOString(),
     updatedAt: new Date(endpoint.updatedAt).toISOString(),
   }
-}
-
-function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 }

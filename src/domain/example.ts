@@ -1,0 +1,108 @@
+import type { JsonObject } from './event-type.ts'
+
+/** A schema that refers to itself is followed this far. */
+const depthLimit = 8
+
+/**
+ * A value that fits a JSON Schema well enough to be shown to people and to try a receiver with: what the schema gives as
+ * an example, else what its keywords suggest. The same schema always gives the same example.
+ */
+export function exampleOf(schema: JsonObject, index = 0): unknown {
+  const { examples } = schema
+  if (Array.isArray(examples) && examples.length > 0) return examples[Math.min(index, examples.length - 1)]
+  return valueFor(schema, schema, 0)
+}
+
+function valueFor(schema: unknown, root: JsonObject, depth: number): unknown {
+  if (!isObject(schema) || depth > depthLimit) return null
+  for (const given of [schema.example, first(schema.examples), schema.const, schema.default, first(schema.enum)]) {
+    if (given !== undefined) return given
+  }
+  if (typeof schema.$ref === 'string') return valueFor(resolve(schema.$ref, root), root, depth + 1)
+  if (Array.isArray(schema.allOf)) return merged(schema, schema.allOf, root, depth)
+  const choice = first(schema.oneOf) ?? first(schema.anyOf)
+  if (choice !== undefined) return valueFor(choice, root, depth + 1)
+  return valueOfType(schema, root, depth)
+}
+
+function valueOfType(schema: JsonObject, root: JsonObject, depth: number): unknown {
+  switch (typeOf(schema)) {
+    case 'object':
+      return objectFor(schema, root, depth)
+    case 'array':
+      return schema.items === undefined ? [] : [valueFor(schema.items, root, depth + 1)]
+    case 'string':
+      return textFor(schema)
+    case 'integer':
+      return Math.ceil(lowest(schema))
+    case 'number':
+      return lowest(schema)
+    case 'boolean':
+      return true
+    default:
+      return null
+  }
+}
+
+function typeOf(schema: JsonObject): unknown {
+  const { type } = schema
+  if (Array.isArray(type)) return type.find((name) => name !== 'null')
+  return type ?? (isObject(schema.properties) ? 'object' : undefined)
+}
+
+function objectFor(schema: JsonObject, root: JsonObject, depth: number): Record<string, unknown> {
+  const properties = isObject(schema.properties) ? schema.properties : {}
+  return Object.fromEntries(
+    Object.entries(properties).map(([name, property]) => [name, valueFor(property, root, depth + 1)]),
+  )
+}
+
+/** All the parts' properties in one object, or the first part's value when they describe something else. */
+function merged(schema: JsonObject, parts: readonly unknown[], root: JsonObject, depth: number): unknown {
+  const values = parts.map((part) => valueFor(part, root, depth + 1))
+  if (!values.every(isObject)) return values[0] ?? null
+  return Object.assign({}, ...values, objectFor(schema, root, depth))
+}
+
+const formats: Readonly<Record<string, string>> = {
+  'date-time': '2026-01-01T00:00:00Z',
+  date: '2026-01-01',
+  time: '00:00:00Z',
+  email: 'user@example.com',
+  uri: 'https://example.com/',
+  url: 'https://example.com/',
+  hostname: 'example.com',
+  ipv4: '192.0.2.1',
+  ipv6: '2001:db8::1',
+  uuid: '00000000-0000-4000-8000-000000000000',
+}
+
+function textFor({ format, minLength }: JsonObject): string {
+  const text = (typeof format === 'string' && formats[format]) || 'string'
+  return text.padEnd(typeof minLength === 'number' ? Math.min(minLength, 1000) : 0, '.')
+}
+
+function lowest({ minimum, exclusiveMinimum, maximum }: JsonObject): number {
+  if (typeof minimum === 'number') return minimum
+  if (typeof exclusiveMinimum === 'number') return exclusiveMinimum + 1
+  return typeof maximum === 'number' ? Math.min(0, maximum) : 0
+}
+
+/** What a reference within the same document points at, such as `#/$defs/User`. */
+function resolve(ref: string, root: JsonObject): unknown {
+  if (!ref.startsWith('#')) return undefined
+  return ref
+    .slice(1)
+    .split('/')
+    .slice(1)
+    .map((step) => decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce<unknown>((value, step) => (isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined), root)
+}
+
+function first(list: unknown): unknown {
+  return Array.isArray(list) ? list[0] : undefined
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
