@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { type Api, openApi } from './api.ts'
+
+const publish = { eventType: 'a', payload: {} }
+
+describe('applications', () => {
+  test('are made by PUT under the name they were asked for by, and then replaced', async () => {
+    const { ask } = await openApi()
+    const made = await ask('PUT', '/app/acme', { name: 'Acme', throttleRate: 5, metadata: { tier: 'gold' } })
+    assert.equal(made.status, 201)
+    assert.equal(made.json.uid, 'acme')
+    const replaced = await ask('PUT', '/app/acme', { name: 'Acme 2' })
+    assert.equal(replaced.status, 200)
+    const { updatedAt, ...rest } = replaced.json
+    const { updatedAt: _, ...before } = made.json
+    assert.deepEqual(rest, { ...before, name: 'Acme 2', throttleRate: null, rateLimit: null, metadata: {} })
+    assert.ok(updatedAt >= made.json.updatedAt)
+    assert.deepEqual((await ask('GET', `/app/${made.json.id}`)).json, replaced.json)
+  })
+
+  test('are not made by PUT under an id, or a name that is none', async () => {
+    const { ask } = await openApi()
+    for (const ref of [`app_${'0'.repeat(27)}`, 'a%20b', 'app_x']) {
+      assert.equal((await ask('PUT', `/app/${ref}`, { name: 'A' })).status, 404, ref)
+    }
+    assert.equal((await ask('GET', '/app')).json.data.length, 0)
+  })
+
+  test('made by PUT by many at once are one application', async () => {
+    const { ask } = await openApi()
+    const answers = await Promise.all(Array.from({ length: 10 }, (_, i) => ask('PUT', '/app/a', { name: `A${i}` })))
+    assert.deepEqual(answers.map(({ status }) => status).sort(), [...Array(9).fill(200), 201])
+    assert.equal(new Set(answers.map(({ json }) => json.id)).size, 1)
+  })
+
+  test('are changed field by field: what is absent stays, null unsets', async () => {
+    const { ask } = await openApi()
+    const full = { name: 'A', uid: 'a', throttleRate: 5, metadata: { x: 'y' } }
+    const { json: before } = await ask('POST', '/app', full)
+    const kept = await ask('PATCH', '/app/a', { name: 'B' })
+    assert.equal(kept.status, 200)
+    assert.deepEqual({ ...kept.json, updatedAt: '' }, { ...before, name: 'B', updatedAt: '' })
+    const unset = await ask('PATCH', '/app/a', { uid: null, throttleRate: null })
+    assert.deepEqual([unset.json.uid, unset.json.throttleRate, unset.json.metadata], [null, null, { x: 'y' }])
+    assert.equal((await ask('GET', '/app/a')).status, 404)
+    assert.deepEqual((await ask('GET', `/app/${before.id}`)).json, unset.json)
+  })
+
+  test('take no uid that another has', async () => {
+    const { ask } = await openApi()
+    await ask('POST', '/app', { name: 'A', uid: 'a' })
+    await ask('POST', '/app', { name: 'B', uid: 'b' })
+    for (const [method, body] of [
+      ['PATCH', { uid: 'b' }],
+      ['PUT', { name: 'A', uid: 'b' }],
+    ] as const) {
+      const { status, json } = await ask(method, '/app/a', body)
+      assert.deepEqual([status, json.code], [409, 'conflict'])
+    }
+    assert.equal((await ask('GET', '/app/a')).json.uid, 'a')
+  })
+
+  test('that change their uid are published to under the new one only', async () => {
+    const { ask } = await openApi()
+    await ask('POST', '/app', { name: 'A', uid: 'old' })
+    assert.equal((await ask('POST', '/app/old/msg', publish)).status, 202)
+    await ask('PATCH', '/app/old', { uid: 'new' })
+    assert.equal((await ask('POST', '/app/old/msg', publish)).status, 404)
+    assert.equal((await ask('POST', '/app/new/msg', publish)).status, 202)
+  })
+
+  test('that are deleted answer 404 everywhere, take nothing, and leave their uid to others', async () => {
+    const { ask, store } = await openApi()
+    const { json: app } = await ask('POST', '/app', { name: 'A', uid: 'a' })
+    const { json: endpoint } = await ask('POST', '/app/a/endpoint', { url: 'https://example.com' })
+    assert.equal((await ask('POST', '/app/a/msg', publish)).status, 202)
+    assert.equal((await ask('DELETE', '/app/a')).status, 204)
+    const gone = await answers({ ask }, app.id, endpoint.id)
+    const unknown = await answers({ ask }, `app_${'0'.repeat(27)}`, endpoint.id)
+    assert.deepEqual(gone, unknown)
+    assert.deepEqual(new Set(gone.map(([status]) => status)), new Set([404]))
+    assert.equal((await ask('GET', '/app')).json.data.length, 0)
+
+    const { json: next } = await ask('POST', '/app', { name: 'A', uid: 'a' })
+    assert.notEqual(next.id, app.id)
+    assert.equal((await ask('POST', '/app/a/msg', publish)).status, 202)
+    assert.deepEqual(await store.sweepRemoved(), { cancelled: 1, more: false })
+    assert.equal((await store.counts()).pending, 0)
+  })
+})
+
+/** How everything about an application is answered, without the path that was asked for. */
+async function answers({ ask }: Pick<Api, 'ask'>, app: string, endpoint: string): Promise<[number, unknown][]> {
+  const asked: [string, string, unknown?][] = [
+    ['GET', `/app/${app}`],
+    ['PATCH', `/app/${app}`, { name: 'B' }],
+    ['PUT', `/app/${app}`, { name: 'B' }],
+    ['DELETE', `/app/${app}`],
+    ['GET', `/app/${app}/endpoint`],
+    ['GET', `/app/${app}/endpoint/${endpoint}`],
+    ['POST', `/app/${app}/endpoint`, { url: 'https://example.com' }],
+    ['POST', `/app/${app}/msg`, publish],
+  ]
+  const found: [number, unknown][] = []
+  for (const [method, path, body] of asked) {
+    const { status, json } = await ask(method, path, body)
+    found.push([status, { ...json, instance: '' }])
+  }
+  return found
+}
