@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { StoreTrouble } from '../../src/store/store.ts'
+import { adminKey, openApi } from './api.ts'
+
+const api = '/api/v1'
+
+describe('the audit log', () => {
+  test('has one row for each change that succeeded, and none for what was read, refused or published', async () => {
+    const { ask } = await openApi()
+    const made = await ask('POST', '/app', { name: 'A', uid: 'a' })
+    await ask('POST', '/app', { name: 'A', uid: 'a' })
+    await ask('POST', '/app', {})
+    await ask('GET', '/app/a')
+    await ask('POST', '/app/a/endpoint', { uid: 'one', url: 'https://example.com/' })
+    await ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
+    await ask('PATCH', '/app/a/endpoint/one', { description: 'new' })
+    await ask('PATCH', '/app/a/endpoint/two', { description: 'new' })
+    await ask('DELETE', '/app/a')
+    const { json } = await ask('GET', `${api}/audit?order=ascending`)
+    assert.deepEqual(
+      json.data.map(({ number, action, appId, target }: Record<string, unknown>) => [number, action, appId, target]),
+      [
+        [1, 'POST /app', null, '/api/v1/app'],
+        [2, 'POST /app/:app/endpoint', made.json.id, '/api/v1/app/a/endpoint'],
+        [3, 'PATCH /app/:app/endpoint/:endpoint', made.json.id, '/api/v1/app/a/endpoint/one'],
+        [4, 'DELETE /app/:app', made.json.id, '/api/v1/app/a'],
+      ],
+    )
+    const [created, , patched, deleted] = json.data
+    assert.deepEqual([created.before, created.after], [null, { name: 'A', uid: 'a' }])
+    assert.deepEqual([patched.before.description, patched.after.description], ['', 'new'])
+    assert.deepEqual([deleted.before.name, deleted.after], ['A', null])
+    assert.deepEqual([created.actor, created.ip], ['fixed', '127.0.0.1'])
+  })
+
+  test('names who did it, and is filtered by that and more', async () => {
+    const { ask } = await openApi()
+    const key = (await ask('POST', `${api}/api-key`, { name: 'k', scopes: ['admin'] })).json
+    const asKey = { authorization: `Bearer ${key.token}` }
+    const app = (await ask('POST', '/app', { name: 'A', uid: 'a' }, asKey)).json
+    await ask('PATCH', '/app/a', { name: 'B' })
+    const numbers = async (query: string) => {
+      const { json } = await ask('GET', `${api}/audit?order=ascending&${query}`)
+      return json.data.map(({ number }: { number: number }) => number)
+    }
+    assert.deepEqual(await numbers(`actor=${key.id}`), [2])
+    assert.deepEqual(await numbers('actor=fixed'), [1, 3])
+    assert.deepEqual(await numbers(`app_id=${app.id}`), [3])
+    assert.deepEqual(await numbers(`action=${encodeURIComponent('POST /app')}`), [2])
+    assert.deepEqual(await numbers('after=2001-01-01T00:00:00Z'), [1, 2, 3])
+    assert.deepEqual(await numbers('before=2001-01-01T00:00:00Z'), [])
+    const first = (await ask('GET', `${api}/audit?limit=2`)).json
+    assert.deepEqual([first.data.map(({ number }: { number: number }) => number), first.done], [[3, 2], false])
+    const second = (await ask('GET', `${api}/audit?limit=2&iterator=${first.iterator}`)).json
+    assert.deepEqual([second.data.map(({ number }: { number: number }) => number), second.done], [[1], true])
+    assert.equal((await ask('GET', `${api}/audit?before=yesterday`)).status, 422)
+  })
+
+  test('holds no secret: not of an endpoint, a header, a key or a token', async () => {
+    const { ask } = await openApi()
+    const secret = `whsec_${Buffer.from('canary-canary-canary-canary').toString('base64')}`
+    await ask('POST', '/app', { name: 'A', uid: 'a' })
+    const headers = { authorization: 'canary-header' }
+    await ask('POST', '/app/a/endpoint', { uid: 'one', url: 'https://example.com/', secret, headers })
+    await ask('PATCH', '/app/a/endpoint/one', { headers: { 'x-api-key': 'canary-header' } })
+    await ask('POST', '/app/a/endpoint/one/secret/rotate', { key: secret })
+    const tokens = [
+      (await ask('POST', `${api}/api-key`, { name: 'k', scopes: ['read'] })).json.token,
+      (await ask('POST', `${api}/auth/app-portal-access/a`, {})).json.token,
+    ]
+    const { text, json } = await ask('GET', `${api}/audit`)
+    assert.ok(json.data.length >= 5)
+    assert.doesNotMatch(text, /Y2FuYXJ5|canary/)
+    for (const token of [...tokens, adminKey]) assert.ok(!text.includes(token))
+  })
+
+  test('is checked hash by hash', async () => {
+    const { ask, store } = await openApi()
+    const empty = await ask('GET', `${api}/audit/verify`)
+    assert.deepEqual(empty.json, { whole: true, rows: 0, head: '0'.repeat(64), brokenAt: null })
+    for (let i = 0; i < 3; i++) await ask('POST', '/app', { name: `${i}` })
+    const last = (await ask('GET', `${api}/audit?limit=1`)).json.data[0]
+    const { json } = await ask('GET', `${api}/audit/verify`)
+    assert.deepEqual(json, { whole: true, rows: 3, head: last.hash, brokenAt: null })
+    const tampered = await openApi({
+      store: {
+        ...store,
+        async listAudit(page, filter) {
+          const { items, done } = await store.listAudit(page, filter)
+          return { items: items.map((row) => (row.n === 2 ? { ...row, ip: '10.0.0.1' } : row)), done }
+        },
+      },
+    })
+    const broken = await tampered.ask('GET', `${api}/audit/verify`)
+    assert.deepEqual([broken.json.whole, broken.json.rows, broken.json.brokenAt], [false, 0, 2])
+  })
+
+  test('that cannot be written lets no change be answered as done', async () => {
+    const { store } = await openApi()
+    const fail = async () => {
+      throw new StoreTrouble('disk full')
+    }
+    const { ask, bugs } = await openApi({ store: { ...store, appendAudit: fail } })
+    const answer = await ask('POST', '/app', { name: 'A', uid: 'a' })
+    assert.deepEqual([answer.status, answer.json.code, bugs], [503, 'unavailable', []])
+  })
+})

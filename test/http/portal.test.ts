@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { hashApiKey, isAppToken } from '../../src/http/api-key.ts'
+import { type Answer, openApi } from './api.ts'
+
+const api = '/api/v1'
+
+async function openPortal() {
+  const opened = await openApi()
+  const { ask } = opened
+  for (const uid of ['a', 'b']) await ask('POST', '/app', { name: uid, uid })
+  await ask('POST', '/app/a/endpoint', { uid: 'one', url: 'https://example.com/' })
+  const letIn = async (input: Record<string, unknown> = {}) => {
+    const answer = await ask('POST', `${api}/auth/app-portal-access/a`, input)
+    assert.equal(answer.status, 200, answer.text)
+    const headers = { authorization: `Bearer ${answer.json.token}` }
+    const as = (method: string, path: string, body?: unknown): Promise<Answer> =>
+      ask(method, `${api}${path}`, body, headers)
+    return { ...(answer.json as { url: string; token: string }), as }
+  }
+  return { ...opened, letIn }
+}
+
+describe('an application token', () => {
+  test('travels in the fragment of a link to this server, never in its path or query', async () => {
+    const { letIn, store } = await openPortal()
+    const { url, token } = await letIn()
+    const link = new URL(url)
+    const app = await store.findApplication('a')
+    assert.ok(isAppToken(token))
+    assert.deepEqual([link.pathname, link.search, link.hash], ['/portal', '', `#app=${app?.id}&token=${token}`])
+    const { ask } = await openApi({ publicUrl: 'https://hooks.example.com', store })
+    const elsewhere = await ask('POST', `${api}/auth/app-portal-access/a`, {})
+    assert.match(elsewhere.json.url, /^https:\/\/hooks\.example\.com\/portal#app=/)
+  })
+
+  test('may read and manage the endpoints of its application, and nothing of any other', async () => {
+    const { letIn } = await openPortal()
+    const { as } = await letIn()
+    const allowed: [string, string, unknown, number][] = [
+      ['GET', '/app/a', undefined, 200],
+      ['GET', '/app/a/endpoint', undefined, 200],
+      ['POST', '/app/a/endpoint', { url: 'https://example.com/2' }, 201],
+      ['PATCH', '/app/a/endpoint/one', { description: 'mine' }, 200],
+      ['GET', '/app/a/endpoint/one/secret', undefined, 200],
+      ['GET', '/event-type', undefined, 200],
+      ['GET', '/app', undefined, 403],
+      ['PATCH', '/app/a', { name: 'x' }, 403],
+      ['DELETE', '/app/a', undefined, 403],
+      ['POST', '/app/a/msg', { eventType: 'x', payload: {} }, 403],
+      ['POST', '/event-type', { name: 'x', description: '' }, 403],
+      ['GET', '/api-key', undefined, 403],
+      ['POST', '/auth/app-portal-access/a', {}, 403],
+      ['GET', '/app/b', undefined, 404],
+      ['GET', '/app/b/endpoint', undefined, 404],
+    ]
+    for (const [method, path, body, status] of allowed) {
+      assert.equal((await as(method, path, body)).status, status, `${method} ${path}`)
+    }
+  })
+
+  test('that is read-only, or has some capabilities, has no others', async () => {
+    const { letIn } = await openPortal()
+    const statuses = async (input: Record<string, unknown>) => {
+      const { as } = await letIn(input)
+      const answers = [
+        await as('GET', '/app/a/endpoint/one'),
+        await as('GET', '/app/a/endpoint/one/secret'),
+        await as('PATCH', '/app/a/endpoint/one', { description: 'x' }),
+      ]
+      return answers.map(({ status }) => status)
+    }
+    assert.deepEqual(await statuses({ readOnly: true }), [200, 403, 403])
+    assert.deepEqual(await statuses({ capabilities: ['ViewBase', 'ViewEndpointSecret'] }), [200, 200, 403])
+    assert.deepEqual(await statuses({ capabilities: ['ViewBase', 'ManageEndpoint'] }), [200, 200, 200])
+  })
+
+  test('lasts an hour unless told otherwise, and a week at most', async () => {
+    const { letIn, store, ask } = await openPortal()
+    const lifetime = async (input: Record<string, unknown>) => {
+      const found = await store.findAppToken(hashApiKey((await letIn(input)).token))
+      return found && found.expiresAt - found.createdAt
+    }
+    assert.equal(await lifetime({}), 3_600_000)
+    assert.equal(await lifetime({ expiry: 604_800 }), 604_800_000)
+    const answer = await ask('POST', `${api}/auth/app-portal-access/a`, { expiry: 604_801 })
+    assert.deepEqual([answer.status, answer.json.detail[0].loc], [422, ['body', 'expiry']])
+  })
+
+  test('ends by logging out, and with all of its application or of its session', async () => {
+    const { letIn, ask } = await openPortal()
+    const [out, first, second] = [await letIn(), await letIn({ sessionId: 's' }), await letIn()]
+    const working = async () => {
+      const answers = await Promise.all([out, first, second].map(({ as }) => as('GET', '/app/a')))
+      return answers.map(({ status }) => status)
+    }
+    assert.deepEqual(await working(), [200, 200, 200])
+    assert.equal((await out.as('POST', '/auth/logout')).status, 204)
+    assert.deepEqual(await working(), [401, 200, 200])
+    assert.equal((await ask('POST', `${api}/auth/app/a/expire-all`, { sessionIds: ['s'] })).status, 204)
+    assert.deepEqual(await working(), [401, 401, 200])
+    assert.equal((await ask('POST', `${api}/auth/app/a/expire-all`, {})).status, 204)
+    assert.deepEqual(await working(), [401, 401, 401])
+    const key = await ask('POST', `${api}/auth/logout`)
+    assert.deepEqual([key.status, key.json.code], [403, 'insufficient_access'])
+  })
+
+  test('comes with its application when that does not exist yet, and under the older name', async () => {
+    const { ask } = await openPortal()
+    const made = await ask('POST', `${api}/auth/app-portal-access/new`, { application: { name: 'New' } })
+    assert.equal(made.status, 200)
+    assert.equal((await ask('GET', '/app/new')).json.name, 'New')
+    assert.equal((await ask('POST', `${api}/auth/app-portal-access/none`, {})).status, 404)
+    const older = await ask('POST', `${api}/auth/dashboard-access/a`)
+    assert.ok(isAppToken(older.json.token))
+  })
+})
