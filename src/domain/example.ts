@@ -92,11 +92,20 @@ function lowest({ minimum, exclusiveMinimum, maximum }: JsonObject): number {
 function resolve(ref: string, root: JsonObject): unknown {
   if (!ref.startsWith('#')) return undefined
   return ref
-    .slice(1)
     .split('/')
     .slice(1)
-    .map((step) => decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~'))
+    .map((step) => decoded(step).replaceAll('~1', '/').replaceAll('~0', '~'))
     .reduce<unknown>((value, step) => (isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined), root)
+}
+
+/** A step of a reference, as it is when its escapes are none. */
+function decoded(step: string): string {
+  try {
+    return decodeURIComponent(step)
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error
+    return step
+  }
 }
 
 function first(list: unknown): unknown {

@@ -1,4 +1,4 @@
-import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { checkEncoding, readJson } from './body.ts'
@@ -133,15 +133,12 @@ function acceptJson(scope: FastifyInstance, read: (body: Buffer) => unknown): vo
   })
 }
 
-function bodyOptional({ routeOptions }: FastifyRequest): boolean {
-  return (routeOptions.config as { readonly bodyOptional?: boolean }).bodyOptional === true
-}
-
 /** Without a content type nothing is read; a route that takes a body would otherwise find none. */
 function requireBody(scope: FastifyInstance): void {
   scope.addHook('preValidation', (request, _reply, done) => {
-    const takesBody = ['POST', 'PUT', 'PATCH'].includes(request.method) && !bodyOptional(request)
-    const missing = request.body === undefined && takesBody
+    const { method, body, routeOptions } = request
+    const takesBody = method === 'POST' || method === 'PUT' || method === 'PATCH'
+    const missing = takesBody && body === undefined && routeOptions.config.bodyOptional !== true
     done(missing ? new AppError('invalid_json', 'The body is empty.') : undefined)
   })
 }

@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { type Answer, openApi } from './api.ts'
+
+const path = '/api/v1/event-type'
+
+function problems({ json }: Answer): string[] {
+  return json.detail.map(({ loc, type }: { loc: string[]; type: string }) => `${loc.join('.')} ${type}`)
+}
+
+describe('event types', () => {
+  test('are created with every field a strict client expects, and found by name', async () => {
+    const { ask } = await openApi()
+    const schemas = { '1': { type: 'object', properties: { n: { type: 'integer' } } } }
+    const input = { name: 'user.signup', description: 'A user signed up.', schemas, featureFlags: ['beta', 'eu'] }
+    const { status, json } = await ask('POST', path, { ...input, groupName: 'user', deprecated: true })
+    assert.equal(status, 201)
+    const { createdAt, updatedAt, ...rest } = json
+    assert.equal(createdAt, updatedAt)
+    assert.match(createdAt, /^\d{4}-\d\d-\d\dT.*Z$/)
+    assert.deepEqual(rest, { ...input, groupName: 'user', deprecated: true, archived: false, featureFlag: 'beta' })
+    assert.deepEqual((await ask('GET', `${path}/user.signup`)).json, json)
+    const plain = (await ask('POST', path, { name: 'a', description: '', featureFlag: 'old' })).json
+    assert.deepEqual(
+      [plain.schemas, plain.featureFlag, plain.featureFlags, plain.groupName],
+      [null, 'old', ['old'], null],
+    )
+    for (const name of ['unknown', 'a%20b', 'x'.repeat(300)]) {
+      assert.equal((await ask('GET', `${path}/${name}`)).status, 404)
+    }
+  })
+
+  test('have a name of their own until they are archived', async () => {
+    const { ask } = await openApi()
+    await ask('POST', path, { name: 'a', description: '1' })
+    const taken = await ask('POST', path, { name: 'a', description: '2' })
+    assert.deepEqual([taken.status, taken.json.code], [409, 'event_type_exists'])
+    assert.equal((await ask('DELETE', `${path}/a`)).status, 204)
+    assert.equal((await ask('GET', `${path}/a`)).json.archived, true)
+    const again = await ask('POST', path, { name: 'a', description: '2' })
+    assert.deepEqual([again.status, again.json.description, again.json.archived], [201, '2', false])
+    assert.equal((await ask('DELETE', `${path}/a?expunge=true`)).status, 204)
+    assert.equal((await ask('GET', `${path}/a`)).status, 404)
+    assert.equal((await ask('DELETE', `${path}/a`)).status, 404)
+  })
+
+  test('are replaced whole by PUT, and changed in part by PATCH', async () => {
+    const { ask } = await openApi()
+    const made = await ask('PUT', `${path}/a`, { description: '1', schemas: { '1': {} }, groupName: 'g' })
+    assert.deepEqual([made.status, made.json.name], [201, 'a'])
+    const kept = await ask('PATCH', `${path}/a`, { description: '2', deprecated: true })
+    assert.deepEqual(
+      { ...kept.json, updatedAt: '' },
+      { ...made.json, description: '2', deprecated: true, updatedAt: '' },
+    )
+    const unset = await ask('PATCH', `${path}/a`, { schemas: null, groupName: null })
+    assert.deepEqual([unset.json.schemas, unset.json.groupName, unset.json.deprecated], [null, null, true])
+    const replaced = await ask('PUT', `${path}/a`, { description: '3', featureFlags: null })
+    assert.deepEqual([replaced.status, replaced.json.deprecated], [200, false])
+    assert.equal((await ask('PATCH', `${path}/b`, { description: '' })).status, 404)
+  })
+
+  test('that make no sense are refused', async () => {
+    const { ask } = await openApi()
+    const refused: [string, string, unknown, string][] = [
+      ['POST', path, { name: 'a b', description: '' }, 'body.name pattern'],
+      ['POST', path, { name: 'a' }, 'body.description required'],
+      ['POST', path, { name: 'a', description: '', schemas: { '1': 5 } }, 'body.schemas.1 type'],
+      ['POST', path, { name: 'a', description: '', featureFlags: [''] }, 'body.featureFlags.0 minLength'],
+      ['PUT', `${path}/a%20b`, { description: '' }, 'body.name pattern'],
+      ['GET', `${path}?iterator=a`, undefined, 'query.iterator iterator'],
+      ['GET', `${path}?limit=251`, undefined, 'query.limit maximum'],
+    ]
+    for (const [method, where, body, problem] of refused) {
+      const answer = await ask(method, where, body)
+      assert.equal(answer.status, 422, problem)
+      assert.ok(problems(answer).includes(problem), `${problem}: ${problems(answer)}`)
+    }
+    assert.equal((await ask('GET', path)).json.data.length, 0)
+  })
+
+  test('are listed by name, walked in both directions, with content and archived ones when asked', async () => {
+    const { ask } = await openApi()
+    const names = ['-a', 'a', 'b', 'c', 'd']
+    for (const name of names) await ask('POST', path, { name, description: '', schemas: { '1': {} } })
+    await ask('DELETE', `${path}/b`)
+    const listed = async (query: string) => {
+      const { json } = await ask('GET', `${path}?${query}`)
+      return { ...json, names: json.data.map(({ name }: { name: string }) => name) }
+    }
+    assert.deepEqual((await listed('')).names, ['-a', 'a', 'c', 'd'])
+    assert.deepEqual((await listed('include_archived=true&order=descending')).names, names.toReversed())
+    assert.deepEqual((await listed('')).data[0].schemas, null)
+    assert.deepEqual((await listed('with_content=true')).data[0].schemas, { '1': {} })
+    const first = await listed('limit=1')
+    assert.deepEqual([first.names, first.done], [['-a'], false])
+    const second = await listed(`limit=2&iterator=${first.iterator}`)
+    assert.deepEqual([second.names, second.done], [['a', 'c'], false])
+    const back = await listed(`limit=5&iterator=${second.prevIterator}`)
+    assert.deepEqual([back.names, back.done], [['-a'], true])
+  })
+})
+
+describe('an import of event types', () => {
+  const spec = {
+    openapi: '3.1.0',
+    components: {
+      schemas: {
+        User: {
+          type: 'object',
+          properties: { name: { type: 'string' }, friend: { $ref: '#/components/schemas/User' } },
+        },
+        Unused: {},
+      },
+    },
+    webhooks: {
+      'user.created': {
+        post: {
+          description: 'A user was made.',
+          'x-svix-group-name': 'user',
+          'x-svix-feature-flags': ['beta'],
+          requestBody: { content: { 'application/json': { schema: { $ref: '#/components/schemas/User' } } } },
+        },
+      },
+      'user.deleted': { post: { summary: 'Gone.', deprecated: true } },
+    },
+  }
+  const importing = `${path}/import/openapi`
+
+  test('says what it would change, and then changes it', async () => {
+    const { ask } = await openApi()
+    const dry = await ask('POST', importing, { spec, dryRun: true })
+    assert.equal(dry.status, 200)
+    assert.deepEqual(dry.json.data.modified, ['user.created', 'user.deleted'])
+    const user = {
+      type: 'object',
+      properties: { name: { type: 'string' }, friend: { $ref: '#/$defs/User' } },
+    }
+    assert.deepEqual(dry.json.data.to_modify, [
+      {
+        name: 'user.created',
+        description: 'A user was made.',
+        schemas: { '1': { $ref: '#/$defs/User', $defs: { User: user } } },
+        deprecated: false,
+        groupName: 'user',
+        featureFlags: ['beta'],
+      },
+      {
+        name: 'user.deleted',
+        description: 'Gone.',
+        schemas: null,
+        deprecated: true,
+        groupName: null,
+        featureFlags: null,
+      },
+    ])
+    assert.equal((await ask('GET', path)).json.data.length, 0)
+    const done = await ask('POST', importing, { specRaw: JSON.stringify(spec) })
+    assert.deepEqual(done.json.data, { modified: ['user.created', 'user.deleted'], to_modify: null })
+    const { json } = await ask('GET', `${path}/user.created`)
+    assert.deepEqual(json.schemas, { '1': { $ref: '#/$defs/User', $defs: { User: user } } })
+  })
+
+  test('with replaceAll archives what the document does not have', async () => {
+    const { ask } = await openApi()
+    await ask('POST', path, { name: 'old', description: '' })
+    await ask('POST', importing, { spec })
+    assert.equal((await ask('GET', `${path}/old`)).json.archived, false)
+    await ask('POST', importing, { spec, replaceAll: true })
+    assert.equal((await ask('GET', `${path}/old`)).json.archived, true)
+  })
+
+  test('of nothing, of two documents, or of names that are none, is refused whole', async () => {
+    const { ask } = await openApi()
+    for (const body of [{}, { spec, specRaw: '{}' }, { specRaw: '[]' }, { specRaw: 'openapi: 3.1.0' }]) {
+      assert.equal((await ask('POST', importing, body)).status, 400, JSON.stringify(body).slice(0, 80))
+    }
+    const bad = { webhooks: { fine: { post: {} }, 'not fine': { post: {} } } }
+    const refused = await ask('POST', importing, { spec: bad })
+    assert.deepEqual(problems(refused), ['body.spec.webhooks.not fine.name pattern'])
+    assert.equal((await ask('GET', path)).json.data.length, 0)
+  })
+})
