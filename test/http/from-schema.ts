@@ -25,7 +25,9 @@ const meaningful: Readonly<Record<string, readonly string[]>> = {
   url: ['https://example.com/', 'https://example.com/hook?a=b', 'http://127.0.0.1:9999/'],
   secret: [`whsec_${Buffer.alloc(24, 1).toString('base64')}`],
   key: [`whsec_${Buffer.alloc(32, 2).toString('base64')}`],
-  eventType: ['video.trending', 'x'],
+  eventType: ['video.trending', 'mine.happened'],
+  eventTypes: ['*', 'video.*'],
+  filterTypes: ['*', 'mine.*'],
 }
 
 /** Values that a schema allows. `name` is the field they stand in. */

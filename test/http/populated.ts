@@ -18,7 +18,10 @@ export async function openPopulated(overrides: Parameters<typeof openApi>[0] = {
     const app = (await ok(api.ask('POST', '/app', { name: uid, uid }))).id
     const endpoint = (await ok(api.ask('POST', `/app/${app}/endpoint`, { url: 'https://example.com/' }))).id
     const message = (await ok(api.ask('POST', `/app/${app}/msg`, { eventType: 'x', payload: { of: uid } }))).id
-    return { app, endpoint, message }
+    const key = (await ok(api.ask('POST', '/api/v1/api-key', { name: uid, scopes: ['read'], app }))).id
+    const name = `${uid}.happened`
+    await ok(api.ask('POST', '/api/v1/event-type', { name, description: uid, schemas: { 1: { type: 'object' } } }))
+    return { app, endpoint, message, key, name }
   }
   return { ...api, mine: await populate('mine'), theirs: await populate('theirs') }
 }

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { methods } from '../../domain/endpoint.ts'
 import { nullable } from '../schemas/field.ts'
 import { Instant, Labels } from './field.ts'
 
@@ -26,14 +27,16 @@ export const EndpointOut = Type.Object({
   description: Type.String(),
   disabled: Type.Boolean(),
   disabledReason: nullable(Type.String({ description: 'Who disabled it: `operator`, or `gone` after a 410.' })),
+  paused: Type.Boolean({ description: 'What is published meanwhile waits.' }),
+  method: Type.Enum([...methods]),
   eventTypes: nullable(Type.Array(Type.String())),
   filterTypes: nullable(Type.Array(Type.String(), { description: "Svix's older name for eventTypes." })),
   channels: nullable(Type.Array(Type.String())),
-  throttleRate: nullable(Type.Integer()),
+  throttleRate: nullable(Type.Integer({ description: 'Attempts per period, kept exactly' })),
   rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
   throttlePeriodSeconds: Type.Integer(),
-  burst: nullable(Type.Integer()),
-  concurrency: nullable(Type.Integer()),
+  burst: nullable(Type.Integer({ description: 'How many may be saved up; a tenth of a period when null' })),
+  concurrency: nullable(Type.Integer({ description: 'Attempts under way at once' })),
   timeoutMs: nullable(Type.Integer()),
   retry: nullable(RetryOut),
   metadata: Labels,
@@ -45,4 +48,19 @@ export const EndpointOut = Type.Object({
 /** What a receiver needs to verify signatures. */
 export const EndpointSecretOut = Type.Object({
   key: Type.String({ description: '`whsec_…` for HMAC; the public half, `whpk_…`, for ed25519.' }),
+})
+
+/** The headers that go out with every delivery of an endpoint. */
+export const EndpointHeadersOut = Type.Object({
+  headers: Labels,
+  sensitive: Type.Array(Type.String(), { description: 'The names of those whose values are not shown' }),
+})
+
+/** How an endpoint's deliveries went. */
+export const EndpointStats = Type.Object({
+  success: Type.Integer(),
+  pending: Type.Integer(),
+  sending: Type.Integer(),
+  fail: Type.Integer(),
+  canceled: Type.Integer(),
 })

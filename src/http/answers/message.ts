@@ -3,13 +3,24 @@ import { nullable } from '../schemas/field.ts'
 import { EndpointOut } from './endpoint.ts'
 import { Instant, MaybeInstant } from './field.ts'
 
+const Payload = Type.Object(
+  {},
+  {
+    additionalProperties: true,
+    description:
+      'The very bytes that were published. `{}` when not asked for, `{"expired":true}` when gone; what is no JSON object stands in one as `contentType` and `base64`.',
+  },
+)
+
 /** A message as callers see it. */
 export const MessageOut = Type.Object({
   id: Type.String(),
   eventType: Type.String(),
-  payload: Type.Object({}, { additionalProperties: true, description: 'The very bytes that were published.' }),
+  payload: Payload,
   eventId: nullable(Type.String()),
   channels: nullable(Type.Array(Type.String())),
+  tags: nullable(Type.Array(Type.String())),
+  deliverAt: MaybeInstant,
   timestamp: Instant,
 })
 

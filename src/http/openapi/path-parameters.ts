@@ -4,4 +4,7 @@ export const pathParameters: Readonly<Record<string, { readonly name: string; re
   endpoint: { name: 'endpoint_id', description: 'The id or uid of an endpoint' },
   message: { name: 'msg_id', description: 'The id or eventId of a message' },
   attempt: { name: 'attempt_id', description: 'The id of an attempt' },
+  name: { name: 'event_type_name', description: 'The name of an event type' },
+  task: { name: 'task_id', description: 'The id of a background task' },
+  key: { name: 'key_id', description: 'The id of an API key' },
 }

@@ -1,6 +1,8 @@
+import { apiKeyOperations, auditOperations, authenticationOperations } from './access.ts'
 import { applicationOperations } from './application.ts'
 import { attemptOperations } from './attempt.ts'
-import { endpointOperations } from './endpoint.ts'
+import { endpointOperations, operationalWebhookOperations } from './endpoint.ts'
+import { eventTypeOperations } from './event-type.ts'
 import { healthOperations } from './health.ts'
 import { messageOperations } from './message.ts'
 import type { Operations } from './operation.ts'
@@ -13,8 +15,13 @@ import { referenceOperations } from './reference.ts'
 export const operations: Operations = {
   ...applicationOperations,
   ...endpointOperations,
+  ...eventTypeOperations,
   ...messageOperations,
   ...attemptOperations,
+  ...authenticationOperations,
+  ...apiKeyOperations,
+  ...auditOperations,
+  ...operationalWebhookOperations,
   ...healthOperations,
   ...referenceOperations,
 }

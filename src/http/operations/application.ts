@@ -2,7 +2,7 @@ import { ApplicationOut } from '../answers/application.ts'
 import { listOf } from '../answers/field.ts'
 import { PageQuery } from '../pagination.ts'
 import { CreateQuery } from '../routes/application.ts'
-import { ApplicationIn } from '../schemas/application.ts'
+import { ApplicationIn, ApplicationPatch } from '../schemas/application.ts'
 import { tagged } from './operation.ts'
 
 export const applicationOperations = tagged('Application', {
@@ -24,5 +24,25 @@ export const applicationOperations = tagged('Application', {
     id: 'v1.application.get',
     summary: 'Get an application',
     answers: { 200: ApplicationOut },
+  },
+  'PUT /app/:app': {
+    id: 'v1.application.update',
+    summary: 'Replace an application, or create it',
+    description: 'What is absent goes back to its default; the uid stays.',
+    body: ApplicationIn,
+    answers: { 200: ApplicationOut, 201: ApplicationOut },
+  },
+  'PATCH /app/:app': {
+    id: 'v1.application.patch',
+    summary: 'Change some fields of an application',
+    description: 'What is absent stays; null unsets.',
+    body: ApplicationPatch,
+    answers: { 200: ApplicationOut },
+  },
+  'DELETE /app/:app': {
+    id: 'v1.application.delete',
+    summary: 'Delete an application with its endpoints',
+    description: 'Deliveries that have not ended are cancelled, and the uid is free again.',
+    answers: { 204: null },
   },
 })

@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
 import { MessageOut } from '../answers/message.ts'
-import { ContentQuery, EnvelopeIn } from '../schemas/message.ts'
+import { ContentQuery, MessageHeadIn } from '../schemas/message.ts'
 import { tagged } from './operation.ts'
 
-/** What publishes a message. The payload is checked as bytes, where the rest is checked as `EnvelopeIn`. */
+/** What publishes a message. The payload is checked as bytes, where the rest is checked as `MessageHeadIn`. */
 export const MessageIn = Type.Object({
-  ...EnvelopeIn.properties,
+  ...MessageHeadIn.properties,
   payload: Type.Object({}, { additionalProperties: true, description: 'Stored and delivered byte for byte.' }),
 })
 
