@@ -10,7 +10,10 @@ import type { Statement } from './sessions.ts'
 const keyColumns = `
   k.key, k.id, k.name, k.scopes, k.app, a.id as app_id, a.uid as app_uid, k.created_at, k.expires_at, k.last_used_at,
   k.revoked_at`
-const selectKeys = `select ${keyColumns} from api_key as k left join application as a on a.key = k.app`
+// The limit makes it a probe for the one application, however few there are.
+const theApp = (key: string) =>
+  `lateral (select key, id, uid, deleted_at from application where key = ${key} limit 1) as a`
+const selectKeys = `select ${keyColumns} from api_key as k left join ${theApp('k.app')} on true`
 
 const insertApiKey: Statement = {
   name: 'insert-api-key',
@@ -19,7 +22,7 @@ const insertApiKey: Statement = {
     select $1, $2, $3, $4, $5, $6, now, now + $7::bigint from (select ${sqlNow} as now) as clock`,
 }
 // Leans on the unique index over the hash.
-const selectApiKey: Statement = {
+export const selectApiKey: Statement = {
   name: 'api-key',
   text: `
     ${selectKeys} where k.hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > ${sqlNow})
@@ -47,14 +50,14 @@ const countLiveApiKeys: Statement = {
 
 const selectTokens = `
   select t.key, t.id, t.app, a.id as app_id, a.uid as app_uid, t.capabilities, t.session_id, t.created_at, t.expires_at
-    from app_token as t join application as a on a.key = t.app and a.deleted_at is null`
+    from app_token as t join ${theApp('t.app')} on a.deleted_at is null`
 const insertAppToken: Statement = {
   name: 'insert-app-token',
   text: `
     insert into app_token (key, id, app, hash, capabilities, session_id, created_at, expires_at)
     select $1, $2, $3, $4, $5, $6, now, now + $7::bigint from (select ${sqlNow} as now) as clock`,
 }
-const selectAppToken: Statement = {
+export const selectAppToken: Statement = {
   name: 'app-token',
   text: `${selectTokens} where t.hash = $1 and t.expires_at > ${sqlNow}`,
 }

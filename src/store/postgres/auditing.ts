@@ -26,7 +26,7 @@ const matching = `
   ($3::text is null or actor = $3) and ($4::text is null or action = $4) and ($5::text is null or app = $5)
   and ($6::bigint is null or at > $6) and ($7::bigint is null or at < $7)`
 // A range of the primary key in its order; the filters are checked row by row.
-const selectAudit: Readonly<Record<'ascending' | 'descending', Statement>> = {
+export const selectAudit: Readonly<Record<'ascending' | 'descending', Statement>> = {
   ascending: {
     name: 'audit-up',
     text: `select ${columns} from audit where n > $1 and ${matching} order by n limit $2`,

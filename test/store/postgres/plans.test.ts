@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
+import { selectApiKey, selectAppToken } from '../../../src/store/postgres/access.ts'
+import { selectAudit } from '../../../src/store/postgres/auditing.ts'
 import {
   selectAttempts,
   selectDeadByMessage,
@@ -42,6 +44,9 @@ const hot: [Statement, RegExp[]][] = [
   [publishPlain, [/key = m\.app/]],
   [publishWithEventIds, [/key = m\.app/]],
   [selectByEventIds, [/app = wanted\.app AND event_id = wanted\.event_id/, /key = event_id\.message/]],
+  [selectApiKey, [/hash = \$1/, /key = k\.app/]],
+  [selectAppToken, [/hash = \$1/, /key = t\.app/]],
+  [selectAudit.descending, [/n < \$1/]],
   [selectMessages.ascending, [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
   [selectMessages.descending, [/app = \$1 AND key >= \$2 AND key < \$3 AND key < \$4/]],
   [selectHeads, [/key = ANY/]],

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { before, test } from 'node:test'
+import { access } from '../../../src/store/sqlite/access.ts'
+import { auditing } from '../../../src/store/sqlite/auditing.ts'
 import { browsing } from '../../../src/store/sqlite/browsing.ts'
 import { configuration } from '../../../src/store/sqlite/configuration.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
@@ -26,7 +28,18 @@ before(() => {
     statements.push(sql)
     return prepare<Row>(sql)
   }
-  for (const part of [configuration, intake, ownership, delivering, history, browsing, replaying, tasks])
+  for (const part of [
+    configuration,
+    intake,
+    ownership,
+    delivering,
+    history,
+    browsing,
+    replaying,
+    tasks,
+    access,
+    auditing,
+  ])
     part(connection)
 })
 
@@ -57,6 +70,19 @@ test('no statement scans a table or sorts, but those that must', () => {
 })
 
 const pins: [what: string, words: string[], plan: string[]][] = [
+  [
+    'an API key is found by its hash',
+    ['from api_key left join', 'hash = ?'],
+    [
+      'SEARCH api_key USING INDEX sqlite_autoindex_api_key_1 (hash=?)',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN',
+    ],
+  ],
+  [
+    'a page of the audit log is a range of its numbers',
+    ['from audit where n < :start'],
+    ['SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)'],
+  ],
   [
     'the head of a queue is a range of its primary key',
     ['select message, class', 'class = ? and'],
