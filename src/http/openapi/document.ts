@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox'
+import { needOf } from '../access.ts'
 import { codesByStatus } from '../errors.ts'
 import { operations } from '../operations/all.ts'
 import { anyBytes, type JsonLines, type Operation } from '../operations/operation.ts'
@@ -59,7 +60,11 @@ export function openApiDocument(): OpenApiDocument {
     paths,
     components: {
       securitySchemes: {
-        key: { type: 'http', scheme: 'bearer', description: 'An API key, or a token made for one application.' },
+        key: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'An API key with the named scope, or a token made for one application.',
+        },
       },
       schemas: components.all(),
       responses: problems(),
@@ -74,7 +79,8 @@ function describe(method: string, path: string, operation: Operation): OpenApiOp
     summary,
     ...(description === undefined ? {} : { description }),
     tags: [tag],
-    ...(open ? { security: [] } : {}),
+    // The array names the scope a key needs, which OpenAPI 3.1 allows for any kind of scheme.
+    security: open ? [] : [{ key: [needOf(method, path).scope] }],
     parameters: parameters(method, path, operation),
     ...(body === undefined ? {} : { requestBody: requestBody(operation) }),
     responses: {
@@ -184,7 +190,7 @@ export interface OpenApiOperation {
   readonly summary: string
   readonly description?: string
   readonly tags: readonly string[]
-  readonly security?: readonly unknown[]
+  readonly security: readonly { readonly key: readonly string[] }[]
   readonly parameters: readonly OpenApiParameter[]
   readonly requestBody?: {
     readonly required: boolean

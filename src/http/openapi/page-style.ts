@@ -30,7 +30,8 @@ code{font:.85em/1.4 ui-monospace,SFMono-Regular,Menlo,monospace;overflow-wrap:an
 .path{background:var(--raised);border:1px solid var(--line);border-radius:6px;padding:.5rem .75rem;margin:.4rem 0 .6rem;display:flex;gap:.6rem;align-items:baseline;flex-wrap:wrap}
 b{font:700 .75rem/1 ui-monospace,SFMono-Regular,Menlo,monospace}
 .get{color:var(--get)}.post{color:var(--post)}.put{color:var(--put)}.patch{color:var(--patch)}.delete{color:var(--delete)}
-.open,.bounds{color:var(--soft);font-size:.85rem}
+.scope,.bounds{color:var(--soft);font-size:.85rem}
+.scope{margin-left:auto}
 .required{color:var(--delete)}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;vertical-align:top;padding:.35rem .75rem .35rem 0;border-top:1px solid var(--line);font-weight:400;overflow-wrap:anywhere}

@@ -69,7 +69,7 @@ function section({ method, path, operation }: Entry, shapes: Shapes): string {
   const id = anchor(operation.operationId)
   return `<section id="${id}">
 <h3><a href="#${id}">${escapeHtml(operation.summary)}</a></h3>
-<p class="path">${badge(method)}<code>${breakable(path)}</code>${operation.security?.length === 0 ? ' <span class="open">no key</span>' : ''}</p>
+<p class="path">${badge(method)}<code>${breakable(path)}</code><span class="scope">${scope(operation)}</span></p>
 ${operation.description === undefined ? '' : `<p>${prose(operation.description)}</p>`}
 ${parameterTable('In the path', operation.parameters, 'path')}
 ${parameterTable('In the query', operation.parameters, 'query')}
@@ -77,6 +77,12 @@ ${parameterTable('Headers', operation.parameters, 'header')}
 ${requestBody(operation, shapes)}
 ${responses(operation)}
 </section>`
+}
+
+/** What a key must be made for to be let in. */
+function scope({ security }: OpenApiOperation): string {
+  const [first] = security
+  return first === undefined ? 'no key' : escapeHtml(first.key.join(' '))
 }
 
 function parameterTable(title: string, parameters: readonly OpenApiParameter[], place: string): string {
