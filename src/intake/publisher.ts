@@ -67,7 +67,8 @@ const staleLimit = 8
 export class Publisher {
   readonly #store: PublisherParts['store']
   readonly #clock: Clock
-  readonly #admission: Admission | undefined
+  /** Whoever stores a message by another way asks here whether there is room. */
+  readonly admission: Admission | undefined
   readonly #routes: Routes
   /** Keys of requests being carried out: a second one of them is told so instead of being stored beside the first. */
   readonly #inFlight = new Set<string>()
@@ -78,7 +79,7 @@ export class Publisher {
   constructor({ store, clock, admission }: PublisherParts) {
     this.#store = store
     this.#clock = clock
-    this.#admission = admission
+    this.admission = admission
     this.#routes = new Routes(store)
   }
 
@@ -145,14 +146,14 @@ export class Publisher {
     publications: readonly Publication[],
     store: () => Promise<PublishedTogether>,
   ): Promise<PublishedTogether> {
-    this.#admission?.admit(publications, this.#delayMs())
+    this.admission?.admit(publications, this.#delayMs())
     let stored = false
     try {
       const answer = await this.#asking(store)
       stored = answer.state === 'accepted'
       return answer
     } finally {
-      if (!stored) this.#admission?.withdraw(publications)
+      if (!stored) this.admission?.withdraw(publications)
     }
   }
 
@@ -173,7 +174,7 @@ export class Publisher {
   #enqueue(arrival: Omit<Waiting, 'route' | 'publication'>, route: Route): void {
     const publication = publicationOf({ route, ...arrival.item, request: arrival.request })
     try {
-      this.#admission?.admit([publication], this.#delayMs())
+      this.admission?.admit([publication], this.#delayMs())
     } catch (error) {
       arrival.refuse(error)
       return
@@ -226,7 +227,7 @@ export class Publisher {
     this.#underWay--
     for (const [i, waiting] of group.entries()) {
       const answer = answers[i] as Published
-      if (answer.state !== 'accepted') this.#admission?.withdraw([waiting.publication])
+      if (answer.state !== 'accepted') this.admission?.withdraw([waiting.publication])
       if (answer.state === 'accepted' || answer.state === 'repeated') waiting.accept(answer)
       else if (answer.state === 'conflict') waiting.refuse(usedEventId(waiting.item.envelope.eventId, answer.id))
       else if (answer.state === 'mismatch') waiting.refuse(usedKey())
@@ -239,7 +240,7 @@ export class Publisher {
     this.#underWay--
     const refusal = refusalFor(error)
     for (const waiting of group) {
-      this.#admission?.withdraw([waiting.publication])
+      this.admission?.withdraw([waiting.publication])
       waiting.refuse(refusal)
     }
     this.#start()

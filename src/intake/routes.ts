@@ -1,5 +1,6 @@
+import type { Application } from '../domain/endpoint.ts'
 import { Matcher } from '../domain/match.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, Subscriptions } from '../store/store.ts'
 
 /** Who gets an application's messages, as of one version of its endpoints. */
 export interface Route {
@@ -50,10 +51,15 @@ export class Routes {
     const application = await this.#store.findApplication(ref)
     const subscriptions = application && (await this.#store.subscriptions(application.key))
     if (application === undefined || subscriptions === undefined) return undefined
-    const route = { app: application.key, version: subscriptions.version, matcher: new Matcher(subscriptions.list) }
+    const route = routeOf(application, subscriptions)
     this.#known.delete(ref)
     this.#known.set(ref, route)
     if (this.#known.size > this.#limit) this.#known.delete(this.#known.keys().next().value as string)
     return route
   }
+}
+
+/** What publishing must know of an application, from what the store has of it. */
+export function routeOf(application: Application, { version, list }: Subscriptions): Route {
+  return { app: application.key, version, matcher: new Matcher(list) }
 }

@@ -1,9 +1,11 @@
 import { AppError } from '../domain/app-error.ts'
 import { keyTime } from '../domain/ids.ts'
 import { isRef } from '../http/lookup.ts'
+import { readEnvelope } from '../http/read-publish.ts'
 import { EnvelopeIn } from '../http/schemas/message.ts'
 import { compile } from '../http/validate.ts'
 import type { Accepted, Envelope } from '../intake/publisher.ts'
+import { systemClock } from '../runtime/clock.ts'
 import { invalid } from './in-process.ts'
 
 /** A message to publish. */
@@ -40,12 +42,12 @@ export function readMessage(
   if (body === undefined) {
     problems.push({ at: ['body', 'payload'], message: 'must be an object, text or bytes', type: 'type' })
   }
-  if (problems.length > 0) throw invalid(problems)
+  const envelope = problems.length > 0 ? undefined : readEnvelope(input, contentType, systemClock.now(), problems)
+  if (envelope === undefined || problems.length > 0) throw invalid(problems)
   if (body !== undefined && body.byteLength > limitBytes) {
     throw new AppError('payload_too_large', `The payload is larger than bodyLimit, ${limitBytes} bytes.`)
   }
-  const { eventType, eventId = null, channels = null } = input
-  return { envelope: { eventType, eventId, channels, contentType, delayMs: 0 }, body: body as Buffer }
+  return { envelope, body: body as Buffer }
 }
 
 export function published({ key, id }: Accepted): PublishedMessage {

@@ -2,16 +2,16 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { FastifyInstance } from 'fastify'
 import { type Delivering, openApi, openPublisher, openStore, startDelivering } from '../compose.ts'
 import { AppError } from '../domain/app-error.ts'
-import { Matcher } from '../domain/match.ts'
-import { type Publisher, publicationOf } from '../intake/publisher.ts'
+import { type Publisher, publicationOf, usedKey } from '../intake/publisher.ts'
+import { routeOf } from '../intake/routes.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type Logger, openLog } from '../runtime/log.ts'
 import { systemTerminal } from '../runtime/process.ts'
 import { systemRandomText } from '../runtime/random.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
-import type { Enlisted } from '../store/enlisting.ts'
-import type { Store } from '../store/store.ts'
+import type { Enlisted, Match } from '../store/enlisting.ts'
+import type { Publication, Store } from '../store/store.ts'
 import { inProcess, type Request } from './in-process.ts'
 import { type Applications, applications, type Endpoints, endpoints } from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
@@ -145,11 +145,30 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
   }
 
   function publishWithin(connection: object, app: string, message: NewMessage): Enqueued | Promise<Enqueued> {
-    const { envelope, body } = readMessage(app, message, config.bodyLimit)
-    const answer = store.publishWithin(connection, app, (key, { version, list }) =>
-      publicationOf({ route: { app: key, version, matcher: new Matcher(list) }, envelope, body }),
-    )
-    return answer instanceof Promise ? answer.then(enqueued) : enqueued(answer)
+    const item = readMessage(app, message, config.bodyLimit)
+    const admitted: Publication[] = []
+    const withdraw = () => publisher.admission?.withdraw(admitted.splice(0))
+    const match: Match = (application, subscriptions) => {
+      withdraw()
+      const publication = publicationOf({ route: routeOf(application, subscriptions), ...item })
+      publisher.admission?.admit([publication], 0)
+      admitted.push(publication)
+      return publication
+    }
+    const finish = (enlisted: Enlisted | undefined): Enqueued => {
+      if (enlisted?.published.state !== 'accepted') withdraw()
+      return enqueued(enlisted)
+    }
+    const fail = (error: unknown): never => {
+      withdraw()
+      throw error
+    }
+    try {
+      const answer = store.publishWithin(connection, app, match)
+      return answer instanceof Promise ? answer.then(finish, fail) : finish(answer)
+    } catch (error) {
+      return fail(error)
+    }
   }
 
   return {
@@ -170,10 +189,11 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
 function enqueued(enlisted: Enlisted | undefined): Enqueued {
   if (enlisted === undefined) throw new AppError('not_found', 'There is no such application.')
   const { published: answer, committed } = enlisted
-  if (answer.state === 'accepted') return { ...published(answer), committed }
+  if (answer.state === 'accepted' || answer.state === 'repeated') return { ...published(answer), committed }
   if (answer.state === 'conflict') {
     throw new AppError('conflict', `The eventId is already used by the message ${answer.id}.`)
   }
+  if (answer.state === 'mismatch') throw usedKey()
   throw new AppError('unavailable', "The application's endpoints keep changing.")
 }
 

@@ -1,3 +1,4 @@
+import type { Application } from '../domain/endpoint.ts'
 import type { Publication, Published, Subscriptions } from './store.ts'
 
 /** Publishing as part of a transaction that belongs to somebody else. */
@@ -16,11 +17,11 @@ export interface Enlisting {
   publishWithin(connection: object, ref: string, match: Match): Enlisted | undefined | Promise<Enlisted | undefined>
 }
 
-/** Decides what to publish, given the key of an application and who is subscribed. */
-export type Match = (app: number, subscriptions: Subscriptions) => Publication
+/** Decides what to publish, given an application and who is subscribed. */
+export type Match = (application: Application, subscriptions: Subscriptions) => Publication
 
 export interface Enlisted {
-  /** `accepted` once the transaction commits. `stale` when the application's endpoints changed all the time. */
+  /** What an `Intake` answers; `accepted` holds once the transaction commits. `stale` when the application's endpoints changed all the time. */
   readonly published: Published
   /**
    * Says that the transaction has committed, so that the deliveries start at once. Without it they are found: on SQLite

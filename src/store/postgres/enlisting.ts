@@ -1,7 +1,7 @@
 import type { Class } from '../../domain/delivery.ts'
-import { decodeKey } from '../../domain/ids.ts'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
 import type { Published } from '../store.ts'
+import { configuration } from './configuration.ts'
 import type { Database } from './database.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
@@ -29,14 +29,6 @@ const selectMigrations: Statement = {
                      string_agg(version || '@' || applied_at, ' ' order by version)) as applied
       from migration`,
 }
-const selectApplication: Statement = {
-  name: 'enlisted-application',
-  text: 'select key from application where key = $1 and id = $2 and deleted_at is null',
-}
-const selectApplicationByUid: Statement = {
-  name: 'enlisted-application-by-uid',
-  text: 'select key from application where uid = $1 and deleted_at is null',
-}
 // For this transaction only. A stronger setting (remote_apply) is the caller's choice and stays.
 const commitDurably: Statement = {
   name: 'commit-durably',
@@ -57,6 +49,10 @@ class LaterSignals extends Signals {
 
   override rows(endpoints?: readonly number[], itsClass?: Class): void {
     this.kept.push(() => this.#signals.rows(endpoints, itsClass))
+  }
+
+  override fanOuts(): void {
+    this.kept.push(() => this.#signals.fanOuts())
   }
 }
 
@@ -92,21 +88,18 @@ export function enlisting(database: Database, url: string): Enlisting {
     throw new NotEnlistableError('The connection is not on the database that the store is on.')
   }
 
-  async function publish(run: Run, ref: string, match: Match): Promise<Enlisted | undefined> {
-    const key = decodeKey('app', ref)
-    const found = await (key === undefined
-      ? run<{ key: number }>(selectApplicationByUid, [ref])
-      : run<{ key: number }>(selectApplication, [key, ref]))
-    const app = found[0]?.key
-    if (app === undefined) return undefined
+  async function publish(durable: Sessions, ref: string, match: Match): Promise<Enlisted | undefined> {
     const signals = new LaterSignals(database)
     const wakes = new LaterWakes(database)
-    const within = intake({ ...database, durable: sessionsOver(run), signals, wakes })
+    const enlisted = { ...database, durable, signals, wakes }
+    const { subscriptions, publish } = intake(enlisted)
+    const application = await configuration(enlisted).findApplication(ref)
+    if (application === undefined) return undefined
     let published: Published = { state: 'stale' }
     for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
-      const subscriptions = await within.subscriptions(app)
-      if (subscriptions === undefined) return undefined
-      published = ((await within.publish([match(app, subscriptions)])) as [Published])[0]
+      const subscribed = await subscriptions(application.key)
+      if (subscribed === undefined) return undefined
+      published = ((await publish([match(application, subscribed)])) as [Published])[0]
     }
     return {
       published,
@@ -122,31 +115,49 @@ export function enlisting(database: Database, url: string): Enlisting {
         throw new NotEnlistableError('The store is a Postgres database: publish with a client of the package pg.')
       }
       await openSavepoint(connection)
-      const run: Run = async <Row>({ text }: Statement, values: readonly unknown[] = []) => {
-        try {
-          return (await connection.query({ text, values: [...values], types })).rows as Row[]
-        } catch (error) {
-          // Whoever tries again, with another key, can: the transaction is usable up to the savepoint.
-          await connection.query('rollback to savepoint sluice')
-          throw explain(error)
-        }
-      }
+      const sessions = sessionsOver(connection, types)
       try {
-        await assertSameDatabase(run)
-        await run(commitDurably)
-        const enlisted = await publish(run, ref, match)
+        await assertSameDatabase(sessions.run)
+        const enlisted = await publish(sessions, ref, match)
+        await sessions.run(commitDurably)
         await connection.query('release savepoint sluice')
         return enlisted
       } catch (error) {
-        await undo(connection)
+        await undo(connection, 'release savepoint sluice')
         throw explain(error)
       }
     },
   }
 }
 
-function sessionsOver(run: Run): Sessions {
-  return { run, transaction: (work) => work(run), end: async () => {} }
+/** The client's one transaction in place of sessions. What fails is undone, so that it can be tried again. */
+function sessionsOver(client: Client, types: unknown): Sessions {
+  const run: Run = async <Row>({ text }: Statement, values: readonly unknown[] = []) => {
+    try {
+      return (await client.query({ text, values: [...values], types })).rows as Row[]
+    } catch (error) {
+      await undo(client)
+      throw explain(error)
+    }
+  }
+  const transaction = async <T>(work: (run: Run) => Promise<T>) => {
+    try {
+      return await work(run)
+    } catch (error) {
+      await undo(client)
+      throw error
+    }
+  }
+  return { run, transaction, end: async () => {} }
+}
+
+/** Undoes all since the savepoint, which stays unless it is said to go. */
+async function undo(client: Client, release = ''): Promise<void> {
+  try {
+    await client.query(`rollback to savepoint sluice; ${release}`)
+  } catch {
+    // The connection is gone, and the transaction with it; the caller already has the first error.
+  }
 }
 
 /** Only a transaction that is open and has not failed takes a savepoint. */
@@ -165,15 +176,6 @@ async function openSavepoint(client: Client): Promise<void> {
       throw new NotEnlistableError('The transaction has failed already: roll it back.', { cause: error })
     }
     throw explain(error)
-  }
-}
-
-async function undo(client: Client): Promise<void> {
-  try {
-    await client.query('rollback to savepoint sluice')
-    await client.query('release savepoint sluice')
-  } catch {
-    // The connection is gone, and the transaction with it; the caller already has the first error.
   }
 }
 

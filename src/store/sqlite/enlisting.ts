@@ -1,14 +1,12 @@
 import { realpathSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { decodeKey } from '../../domain/ids.ts'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
-import type { Intake, Publication, Published } from '../store.ts'
+import type { Configuration, Intake, Publication, Published } from '../store.ts'
+import { configuration } from './configuration.ts'
 import { Connection, type Synchronous } from './connection.ts'
 import { intake } from './intake.ts'
 import { asTrouble } from './trouble.ts'
 
-const selectApplication = 'select key from application where key = ? and id = ? and deleted_at is null'
-const selectApplicationByUid = 'select key from application where uid = ? and deleted_at is null'
 const selectVersion = 'select max(version) as version from migration'
 
 /** Takes part in a transaction that is open already. What it undoes, it undoes without ending that one. */
@@ -28,7 +26,7 @@ class EnlistedConnection extends Connection {
 }
 
 interface Guest {
-  readonly find: (ref: string) => number | undefined
+  readonly find: Synchronous<Configuration>['findApplication']
   readonly intake: Synchronous<Intake>
 }
 
@@ -41,28 +39,20 @@ export function enlisting(connection: Connection, path: string): Enlisting {
     if (known) return known
     assertSameFile(connection, db, path)
     const enlisted = new EnlistedConnection(db, connection.context)
-    const byId = enlisted.prepare<{ key: number }>(selectApplication)
-    const byUid = enlisted.prepare<{ key: number }>(selectApplicationByUid)
-    const guest: Guest = {
-      find(ref) {
-        const key = decodeKey('app', ref)
-        return (key === undefined ? byUid.get(ref) : byId.get(key, ref))?.key
-      },
-      intake: intake(enlisted),
-    }
+    const guest: Guest = { find: configuration(enlisted).findApplication, intake: intake(enlisted) }
     guests.set(db, guest)
     return guest
   }
 
   function publish({ find, intake }: Guest, ref: string, match: Match): Enlisted | undefined {
-    const app = find(ref)
-    if (app === undefined) return undefined
+    const application = find(ref)
+    if (application === undefined) return undefined
     let publication: Publication | undefined
     let published: Published = { state: 'stale' }
     for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
-      const subscriptions = intake.subscriptions(app)
+      const subscriptions = intake.subscriptions(application.key)
       if (subscriptions === undefined) return undefined
-      publication = match(app, subscriptions)
+      publication = match(application, subscriptions)
       published = (intake.publish([publication]) as [Published])[0]
     }
     return {
@@ -71,6 +61,7 @@ export function enlisting(connection: Connection, path: string): Enlisting {
         if (published.state !== 'accepted') return
         connection.watcher?.rows(publication?.endpoints)
         connection.watcher?.lanes()
+        connection.watcher?.fanOuts?.()
       },
     }
   }

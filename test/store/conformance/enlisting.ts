@@ -110,7 +110,7 @@ async function publishWithin(
   ref: string,
   change: Partial<Publication> = {},
 ): Promise<Enlisted | undefined> {
-  const match: Match = (app, { version, list }) => ({
+  const match: Match = ({ key: app }, { version, list }) => ({
     app,
     version,
     eventType: 'video.trending',
