@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { Endpoint } from '../../src/domain/endpoint.ts'
+import { Engine } from '../../src/engine/engine.ts'
+import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
+import type { Target } from '../../src/sender/send.ts'
+import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import { type Harness, World } from '../store/conformance/harness.ts'
+import { contextWith } from '../store/sqlite-harness.ts'
+import { VirtualClock } from '../virtual-clock.ts'
+
+const second = 1000
+
+/** The real engine over a real store in virtual time; every attempt takes a tenth of a second and succeeds. */
+class Delivering {
+  readonly clock = new VirtualClock()
+  readonly sent: { readonly target: Target; readonly id: string }[] = []
+  world!: World
+  /** One at a time, so that most of what is published waits. */
+  endpoint!: Endpoint
+
+  static async start(t: TestContext): Promise<Delivering> {
+    const delivering = new Delivering()
+    const { clock, sent } = delivering
+    const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
+    // Nothing here goes behind the store's back.
+    const harness = { store, pass: (ms: number) => clock.advance(ms) } as unknown as Harness
+    delivering.world = new World(harness)
+    const app = await delivering.world.application('acme')
+    delivering.endpoint = await delivering.world.endpoint(app, { concurrency: 1 })
+    const engine = new Engine({
+      store,
+      sender: {
+        open: (target) => ({
+          send(parcel, onLeave, onEnd) {
+            sent.push({ target, id: parcel.id })
+            clock.soon(onLeave)
+            const outcome = { code: 'delivered', status: 204, durationMs: 100 } as const
+            const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
+            return clock.after(100, () => onEnd({ ...outcome, ...nothing }))
+          },
+        }),
+        close: async () => {},
+      },
+      clock,
+      random: systemRandom,
+      randomText: systemRandomText,
+      limits: { inFlight: 64, inFlightPerApp: 64 },
+      leaseMs: 10 * second,
+      defaultTimeoutMs: second,
+      description: 'a worker under test',
+      onTrouble: (error) => {
+        throw error
+      },
+    })
+    await engine.start()
+    t.after(async () => {
+      engine.crash()
+      await store.close()
+    })
+    return delivering
+  }
+
+  async publish(count: number): Promise<void> {
+    for (let i = 0; i < count; i++) await this.world.publish([this.endpoint])
+  }
+
+  async waiting(): Promise<number> {
+    return (await this.world.store.counts()).pending
+  }
+
+  update(change: Parameters<World['store']['updateEndpoint']>[2]): Promise<Endpoint | undefined> {
+    return this.world.store.updateEndpoint(this.endpoint.app, this.endpoint.key, change)
+  }
+}
+
+test('a paused endpoint gets nothing until it is resumed, and then all that waited', async (t) => {
+  const delivering = await Delivering.start(t)
+  await delivering.publish(50)
+  await delivering.clock.advance(second)
+  const sent = delivering.sent.length
+  assert(sent > 5 && sent < 15, `${sent} were sent`)
+  await delivering.update({ paused: true })
+  await delivering.clock.advance(100)
+  const settled = delivering.sent.length
+  assert(settled <= sent + 1, 'what was under way ends, and nothing more is started')
+  await delivering.publish(10)
+  await delivering.clock.advance(60 * second)
+  assert.equal(delivering.sent.length, settled)
+  await delivering.update({ paused: false })
+  await delivering.clock.advance(30 * second)
+  assert.equal(delivering.sent.length, 60)
+  assert.equal(await delivering.waiting(), 0)
+})
+
+for (const [what, remove] of [
+  ['endpoint', ({ world, endpoint }: Delivering) => world.store.deleteEndpoint(endpoint.app, endpoint.key)],
+  ['application', ({ world, endpoint }: Delivering) => world.store.deleteApplication(endpoint.app)],
+] as const) {
+  test(`nothing more is sent for a deleted ${what}, and what waited is cancelled`, async (t) => {
+    const delivering = await Delivering.start(t)
+    await delivering.publish(1500)
+    await delivering.clock.advance(second)
+    const sent = delivering.sent.length
+    assert(sent > 5 && sent < 15, `${sent} were sent`)
+    assert.equal(await remove(delivering), true)
+    await delivering.clock.advance(5 * second)
+    assert(delivering.sent.length <= sent + 1, 'what was under way ends, and nothing more is started')
+    assert.equal(await delivering.waiting(), 0)
+    const { attempts, dead } = await delivering.world.store.counts()
+    assert.deepEqual([attempts, dead], [delivering.sent.length, 0])
+    assert.deepEqual(await delivering.world.store.sweepRemoved(), { cancelled: 0, more: false })
+  })
+}
+
+test('a change of the method holds from the next attempt on', async (t) => {
+  const delivering = await Delivering.start(t)
+  await delivering.publish(1)
+  await delivering.clock.advance(second)
+  await delivering.update({ method: 'PUT' })
+  await delivering.publish(1)
+  await delivering.clock.advance(second)
+  assert.deepEqual(
+    delivering.sent.map(({ target }) => target.method),
+    ['POST', 'PUT'],
+  )
+})
