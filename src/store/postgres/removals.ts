@@ -1,7 +1,7 @@
 import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { sqlNow } from './server-time.ts'
+import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 import { channel } from './signals.ts'
 
@@ -51,8 +51,9 @@ const notifySettings: Statement = { name: 'notify-settings', text: `select pg_no
 export const selectDueRemoval: Statement = {
   name: 'due-removal',
   text: `
-    select key, kind, reached, since, ${sqlNow} as now from removal where due_at <= ${sqlNow}
-     order by due_at limit 1 for update skip locked`,
+    ${withClock}
+    select key, kind, reached, since, (select now from clock) as now from removal
+     where due_at <= (select now from clock) order by due_at limit 1 for update skip locked`,
 }
 const moveRemoval: Statement = { name: 'move-removal', text: 'update removal set reached = $2 where key = $1' }
 const postponeRemoval: Statement = { name: 'postpone-removal', text: 'update removal set due_at = $2 where key = $1' }

@@ -17,6 +17,7 @@ import { publishPlain, publishWithEventIds, selectByEventIds } from '../../../sr
 import { rouseLanes, wakeLanes } from '../../../src/store/postgres/lane-wakes.ts'
 import { claimLanes, releaseLanes, renewLease } from '../../../src/store/postgres/ownership.ts'
 import { findOversleepers, repairLanes } from '../../../src/store/postgres/reconcile.ts'
+import { cancelPending, selectDueRemoval } from '../../../src/store/postgres/removals.ts'
 import {
   cancelQueued,
   findQueuedRow,
@@ -33,6 +34,8 @@ import { newDatabase } from '../postgres-harness.ts'
 const hot: [Statement, RegExp[]][] = [
   [readPending, [/endpoint = \S+ AND class = \S+ AND .*due_at, message > .* AND due_at <= /, /due_at > \S+\.now/]],
   [loadOutgoing, [/key = ANY/]],
+  [cancelPending, [/endpoint = \$1/]],
+  [selectDueRemoval, [/due_at <= /]],
   [settleBatch, [/endpoint = \S+ AND class = \S+ AND due_at = \S+ AND message = /]],
   [claimLanes, [/due_at <= \S+/, /endpoint = ANY/, /key = lane_\d\.endpoint|key = \S*endpoint/]],
   [releaseLanes, [/endpoint = ANY/]],

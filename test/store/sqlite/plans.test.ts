@@ -7,11 +7,14 @@ import { browsing } from '../../../src/store/sqlite/browsing.ts'
 import { configuration } from '../../../src/store/sqlite/configuration.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
 import { delivering } from '../../../src/store/sqlite/delivering.ts'
+import { eventTypes } from '../../../src/store/sqlite/event-types.ts'
 import { history } from '../../../src/store/sqlite/history.ts'
 import { intake } from '../../../src/store/sqlite/intake.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
 import { ownership } from '../../../src/store/sqlite/ownership.ts'
+import { removals } from '../../../src/store/sqlite/removals.ts'
 import { replaying } from '../../../src/store/sqlite/replaying.ts'
+import { statistics } from '../../../src/store/sqlite/statistics.ts'
 import { tasks } from '../../../src/store/sqlite/tasks.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { contextWith } from '../sqlite-harness.ts'
@@ -39,6 +42,9 @@ before(() => {
     tasks,
     access,
     auditing,
+    removals,
+    eventTypes,
+    statistics,
   ])
     part(connection)
 })
@@ -54,8 +60,15 @@ function statement(...words: string[]): string {
   return found[0]
 }
 
-// Counting is for people and tests; worker is a handful of rows.
-const mayScan = ['select (select count(*) from pending)', 'from worker', 'update worker', 'from api_key where revoked']
+// Counting is for people and tests; worker is a handful of rows, and event types are a few hundred at most.
+const mayScan = [
+  'select (select count(*) from pending)',
+  'from worker',
+  'update worker',
+  'from api_key where revoked',
+  'from event_type',
+  'update event_type',
+]
 
 test('no statement scans a table or sorts, but those that must', () => {
   assert(statements.length > 40)
@@ -70,6 +83,16 @@ test('no statement scans a table or sorts, but those that must', () => {
 })
 
 const pins: [what: string, words: string[], plan: string[]][] = [
+  [
+    "a chunk of a deleted endpoint's queue is a range of its primary key",
+    ['delete from pending where endpoint = ? and (class'],
+    ['SEARCH pending USING PRIMARY KEY (endpoint=? AND (class,due_at,message)<(?,?,?))'],
+  ],
+  [
+    'what was deleted is taken in the order it is due',
+    ['from removal where due_at <= ?'],
+    ['SEARCH removal USING INDEX removal_due (due_at<?)'],
+  ],
   [
     'an API key is found by its hash',
     ['from api_key left join', 'hash = ?'],
