@@ -8,12 +8,15 @@ import { allowOrigins } from './cors.ts'
 import { applicationScope, operationalScope } from './endpoint-scope.ts'
 import { answerError } from './errors.ts'
 import { guard } from './guard.ts'
+import { answerOnce } from './idempotency.ts'
 import { answerOtherMethods } from './other-methods.ts'
 import { apiKeyRoutes } from './routes/api-key.ts'
 import { applicationRoutes } from './routes/application.ts'
 import { attemptRoutes } from './routes/attempt.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
+import { backgroundTaskRoutes } from './routes/background-task.ts'
+import { deadRoutes } from './routes/dead.ts'
 import { endpointRoutes } from './routes/endpoint.ts'
 import { endpointHeaderRoutes } from './routes/endpoint-headers.ts'
 import { endpointPauseRoutes } from './routes/endpoint-pause.ts'
@@ -22,9 +25,14 @@ import { endpointStatsRoute } from './routes/endpoint-stats.ts'
 import { eventTypeRoutes } from './routes/event-type.ts'
 import { eventTypeImportRoute } from './routes/event-type-import.ts'
 import { healthRoutes } from './routes/health.ts'
-import { messageRoutes, publishRoute } from './routes/message.ts'
+import { laneRoutes } from './routes/lane.ts'
+import { messageRoutes } from './routes/message.ts'
+import { messageListRoutes } from './routes/message-list.ts'
+import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publish.ts'
 import { docsRoute, openApiRoute } from './routes/reference.ts'
+import { replayRoutes } from './routes/replay.ts'
 import { sendExampleRoute } from './routes/send-example.ts'
+import { statisticsRoutes } from './routes/statistics.ts'
 
 const sweepMs = 20
 
@@ -71,10 +79,17 @@ export function buildApp(context: HttpContext): FastifyInstance {
         closed.register(async (publishing) => {
           acceptJson(publishing, (body) => body)
           publishRoute(publishing, context)
+          batchRoute(publishing, context)
+        })
+        closed.register(async (raw) => {
+          acceptAnything(raw)
+          rawRoute(raw, context)
         })
         closed.register(async (rest) => {
           acceptJson(rest, (body) => readJson(context.scanner, body))
           requireBody(rest)
+          answerOnce(rest, context)
+          precheckRoute(rest, context)
           apiKeyRoutes(rest, context, auth)
           authRoutes(rest, context, auth)
           auditRoutes(rest, context)
@@ -91,7 +106,13 @@ export function buildApp(context: HttpContext): FastifyInstance {
           eventTypeRoutes(rest, context)
           eventTypeImportRoute(rest, context)
           messageRoutes(rest, context)
+          messageListRoutes(rest, context)
           attemptRoutes(rest, context)
+          replayRoutes(rest, context)
+          laneRoutes(rest, context)
+          deadRoutes(rest, context)
+          backgroundTaskRoutes(rest, context)
+          statisticsRoutes(rest, context)
         })
       })
     },
@@ -140,5 +161,17 @@ function requireBody(scope: FastifyInstance): void {
     const takesBody = method === 'POST' || method === 'PUT' || method === 'PATCH'
     const missing = takesBody && body === undefined && routeOptions.config.bodyOptional !== true
     done(missing ? new AppError('invalid_json', 'The body is empty.') : undefined)
+  })
+}
+
+/** Bodies are bytes of any type, or of none. */
+function acceptAnything(scope: FastifyInstance): void {
+  scope.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      checkEncoding(undefined, request.headers['content-encoding'])
+      done(null, body)
+    } catch (error) {
+      done(error as Error)
+    }
   })
 }

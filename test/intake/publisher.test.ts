@@ -22,6 +22,7 @@ class World {
       store: {
         findApplication: (ref) => store.findApplication(ref),
         subscriptions: (app) => store.subscriptions(app),
+        publishTogether: (publications, once) => store.publishTogether(publications, once),
         publish: async (publications) => {
           this.groups.push(publications)
           await this.before()

@@ -1,42 +1,120 @@
+import { isUtf8 } from 'node:buffer'
 import { type Static, Type } from 'typebox'
+import type { EpochMs } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
+import { ApplicationIn } from './application.ts'
 import { integer, namePattern, nullable } from './field.ts'
 
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
 
-/** What publishes a message, without its payload: that stays bytes. An eventId has no dot, so that it can be signed. */
+export const Channels = Type.Array(channel, { minItems: 1, maxItems: 5, uniqueItems: true })
+export const Tags = Type.Array(channel, { minItems: 1, maxItems: 10, uniqueItems: true })
+export const EventType = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
+/** An eventId has no dot, so that it can be signed. */
+export const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
+
+/** An instant as RFC 3339 writes it. */
+export const Rfc3339 = Type.String({
+  pattern: '^\\d{4}-\\d{2}-\\d{2}[Tt ]\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?([Zz]|[+-]\\d{2}:\\d{2})$',
+})
+
+/** What publishes a message, without its payload: that stays bytes. */
 export const EnvelopeIn = Type.Object({
-  eventType: Type.String({ minLength: 1, maxLength: 256, pattern: namePattern }),
-  eventId: Type.Optional(
-    nullable(Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })),
-  ),
-  channels: Type.Optional(nullable(Type.Array(channel, { minItems: 1, maxItems: 5, uniqueItems: true }))),
+  eventType: EventType,
+  eventId: Type.Optional(nullable(EventId)),
+  channels: Type.Optional(nullable(Channels)),
+  tags: Type.Optional(nullable(Tags)),
+  deliverAt: Type.Optional(nullable(Rfc3339)),
+  /** Sent along with every attempt, before the endpoint's own of the same name. */
+  headers: Type.Optional(nullable(Type.Record(Type.String(), Type.String({ maxLength: 4096 })))),
+  /** What the application's dedupe window goes by, instead of the content. */
+  dedupeKey: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
   payloadRetentionPeriod: Type.Optional(nullable(integer(5, 90))),
+  payloadRetentionHours: Type.Optional(nullable(integer(1, 90 * 24))),
 })
 export type EnvelopeIn = Static<typeof EnvelopeIn>
+
+/** What a request to publish may hold beside the payload. */
+export const MessageHeadIn = Type.Object({
+  ...EnvelopeIn.properties,
+  /** Made when the path names an application by a uid that nobody has. */
+  application: Type.Optional(nullable(ApplicationIn)),
+  /** With `rawPayload`, that text is delivered instead of the payload, as the `content-type` among the headers. */
+  transformationsParams: Type.Optional(
+    nullable(
+      Type.Object({
+        rawPayload: Type.Optional(nullable(Type.String())),
+        headers: Type.Optional(nullable(Type.Record(Type.String(), Type.String()))),
+      }),
+    ),
+  ),
+})
+export type MessageHeadIn = Static<typeof MessageHeadIn>
+
+/** What says of a message what would otherwise be in its body. Lists are separated by commas. */
+export const RawQuery = Type.Object({
+  event_type: EventType,
+  event_id: Type.Optional(EventId),
+  channels: Type.Optional(Type.String({ maxLength: 1024 })),
+  tags: Type.Optional(Type.String({ maxLength: 2048 })),
+  deliver_at: Type.Optional(Rfc3339),
+  dedupe_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  with_content: Type.Optional(Type.Boolean()),
+})
+export type RawQuery = Static<typeof RawQuery>
+
+/** What asks whether a message would be delivered to anyone. */
+export const PrecheckIn = Type.Object({ eventType: EventType, channels: Type.Optional(nullable(Channels)) })
+export type PrecheckIn = Static<typeof PrecheckIn>
 
 export const ContentQuery = Type.Object({ with_content: Type.Optional(Type.Boolean()) })
 export type ContentQuery = Static<typeof ContentQuery>
 
-export type MessageHead = Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'>
+export interface MessageHead extends Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> {
+  readonly tags?: readonly string[] | null
+  readonly deliverAt?: EpochMs | null
+}
 
 /**
  * A message as callers see it, as bytes: the payload is the producer's own, which no serialiser may touch. All else is
  * ASCII by its pattern and needs no escaping.
  */
-export function messageBytes({ key, id, eventType, eventId, channels }: MessageHead, payload: Uint8Array): Buffer {
+export function messageBytes(message: MessageHead, payload: Uint8Array): Buffer {
+  const { key, id, eventType, eventId, channels, tags = null, deliverAt = null } = message
   const head = `{"id":"${id}","eventType":"${eventType}","payload":`
   const eventIdText = eventId === null ? 'null' : `"${eventId}"`
   const channelsText = channels === null ? 'null' : JSON.stringify(channels)
+  const tagsText = tags === null ? 'null' : JSON.stringify(tags)
+  const deliverText = deliverAt === null ? 'null' : `"${new Date(deliverAt).toISOString()}"`
   const timestamp = new Date(keyTime(key)).toISOString()
-  const tail = `,"eventId":${eventIdText},"channels":${channelsText},"timestamp":"${timestamp}"}`
+  const tail =
+    `,"eventId":${eventIdText},"channels":${channelsText},"tags":${tagsText},` +
+    `"deliverAt":${deliverText},"timestamp":"${timestamp}"}`
   const bytes = Buffer.allocUnsafe(head.length + payload.length + tail.length)
   bytes.write(head, 0, 'latin1')
   bytes.set(payload, head.length)
   bytes.write(tail, head.length + payload.length, 'latin1')
   return bytes
 }
+
+/** A payload as callers see it: one that is no JSON object, such as a picture, stands in one as base64. */
+export function shownPayload(body: Uint8Array, contentType: string): Uint8Array {
+  if (isJsonObject(body)) return body
+  return Buffer.from(JSON.stringify({ contentType, base64: Buffer.from(body).toString('base64') }))
+}
+
+function isJsonObject(body: Uint8Array): boolean {
+  if (body[0] !== openBrace || !isUtf8(body)) return false
+  try {
+    JSON.parse(Buffer.from(body).toString())
+    return true
+  } catch {
+    return false
+  }
+}
+
+const openBrace = 0x7b
 
 /** What stands for a payload that was not asked for. */
 export const noPayload = Buffer.from('{}')

@@ -18,7 +18,7 @@ export const countPage: Statement = {
       from counted cross join lateral (select app from lane where endpoint = counted.endpoint limit 1) as lane
     union all
     select * from (
-      select endpoint, null, null, class, due_at, message from page order by endpoint, class, due_at, message
+      select endpoint, null::bigint, null::bigint, class, due_at, message from page order by endpoint, class, due_at, message
       offset $5 - 1 limit 1
     ) as last`,
 }

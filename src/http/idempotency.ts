@@ -1,0 +1,96 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { AppError } from '../domain/app-error.ts'
+import { digest, keyLifeMs } from '../intake/once.ts'
+import { usedKey } from '../intake/publisher.ts'
+import type { Once } from '../store/idempotency.ts'
+import type { HttpContext } from './context.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The key the request is carried out under, once it is. */
+    once: Once | null
+  }
+}
+
+const keyLimit = 255
+/** How long a request may be under way before it counts as lost with whoever carried it out. */
+const reserveMs = 60_000
+const json = 'application/json; charset=utf-8'
+
+/**
+ * The once-only key of a request that has an Idempotency-Key: its own for each caller and path. `content` is all that
+ * makes the request what it is; the same key with another content is refused.
+ */
+export function onceOf(request: FastifyRequest, content: Uint8Array | string): Once | null {
+  const key = request.headers['idempotency-key']
+  if (key === undefined) return null
+  if (typeof key !== 'string' || key.length === 0 || key.length > keyLimit) {
+    const field = {
+      at: ['header', 'idempotency-key'],
+      message: `must have 1 to ${keyLimit} characters`,
+      type: 'length',
+    }
+    throw new AppError('validation', 'The Idempotency-Key is not valid.', [field])
+  }
+  const hash = digest('request', request.caller?.id ?? '', pathOf(request.url), key)
+  return { hash, fingerprint: digest(content), ttlMs: keyLifeMs }
+}
+
+/**
+ * Lets every POST of the scope happen once per Idempotency-Key: its answer is kept and given again. A request that was
+ * refused leaves no trace. Answers that hold a secret are kept nowhere, so such a request is carried out each time.
+ */
+export function answerOnce(scope: FastifyInstance, { store, onBug }: Pick<HttpContext, 'store' | 'onBug'>): void {
+  scope.decorateRequest('once', null)
+
+  scope.addHook('preHandler', async (request, reply) => {
+    if (request.method !== 'POST' || request.headers['idempotency-key'] === undefined) return
+    if (request.routeOptions.config.answersSecret === true) return
+    const once = onceOf(request, `${queryOf(request.url)}\n${JSON.stringify(request.body)}`)
+    if (once === null) return
+    const reservation = await store.reserve(once, reserveMs)
+    if (reservation.state === 'mismatch') throw usedKey()
+    if (reservation.state === 'in_flight') {
+      throw new AppError('request_in_flight', 'A request with the same Idempotency-Key is being carried out.')
+    }
+    if (reservation.state === 'reserved') {
+      request.once = once
+      return
+    }
+    const { status, body } = reservation.answer
+    reply.code(status)
+    if (body.byteLength > 0) reply.header('content-type', json)
+    await reply.send(body.byteLength > 0 ? body : undefined)
+  })
+
+  scope.addHook('onSend', async ({ once }, reply, payload) => {
+    if (once === null) return
+    try {
+      const body = bytesOf(payload)
+      const succeeded = reply.statusCode >= 200 && reply.statusCode < 300
+      if (succeeded && body !== undefined) await store.complete(once, { status: reply.statusCode, body })
+      else await store.abandon(once)
+    } catch (error) {
+      // What was asked for is done, and its caller must hear so. The key frees itself.
+      onBug(error)
+    }
+  })
+}
+
+/** An answer as bytes; undefined when it is a stream. */
+function bytesOf(payload: unknown): Uint8Array | undefined {
+  if (payload === undefined || payload === null) return new Uint8Array(0)
+  if (typeof payload === 'string') return Buffer.from(payload)
+  return payload instanceof Uint8Array ? payload : undefined
+}
+
+function pathOf(url: string): string {
+  const end = url.indexOf('?')
+  return end < 0 ? url : url.slice(0, end)
+}
+
+/** What follows the question mark. */
+export function queryOf(url: string): string {
+  const start = url.indexOf('?')
+  return start < 0 ? '' : url.slice(start + 1)
+}

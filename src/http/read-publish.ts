@@ -1,0 +1,163 @@
+import type { FieldError } from '../domain/app-error.ts'
+import { AppError } from '../domain/app-error.ts'
+import type { EpochMs } from '../domain/clock.ts'
+import type { Envelope } from '../intake/publisher.ts'
+import { type Scanner, type Span, spansOfElements } from '../intake/scan.ts'
+import { checkContents } from './body.ts'
+import { headerProblems } from './endpoint-problems.ts'
+import type { ApplicationIn } from './schemas/application.ts'
+import { metadataProblems } from './schemas/field.ts'
+import { type EnvelopeIn, MessageHeadIn, type RawQuery } from './schemas/message.ts'
+import { compile, refuseIf } from './validate.ts'
+
+/** A message as its producer sent it. */
+export interface ReadMessage {
+  readonly envelope: Envelope
+  /** What is delivered. */
+  readonly body: Uint8Array
+  /** What is answered: the payload, also when something else is delivered. */
+  readonly payload: Uint8Array
+  /** As asked for, also when that has passed. */
+  readonly deliverAt: EpochMs | null
+  /** What to make the application from when there is none. */
+  readonly application: ApplicationIn | null
+}
+
+/** Messages one request may publish together. */
+export const batchLimit = 1000
+/** Further ahead nothing is promised: a payload is kept for 90 days. */
+const deliverAtLimitMs = 90 * 24 * 60 * 60 * 1000
+const openBrace = 0x7b
+const openBracket = 0x5b
+const json = 'application/json'
+
+const headProblems = compile(MessageHeadIn, 'body')
+
+/** Takes a publish apart. Throws AppError with everything that is wrong with it. */
+export function readPublish(scanner: Scanner, body: Buffer, now: EpochMs): ReadMessage {
+  const problems: FieldError[] = []
+  const read = readOne(scanner, body, now, problems)
+  refuseIf(problems)
+  return read as ReadMessage
+}
+
+/** Takes a batch apart. Throws AppError with everything that is wrong with any of its messages. */
+export function readBatch(scanner: Scanner, batchScanner: Scanner, body: Buffer, now: EpochMs): ReadMessage[] {
+  const span = batchScanner.scan(body, 'messages')
+  const rest = textWithout(body, span)
+  checkContents(JSON.parse(rest))
+  const at = ['body', 'messages']
+  if (span === undefined) refuseIf([{ at, message: 'is required', type: 'required' }])
+  const list = span as Span
+  if (body[list.start] !== openBracket) refuseIf([{ at, message: 'must be array', type: 'type' }])
+  const elements = spansOfElements(body, list)
+  if (elements.length === 0 || elements.length > batchLimit) {
+    refuseIf([{ at, message: `must hold 1 to ${batchLimit} messages`, type: 'maxItems' }])
+  }
+  const problems: FieldError[] = []
+  const messages = elements.map(({ start, end }, i) => {
+    const own: FieldError[] = []
+    const message = readOne(scanner, body.subarray(start, end), now, own)
+    for (const problem of own) problems.push({ ...problem, at: [...at, i, ...problem.at.slice(1)] })
+    return message
+  })
+  refuseIf(problems)
+  return messages as ReadMessage[]
+}
+
+/** Puts a message together whose body is to be delivered as it came. */
+export function readRaw(query: RawQuery, contentType: string | undefined, body: Buffer, now: EpochMs): ReadMessage {
+  const input = {
+    eventType: query.event_type,
+    eventId: query.event_id ?? null,
+    channels: query.channels?.split(',') ?? null,
+    tags: query.tags?.split(',') ?? null,
+    deliverAt: query.deliver_at ?? null,
+    dedupeKey: query.dedupe_key ?? null,
+  }
+  const type = contentType ?? 'application/octet-stream'
+  const problems = headProblems(checkContents(input)).map((problem) => ({ ...problem, at: inQuery(problem.at) }))
+  if (!isContentType(type)) problems.push({ at: ['header', 'content-type'], message: 'is not valid', type: 'header' })
+  const deliverAt = instantOf(input.deliverAt, now, ['query', 'deliver_at'], problems)
+  refuseIf(problems)
+  return { envelope: envelopeOf(input, type, deliverAt, now), body, payload: body, deliverAt, application: null }
+}
+
+/** The fields of an envelope that need more than their shape checked; all that is wrong is added to `problems`. */
+export function readEnvelope(input: EnvelopeIn, contentType: string, now: EpochMs, problems: FieldError[]): Envelope {
+  problems.push(...headerProblems(input.headers))
+  const deliverAt = instantOf(input.deliverAt ?? null, now, ['body', 'deliverAt'], problems)
+  return envelopeOf(input, contentType, deliverAt, now)
+}
+
+function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldError[]): ReadMessage | undefined {
+  const span = scanner.scan(body, 'payload')
+  // The payload is cut out before anything is parsed: whatever is in it costs nothing and cannot be changed.
+  const input = checkContents(JSON.parse(textWithout(body, span)))
+  problems.push(...headProblems(input))
+  const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
+  if (isObject && span === undefined) problems.push(payloadProblem('is required', 'required'))
+  if (span && body[span.start] !== openBrace) problems.push(payloadProblem('must be object', 'type'))
+  if (problems.length > 0 || span === undefined) return undefined
+  const head = input as MessageHeadIn
+  const payload = body.subarray(span.start, span.end)
+  const raw = head.transformationsParams?.rawPayload ?? null
+  const contentType = raw === null ? json : rawContentType(head, problems)
+  problems.push(...metadataProblems(head.application?.metadata))
+  const envelope = readEnvelope(head, contentType, now, problems)
+  return {
+    envelope,
+    body: raw === null ? payload : Buffer.from(raw),
+    payload,
+    deliverAt: head.deliverAt == null ? null : Date.parse(head.deliverAt),
+    application: head.application ?? null,
+  }
+}
+
+function textWithout(body: Buffer, span: Span | undefined): string {
+  if (span === undefined) return body.toString('utf8')
+  return `${body.toString('utf8', 0, span.start)}null${body.toString('utf8', span.end)}`
+}
+
+function envelopeOf(input: EnvelopeIn, contentType: string, deliverAt: EpochMs | null, now: EpochMs): Envelope {
+  const { eventType, eventId = null, channels = null, tags = null, headers = null, dedupeKey = null } = input
+  const delayMs = deliverAt === null ? 0 : Math.max(0, deliverAt - now)
+  return { eventType, eventId, channels, tags, headers, dedupeKey, contentType, delayMs }
+}
+
+function instantOf(text: string | null, now: EpochMs, at: FieldError['at'], problems: FieldError[]): EpochMs | null {
+  if (text === null) return null
+  const instant = Date.parse(text)
+  if (Number.isNaN(instant)) problems.push({ at, message: 'is not an instant', type: 'date-time' })
+  else if (instant > now + deliverAtLimitMs) {
+    problems.push({ at, message: 'must not be more than 90 days from now', type: 'date-time' })
+  }
+  return instant
+}
+
+function rawContentType({ transformationsParams }: MessageHeadIn, problems: FieldError[]): string {
+  const headers = Object.entries(transformationsParams?.headers ?? {})
+  const type = headers.find(([name]) => name.toLowerCase() === 'content-type')?.[1] ?? json
+  const at = ['body', 'transformationsParams', 'headers', 'content-type']
+  if (!isContentType(type)) problems.push({ at, message: 'is not valid', type: 'header' })
+  return type
+}
+
+/** Printable ASCII: it travels as a header. */
+function isContentType(text: string): boolean {
+  return /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(text)
+}
+
+function payloadProblem(message: string, type: string): FieldError {
+  return { at: ['body', 'payload'], message, type }
+}
+
+/** Where a field of an envelope stands in the query. */
+function inQuery([, field = '', ...rest]: FieldError['at']): FieldError['at'] {
+  return ['query', String(field).replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), ...rest]
+}
+
+/** Refuses what cannot name an application before anything is looked up. */
+export function noSuchApplication(): AppError {
+  return new AppError('not_found', 'There is no such application.')
+}

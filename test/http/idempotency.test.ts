@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { type Api, openApi } from './api.ts'
+
+const key = (text: string) => ({ 'idempotency-key': text })
+const message = { eventType: 'a', payload: { n: 1 } }
+
+async function apiWith(): Promise<Api> {
+  const api = await openApi()
+  await api.ask('POST', '/app', { name: 'Acme', uid: 'acme' })
+  return api
+}
+
+describe('a publish under an Idempotency-Key', () => {
+  test('is answered the same, byte for byte, and stored once', async () => {
+    const api = await apiWith()
+    const body = { ...message, eventId: 'e1', deliverAt: new Date(Date.now() + 60_000).toISOString() }
+    const first = await api.ask('POST', '/app/acme/msg', body, key('k1'))
+    const again = await api.ask('POST', '/app/acme/msg', body, key('k1'))
+    assert.deepEqual([again.status, again.text], [202, first.text])
+    assert.equal((await api.store.counts()).messages, 1)
+    assert.equal((await api.ask('POST', '/app/acme/msg', body, key('k2'))).status, 409, 'its eventId is used')
+  })
+
+  test('with another body is refused with a list, as the SDKs expect', async () => {
+    const api = await apiWith()
+    await api.ask('POST', '/app/acme/msg', message, key('k1'))
+    const { status, json } = await api.ask('POST', '/app/acme/msg', { ...message, payload: { n: 2 } }, key('k1'))
+    assert.equal(status, 422)
+    assert.deepEqual(json.detail[0].loc, ['header', 'idempotency-key'])
+    assert.equal((await api.store.counts()).messages, 1)
+  })
+
+  test('that was refused can be made good under the same key', async () => {
+    const api = await apiWith()
+    assert.equal((await api.ask('POST', '/app/acme/msg', { eventType: 'a' }, key('k1'))).status, 422)
+    assert.equal((await api.ask('POST', '/app/later/msg', message, key('k1'))).status, 404)
+    await api.ask('POST', '/app', { name: 'Later', uid: 'later' })
+    assert.equal((await api.ask('POST', '/app/later/msg', message, key('k1'))).status, 202)
+    assert.equal((await api.ask('POST', '/app/acme/msg', message, key('k1'))).status, 202)
+    assert.equal((await api.store.counts()).messages, 2)
+  })
+
+  test('while the first is under way is told so', async () => {
+    const api = await apiWith()
+    const both = await Promise.all([1, 2].map(() => api.ask('POST', '/app/acme/msg', message, key('k1'))))
+    assert.deepEqual(both.map(({ status }) => status).sort(), [202, 409])
+    assert.equal(both.find(({ status }) => status === 409)?.json.code, 'request_in_flight')
+    assert.equal((await api.ask('POST', '/app/acme/msg', message, key('k1'))).status, 202)
+    assert.equal((await api.store.counts()).messages, 1)
+  })
+
+  test('is told from one to another application and from one by another caller', async () => {
+    const api = await apiWith()
+    await api.ask('POST', '/app', { name: 'Other', uid: 'other' })
+    const { json } = await api.ask('POST', '/api/v1/api-key', { name: 'second', scopes: ['publish'] })
+    const other = { authorization: `Bearer ${json.key ?? json.token}`, ...key('k1') }
+    const ids = [
+      await api.ask('POST', '/app/acme/msg', message, key('k1')),
+      await api.ask('POST', '/app/other/msg', message, key('k1')),
+      await api.ask('POST', '/app/acme/msg', message, other),
+    ].map(({ status, json }) => (status === 202 ? json.id : `${status}`))
+    assert.equal(new Set(ids).size, 3)
+    assert.equal((await api.store.counts()).messages, 3)
+  })
+
+  test('a key that is empty or longer than 255 characters is refused', async () => {
+    const api = await apiWith()
+    assert.equal((await api.ask('POST', '/app/acme/msg', message, key('k'.repeat(256)))).status, 422)
+    assert.equal((await api.ask('POST', '/app/acme/msg', message, key('k'.repeat(255)))).status, 202)
+    assert.equal((await api.ask('POST', '/app', { name: 'A' }, key('k'.repeat(256)))).status, 422)
+  })
+
+  test('a raw publish is another one when its type or its query is', async () => {
+    const api = await apiWith()
+    const ask = (query: string, type: string, body = 'x') =>
+      api.ask('POST', `/app/acme/msg/raw?${query}`, body, { 'content-type': type, ...key('k1') })
+    const first = await ask('event_type=a', 'text/plain')
+    assert.equal((await ask('event_type=a', 'text/plain')).text, first.text)
+    assert.equal((await ask('event_type=b', 'text/plain')).status, 422)
+    assert.equal((await ask('event_type=a', 'text/html')).status, 422)
+    assert.equal((await ask('event_type=a', 'text/plain', 'y')).status, 422)
+  })
+})
+
+describe('any other POST under an Idempotency-Key', () => {
+  test('happens once, and is answered the same with the same status', async () => {
+    const api = await apiWith()
+    const first = await api.ask('POST', '/app', { name: 'New' }, key('k1'))
+    const again = await api.ask('POST', '/app', { name: 'New' }, key('k1'))
+    assert.deepEqual([first.status, again.status, again.text], [201, 201, first.text])
+    assert.match(String(again.headers['content-type']), /json/)
+    assert.equal((await api.ask('POST', '/app', { name: 'Other' }, key('k1'))).status, 422)
+    assert.equal((await api.ask('GET', '/app')).json.data.length, 2)
+  })
+
+  test('that was refused leaves its key free', async () => {
+    const api = await apiWith()
+    assert.equal((await api.ask('POST', '/app', { name: 'Dup', uid: 'acme' }, key('k1'))).status, 409)
+    assert.equal((await api.ask('POST', '/app', { name: '' }, key('k1'))).status, 422)
+    assert.equal((await api.ask('POST', '/app', { name: 'Fine' }, key('k1'))).status, 201)
+  })
+
+  test('twice at once happens once', async () => {
+    const api = await apiWith()
+    const all = await Promise.all(Array.from({ length: 5 }, () => api.ask('POST', '/app', { name: 'New' }, key('k1'))))
+    const made = new Set(all.filter(({ status }) => status === 201).map(({ text }) => text))
+    assert.equal(made.size, 1)
+    assert.ok(all.every(({ status }) => status === 201 || status === 409))
+    assert.equal((await api.ask('GET', '/app')).json.data.length, 2)
+  })
+
+  test('without a key, and for any other method, is carried out each time', async () => {
+    const api = await apiWith()
+    for (let i = 0; i < 2; i++) assert.equal((await api.ask('POST', '/app', { name: 'New' })).status, 201)
+    for (const name of ['B', 'C'])
+      assert.equal((await api.ask('PATCH', '/app/acme', { name }, key('k1'))).json.name, name)
+  })
+})
