@@ -1,7 +1,7 @@
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { limitOption, option, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
-import { instant, text } from './show.ts'
+import { ago, instant, text } from './show.ts'
 import { facts, table } from './table.ts'
 
 const year = 365 * 86_400_000
@@ -35,7 +35,7 @@ export function addKey(commands: RemoteCommands): void {
             { title: 'SCOPES', cell: ({ scopes }) => text(scopes), flexible: true },
             { title: 'APP', cell: ({ appId }) => text(appId), flexible: true },
             { title: 'STATE', cell: (item) => stateOf(session, item), colour: (item) => colourOf(session, item) },
-            { title: 'LAST USED (UTC)', cell: ({ lastUsedAt }) => instant(lastUsedAt) },
+            { title: 'LAST USED', cell: ({ lastUsedAt }) => ago(lastUsedAt, session.world.clock.now()) },
           ],
           items,
         ),

@@ -95,7 +95,7 @@ class Printer {
 
   begin(url: string): void {
     const { terminal, json } = this.#session
-    if (!json) terminal.print(`Listening on ${terminal.style('bold', url)}`)
+    terminal.print(json ? JSON.stringify({ listening: url }) : `Listening on ${terminal.style('bold', url)}`)
   }
 
   verifyWith(secret: string): void {

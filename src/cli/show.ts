@@ -12,6 +12,15 @@ export function instant(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, 19).replace('T', ' ') : text(value)
 }
 
+/** How long ago an instant of the API was, in one unit: `5 m ago`. */
+export function ago(value: unknown, now: number): string {
+  if (typeof value !== 'string') return text(value)
+  const seconds = Math.max(0, Math.floor((now - Date.parse(value)) / 1000))
+  if (seconds < 60) return 'just now'
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} m ago`
+  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86_400)} d ago`
+}
+
 /** What a thing is called: its caller's name for it if it has one, else its id. */
 export function nameOf({ uid, id }: Item): string {
   return text(uid ?? id)

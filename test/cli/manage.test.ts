@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { before, describe, test } from 'node:test'
+import { isApiKey } from '../../src/http/api-key.ts'
+import { type Served, served, workplace } from './program.ts'
+
+describe('managing over the API', () => {
+  let place: Served
+  before(async () => {
+    place = await served()
+    await place.sluice('app create Acme --uid acme --metadata team=video')
+  })
+
+  test('applications are made, listed, shown, changed and deleted', async () => {
+    const { sluice, json } = place
+    const made = await json('app create Other --uid other --rate 7')
+    assert.deepEqual([made.uid, made.name, made.throttleRate], ['other', 'Other', 7])
+    assert.equal((await json('app create Other --uid other --if-missing')).id, made.id)
+    const lines = (await sluice('app list')).split('\n')
+    assert.match(lines[0] ?? '', /^ID +UID +NAME +CREATED \(UTC\)$/)
+    assert.ok(lines.some((line) => line.startsWith(`${made.id}  other  Other  20`)))
+    assert.deepEqual((await json('app get acme')).metadata, { team: 'video' })
+    assert.match(await sluice('app get acme'), /^metadata +\{"team":"video"\}$/m)
+    assert.equal((await json(['app', 'update', 'other', '--name', 'New name'])).name, 'New name')
+    assert.match(await sluice('app delete other'), /^Deleted application other/)
+    assert.match(await sluice('app get other', 4), /^There is no such application\.\n$/)
+    assert.equal((await json<unknown[]>('app list --limit 1')).length, 1)
+  })
+
+  test('endpoints are made with limits, listed, changed, paused, and their secrets rotated', async () => {
+    const { sluice, json } = place
+    const made = await json(
+      'endpoint create acme http://127.0.0.1:9/ --uid main --event-type video.* --rate 10 --period 2s --burst 20 --concurrency 4 --timeout 3s --header x-team=video',
+    )
+    assert.deepEqual(
+      [made.throttleRate, made.throttlePeriodSeconds, made.burst, made.concurrency, made.timeoutMs, made.eventTypes],
+      [10, 2, 20, 4, 3000, ['video.*']],
+    )
+    assert.match(String(made.secret), /^whsec_/)
+    assert.match(
+      await sluice('endpoint list acme'),
+      /^main +http:\/\/127\.0\.0\.1:9\/ +video\.\* +10\/2s, 4 at once +active$/m,
+    )
+    const changed = await json('endpoint update acme main --rate 5 --unset burst --target http://127.0.0.1:8/')
+    assert.deepEqual(
+      [changed.throttleRate, changed.burst, changed.url, changed.concurrency],
+      [5, null, 'http://127.0.0.1:8/', 4],
+    )
+    await sluice('endpoint pause acme main')
+    assert.match(await sluice('endpoint get acme main'), /^state +paused$/m)
+    await sluice('endpoint resume acme main')
+    assert.match(await sluice('endpoint list acme'), /active$/m)
+    assert.equal(await sluice('endpoint secret acme main'), `${made.secret}\n`)
+    await sluice('endpoint rotate acme main --grace 1h')
+    assert.notEqual(await sluice('endpoint secret acme main'), `${made.secret}\n`)
+    await sluice('endpoint delete acme main')
+    await sluice('endpoint get acme main', 4)
+  })
+
+  test('keys are shown once, do what they are for, and end when revoked', async () => {
+    const { sluice, json, run, url } = place
+    const made = await json('key create ci --scope publish --scope read --app acme --expires 1h')
+    assert.ok(isApiKey(String(made.token)))
+    const asKey = async (args: string) => {
+      const program = run(args, { SLUICE_URL: url, SLUICE_API_KEY: String(made.token) })
+      return [await program.ended, program.err] as const
+    }
+    assert.deepEqual((await asKey('app get acme'))[0], 0)
+    assert.equal((await asKey('app create X --uid x'))[0], 5)
+    const list = await sluice('key list')
+    assert.match(list, new RegExp(`^${made.id} +ci +publish, read +app_\\w+ +valid`, 'm'))
+    assert.ok(!list.includes(String(made.token)))
+    await sluice(`key revoke ${made.id}`)
+    assert.match(await sluice('key list'), / revoked /)
+    const [code, error] = await asKey('app get acme')
+    assert.equal(code, 5)
+    assert.match(error, /Is --key or SLUICE_API_KEY right\?/)
+    await sluice('key revoke key_unknown', 4)
+    assert.match(await sluice('key create x', 2), /required option '--scope/)
+  })
+
+  test('what is wrong is said in one message, with a code for scripts', async () => {
+    const { sluice, run } = place
+    assert.equal(await sluice('app get acne', 4), 'There is no such application. Did you mean acme?\n')
+    assert.match(await sluice('app create Acme --uid acme', 6), /already in use/)
+    assert.match(await sluice('endpoint create acme ftp://x/', 2), /^The server does not accept this:\n {2}- url: /)
+    assert.match(await sluice('app lst', 2), /unknown command 'lst'\n\(Did you mean list\?\)/)
+    assert.match(await sluice('app list --limt 3', 2), /unknown option '--limt'\n\(Did you mean --limit\?\)/)
+    assert.match(await sluice('app list --limit none', 2), /It must be a whole number/)
+    assert.match(await sluice('app list --url nowhere', 2), /--url must be a server's address/)
+    assert.match(await sluice('app create X --metadata x', 2), /"x" must be NAME=VALUE/)
+    const keyless = run('app list', { SLUICE_URL: place.url })
+    assert.equal(await keyless.ended, 5)
+    assert.match(keyless.err, /Give one with --key or SLUICE_API_KEY\.\n$/)
+  })
+
+  test('a server that is not there, or is something else, is told apart', async (t) => {
+    const { run } = workplace()
+    const other = createServer((_request, response) => response.writeHead(418).end('tea')).listen(0, '127.0.0.1')
+    t.after(() => other.close())
+    await once(other, 'listening')
+    const { port } = other.address() as AddressInfo
+    const wrong = run(`app list --url http://127.0.0.1:${port}`)
+    assert.equal(await wrong.ended, 1)
+    assert.match(wrong.err, /with 418; is it a Sluice server\?/)
+    await new Promise((resolve) => other.close(resolve))
+    const gone = run(`app list --url http://127.0.0.1:${port}/api/v1/`)
+    assert.equal(await gone.ended, 7)
+    assert.match(
+      gone.err,
+      new RegExp(`^Cannot reach a server at http://127.0.0.1:${port}: nothing listens there\\. Is it`),
+    )
+    assert.doesNotMatch(gone.err, /\n +at /)
+  })
+})
+
+describe('send', () => {
+  let place: Served
+  before(async () => {
+    place = await served()
+    await place.sluice('app create Acme --uid acme')
+  })
+  const payload = '{ "id": 9007199254740993,\n "score": 1.0 }'
+  /** What was stored, as the server gives it: bytes. */
+  const stored = async (id: unknown) => {
+    const answer = await fetch(`${place.url}/api/v1/app/acme/msg/${id}`, { headers: { authorization: 'Bearer fixed' } })
+    return answer.text()
+  }
+
+  test('takes the payload from the command line, a file or standard input, byte for byte', async () => {
+    const { json, directory } = place
+    writeFileSync(join(directory, 'event.json'), payload)
+    const sent = [
+      await json(['send', 'acme', 'video.trending', payload]),
+      await json('send acme video.trending @event.json'),
+      await json('send acme video.trending -', payload),
+      await json('send acme video.trending', payload),
+    ]
+    for (const { id } of sent) assert.ok((await stored(id)).includes(`"payload":${payload},`))
+  })
+
+  test('gives the message its id, channels and type', async () => {
+    const { json, sluice } = place
+    const args = ['send', 'acme', 'a.b', '{}', '--event-id', 'order-17', '--channel', 'x', '--channel', 'y']
+    const sent = await json(args)
+    assert.deepEqual([sent.eventType, sent.eventId, sent.channels], ['a.b', 'order-17', ['x', 'y']])
+    assert.match(await sluice(args, 6), /order-17/)
+    assert.match(
+      await sluice('send acme a.b {}'),
+      /^Accepted as msg_\w+\nWhat becomes of it: sluice messages acme msg_\w+\n$/,
+    )
+  })
+
+  test('refuses what cannot be sent before or at the server', async () => {
+    const { sluice } = place
+    assert.match(
+      await sluice('send acme a.b @missing.json', 2),
+      /^Cannot read missing\.json: there is no such file\.\n$/,
+    )
+    assert.match(await sluice('send acme a.b -', 2, ''), /^The payload is empty/)
+    assert.match(await sluice(['send', 'acme', 'a.b', '{"a":'], 2), /not valid JSON/)
+    assert.match(await sluice(['send', 'acme', 'a.b', '{},"eventType":"c.d"'], 2), /eventType|duplicate/i)
+    await sluice('send nobody a.b {}', 4)
+  })
+})
