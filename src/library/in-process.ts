@@ -30,7 +30,7 @@ export function inProcess(open: () => FastifyInstance, key: string): { request: 
         },
         ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
       })
-      if (answer.statusCode >= 400) throw errorOf(answer.json())
+      if (answer.statusCode >= 400) throw errorOf(answer.json(), Number(answer.headers['retry-after']))
       return (answer.body === '' ? undefined : answer.json()) as T
     },
     async close() {
@@ -39,9 +39,11 @@ export function inProcess(open: () => FastifyInstance, key: string): { request: 
   }
 }
 
-function errorOf({ code, detail }: Problem): Error {
+function errorOf({ code, detail }: Problem, retryAfterSeconds: number): Error {
   if (code === 'internal') return new Error('Sluice failed for no fault of the caller; its log says how.')
-  if (typeof detail === 'string') return new AppError(code, detail)
+  if (typeof detail === 'string') {
+    return new AppError(code, detail, [], Number.isNaN(retryAfterSeconds) ? {} : { retryAfterSeconds })
+  }
   return invalid(detail.map(({ loc, msg, type }) => ({ at: loc, message: msg, type })))
 }
 

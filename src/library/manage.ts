@@ -1,4 +1,4 @@
-import type { ApplicationIn, toApplicationOut } from '../http/schemas/application.ts'
+import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../http/schemas/application.ts'
 import type { EndpointIn, EndpointPatch, toEndpointOut } from '../http/schemas/endpoint.ts'
 import type { Request } from './in-process.ts'
 
@@ -29,6 +29,10 @@ export interface Applications {
   getOrCreate(input: ApplicationIn & { readonly uid: string }): Promise<ApplicationOut>
   get(app: string): Promise<ApplicationOut>
   list(options?: ListOptions): Promise<List<ApplicationOut>>
+  /** What is absent stays, null unsets. */
+  update(app: string, change: ApplicationPatch): Promise<ApplicationOut>
+  /** Its endpoints go with it, and what waited for them is never sent. */
+  delete(app: string): Promise<void>
 }
 
 /** Managing the endpoints of an application. Each is named by its id or its uid. */
@@ -39,6 +43,11 @@ export interface Endpoints {
   list(app: string, options?: ListOptions): Promise<List<EndpointOut>>
   /** What is absent stays, null unsets. */
   update(app: string, endpoint: string, change: EndpointPatch): Promise<EndpointOut>
+  /** What waited for it is never sent. */
+  delete(app: string, endpoint: string): Promise<void>
+  /** Stops delivering and keeps what waits, until `resume`. */
+  pause(app: string, endpoint: string): Promise<void>
+  resume(app: string, endpoint: string): Promise<void>
   /** What the receiver verifies signatures with. */
   secret(app: string, endpoint: string): Promise<string>
 }
@@ -49,6 +58,8 @@ export function applications(request: Request): Applications {
     getOrCreate: (input) => request('POST', '/app?get_if_exists=true', input),
     get: (app) => request('GET', `/app/${part(app)}`),
     list: (options) => request('GET', `/app${queryOf(options)}`),
+    update: (app, change) => request('PATCH', `/app/${part(app)}`, change),
+    delete: (app) => request('DELETE', `/app/${part(app)}`),
   }
 }
 
@@ -59,6 +70,9 @@ export function endpoints(request: Request): Endpoints {
     get: (app, endpoint) => request('GET', at(app, endpoint)),
     list: (app, options) => request('GET', `/app/${part(app)}/endpoint${queryOf(options)}`),
     update: (app, endpoint, change) => request('PATCH', at(app, endpoint), change),
+    delete: (app, endpoint) => request('DELETE', at(app, endpoint)),
+    pause: async (app, endpoint) => void (await request('POST', `${at(app, endpoint)}/pause`)),
+    resume: async (app, endpoint) => void (await request('POST', `${at(app, endpoint)}/resume`)),
     async secret(app, endpoint) {
       const { key } = await request<{ key: string }>('GET', `${at(app, endpoint)}/secret`)
       return key

@@ -120,6 +120,15 @@ describe('the library', () => {
     assert.deepEqual(await sluice.endpoints.get('acme', endpoint.id), changed)
     assert.deepEqual((await sluice.endpoints.list('acme')).data, [changed])
     assert.match(await sluice.endpoints.secret('acme', endpoint.id), /^whsec_/)
+    await sluice.endpoints.pause('acme', endpoint.id)
+    assert.equal((await sluice.endpoints.get('acme', endpoint.id)).paused, true)
+    await sluice.endpoints.resume('acme', endpoint.id)
+    assert.equal((await sluice.endpoints.get('acme', endpoint.id)).paused, false)
+    await sluice.endpoints.delete('acme', endpoint.id)
+    await assert.rejects(sluice.endpoints.get('acme', endpoint.id), { code: 'not_found' })
+    assert.equal((await sluice.applications.update('acme', { name: 'Other' })).name, 'Other')
+    await sluice.applications.delete('acme')
+    await assert.rejects(sluice.publish('acme', event), { code: 'not_found' })
   })
 
   test('serves the API when asked to, under the key it was given and no other', async (t) => {

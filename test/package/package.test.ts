@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const root = join(import.meta.dirname, '../..')
+// This very Node first, and nothing of the checkout: an empty project has no more than that.
+const env = { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter), NODE_OPTIONS: '' }
+
+/** What a program written against the package's declarations says. It is compiled, not run. */
+const consumer = `
+import { DatabaseSync } from 'node:sqlite'
+import pg from 'pg'
+import { AppError, type Enqueued, openSluice, type Sluice, version } from 'sluice'
+
+const sluice: Sluice = await openSluice({ store: 'sqlite:./x.db', lease: '10s', inFlight: 5, deliver: false })
+const app = await sluice.applications.getOrCreate({ uid: 'acme', name: 'Acme' })
+const name: string = app.name
+const { id, timestamp } = await sluice.publish(app.id, { eventType: 'a', payload: new Uint8Array(1) })
+const now: Enqueued = sluice.publishWith(new DatabaseSync('x.db'), 'acme', { eventType: 'a', payload: { name } })
+const later: Promise<Enqueued> = sluice.publishWith(new pg.Client(), 'acme', { eventType: 'a', payload: '{}' })
+const pooled: pg.PoolClient = await new pg.Pool().connect()
+const alsoLater: Promise<Enqueued> = sluice.publishWith(pooled, 'acme', { eventType: 'a', payload: '{}' })
+now.committed()
+try {
+  await sluice.close()
+} catch (error) {
+  if (error instanceof AppError && error.code === 'not_found') console.log(id, timestamp.getTime(), version)
+}
+// @ts-expect-error: a payload is an object, text or bytes
+await sluice.publish('acme', { eventType: 'a', payload: 7 })
+// @ts-expect-error: there is no such setting
+await openSluice({ store: 'sqlite:x', inFlght: 5 })
+await Promise.all([later, alsoLater])
+`
+
+describe('the package, installed in an empty project', { timeout: 240_000 }, () => {
+  let project = ''
+  let files: string[] = []
+
+  before(async () => {
+    project = mkdtempSync(join(tmpdir(), 'sluice-package-'))
+    const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', project], { cwd: root, env })
+    // The build may say something first.
+    const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n')))
+    files = packed.files.map(({ path }: { path: string }) => path)
+    writeFileSync(join(project, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }')
+    const install = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(project, packed.filename)]
+    await run('npm', install, { cwd: project, env })
+  })
+  after(() => rmSync(project, { recursive: true }))
+
+  test('has what it needs to run and no sources or tests', () => {
+    for (const needed of [
+      'bin/sluice.js',
+      'dist/index.js',
+      'dist/index.d.ts',
+      'dist/store/sqlite/migrations/0001_core.sql',
+      'dist/store/postgres/migrations/0001_core.sql',
+      'README.md',
+      'LICENSE',
+    ]) {
+      assert(files.includes(needed), `${needed} is missing`)
+    }
+    const superfluous = files.filter(
+      (path) => !/^(bin|dist)\/|^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/.test(path),
+    )
+    assert.deepEqual(superfluous, [])
+  })
+
+  test('its declarations type-check, strictly and without skipping any', async () => {
+    const types = join(root, 'node_modules/@types')
+    writeFileSync(join(project, 'consumer.ts'), consumer)
+    const options = {
+      module: 'nodenext',
+      target: 'es2024',
+      strict: true,
+      noEmit: true,
+      exactOptionalPropertyTypes: true,
+    }
+    const paths = { pg: [join(types, 'pg/index.d.ts')] }
+    const compilerOptions = { ...options, types: ['node'], typeRoots: [types], paths, skipLibCheck: false }
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }))
+    const compiler = join(root, 'node_modules/typescript/bin/tsc')
+    const { stdout } = await run(process.execPath, [compiler, '-p', project], { cwd: project, env }).catch(
+      (error) => error,
+    )
+    assert.equal(stdout, '')
+  })
+
+  test('its command runs', async () => {
+    const command = join(project, 'node_modules/.bin/sluice')
+    const { stdout } = await run(command, ['config', '--json', '--store', 'sqlite:./x.db'], { cwd: project, env })
+    const shown = JSON.parse(stdout).find(({ name }: { name: string }) => name === 'store')
+    assert.equal(shown.value, 'sqlite:./x.db')
+    const migrated = await run(command, ['migrate', '--store', 'sqlite:./x.db'], { cwd: project, env })
+    assert.match(migrated.stdout, /has schema version \d+/)
+  })
+
+  test('it delivers, embedded', async () => {
+    mkdirSync(join(project, 'examples'))
+    for (const name of ['quickstart.ts', 'receiver.ts']) {
+      copyFileSync(join(root, 'examples', name), join(project, 'examples', name))
+    }
+    const { stdout } = await run(process.execPath, ['examples/quickstart.ts'], { cwd: project, env })
+    assert.match(stdout, /^delivered and verified: \{"video":42,"views":1000000\}$/m)
+  })
+})
