@@ -44,6 +44,7 @@ export type AppErrorCode =
   | 'insufficient_access'
   | 'not_found'
   | 'method_not_allowed'
+  | 'missing_payload'
   | 'conflict'
   | 'overloaded'
   | 'request_in_flight'

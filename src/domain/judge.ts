@@ -10,6 +10,7 @@ export type Verdict =
 
 /** `exhausted`: no attempt left. `aged`: no time left. `gone`: the receiver answered 410. */
 export type DeadReason = 'exhausted' | 'aged' | 'gone'
+export const deadReasons: readonly DeadReason[] = ['exhausted', 'aged', 'gone']
 
 /** What an attempt means for the whole endpoint, beside the one delivery. */
 export interface LaneEffect {

@@ -14,6 +14,7 @@ import { type Delivery, isReading, type OwnedLane, reopen } from './owned-lane.t
 import { Pump } from './pump.ts'
 import { Reader } from './reader.ts'
 import { Settler } from './settler.ts'
+import { TaskRunner } from './task-runner.ts'
 
 /** After trouble with the store, nothing is started for this long: each start would need the store again. */
 const troublePauseMs = 100
@@ -23,6 +24,8 @@ const reconcileMs = 15_000
 const expandMs = 1000
 const expandRows = 1000
 const sweepRows = 500
+/** How soon a task that was asked for begins. */
+const tasksMs = 500
 /** How soon what a deleted endpoint left behind begins to be removed. */
 const removeMs = 1000
 const bodyCacheBytes = 16 * 1024 * 1024
@@ -47,6 +50,8 @@ export class Engine {
   readonly #pump: Pump
   readonly #expanding: Chore
   readonly #sweeping: Chore
+  readonly #taskRunner: TaskRunner
+  readonly #tasks: Chore
   readonly #removing: Chore
   /** How many attempts ended how, since the start. */
   readonly tally: Record<Verdict['state'], number> = { delivered: 0, waiting: 0, dead: 0 }
@@ -68,6 +73,8 @@ export class Engine {
     this.#expanding = new Chore(clock, () => store.expand(expandRows), onTrouble)
     this.#sweeping = new Chore(clock, async () => (await store.sweepIdempotency(sweepRows)) === sweepRows, onTrouble)
     this.#removing = new Chore(clock, async () => (await store.sweepRemoved()).more, onTrouble)
+    this.#taskRunner = new TaskRunner(store)
+    this.#tasks = new Chore(clock, () => this.#taskRunner.step(), onTrouble)
     this.#membership = new Membership({
       store,
       clock,
@@ -141,8 +148,10 @@ export class Engine {
       this.#sweeping.ask()
     })
     this.#every(expandMs, () => this.#expanding.ask())
+    this.#every(tasksMs, () => this.#tasks.ask())
     this.#every(removeMs, () => this.#removing.ask())
     this.#expanding.ask()
+    this.#tasks.ask()
     this.#book.claimSoon()
   }
 
@@ -168,6 +177,7 @@ export class Engine {
     const cancel = this.#parts.clock.after(recordLimitMs, () => this.#settler.drop())
     await this.#settler.drained()
     cancel()
+    await this.#taskRunner.letGo().catch((error) => this.#parts.onTrouble(error))
     await this.#book.releaseAll()
     await this.#membership.leave()
     this.#state = 'stopped'
@@ -177,7 +187,7 @@ export class Engine {
   /** Whether nothing can be sent within this time, as far as is known: nothing is under way, due or about to be. */
   isIdle(withinMs: number): boolean {
     const now = this.#parts.clock.steady()
-    if (this.#state !== 'running' || now < this.#pausedUntil || this.#expanding.busy) return false
+    if (this.#state !== 'running' || now < this.#pausedUntil || this.#expanding.busy || this.#tasks.busy) return false
     return this.#book.isIdleUntil(now + withinMs, now)
   }
 
@@ -194,6 +204,7 @@ export class Engine {
   #stopChores(): void {
     this.#expanding.stop()
     this.#sweeping.stop()
+    this.#tasks.stop()
     this.#removing.stop()
   }
 

@@ -16,6 +16,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   forbidden_key: { status: 400, title: 'Forbidden key' },
   too_deep: { status: 400, title: 'Nested too deep' },
   too_many_keys: { status: 400, title: 'Too many keys' },
+  missing_payload: { status: 400, title: 'Missing payload' },
   authentication_failed: { status: 401, title: 'Authentication failed' },
   insufficient_access: { status: 403, title: 'Insufficient access' },
   not_found: { status: 404, title: 'Not found' },

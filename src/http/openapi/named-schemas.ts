@@ -1,6 +1,8 @@
 import type { TSchema } from 'typebox'
 import { ApiKeyCreatedOut, ApiKeyOut, AppPortalAccessOut, AuditOut, AuditVerifyOut } from '../answers/access.ts'
 import { ApplicationOut } from '../answers/application.ts'
+import { AppUsageStatsOut, BackgroundTaskOut, TaskStartedOut } from '../answers/background-task.ts'
+import { DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
 import { EndpointHeadersOut, EndpointOut, EndpointSecretOut, EndpointStats, RetryOut } from '../answers/endpoint.ts'
 import {
   EventTypeFromOpenApi,
@@ -9,16 +11,27 @@ import {
   EventTypeOut,
 } from '../answers/event-type.ts'
 import { HealthOut } from '../answers/health.ts'
-import { MessageAttemptOut, MessageEndpointOut, MessageOut } from '../answers/message.ts'
-import { MessageIn } from '../operations/message.ts'
+import { LaneOut, WhyOut } from '../answers/lane.ts'
+import {
+  EndpointMessageOut,
+  MessageAttemptOut,
+  MessageEndpointOut,
+  MessageOut,
+  MessagePrecheckOut,
+} from '../answers/message.ts'
+import { MessageBatchIn, MessageIn } from '../operations/message.ts'
 import { ApiKeyIn } from '../schemas/api-key.ts'
 import { ApplicationIn, ApplicationPatch } from '../schemas/application.ts'
+import { DeadReplayIn } from '../schemas/dead.ts'
 import { EndpointIn, EndpointPatch, EndpointPut } from '../schemas/endpoint.ts'
 import { EndpointHeadersIn, EndpointHeadersPatch } from '../schemas/endpoint-headers.ts'
 import { SecretRotateIn } from '../schemas/endpoint-secret.ts'
 import { EventExampleIn, EventTypeImportIn, EventTypeIn, EventTypePatch, EventTypePut } from '../schemas/event-type.ts'
+import { PrecheckIn } from '../schemas/message.ts'
 import { ApplicationTokenExpireIn, AppPortalAccessIn } from '../schemas/portal.ts'
+import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
 import { RetryIn } from '../schemas/retry.ts'
+import { AppUsageStatsIn } from '../schemas/statistics.ts'
 
 /** The schemas that have a name in the reference: Svix's where it has the same thing. */
 export const namedSchemas: Readonly<Record<string, TSchema>> = {
@@ -27,36 +40,52 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   ApiKeyOut,
   AppPortalAccessIn,
   AppPortalAccessOut,
+  AppUsageStatsIn,
+  AppUsageStatsOut,
   ApplicationIn,
   ApplicationOut,
   ApplicationPatch,
   ApplicationTokenExpireIn,
   AuditOut,
   AuditVerifyOut,
+  BackgroundTaskOut,
+  BulkReplayIn,
+  DeadLetterLine,
+  DeadLetterOut,
+  DeadLetterTrailOut,
+  DeadReplayIn,
   EndpointHeadersIn,
   EndpointHeadersOut,
-  EndpointHeadersPatchIn: EndpointHeadersPatch,
   EndpointIn,
+  EndpointMessageOut,
   EndpointOut,
   EndpointPatch,
   EndpointSecretOut,
-  EndpointSecretRotateIn: SecretRotateIn,
   EndpointStats,
-  EndpointUpdate: EndpointPut,
   EventExampleIn,
   EventTypeFromOpenApi,
-  EventTypeImportOpenApiIn: EventTypeImportIn,
   EventTypeImportOpenApiOut,
   EventTypeImportOpenApiOutData,
   EventTypeIn,
   EventTypeOut,
   EventTypePatch,
-  EventTypeUpdate: EventTypePut,
   HealthOut,
+  LaneOut,
   MessageAttemptOut,
+  MessageBatchIn,
   MessageEndpointOut,
   MessageIn,
   MessageOut,
+  MessagePrecheckOut,
+  ReplayIn,
   RetryIn,
   RetryOut,
+  TaskStartedOut,
+  WhyOut,
+  EndpointHeadersPatchIn: EndpointHeadersPatch,
+  EndpointSecretRotateIn: SecretRotateIn,
+  EndpointUpdate: EndpointPut,
+  EventTypeImportOpenApiIn: EventTypeImportIn,
+  EventTypeUpdate: EventTypePut,
+  MessagePrecheckIn: PrecheckIn,
 }

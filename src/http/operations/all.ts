@@ -7,6 +7,13 @@ import { healthOperations } from './health.ts'
 import { messageOperations } from './message.ts'
 import type { Operations } from './operation.ts'
 import { referenceOperations } from './reference.ts'
+import {
+  backgroundTaskOperations,
+  deadOperations,
+  laneOperations,
+  replayOperations,
+  statisticsOperations,
+} from './replay.ts'
 
 /**
  * Every operation of the API, in the order the reference shows them. A test fails for a route that is not described
@@ -18,6 +25,11 @@ export const operations: Operations = {
   ...eventTypeOperations,
   ...messageOperations,
   ...attemptOperations,
+  ...replayOperations,
+  ...deadOperations,
+  ...laneOperations,
+  ...backgroundTaskOperations,
+  ...statisticsOperations,
   ...authenticationOperations,
   ...apiKeyOperations,
   ...auditOperations,

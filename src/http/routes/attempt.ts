@@ -1,33 +1,122 @@
-import type { FastifyInstance } from 'fastify'
-import type { Attempt, Message } from '../../domain/delivery.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { AppError } from '../../domain/app-error.ts'
+import type { Attempt, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
+import { isOfClass, meetsFilter } from '../../domain/message-filter.ts'
+import type { AttemptRange, DeliveryKey, ListedAttempt, Order } from '../../store/browsing.ts'
 import type { HttpContext } from '../context.ts'
-import { getMessage } from '../lookup.ts'
+import { jsonType, listBytes, withField, withFields } from '../json-bytes.ts'
+import { getEndpoint, getMessage } from '../lookup.ts'
 import { PageQuery, pageOver, paginate } from '../pagination.ts'
-import { AttemptQuery, destinationStatus, fail, success, toAttemptOut } from '../schemas/attempt.ts'
+import { messagesAsBytes } from '../payload.ts'
+import {
+  AttemptedQuery,
+  AttemptQuery,
+  attemptStatus,
+  OneAttemptQuery,
+  type Standing,
+  toAttemptOut,
+  toStandingOut,
+} from '../schemas/attempt.ts'
 import { toEndpointOut } from '../schemas/endpoint.ts'
+import { readTimes } from '../schemas/instant.ts'
+import { toMessageFilter } from '../schemas/message-list.ts'
+import { numbers, sift } from '../sift.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
 interface OfMessage {
   Params: { app: string; message: string }
 }
+interface OfEndpoint {
+  Params: { app: string; endpoint: string }
+}
+interface OfDelivery {
+  Params: { app: string; message: string; endpoint: string }
+}
+interface OfAttempt {
+  Params: { app: string; message: string; attempt: string }
+}
 
 const pageProblems = compile(PageQuery, 'query')
 const attemptProblems = compile(AttemptQuery, 'query')
+const attemptedProblems = compile(AttemptedQuery, 'query')
+const oneProblems = compile(OneAttemptQuery, 'query')
 
-/** What became of a message: its attempts, and where it stands at each endpoint. */
-export function attemptRoutes(api: FastifyInstance, { store }: HttpContext): void {
-  api.get<OfMessage>('/app/:app/attempt/msg/:message', async (request) => {
-    const query = readQuery(AttemptQuery, request.query)
-    refuseIf(attemptProblems(query))
-    const message = await getMessage(store, request.params.app, request.params.message)
-    const filter = query as AttemptQuery
+/** What became of messages: attempts, and where each message stands at each endpoint. */
+export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContext): void {
+  /** The attempts of one message, all of which are at hand: there are few, unless it went to very many endpoints. */
+  async function listByMessage(request: FastifyRequest, reply: FastifyReply, ref: OfMessage['Params'], at?: Endpoint) {
+    const filter = readAttemptQuery(request)
+    const message = await getMessage(store, ref.app, ref.message)
+    const { from, until } = readTimes({ after: '1970-01-01T00:00:00Z', ...filter }, clock.now())
     const { attempts, endpoints } = await historyOf(message)
-    const kept = attempts.filter((attempt) => meets(attempt, message, endpoints.get(attempt.endpoint), filter))
-    const toOut = (attempt: Attempt) =>
-      toAttemptOut(attempt, message, endpoints.get(attempt.endpoint), filter.with_content ?? true)
-    return paginate('atmpt', filter, 'descending', pageOver(kept, keyOf), toOut)
+    const all = attempts.toSorted((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
+    const meets = (attempt: Attempt) =>
+      attempt.at >= from &&
+      attempt.at < until &&
+      (at === undefined || attempt.endpoint === at.key) &&
+      meetsAttempt(attempt, endpoints.get(attempt.endpoint), filter) &&
+      meetsFilter(message, toMessageFilter(filter))
+    const list = await sift(filter, {
+      read: async (after: number | null, order: Order, limit) => {
+        if (order === 'ascending') return all.slice(after === null ? 0 : after + 1).slice(0, limit)
+        return all
+          .slice(0, after ?? all.length)
+          .toReversed()
+          .slice(0, limit)
+      },
+      keep: async (rows) => rows.filter(meets).map((row) => ({ row })),
+      keepsAll: false,
+      positionOf: (row) => all.indexOf(row),
+      write: (row) => row.id,
+      parse: (text) => {
+        const place = all.findIndex((attempt) => attempt.id === text)
+        return place < 0 ? undefined : place
+      },
+    })
+    const shown = list.data.map(({ row }) => ({ attempt: row, message, endpoint: endpoints.get(row.endpoint) }))
+    return sendAttempts(reply, list, shown, filter)
+  }
+
+  api.get<OfMessage>('/app/:app/attempt/msg/:message', (request, reply) => {
+    return listByMessage(request, reply, request.params)
+  })
+
+  // Svix's older paths for the same.
+  api.get<OfMessage>('/app/:app/msg/:message/attempt', (request, reply) => {
+    return listByMessage(request, reply, request.params)
+  })
+  api.get<OfDelivery>('/app/:app/msg/:message/endpoint/:endpoint/attempt', async (request, reply) => {
+    const endpoint = await getEndpoint(store, request.params.app, request.params.endpoint)
+    return listByMessage(request, reply, request.params, endpoint)
+  })
+
+  api.get<OfEndpoint>('/app/:app/attempt/endpoint/:endpoint', async (request, reply) => {
+    const filter = readAttemptQuery(request)
+    const endpoint = await getEndpoint(store, request.params.app, request.params.endpoint)
+    const meets = (attempt: Attempt) => meetsAttempt(attempt, endpoint, filter)
+    const list = await siftAttempts(endpoint, filter, meets, () => true)
+    const shown = list.data.map(({ row, message }) => ({ attempt: row, message, endpoint }))
+    return sendAttempts(reply, list, shown, filter)
+  })
+
+  api.get<OfEndpoint>('/app/:app/endpoint/:endpoint/msg', async (request, reply) => {
+    const query = readQuery(AttemptedQuery, request.query)
+    refuseIf(attemptedProblems(query))
+    const filter = query as AttemptedQuery
+    const endpoint = await getEndpoint(store, request.params.app, request.params.endpoint)
+    const isShown = (standing: Standing) => {
+      const { status, expanded_statuses: expanded = false } = filter
+      return status === undefined || status === toStandingOut(standing, expanded).status
+    }
+    const list = await siftAttempts(endpoint, filter, (attempt) => attempt.isLatest, isShown)
+    const heads = list.data.map(({ message }) => message)
+    const bytes = await messagesAsBytes(store, heads, filter.with_content ?? true)
+    const items = list.data.map((standing, i) => {
+      return withFields(bytes[i] as Buffer, toStandingOut(standing, filter.expanded_statuses ?? false))
+    })
+    return reply.type(jsonType).send(listBytes(items, list))
   })
 
   api.get<OfMessage>('/app/:app/msg/:message/endpoint', async (request) => {
@@ -39,43 +128,123 @@ export function attemptRoutes(api: FastifyInstance, { store }: HttpContext): voi
     for (const attempt of attempts)
       if (attempt.n > (latest.get(attempt.endpoint)?.n ?? 0)) latest.set(attempt.endpoint, attempt)
     const destinations = [...endpoints.values()].sort((a, b) => a.key - b.key)
+    const replaying = await replayingAmong(destinations.map(({ key }) => ({ endpoint: key, message: message.key })))
     const toOut = (endpoint: Endpoint) => ({
       ...toEndpointOut(endpoint),
-      ...destinationStatus(latest.get(endpoint.key)),
+      ...toStandingOut(
+        { message, latest: latest.get(endpoint.key), replaying: replaying.has(pairOf(endpoint.key, message.key)) },
+        false,
+      ),
     })
-    return paginate(
-      'ep',
-      query as PageQuery,
-      'ascending',
-      pageOver(destinations, ({ key }) => key),
-      toOut,
-    )
+    const source = pageOver(destinations, ({ key }) => key)
+    return paginate('ep', query as PageQuery, 'ascending', source, toOut)
   })
 
-  /** A message's attempts, oldest first, and the endpoints it was accepted for. */
-  async function historyOf(message: Message): Promise<{ attempts: Attempt[]; endpoints: Map<number, Endpoint> }> {
-    const [attempts, endpoints] = await Promise.all([
-      store.attemptsOf(message.key),
-      store.loadEndpoints(message.endpoints),
-    ])
-    return {
-      attempts: attempts.sort((a, b) => keyOf(a) - keyOf(b)),
-      endpoints: new Map(endpoints.map((endpoint) => [endpoint.key, endpoint])),
-    }
+  api.get<OfAttempt>('/app/:app/msg/:message/attempt/:attempt', async (request) => {
+    refuseIf(oneProblems(readQuery(OneAttemptQuery, request.query)))
+    const { message, attempt } = await getAttempt(request.params)
+    const [endpoint] = await store.loadEndpoints([attempt.endpoint])
+    return toAttemptOut(attempt, message, endpoint, true)
+  })
+
+  api.delete<OfAttempt>('/app/:app/msg/:message/attempt/:attempt/content', async (request, reply) => {
+    const { attempt } = await getAttempt(request.params)
+    await store.expungeAttempt(attempt)
+    return reply.code(204).send()
+  })
+
+  async function getAttempt(params: OfAttempt['Params']): Promise<{ message: Message; attempt: Attempt }> {
+    const message = await getMessage(store, params.app, params.message)
+    const isId = decodeKey('atmpt', params.attempt) !== undefined
+    const attempt = isId ? await store.findAttempt(message.key, params.attempt) : undefined
+    if (attempt === undefined) throw new AppError('not_found', 'There is no such attempt.')
+    return { message, attempt }
   }
+
+  /** A page of an endpoint's attempts with their messages and where those stand. */
+  function siftAttempts(
+    endpoint: Endpoint,
+    filter: AttemptQuery | AttemptedQuery,
+    meets: (attempt: ListedAttempt) => boolean,
+    isShown: (standing: Standing) => boolean,
+  ) {
+    const times = readTimes(filter, clock.now())
+    const messageFilter = toMessageFilter(filter)
+    return sift(filter, {
+      read: (after: AttemptRange['after'], order, limit) => {
+        return store.listAttempts(endpoint.key, { ...times, after, order, limit })
+      },
+      keep: async (rows) => {
+        const met = rows.filter(meets)
+        const heads = await store.loadHeads([...new Set(met.map((row) => row.message))])
+        const byKey = new Map(heads.map((head) => [head.key, head]))
+        const replaying = await replayingAmong(met)
+        return met.flatMap((row) => {
+          const message = byKey.get(row.message)
+          if (message === undefined || !meetsFilter(message, messageFilter)) return []
+          const standing = { message, latest: row, replaying: replaying.has(pairOf(row.endpoint, row.message)) }
+          return isShown(standing) ? [{ row, ...standing }] : []
+        })
+      },
+      keepsAll: false,
+      positionOf: (row) => row,
+      write: ({ at, message, n }) => numbers.write(at, message, n),
+      parse: (text) => {
+        const [at, message, n] = numbers.parse(text, 3) ?? []
+        return at === undefined || message === undefined || n === undefined ? undefined : { at, message, n }
+      },
+    })
+  }
+
+  /** Which of these deliveries wait to be sent once more on request. */
+  async function replayingAmong(deliveries: readonly DeliveryKey[]): Promise<Set<string>> {
+    const found = await store.findReplaying(deliveries)
+    return new Set(found.map(({ endpoint, message }) => pairOf(endpoint, message)))
+  }
+
+  async function sendAttempts(
+    reply: FastifyReply,
+    page: { iterator: string | null; prevIterator: string | null; done: boolean },
+    shown: readonly { attempt: Attempt; message: MessageHead; endpoint: Endpoint | undefined }[],
+    filter: AttemptQuery,
+  ) {
+    const withContent = filter.with_content ?? true
+    const attempts = shown.map(({ attempt, message, endpoint }) => {
+      return Buffer.from(JSON.stringify(toAttemptOut(attempt, message, endpoint, withContent)))
+    })
+    if (!filter.with_msg) return reply.type(jsonType).send(listBytes(attempts, page))
+    const heads = shown.map(({ message }) => message)
+    const messages = await messagesAsBytes(store, heads, withContent)
+    const items = attempts.map((attempt, i) => withField(attempt, 'msg', messages[i] as Buffer))
+    return reply.type(jsonType).send(listBytes(items, page))
+  }
+
+  /** A message's attempts, and the endpoints it was accepted for or sent to since. */
+  async function historyOf(message: Message): Promise<{ attempts: Attempt[]; endpoints: Map<number, Endpoint> }> {
+    const attempts = await store.attemptsOf(message.key)
+    const keys = new Set([...message.endpoints, ...attempts.map(({ endpoint }) => endpoint)])
+    const endpoints = await store.loadEndpoints([...keys])
+    return { attempts, endpoints: new Map(endpoints.map((endpoint) => [endpoint.key, endpoint])) }
+  }
+}
+
+function readAttemptQuery(request: FastifyRequest): AttemptQuery {
+  const query = readQuery(AttemptQuery, request.query)
+  refuseIf(attemptProblems(query))
+  return query as AttemptQuery
+}
+
+function pairOf(endpoint: number, message: number): string {
+  return `${endpoint}.${message}`
 }
 
 function keyOf(attempt: Attempt): number {
   return decodeKey('atmpt', attempt.id) ?? 0
 }
 
-function meets(attempt: Attempt, message: Message, endpoint: Endpoint | undefined, filter: AttemptQuery): boolean {
-  const { status, status_code_class: statusClass, endpoint_id: ref, channel, event_types: eventTypes } = filter
-  if (status !== undefined && status !== (attempt.code === 'delivered' ? success : fail)) return false
-  if (statusClass !== undefined && statusClass !== Math.floor(attempt.status / 100) * 100) return false
-  if (ref !== undefined && endpoint?.id !== ref && endpoint?.uid !== ref) return false
-  if (channel !== undefined && !message.channels?.includes(channel)) return false
-  if (eventTypes !== undefined && !eventTypes.split(',').includes(message.eventType)) return false
-  if (filter.before !== undefined && attempt.at >= Date.parse(filter.before)) return false
-  return filter.after === undefined || attempt.at > Date.parse(filter.after)
+function meetsAttempt(attempt: Attempt, endpoint: Endpoint | undefined, filter: AttemptQuery): boolean {
+  const { status, status_code_class: statusClass, endpoint_id: ref } = filter
+  if (status !== undefined && status !== attemptStatus(attempt)) return false
+  if (statusClass !== undefined && !isOfClass(attempt, statusClass)) return false
+  return ref === undefined || endpoint?.id === ref || endpoint?.uid === ref
 }

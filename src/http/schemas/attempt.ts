@@ -1,36 +1,60 @@
 import { type Static, Type } from 'typebox'
-import type { Attempt, Message } from '../../domain/delivery.ts'
+import type { Attempt, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { PageQuery } from '../pagination.ts'
 import { integer } from './field.ts'
+import { timeProperties } from './instant.ts'
 
-const dateTime = Type.String({
-  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?(Z|[+-]\\d\\d:\\d\\d)$',
-})
+/** What a list of messages is filtered by. */
+export const messageFilterProperties = {
+  channel: Type.Optional(Type.String()),
+  tag: Type.Optional(Type.String()),
+  event_types: Type.Optional(Type.String({ description: 'Names, separated by commas' })),
+  ...timeProperties,
+}
 
 /** The filters of a list of attempts. */
 export const AttemptQuery = Type.Object({
   ...PageQuery.properties,
-  status: Type.Optional(integer(0, 3)),
+  ...messageFilterProperties,
+  status: Type.Optional(integer(0, 4)),
   status_code_class: Type.Optional(integer(0, 599)),
-  channel: Type.Optional(Type.String()),
-  event_types: Type.Optional(Type.String()),
   endpoint_id: Type.Optional(Type.String()),
-  before: Type.Optional(dateTime),
-  after: Type.Optional(dateTime),
   with_content: Type.Optional(Type.Boolean()),
+  with_msg: Type.Optional(Type.Boolean()),
+  expanded_statuses: Type.Optional(Type.Boolean()),
 })
 export type AttemptQuery = Static<typeof AttemptQuery>
 
-/** Where a delivery stands, by Svix's numbers. */
-export const statusTexts = ['success', 'pending', 'fail', 'sending'] as const
+/** What asking for one attempt takes. */
+export const OneAttemptQuery = Type.Object({ expanded_statuses: Type.Optional(Type.Boolean()) })
+
+/** The filters of the list of messages that were tried at an endpoint. */
+export const AttemptedQuery = Type.Object({
+  ...PageQuery.properties,
+  ...messageFilterProperties,
+  status: Type.Optional(integer(0, 4)),
+  with_content: Type.Optional(Type.Boolean()),
+  expanded_statuses: Type.Optional(Type.Boolean()),
+})
+export type AttemptedQuery = Static<typeof AttemptedQuery>
+
+/** Where a delivery stands, by Svix's numbers. The last one is told only to those who ask for expanded statuses. */
+export const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
 export const success = 0
 export const pending = 1
 export const fail = 2
+export const canceled = 4
+export type Status = 0 | 1 | 2 | 3 | 4
 
 /** An attempt as callers see it. Without a reply, `response` says what went wrong. */
-export function toAttemptOut(attempt: Attempt, message: Message, endpoint: Endpoint | undefined, withContent: boolean) {
-  const status = attempt.code === 'delivered' ? success : fail
+export function toAttemptOut(
+  attempt: Attempt,
+  message: Pick<MessageHead, 'id'>,
+  endpoint: Endpoint | undefined,
+  withContent: boolean,
+) {
+  const status = attemptStatus(attempt)
   const reply = attempt.response === null ? (attempt.error ?? '') : Buffer.from(attempt.response).toString('utf8')
   return {
     id: attempt.id,
@@ -51,9 +75,37 @@ export function toAttemptOut(attempt: Attempt, message: Message, endpoint: Endpo
   }
 }
 
-/** Where one message stands at one endpoint, by its latest attempt there; undefined before the first. */
-export function destinationStatus(latest: Attempt | undefined) {
-  const status = latest === undefined || latest.nextAt !== null ? pending : latest.code === 'delivered' ? success : fail
-  const nextAttempt = latest?.nextAt == null ? null : new Date(latest.nextAt).toISOString()
-  return { status, statusText: statusTexts[status], nextAttempt }
+export function attemptStatus(attempt: Attempt): typeof success | typeof fail {
+  return attempt.code === 'delivered' ? success : fail
+}
+
+/** What decides where one message stands at one endpoint. */
+export interface Standing {
+  readonly message: Pick<MessageHead, 'expunged'>
+  /** Undefined before the first. */
+  readonly latest: Attempt | undefined
+  /** Whether it waits to be sent once more on request. */
+  readonly replaying: boolean
+}
+
+/** Where one message stands at one endpoint. What was expunged waits for nothing. */
+function destinationStatus({ message, latest, replaying }: Standing): Status {
+  if (replaying) return pending
+  if (latest?.code === 'delivered') return success
+  const waits = latest === undefined || latest.nextAt !== null
+  if (!waits) return fail
+  return message.expunged ? canceled : pending
+}
+
+/** The same as callers see it. */
+export function toStandingOut(standing: Standing, expanded: boolean) {
+  const exact = destinationStatus(standing)
+  const status = exact === canceled && !expanded ? fail : exact
+  const { latest } = standing
+  const isRetry = status === pending && !standing.replaying && latest?.nextAt != null
+  return {
+    status,
+    statusText: statusTexts[status],
+    nextAttempt: isRetry ? new Date(latest.nextAt).toISOString() : null,
+  }
 }

@@ -1,0 +1,25 @@
+import type { MessageHead } from '../domain/delivery.ts'
+import type { Store } from '../store/store.ts'
+import { messageBytes, noPayload, shownPayload } from './schemas/message.ts'
+
+const expired = Buffer.from('{"expired":true}')
+
+/** A message's payload as callers see it; one whose bytes are gone says so, as Svix does. */
+export function payloadOf(
+  message: Pick<MessageHead, 'contentType' | 'expunged'>,
+  body: Uint8Array | undefined,
+): Uint8Array {
+  return message.expunged || body === undefined ? expired : shownPayload(body, message.contentType)
+}
+
+/** Messages as callers see them, in the order given; the bodies are read only when asked for. */
+export async function messagesAsBytes(
+  store: Store,
+  heads: readonly MessageHead[],
+  withContent: boolean,
+): Promise<Buffer[]> {
+  if (!withContent) return heads.map((head) => messageBytes(head, noPayload))
+  const outgoing = await store.loadMessages([...new Set(heads.map((head) => head.key))])
+  const bodies = new Map(outgoing.map(({ key, body }) => [key, body]))
+  return heads.map((head) => messageBytes(head, payloadOf(head, bodies.get(head.key))))
+}

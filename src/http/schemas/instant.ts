@@ -1,0 +1,54 @@
+import { Type } from 'typebox'
+import type { FieldError } from '../../domain/app-error.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { firstKeyAt } from '../../domain/ids.ts'
+import { type Part, refuseIf } from '../validate.ts'
+
+/** An instant, RFC 3339. */
+export const dateTime = Type.String({
+  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?(Z|[+-]\\d\\d:\\d\\d)$',
+  description: 'RFC 3339',
+})
+
+/** What limits a list to a time. */
+export const timeProperties = {
+  before: Type.Optional(dateTime),
+  after: Type.Optional(dateTime),
+}
+
+/** Reads instants that have the right shape; throws AppError when one is no day of any calendar, such as February 31. */
+export function readInstants<Name extends string>(
+  part: Part,
+  values: Readonly<Partial<Record<Name, string | null | undefined>>>,
+): Record<Name, EpochMs | undefined> {
+  const problems: FieldError[] = []
+  const instants: Record<string, EpochMs | undefined> = {}
+  for (const [name, value] of Object.entries<string | null | undefined>(values)) {
+    const at = value === undefined || value === null ? undefined : Date.parse(value)
+    if (Number.isNaN(at)) problems.push({ at: [part, name], message: 'is not an instant', type: 'instant' })
+    instants[name] = at
+  }
+  refuseIf(problems)
+  return instants as Record<Name, EpochMs | undefined>
+}
+
+const lookBackMs = 90 * 24 * 60 * 60 * 1000
+
+/** The time a list covers: what lies between `after` and `before`, or without either the last 90 days. */
+export function readTimes(
+  query: { readonly before?: string; readonly after?: string },
+  now: EpochMs,
+): { from: EpochMs; until: EpochMs } {
+  const { before, after } = readInstants('query', { before: query.before, after: query.after })
+  const oldest = before === undefined ? now - lookBackMs : 0
+  return { from: after === undefined ? oldest : after + 1, until: before ?? Number.MAX_SAFE_INTEGER }
+}
+
+/** The same time as a range of keys. */
+export function keyRangeOf({ from, until }: { readonly from: EpochMs; readonly until: EpochMs }) {
+  return { from: keyAt(from), until: keyAt(until) }
+}
+
+function keyAt(at: EpochMs): number {
+  return Math.min(Math.max(0, firstKeyAt(at)), Number.MAX_SAFE_INTEGER)
+}

@@ -1,0 +1,36 @@
+import { type Static, Type } from 'typebox'
+import type { EpochMs } from '../../domain/clock.ts'
+import type { ReplayFilter, Span } from '../../domain/task.ts'
+import { refuseIf } from '../validate.ts'
+import { success } from './attempt.ts'
+import { integer, nullable } from './field.ts'
+import { dateTime, readInstants } from './instant.ts'
+
+/** What recovers an endpoint, or replays what it missed: messages accepted from `since` on, before `until`. */
+export const ReplayIn = Type.Object({ since: dateTime, until: Type.Optional(nullable(dateTime)) })
+export type ReplayIn = Static<typeof ReplayIn>
+
+/** What replays by filter. */
+export const BulkReplayIn = Type.Object({
+  ...ReplayIn.properties,
+  eventTypes: Type.Optional(nullable(Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000 }))),
+  channel: Type.Optional(nullable(Type.String({ maxLength: 128 }))),
+  tag: Type.Optional(nullable(Type.String({ maxLength: 128 }))),
+  status: Type.Optional(nullable(Type.Enum([0, 2], { description: '0 success, 2 fail' }))),
+  statusCodeClass: Type.Optional(nullable(integer(0, 500))),
+})
+export type BulkReplayIn = Static<typeof BulkReplayIn>
+
+/** The time a replay means, up to now where it does not say. Throws AppError when it is none. */
+export function readSpan(input: { readonly since: string; readonly until?: string | null }, now: EpochMs): Span {
+  const { since = 0, until = now } = readInstants('body', { since: input.since, until: input.until })
+  const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
+  refuseIf(since >= until ? [problem] : [])
+  return { since: Math.max(0, since), until }
+}
+
+export function toReplayFilter(input: BulkReplayIn): ReplayFilter {
+  const { eventTypes = null, channel = null, tag = null, status = null, statusCodeClass: statusClass = null } = input
+  const outcome = status === null ? null : status === success ? 'delivered' : 'failed'
+  return { eventTypes, channel, tag, outcome, statusClass }
+}
