@@ -1,4 +1,7 @@
+import { encodeId } from '../../src/domain/ids.ts'
 import type { Operation } from '../../src/http/operations/operation.ts'
+import { systemRandomText } from '../../src/runtime/random.ts'
+import type { Store } from '../../src/store/store.ts'
 import { type Api, openApi } from './api.ts'
 
 /** Ids by the names the routes give the parts of their paths. */
@@ -14,28 +17,63 @@ export interface Populated extends Api {
 /** An API in which two applications have one of everything that a path can name. */
 export async function openPopulated(overrides: Parameters<typeof openApi>[0] = {}): Promise<Populated> {
   const api = await openApi(overrides)
-  const populate = async (uid: string): Promise<Ids> => {
-    const app = (await ok(api.ask('POST', '/app', { name: uid, uid }))).id
-    const endpoint = (await ok(api.ask('POST', `/app/${app}/endpoint`, { url: 'https://example.com/' }))).id
-    const message = (await ok(api.ask('POST', `/app/${app}/msg`, { eventType: 'x', payload: { of: uid } }))).id
-    const key = (await ok(api.ask('POST', '/api/v1/api-key', { name: uid, scopes: ['read'], app }))).id
-    const name = `${uid}.happened`
-    await ok(api.ask('POST', '/api/v1/event-type', { name, description: uid, schemas: { 1: { type: 'object' } } }))
-    return { app, endpoint, message, key, name }
-  }
-  return { ...api, mine: await populate('mine'), theirs: await populate('theirs') }
+  const mine = await populate(api, 'mine')
+  const theirs = await populate(api, 'theirs')
+  const attempts = await failOnce(api.store)
+  const withAttempt = (ids: Ids) => ({ ...ids, attempt: attempts.get(ids.endpoint ?? '') ?? '' })
+  return { ...api, mine: withAttempt(mine), theirs: withAttempt(theirs) }
 }
 
-async function ok(asked: ReturnType<Api['ask']>) {
-  const answer = await asked
-  if (answer.status >= 300) throw new Error(`${answer.status} ${answer.text}`)
-  return answer.json
+async function populate({ ask }: Api, uid: string): Promise<Ids> {
+  const make = async (path: string, body: unknown): Promise<string> => {
+    const { status, text, json } = await ask('POST', `/api/v1${path}`, body)
+    if (status >= 300) throw new Error(`${status} ${text}`)
+    return json.id
+  }
+  const app = await make('/app', { name: uid, uid })
+  const endpoint = await make(`/app/${app}/endpoint`, { url: 'https://example.com/' })
+  const message = await make(`/app/${app}/msg`, { eventType: 'x', payload: { of: uid } })
+  const key = await make('/api-key', { name: uid, scopes: ['read'], app })
+  const name = `${uid}.happened`
+  await make('/event-type', { name, description: uid, schemas: { 1: { type: 'object' } } })
+  const operational = await make('/operational-webhook/endpoint', { url: 'https://example.com/' })
+  const task = await make(`/app/${app}/dead/replay`, {})
+  return { app, endpoint, message, key, name, operational, task }
+}
+
+/** Plays a worker whose every attempt fails for good. Gives the id of the attempt by that of the endpoint. */
+async function failOnce(store: Store): Promise<Map<string, string>> {
+  const worker = await store.join({ leaseMs: 60_000, description: 'test' })
+  const { lanes } = await store.claim(worker, 10)
+  const attempts = new Map<string, string>()
+  for (const { endpoint } of lanes) {
+    const [due] = await store.readDue([{ endpoint: endpoint.key, class: 0, after: null, limit: 1 }])
+    const row = due?.rows[0]
+    if (row === undefined) continue
+    const id = encodeId('atmpt', endpoint.key, systemRandomText)
+    const attempt = {
+      id,
+      startedAgoMs: 5,
+      durationMs: 4,
+      status: 500,
+      code: 'refused' as const,
+      error: null,
+      response: Buffer.from('no'),
+    }
+    const verdict = { state: 'dead', reason: 'exhausted' } as const
+    await store.settle(worker, [{ endpoint: endpoint.key, app: endpoint.app, row, attempt, verdict }], {
+      holds: [],
+      gone: [],
+    })
+    attempts.set(endpoint.id, id)
+  }
+  return attempts
 }
 
 /** A route's path with ids in it. */
 export function fill(path: string, ids: Ids): string {
   return path.replaceAll(/:(\w+)/g, (_, name: string) => {
-    const id = ids[name]
+    const id = ids[path.startsWith('/operational-webhook') ? 'operational' : name]
     if (id === undefined) throw new Error(`There is no ${name} to put into ${path}.`)
     return encodeURIComponent(id)
   })

@@ -1,3 +1,5 @@
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import type { FastifyInstance } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
@@ -9,14 +11,15 @@ import { operations } from '../../src/http/operations/all.ts'
  * its type, and no field it does not know. An answer that differs becomes a 500, and `onDifference` hears why.
  */
 export function checkResponses(app: FastifyInstance, onDifference: (difference: string) => void): void {
-  app.addHook('onSend', (request, reply, payload, done) => {
+  app.addHook('onSend', async (request, reply, payload) => {
     const { url = '' } = request.routeOptions
     const method = request.method === 'HEAD' ? 'GET' : request.method
-    if (!url.startsWith(prefix) || reply.statusCode >= 500) return done()
-    const difference = differenceOf(`${method} ${url.slice(prefix.length)}`, reply.statusCode, payload)
-    if (difference === undefined || request.method === 'OPTIONS') return done()
+    if (!url.startsWith(prefix) || method === 'OPTIONS' || reply.statusCode >= 500) return payload
+    const whole = payload instanceof Readable ? await text(payload) : payload
+    const difference = differenceOf(`${method} ${url.slice(prefix.length)}`, reply.statusCode, whole)
+    if (difference === undefined) return whole
     onDifference(`${request.method} ${request.url}: ${difference}`)
-    done(new Error(difference))
+    throw new Error(difference)
   })
 }
 
@@ -27,21 +30,21 @@ function differenceOf(route: string, status: number, payload: unknown): string |
   const answer = status < 400 ? operation.answers[status] : status === 422 ? ValidationProblem : Problem
   if (answer === undefined) return `${status} is not in the reference of ${route}`
   if (answer === null) return payload ? `${status} has a body: ${payload}` : undefined
-  const text = String(payload ?? '')
+  const json = String(payload ?? '')
   const [schema, values] =
     'lines' in answer
       ? [
           (answer as { lines: TSchema }).lines,
-          text
+          json
             .split('\n')
             .filter(Boolean)
             .map((line) => JSON.parse(line)),
         ]
-      : [answer as TSchema, [JSON.parse(text)]]
+      : [answer as TSchema, [JSON.parse(json)]]
   const validator = strict(schema)
   const wrong = values.find((value) => !validator.Check(value))
   if (wrong === undefined) return undefined
-  return `${JSON.stringify(validator.Errors(wrong)[0])} in ${text.slice(0, 2000)}`
+  return `${JSON.stringify(validator.Errors(wrong)[0])} in ${json.slice(0, 2000)}`
 }
 
 const validators = new Map<TSchema, Validator>()

@@ -12,6 +12,9 @@ const sameAs: Readonly<Record<string, string>> = {
   OperationalWebhookEndpointOut: 'EndpointOut',
   OperationalWebhookEndpointSecretOut: 'EndpointSecretOut',
   OperationalWebhookEndpointHeadersOut: 'EndpointHeadersOut',
+  RecoverOut: 'TaskStartedOut',
+  ReplayOut: 'TaskStartedOut',
+  AggregateEventTypesOut: 'TaskStartedOut',
 }
 
 /**

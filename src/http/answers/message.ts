@@ -1,9 +1,10 @@
 import { Type } from 'typebox'
 import { nullable } from '../schemas/field.ts'
 import { EndpointOut } from './endpoint.ts'
-import { Instant, MaybeInstant } from './field.ts'
+import { Instant, listOf, MaybeInstant } from './field.ts'
 
-const Payload = Type.Object(
+/** What a message says. */
+export const Payload = Type.Object(
   {},
   {
     additionalProperties: true,
@@ -24,10 +25,19 @@ export const MessageOut = Type.Object({
   timestamp: Instant,
 })
 
-const standing = {
-  status: Type.Enum([0, 1, 2, 3], { description: '0 success, 1 pending, 2 fail, 3 sending' }),
-  statusText: Type.Enum(['success', 'pending', 'fail', 'sending']),
+/** Whether a message would reach anybody. */
+export const MessagePrecheckOut = Type.Object({ active: Type.Boolean() })
+
+/** Messages that were published together. */
+export const MessageBatchOut = listOf(MessageOut)
+
+const status = {
+  status: Type.Enum([0, 1, 2, 3, 4], { description: '0 success, 1 pending, 2 fail, 3 sending, 4 canceled' }),
+  statusText: Type.Enum(['success', 'pending', 'fail', 'sending', 'canceled']),
 }
+
+/** Where a message stands at an endpoint. `canceled` is told only to who asks for expanded statuses. */
+const standing = { ...status, nextAttempt: MaybeInstant }
 
 /** One HTTP try as callers see it. */
 export const MessageAttemptOut = Type.Object({
@@ -38,17 +48,17 @@ export const MessageAttemptOut = Type.Object({
   response: Type.String({ description: 'What the receiver answered, cut short; without an answer, what went wrong.' }),
   responseStatusCode: Type.Integer({ description: '0 when there was no answer' }),
   responseDurationMs: Type.Integer(),
-  ...standing,
+  ...status,
   triggerType: Type.Enum([0, 1], { description: '0 scheduled, 1 manual' }),
   timestamp: Instant,
   code: Type.String({ description: 'The outcome by name, such as `delivered`, `timeout` or `tls_failed`.' }),
   error: nullable(Type.String()),
   attempt: Type.Integer({ description: '1 for the first try of this message at this endpoint' }),
+  msg: Type.Optional(MessageOut),
 })
 
 /** An endpoint a message was accepted for, and where the message stands there. */
-export const MessageEndpointOut = Type.Object({
-  ...EndpointOut.properties,
-  ...standing,
-  nextAttempt: MaybeInstant,
-})
+export const MessageEndpointOut = Type.Object({ ...EndpointOut.properties, ...standing })
+
+/** A message that was tried at an endpoint, and where it stands there. */
+export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...standing })

@@ -135,7 +135,7 @@ function response(status: string, answer: TSchema | JsonLines | null) {
   if (answer === null) return { description }
   if ('lines' in answer) {
     const lines = { schema: components.use((answer as JsonLines).lines) }
-    return { description: 'One JSON value per line', content: { 'application/x-ndjson': lines } }
+    return { description: 'One JSON value per line', content: { 'application/jsonl': lines } }
   }
   return { description, content: { 'application/json': { schema: components.use(answer as TSchema) } } }
 }

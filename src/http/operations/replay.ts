@@ -1,0 +1,110 @@
+import { Type } from 'typebox'
+import { AppUsageStatsOut, BackgroundTaskOut, TaskStartedOut } from '../answers/background-task.ts'
+import { DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
+import { listOf } from '../answers/field.ts'
+import { LaneOut, WhyOut } from '../answers/lane.ts'
+import { TaskQuery } from '../schemas/background-task.ts'
+import { DeadFilterQuery, DeadListQuery, DeadReplayIn } from '../schemas/dead.ts'
+import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
+import { AppUsageStatsIn } from '../schemas/statistics.ts'
+import { tagged } from './operation.ts'
+
+export const replayOperations = tagged('Replay', {
+  'POST /app/:app/msg/:message/endpoint/:endpoint/resend': {
+    id: 'v1.message-attempt.resend',
+    summary: 'Send a message to an endpoint again',
+    answers: { 202: Type.Object({}) },
+  },
+  'POST /app/:app/endpoint/:endpoint/recover': {
+    id: 'v1.endpoint.recover',
+    summary: 'Send again what an endpoint failed to take',
+    body: ReplayIn,
+    answers: { 202: TaskStartedOut },
+  },
+  'POST /app/:app/endpoint/:endpoint/replay-missing': {
+    id: 'v1.endpoint.replay-missing',
+    summary: 'Send what an endpoint would have got, had it been there',
+    body: ReplayIn,
+    answers: { 202: TaskStartedOut },
+  },
+  'POST /app/:app/endpoint/:endpoint/bulk-replay': {
+    id: 'v1.endpoint.bulk-replay',
+    summary: 'Send again what meets a filter',
+    body: BulkReplayIn,
+    answers: { 202: TaskStartedOut },
+  },
+})
+
+export const deadOperations = tagged('Dead Letter', {
+  'GET /app/:app/dead': {
+    id: 'v1.dead.list',
+    summary: 'List dead letters',
+    query: DeadListQuery,
+    answers: { 200: listOf(DeadLetterOut) },
+  },
+  'GET /app/:app/dead/:message/:endpoint': {
+    id: 'v1.dead.get',
+    summary: 'Get a dead letter with every attempt',
+    answers: { 200: DeadLetterTrailOut },
+  },
+  'POST /app/:app/dead/replay': {
+    id: 'v1.dead.replay',
+    summary: 'Send dead letters again',
+    description: 'All that meet every field given; without any, all of the application.',
+    body: DeadReplayIn,
+    answers: { 202: TaskStartedOut },
+  },
+  'DELETE /app/:app/dead': {
+    id: 'v1.dead.purge',
+    summary: 'Throw dead letters away',
+    query: DeadFilterQuery,
+    answers: { 202: TaskStartedOut },
+  },
+  'GET /app/:app/dead/export': {
+    id: 'v1.dead.export',
+    summary: 'Export dead letters with their payloads, one per line',
+    query: DeadFilterQuery,
+    answers: { 200: { lines: DeadLetterLine } },
+  },
+})
+
+export const laneOperations = tagged('Lane', {
+  'GET /app/:app/endpoint/:endpoint/lane': {
+    id: 'v1.lane.get',
+    summary: "Get the state of an endpoint's lane",
+    answers: { 200: LaneOut },
+  },
+  'GET /app/:app/msg/:message/endpoint/:endpoint/why': {
+    id: 'v1.lane.why',
+    summary: 'Tell why a message is not delivered yet',
+    answers: { 200: WhyOut },
+  },
+})
+
+export const backgroundTaskOperations = tagged('Background Task', {
+  'GET /background-task': {
+    id: 'v1.background-task.list',
+    summary: 'List background tasks',
+    query: TaskQuery,
+    answers: { 200: listOf(BackgroundTaskOut) },
+  },
+  'GET /background-task/:task': {
+    id: 'v1.background-task.get',
+    summary: 'Get a background task',
+    answers: { 200: BackgroundTaskOut },
+  },
+})
+
+export const statisticsOperations = tagged('Statistics', {
+  'POST /stats/usage/app': {
+    id: 'v1.statistics.aggregate-app-stats',
+    summary: 'Count deliveries per application, in the background',
+    body: AppUsageStatsIn,
+    answers: { 202: AppUsageStatsOut },
+  },
+  'PUT /stats/usage/event-types': {
+    id: 'v1.statistics.aggregate-event-types',
+    summary: "List what each application's endpoints subscribe to, in the background",
+    answers: { 202: TaskStartedOut },
+  },
+})
