@@ -1,6 +1,9 @@
 import type { EpochMs } from './clock.ts'
 
-/** What one changing call did. `before` and `after` are JSON with everything secret left out; null where there is none. */
+/**
+ * What one changing call did: what stood there before it, and what it asked for. Both are JSON with everything secret
+ * left out, and null where there is none.
+ */
 export interface AuditEntry {
   /** The id of the key or token, or `fixed` for the key from the settings. */
   readonly actor: string

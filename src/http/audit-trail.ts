@@ -1,4 +1,6 @@
-import type { FastifyRequest, RouteOptions } from 'fastify'
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { AuditEntry } from '../domain/audit.ts'
+import type { Trail } from '../store/auditing.ts'
 import type { Store } from '../store/store.ts'
 import type { Need } from './access.ts'
 import { isRef } from './lookup.ts'
@@ -7,8 +9,8 @@ import { toEndpointOut } from './schemas/endpoint.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What is known before the change; null for a request that is not written to the audit log. */
-    audit: { readonly app: string | null; readonly before: string | null } | null
+    /** What the request is written down as, if it changes anything; null when it is not. */
+    trail: Trail | null
   }
 }
 
@@ -18,44 +20,50 @@ const longestJson = 16_384
 const secretName = /secret|token|password|authorization|cookie|^key$|^apikey$/i
 
 /**
- * Writes one row of the audit log for every changing call that succeeds, before it is answered: when the row cannot be
- * written, the call is not answered as a success. It hangs on every route that is not a read, so none can forget it.
+ * Writes one row of the audit log for every changing call that succeeds: in the transaction that changes something, or
+ * else before the call is answered, which is then not answered as a success if the row cannot be written. It hangs on
+ * every route that is not a read, so none can forget it.
  */
 export function leaveTrail(route: RouteOptions, path: string, need: Need, store: Store): void {
   if (!need.audited || [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')) return
   const action = `${[route.method].flat().join()} ${path}`
   const isThing = path.endsWith('/:app') || path.endsWith('/:endpoint')
 
+  async function entryOf(request: FastifyRequest): Promise<AuditEntry> {
+    const { app, thing } = await look(store, request.params as Params, isThing)
+    return {
+      actor: request.caller?.id ?? '',
+      ip: request.ip,
+      action,
+      app,
+      target: request.url.split('?', 1)[0] as string,
+      before: thing,
+      after: request.body === undefined ? null : jsonOf(request.body),
+    }
+  }
+
   route.preHandler = [
     ...[route.preHandler ?? []].flat(),
-    async (request: FastifyRequest) => {
-      const { app, thing } = await look(store, request.params as Params, isThing)
-      request.audit = { app, before: thing }
+    (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void) => {
+      entryOf(request).then((entry) => {
+        request.trail = { entry, written: false }
+        store.trailing(request.trail, done)
+      }, done)
     },
   ]
   route.onSend = [
     ...[route.onSend ?? []].flat(),
-    async (request, reply, payload) => {
-      const { audit, caller } = request
-      if (audit === null || caller === null || reply.statusCode >= 300) return payload
-      request.audit = null
-      const changed = isThing && request.method !== 'POST'
-      const { app, thing } = changed ? await look(store, request.params as Params, true) : { app: null, thing: null }
-      await store.appendAudit({
-        actor: caller.id,
-        ip: request.ip,
-        action,
-        app: audit.app ?? app,
-        target: request.url.split('?', 1)[0] as string,
-        before: audit.before,
-        after: changed ? thing : request.body === undefined ? null : jsonOf(request.body),
-      })
+    async ({ trail }, reply, payload) => {
+      if (trail === null || trail.written) return payload
+      // From here on nothing that is still running takes the row along.
+      trail.written = true
+      if (reply.statusCode < 300) await store.appendAudit(trail.entry)
       return payload
     },
   ]
 }
 
-/** The application a path names, and what stands at its end. */
+/** The application a path names, and what stands at its end, as it is before the call. */
 async function look(
   store: Store,
   params: Params,

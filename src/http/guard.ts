@@ -24,7 +24,7 @@ const prefix = '/api/v1'
 export function guard(scope: FastifyInstance, context: HttpContext): Authenticator {
   const authenticator = new Authenticator(context)
   scope.decorateRequest('caller', null)
-  scope.decorateRequest('audit', null)
+  scope.decorateRequest('trail', null)
   scope.addHook('onRoute', (route) => {
     const path = route.url.startsWith(prefix) ? route.url.slice(prefix.length) : route.url
     const need = needOf([route.method].flat()[0] as string, path)

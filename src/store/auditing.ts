@@ -10,6 +10,21 @@ export interface Auditing {
   listAudit(page: PageRequest, filter: AuditFilter): Promise<Page<AuditRow>>
 }
 
+/** Lets what a request changes and the row that says so be one transaction. */
+export interface Trailing {
+  /**
+   * Runs `work`; the first transaction that changes anything on its behalf, however long after, takes the entry along.
+   * When the work is done and no transaction took it, `written` is still false, and the caller appends the entry itself.
+   * Set to true, it keeps what the work has left running from taking it later.
+   */
+  trailing<T>(trail: Trail, work: () => T): T
+}
+
+export interface Trail {
+  readonly entry: AuditEntry
+  written: boolean
+}
+
 export interface AuditFilter {
   readonly actor: string | null
   readonly action: string | null

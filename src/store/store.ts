@@ -6,7 +6,7 @@ import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
 import type { Access } from './access.ts'
-import type { Auditing } from './auditing.ts'
+import type { Auditing, Trailing } from './auditing.ts'
 import type { Browsing } from './browsing.ts'
 import type { Enlisting } from './enlisting.ts'
 import type { EventTypes } from './event-types.ts'
@@ -42,7 +42,8 @@ export interface Store
     Removals,
     Statistics,
     Access,
-    Auditing {
+    Auditing,
+    Trailing {
   readonly dialect: 'sqlite' | 'postgres'
   /** Tells what others did: see `Watcher`. One watcher per store. */
   watch(watcher: Watcher): void
@@ -107,7 +108,9 @@ export interface Configuration {
   loadEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
 }
 
-export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'>
+export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'> & {
+  readonly dedupeSeconds?: number | null
+}
 export type NewEndpoint = Omit<Endpoint, 'key' | 'id' | 'app' | 'disabledReason' | 'createdAt' | 'updatedAt'>
 
 /** What to change of an endpoint, or how to find that out from what is stored at that instant; it may throw AppError. */
@@ -174,6 +177,8 @@ export interface Subscriptions {
   readonly version: number
   /** Disabled endpoints are included: what is published meanwhile waits for them. */
   readonly list: readonly Subscription[]
+  /** The application's dedupe window. */
+  readonly dedupeSeconds: number | null
 }
 
 export interface Publication {

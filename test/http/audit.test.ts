@@ -29,7 +29,7 @@ describe('the audit log', () => {
     )
     const [created, , patched, deleted] = json.data
     assert.deepEqual([created.before, created.after], [null, { name: 'A', uid: 'a' }])
-    assert.deepEqual([patched.before.description, patched.after.description], ['', 'new'])
+    assert.deepEqual([patched.before.description, patched.after], ['', { description: 'new' }])
     assert.deepEqual([deleted.before.name, deleted.after], ['A', null])
     assert.deepEqual([created.actor, created.ip], ['fixed', '127.0.0.1'])
   })
@@ -101,7 +101,9 @@ describe('the audit log', () => {
     const fail = async () => {
       throw new StoreTrouble('disk full')
     }
-    const { ask, bugs } = await openApi({ store: { ...store, appendAudit: fail } })
+    const { ask, bugs } = await openApi({
+      store: { ...store, appendAudit: fail, trailing: (_trail, work) => work() },
+    })
     const answer = await ask('POST', '/app', { name: 'A', uid: 'a' })
     assert.deepEqual([answer.status, answer.json.code, bugs], [503, 'unavailable', []])
   })

@@ -120,7 +120,7 @@ function apiKeys(database: Database): Omit<Access, Tokens> {
     async createApiKey({ name, hash, scopes, app = null, expiresInMs = null }) {
       const waitMs = expiresInMs === null ? null : Math.round(expiresInMs)
       const made = await withNewIdentity(database, 'key', async ({ key, id }) => {
-        await durable.run(insertApiKey, [key, id, name, hash, toJson(scopes), app, waitMs])
+        await durable.transaction((run) => run(insertApiKey, [key, id, name, hash, toJson(scopes), app, waitMs]))
         return key
       })
       return toApiKey((await byKey(made)) as ApiKeyRow)
@@ -140,7 +140,7 @@ function apiKeys(database: Database): Omit<Access, Tokens> {
     async revokeApiKey(id) {
       const key = decodeKey('key', id)
       if (key === undefined || (await byKey(key))?.id !== id) return undefined
-      await durable.run(revokeKey, [key])
+      await durable.transaction((run) => run(revokeKey, [key]))
       return toApiKey((await byKey(key)) as ApiKeyRow)
     },
 
@@ -160,7 +160,9 @@ function appTokens(database: Database): Pick<Access, Tokens> {
       await durable.run(sweepAppTokens)
       const made = await withNewIdentity(database, 'apptok', async ({ key, id }) => {
         const waitMs = Math.round(expiresInMs)
-        await durable.run(insertAppToken, [key, id, app, hash, toJson(capabilities), sessionId, waitMs])
+        await durable.transaction((run) =>
+          run(insertAppToken, [key, id, app, hash, toJson(capabilities), sessionId, waitMs]),
+        )
         return key
       })
       const [row] = await durable.run<AppTokenRow>(selectAppTokenByKey, [made])
@@ -174,10 +176,10 @@ function appTokens(database: Database): Pick<Access, Tokens> {
 
     async expireAppTokens(app, sessionIds, inMs) {
       const sessions = sessionIds === null ? null : texts(sessionIds)
-      return (await durable.run(shortenAppTokens, [app, Math.round(inMs), sessions])).length
+      return (await durable.transaction((run) => run(shortenAppTokens, [app, Math.round(inMs), sessions]))).length
     },
 
-    endAppToken: async (key) => void (await durable.run(deleteAppToken, [key])),
+    endAppToken: async (key) => void (await durable.transaction((run) => run(deleteAppToken, [key]))),
   }
 }
 

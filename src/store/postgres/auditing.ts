@@ -1,13 +1,20 @@
-import { type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
-import { type Auditing, hashText } from '../auditing.ts'
+import { type Auditing, hashText, type Trail, type Trailing } from '../auditing.ts'
 import type { Database } from './database.ts'
+import { locks } from './migrate.ts'
 import { sqlNow } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import type { Run, Statement } from './sessions.ts'
 
-// Rows are appended one after the other, over all processes: each needs the hash of the one before it. The lock allows
-// reading, and the next statement sees what was committed while this one waited.
-const lockAudit: Statement = { name: 'lock-audit', text: 'lock table audit in exclusive mode' }
+// Rows are appended one after the other, over all processes: each needs the hash of the one before it. The next statement
+// sees what was committed while this one waited. It is the last lock a transaction takes, so that nobody waits in a ring.
+const lockAudit: Statement = { name: 'lock-audit', text: `select pg_advisory_xact_lock(${locks.audit})` }
+// A transaction has an id of its own once it has changed something.
+const selectChanged: Statement = {
+  name: 'has-changed',
+  text: 'select pg_current_xact_id_if_assigned() is not null as changed',
+}
 const selectLast: Statement = {
   name: 'last-audit',
   text: `
@@ -38,20 +45,37 @@ export const selectAudit: Readonly<Record<'ascending' | 'descending', Statement>
 }
 
 /** The audit log. */
-export function auditing({ context, durable }: Database): Auditing {
+export function auditing({ context, durable }: Database): Auditing & Trailing {
+  const trails = new AsyncLocalStorage<Trail>()
+
+  async function append(run: Run, entry: AuditEntry): Promise<AuditRow> {
+    await run(lockAudit)
+    const [last] = await run<{ now: number; n: number | null; hash: string | null }>(selectLast)
+    const n = (last?.n ?? 0) + 1
+    const row = { ...entry, n, id: encodeId('audit', n, context.randomText), at: last?.now as number }
+    const hash = auditHash(row, last?.hash ?? auditStart, hashText)
+    const { id, at, actor, ip, action, app, target, before, after } = row
+    await run(insertAudit, [n, id, at, actor, ip, action, app, target, before, after, hash])
+    return { ...row, hash }
+  }
+
+  async function takeAlong(run: Run, trail: Trail): Promise<() => void> {
+    const [row] = await run<{ changed: boolean }>(selectChanged)
+    if (row?.changed !== true) return () => {}
+    await append(run, trail.entry)
+    return () => {
+      trail.written = true
+    }
+  }
+
+  durable.beforeCommit = (run) => {
+    const trail = trails.getStore()
+    return trail === undefined || trail.written ? undefined : takeAlong(run, trail)
+  }
+
   return {
-    appendAudit(entry) {
-      return durable.transaction(async (run) => {
-        await run(lockAudit)
-        const [last] = await run<{ now: number; n: number | null; hash: string | null }>(selectLast)
-        const n = (last?.n ?? 0) + 1
-        const row = { ...entry, n, id: encodeId('audit', n, context.randomText), at: last?.now as number }
-        const hash = auditHash(row, last?.hash ?? auditStart, hashText)
-        const { id, at, actor, ip, action, app, target, before, after } = row
-        await run(insertAudit, [n, id, at, actor, ip, action, app, target, before, after, hash])
-        return { ...row, hash }
-      })
-    },
+    appendAudit: (entry) => durable.transaction((run) => append(run, entry)),
+    trailing: (trail, work) => trails.run(trail, work),
 
     async listAudit({ limit, order, after }, { actor, action, app, since, until }) {
       const start = after ?? (order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)

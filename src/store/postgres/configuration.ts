@@ -21,12 +21,12 @@ import type { Run, Sessions, Statement } from './sessions.ts'
 import { channel } from './signals.ts'
 import { violatedKey } from './trouble.ts'
 
-const applicationColumns = 'key, id, uid, name, throttle_rate, metadata, version, created_at, updated_at'
+const applicationColumns = 'key, id, uid, name, throttle_rate, metadata, dedupe_s, version, created_at, updated_at'
 const insertApplication: Statement = {
   name: 'insert-application',
   text: `
-    insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
-    select $1, $2, $3, $4, $5, $6, now, now from (select ${sqlNow} as now) as clock
+    insert into application (key, id, uid, name, throttle_rate, metadata, dedupe_s, created_at, updated_at)
+    select $1, $2, $3, $4, $5, $6, $7, now, now from (select ${sqlNow} as now) as clock
     returning ${applicationColumns}`,
 }
 const selectApplication: Statement = {
@@ -41,7 +41,7 @@ const selectApplications = paged('applications', `select ${applicationColumns} f
 const updateApplicationRow: Statement = {
   name: 'update-application',
   text: `
-    update application set uid = $2, name = $3, throttle_rate = $4, metadata = $5, version = version + 1,
+    update application set uid = $2, name = $3, throttle_rate = $4, metadata = $5, dedupe_s = $6, version = version + 1,
            updated_at = greatest(${sqlNow}, updated_at)
      where key = $1
     returning ${applicationColumns}`,
@@ -105,10 +105,11 @@ type Applications = 'createApplication' | 'findApplication' | 'listApplications'
 function applications(database: Database): Pick<Configuration, Applications> {
   const { durable } = database
   return {
-    async createApplication({ uid, name, throttleRate, metadata }) {
+    async createApplication({ uid, name, throttleRate, metadata, dedupeSeconds = null }) {
+      const fields = [uid, name, throttleRate, toJson(metadata), dedupeSeconds]
       const rows = await conflictOnUid(uid, () =>
         withNewIdentity(database, 'app', ({ key, id }) =>
-          durable.run<ApplicationRow>(insertApplication, [key, id, uid, name, throttleRate, toJson(metadata)]),
+          durable.transaction((run) => run<ApplicationRow>(insertApplication, [key, id, ...fields])),
         ),
       )
       return toApplication(rows[0] as ApplicationRow)
@@ -130,11 +131,11 @@ function applications(database: Database): Pick<Configuration, Applications> {
           // The lock comes first, so that what somebody else changed meanwhile is not undone.
           if ((await run(bumpVersion, [key])).length === 0) return undefined
           const [row] = await run<ApplicationRow>(selectApplication, [key])
-          const { uid, name, throttleRate, metadata } = {
+          const { uid, name, throttleRate, metadata, dedupeSeconds } = {
             ...toApplication(row as ApplicationRow),
             ...given(change),
           }
-          const values = [key, uid, name, throttleRate, toJson(metadata)]
+          const values = [key, uid, name, throttleRate, toJson(metadata), dedupeSeconds]
           const [updated] = await run<ApplicationRow>(updateApplicationRow, values)
           return toApplication(updated as ApplicationRow)
         }),

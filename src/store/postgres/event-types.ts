@@ -77,13 +77,13 @@ export function eventTypes({ durable }: Database): EventTypes {
 
   return {
     async createEventType(input) {
-      const made = await put(durable.run, input, true)
+      const made = await durable.transaction((run) => put(run, input, true))
       if (made) return made.eventType
       throw new AppError('event_type_exists', `The event type ${input.name} exists already.`)
     },
 
     async putEventType(input) {
-      return (await put(durable.run, input)) as { eventType: EventType; created: boolean }
+      return (await durable.transaction((run) => put(run, input))) as { eventType: EventType; created: boolean }
     },
 
     updateEventType(name, change) {
@@ -96,7 +96,7 @@ export function eventTypes({ durable }: Database): EventTypes {
     },
 
     async deleteEventType(name) {
-      return (await durable.run(deleteEventTypeRow, [name])).length > 0
+      return (await durable.transaction((run) => run(deleteEventTypeRow, [name]))).length > 0
     },
 
     async findEventType(name) {

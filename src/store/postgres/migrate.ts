@@ -14,8 +14,8 @@ interface Migration {
   readonly sql: string
 }
 
-/** Advisory locks are numbers shared by everyone in a database; these two spell `sluice`. */
-export const locks = { migrate: 0x736c7569, partitions: 0x6365 } as const
+/** Advisory locks are numbers shared by everyone in a database; the first two spell `sluice`. */
+export const locks = { migrate: 0x736c7569, partitions: 0x6365, audit: 0x61756469 } as const
 
 const createMigrationTable = `
   create table if not exists migration (

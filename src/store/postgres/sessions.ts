@@ -16,6 +16,11 @@ export interface Sessions {
   readonly run: Run
   /** Several statements in one transaction, each seeing what was committed before it began (READ COMMITTED). */
   transaction<T>(work: (run: Run) => Promise<T>): Promise<T>
+  /**
+   * What every transaction does last before it commits, if it is set and has something to do. What it answers is called
+   * after the commit.
+   */
+  beforeCommit?: (run: Run) => Promise<() => void> | undefined
   end(): Promise<void>
 }
 
@@ -108,7 +113,7 @@ export function openSessions(options: SessionOptions): Sessions {
   // A connection in use reports its loss through the statement; unheard, the event would end the process.
   pool.on('connect', (client) => client.on('error', () => {}))
 
-  return {
+  const sessions: Sessions = {
     run: async (statement, values) => {
       const client = await connect(pool)
       try {
@@ -124,10 +129,11 @@ export function openSessions(options: SessionOptions): Sessions {
       const client = await connect(pool)
       try {
         await client.query('begin')
-        const result = await work(<Row>(statement: Statement, values?: readonly unknown[]) =>
-          query<Row>(client, statement, values),
-        )
+        const run: Run = (statement, values) => query(client, statement, values)
+        const result = await work(run)
+        const committed = await sessions.beforeCommit?.(run)
         await client.query('commit')
+        committed?.()
         client.release()
         return result
       } catch (error) {
@@ -137,6 +143,7 @@ export function openSessions(options: SessionOptions): Sessions {
     },
     end: () => pool.end(),
   }
+  return sessions
 }
 
 async function connect(pool: pg.Pool): Promise<pg.PoolClient> {

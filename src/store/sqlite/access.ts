@@ -104,7 +104,7 @@ function apiKeys(connection: Connection): Synchronous<Omit<Access, Tokens>> {
     revokeApiKey(id): ApiKey | undefined {
       const key = decodeKey('key', id)
       if (key === undefined || byKey.get(key)?.id !== id) return undefined
-      revoke.run(connection.now(), key)
+      connection.transaction(() => revoke.run(connection.now(), key))
       return toApiKey(byKey.get(key) as ApiKeyRow)
     },
 
@@ -148,11 +148,11 @@ function appTokens(connection: Connection): Synchronous<Pick<Access, Tokens>> {
     expireAppTokens(app, sessionIds, inMs): number {
       const now = connection.now()
       const sessions = sessionIds === null ? null : JSON.stringify(sessionIds)
-      return shorten.run({ app, now, at: now + Math.round(inMs), sessions }).changes
+      return connection.transaction(() => shorten.run({ app, now, at: now + Math.round(inMs), sessions }).changes)
     },
 
     endAppToken(key): void {
-      remove.run(key)
+      connection.transaction(() => remove.run(key))
     },
   }
 }

@@ -1,4 +1,4 @@
-import { type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
+import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
 import { type Auditing, hashText } from '../auditing.ts'
 import type { Page } from '../store.ts'
@@ -22,17 +22,18 @@ export function auditing(connection: Connection): Synchronous<Auditing> {
   const up = connection.prepare<AuditRow>(selectUp)
   const down = connection.prepare<AuditRow>(selectDown)
 
+  function append(entry: AuditEntry): AuditRow {
+    const { n: before = 0, hash: previous = auditStart } = last.get() ?? {}
+    const n = before + 1
+    const row = { ...entry, n, id: encodeId('audit', n, connection.context.randomText), at: connection.now() }
+    const whole = { ...row, hash: auditHash(row, previous, hashText) }
+    insert.run(whole)
+    return whole
+  }
+  connection.appendAudit = append
+
   return {
-    appendAudit(entry): AuditRow {
-      return connection.transaction(() => {
-        const { n: before = 0, hash: previous = auditStart } = last.get() ?? {}
-        const n = before + 1
-        const row = { ...entry, n, id: encodeId('audit', n, connection.context.randomText), at: connection.now() }
-        const whole = { ...row, hash: auditHash(row, previous, hashText) }
-        insert.run(whole)
-        return whole
-      })
-    },
+    appendAudit: (entry) => connection.transaction(() => append(entry)),
 
     listAudit({ limit, order, after }, filter): Page<AuditRow> {
       const start = after ?? (order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)

@@ -1,6 +1,9 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import type { AuditEntry } from '../../domain/audit.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { encodeId, KeyMaker, nodes, type Prefix } from '../../domain/ids.ts'
+import type { Trail } from '../auditing.ts'
 import type { StoreContext, Watcher } from '../store.ts'
 
 /** A prepared statement whose rows are known to look like `Row`: the SQL beside it says so. */
@@ -28,10 +31,15 @@ export class Connection {
   readonly db: DatabaseSync
   readonly context: StoreContext
   watcher: Watcher | undefined
+  /** On whose behalf something is done; see `Trailing`. */
+  readonly trails = new AsyncLocalStorage<Trail>()
+  /** Appends to the audit log within the transaction that is open. Set by the log. */
+  appendAudit: ((entry: AuditEntry) => void) | undefined
   #keys: KeyMaker
   readonly #begin: Query<never>
   readonly #commit: Query<never>
   readonly #rollback: Query<never>
+  readonly #changes: Query<{ count: number }>
 
   constructor(db: DatabaseSync, context: StoreContext) {
     this.db = db
@@ -40,6 +48,7 @@ export class Connection {
     this.#begin = this.prepare('begin immediate')
     this.#commit = this.prepare('commit')
     this.#rollback = this.prepare('rollback')
+    this.#changes = this.prepare('select total_changes() as count')
   }
 
   now(): EpochMs {
@@ -52,13 +61,20 @@ export class Connection {
 
   /**
    * Runs `work` in a transaction that holds the write lock from its start (a read lock that has to grow fails at once
-   * instead of waiting) and undoes everything when `work` or the commit fails.
+   * instead of waiting) and undoes everything when `work` or the commit fails. What it changes on behalf of a request is
+   * written to the audit log with it.
    */
   transaction<T>(work: () => T): T {
+    const trail = this.trails.getStore()
+    const trailing = trail !== undefined && !trail.written
     this.#begin.run()
     try {
+      const before = trailing ? this.#changes.get()?.count : undefined
       const result = work()
+      const takesAlong = trailing && this.#changes.get()?.count !== before
+      if (takesAlong) this.appendAudit?.(trail.entry)
       this.#commit.run()
+      if (takesAlong) trail.written = true
       return result
     } catch (error) {
       // After some failures, such as a full disk, SQLite has already rolled back by itself.

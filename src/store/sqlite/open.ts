@@ -118,6 +118,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(configuration(connection)),
     ...promised(access(connection)),
     ...promised(auditing(connection)),
+    trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised(intake(connection)),
     ...promised(ownership(connection), beforeDeciding),
     ...promised(delivering(connection), beforeDeciding),

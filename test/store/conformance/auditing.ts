@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { type AuditEntry, auditStart, verifyAudit } from '../../../src/domain/audit.ts'
 import { hashText } from '../../../src/store/auditing.ts'
 import type { Store } from '../../../src/store/store.ts'
-import { begin, type Open } from './harness.ts'
+import { begin, type Open, plainEndpoint } from './harness.ts'
 
 const entry: AuditEntry = {
   actor: 'key_1',
@@ -76,5 +76,58 @@ export function auditing(open: Open): void {
     assert.deepEqual([page.items.map(({ n }) => n), page.done], [[3, 2], false])
     const rest = await store.listAudit({ limit: 2, order: 'descending', after: 2 }, everything)
     assert.deepEqual([rest.items.map(({ n }) => n), rest.done], [[1], true])
+  })
+
+  test('what a request changes and its row are one transaction, whichever change comes first', async (t) => {
+    const { store } = await begin(t, open)
+    const trail = { entry, written: false }
+    await store.trailing(trail, async () => {
+      await store.findApplication('nobody')
+      assert.equal(trail.written, false)
+      const app = await store.createApplication({ name: 'A', uid: 'a', throttleRate: null, metadata: {} })
+      assert.equal(trail.written, true)
+      await store.createEndpoint(app.key, plainEndpoint)
+    })
+    assert.equal((await all(store)).length, 1)
+    await store.createApplication({ name: 'B', uid: 'b', throttleRate: null, metadata: {} })
+    assert.equal((await all(store)).length, 1)
+  })
+
+  test('a change that is undone takes its row with it, and what changes nothing leaves none', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    await world.application('a')
+    const trail = { entry, written: false }
+    await store.trailing(trail, async () => {
+      await assert.rejects(world.application('a'), { code: 'conflict' })
+      assert.equal(await store.updateEndpoint(1, 2, { description: 'x' }), undefined)
+    })
+    assert.equal(trail.written, false)
+    assert.deepEqual(await all(store), [])
+  })
+
+  test('a row that cannot be written undoes the change', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    // Not a value of its column, in either database.
+    const impossible = { ...entry, ip: null as unknown as string }
+    await assert.rejects(store.trailing({ entry: impossible, written: false }, () => world.application('a')))
+    assert.equal(await store.findApplication('a'), undefined)
+  })
+
+  test('one request at a time leaves its own trail', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        store.trailing({ entry: { ...entry, actor: `key_${i}` }, written: false }, () => world.application(`app-${i}`)),
+      ),
+    )
+    const rows = await all(store)
+    assert.deepEqual(
+      rows.map(({ actor }) => actor).sort(),
+      Array.from({ length: 8 }, (_, i) => `key_${i}`),
+    )
+    assert.deepEqual(verifyAudit(start, rows, hashText), { n: 8, hash: rows.at(-1)?.hash })
   })
 }
