@@ -83,7 +83,7 @@ export function eventTypes(connection: Connection): Synchronous<EventTypes> {
     },
 
     deleteEventType(name): boolean {
-      return remove.run(name).changes > 0
+      return connection.transaction(() => remove.run(name).changes > 0)
     },
 
     findEventType: find,
