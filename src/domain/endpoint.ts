@@ -9,6 +9,8 @@ export interface Application {
   readonly uid: string | null
   readonly name: string
   readonly throttleRate: number | null
+  /** For how long publishing the same again stores nothing; null for no time at all. */
+  readonly dedupeSeconds: number | null
   readonly metadata: Readonly<Record<string, string>>
   readonly createdAt: EpochMs
   readonly updatedAt: EpochMs

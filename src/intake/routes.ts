@@ -7,8 +7,8 @@ export interface Route {
   readonly app: number
   readonly version: number
   readonly matcher: Matcher
-  /** For how long the same content is one message; missing or null for no time at all. */
-  readonly dedupeMs?: number | null
+  /** For how long the same content is one message; null for no time at all. */
+  readonly dedupeMs: number | null
 }
 
 /**
@@ -60,6 +60,7 @@ export class Routes {
 }
 
 /** What publishing must know of an application, from what the store has of it. */
-export function routeOf(application: Application, { version, list }: Subscriptions): Route {
-  return { app: application.key, version, matcher: new Matcher(list) }
+export function routeOf(application: Application, { version, list, dedupeSeconds }: Subscriptions): Route {
+  const dedupeMs = dedupeSeconds === null ? null : dedupeSeconds * 1000
+  return { app: application.key, version, matcher: new Matcher(list), dedupeMs }
 }

@@ -231,3 +231,46 @@ describe('a precheck', () => {
     assert.equal((await api.ask('POST', '/app/acme/msg/precheck/active', {})).status, 422)
   })
 })
+
+describe('within an application’s dedupe window', () => {
+  const publish = (api: Api, body: object, headers = {}) =>
+    api.ask('POST', '/app/acme/msg', { eventType: 'a', payload: { n: 1 }, ...body }, headers)
+
+  test('the same content is one message, and anything else is another', async () => {
+    const api = await openApi()
+    await api.ask('POST', '/app', { name: 'Acme', uid: 'acme', dedupeSeconds: 60 })
+    await api.ask('POST', '/app/acme/endpoint', { url: 'http://127.0.0.1:9/' })
+    const first = await publish(api, {})
+    const again = await publish(api, {}, { 'idempotency-key': 'other request' })
+    assert.deepEqual([again.status, again.json.id], [202, first.json.id])
+    const others = [{ payload: { n: 2 } }, { eventType: 'b' }, { channels: ['x'] }, { dedupeKey: 'k' }]
+    const ids = new Set([first.json.id])
+    for (const other of others) ids.add((await publish(api, other)).json.id)
+    assert.equal(ids.size, 5)
+    assert.deepEqual(await count(api), { pending: 5, dead: 0, messages: 5, attempts: 0 })
+  })
+
+  test('a given key decides instead of the content', async () => {
+    const api = await openApi()
+    await api.ask('POST', '/app', { name: 'Acme', uid: 'acme', dedupeSeconds: 60 })
+    const first = await publish(api, { dedupeKey: 'order-1' })
+    assert.equal((await publish(api, { dedupeKey: 'order-1', payload: { n: 2 } })).json.id, first.json.id)
+    assert.notEqual((await publish(api, { dedupeKey: 'order-2' })).json.id, first.json.id)
+    const messages = [{ eventType: 'a', payload: {}, dedupeKey: 'order-1' }]
+    const batch = await api.ask('POST', '/app/acme/msg/batch', { messages })
+    assert.equal(batch.json.data[0].id, first.json.id)
+  })
+
+  test('the window can be set and unset, and counts from the next message on', async () => {
+    const api = await apiWith()
+    const ids = async () => [(await publish(api, {})).json.id, (await publish(api, {})).json.id]
+    const [a, b] = await ids()
+    assert.notEqual(a, b)
+    await api.ask('PATCH', '/app/acme', { dedupeSeconds: 60 })
+    const [c, d] = await ids()
+    assert.equal(c, d)
+    assert.equal((await api.ask('PATCH', '/app/acme', { dedupeSeconds: null })).json.dedupeSeconds, null)
+    assert.notEqual((await publish(api, {})).json.id, d)
+    assert.equal((await api.ask('PATCH', '/app/acme', { dedupeSeconds: 0 })).status, 422)
+  })
+})

@@ -9,6 +9,7 @@ export const ApplicationOut = Type.Object({
   name: Type.String(),
   throttleRate: nullable(Type.Integer()),
   rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
+  dedupeSeconds: nullable(Type.Integer({ description: 'For how long publishing the same again stores nothing.' })),
   metadata: Labels,
   createdAt: Instant,
   updatedAt: Instant,

@@ -10,6 +10,8 @@ export const ApplicationIn = Type.Object({
   throttleRate: Type.Optional(nullable(integer(1, 1_000_000))),
   /** Svix's older name for it. */
   rateLimit: Type.Optional(nullable(integer(1, 1_000_000))),
+  /** For how long publishing the same again stores nothing: the same `dedupeKey`, or without one the same content. */
+  dedupeSeconds: Type.Optional(nullable(integer(1, 7 * 86_400))),
   metadata: Type.Optional(Metadata),
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
@@ -20,9 +22,9 @@ export type ApplicationPatch = Static<typeof ApplicationPatch>
 
 /** The fields that were given, in the store's words. */
 export function toApplicationChange(input: ApplicationPatch): Partial<NewApplication> {
-  const { name, uid, metadata, rateLimit } = input
+  const { name, uid, metadata, rateLimit, dedupeSeconds } = input
   const throttleRate = input.throttleRate === undefined ? rateLimit : input.throttleRate
-  const change = { name, uid, throttleRate, metadata }
+  const change = { name, uid, throttleRate, dedupeSeconds, metadata }
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
 }
 
@@ -37,6 +39,7 @@ export function toNewApplication(input: ApplicationIn): NewApplication {
     name: input.name,
     uid: input.uid ?? null,
     throttleRate: input.throttleRate ?? input.rateLimit ?? null,
+    dedupeSeconds: input.dedupeSeconds ?? null,
     metadata: input.metadata ?? {},
   }
 }
@@ -49,6 +52,7 @@ export function toApplicationOut(application: Application) {
     name: application.name,
     throttleRate: application.throttleRate,
     rateLimit: application.throttleRate,
+    dedupeSeconds: application.dedupeSeconds,
     metadata: application.metadata,
     createdAt: new Date(application.createdAt).toISOString(),
     updatedAt: new Date(application.updatedAt).toISOString(),

@@ -16,7 +16,7 @@ import { waitingCounter } from './waiting.ts'
 const selectSubscriptions: Statement = {
   name: 'subscriptions',
   text: `
-    select a.version, e.key, e.event_types, e.channels
+    select a.version, a.dedupe_s, e.key, e.event_types, e.channels
       from application a left join endpoint e on e.app = a.key and e.deleted_at is null
      where a.key = $1 and a.deleted_at is null
      order by e.key`,
@@ -139,6 +139,7 @@ interface Inserted {
 
 interface SubscriptionRow {
   readonly version: number
+  readonly dedupe_s: number | null
   readonly key: number | null
   readonly event_types: string[] | null
   readonly channels: string[] | null
@@ -240,7 +241,7 @@ export function intake(database: Database): Intake {
       const list = rows.flatMap(({ key, event_types: eventTypes, channels }) =>
         key === null ? [] : [{ endpoint: key, eventTypes, channels }],
       )
-      return { version: first.version, list }
+      return { version: first.version, list, dedupeSeconds: first.dedupe_s }
     },
 
     async publish(publications) {

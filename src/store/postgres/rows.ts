@@ -11,6 +11,7 @@ export interface ApplicationRow {
   readonly id: string
   readonly uid: string | null
   readonly name: string
+  readonly dedupe_s: number | null
   readonly throttle_rate: number | null
   readonly metadata: Readonly<Record<string, string>>
   readonly version: number
@@ -24,6 +25,7 @@ export function toApplication(row: ApplicationRow): Application {
     id: row.id,
     uid: row.uid,
     name: row.name,
+    dedupeSeconds: row.dedupe_s,
     throttleRate: row.throttle_rate,
     metadata: row.metadata,
     createdAt: row.created_at,

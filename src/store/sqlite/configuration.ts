@@ -16,15 +16,16 @@ import {
 import { isUniqueViolation } from './trouble.ts'
 
 const insertApplication = `
-  insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
-  values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+  insert into application (key, id, uid, name, throttle_rate, metadata, dedupe_s, created_at, updated_at)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const selectApplication = 'select * from application where key = ? and deleted_at is null'
 const selectApplicationByUid = 'select * from application where uid = ? and deleted_at is null'
 const selectApplicationsUp = 'select * from application where key > ? and deleted_at is null order by key limit ?'
 const selectApplicationsDown =
   'select * from application where key < ? and key > 0 and deleted_at is null order by key desc limit ?'
 const updateApplicationRow = `
-  update application set uid = ?2, name = ?3, throttle_rate = ?4, metadata = ?5, version = version + 1, updated_at = ?6
+  update application set uid = ?2, name = ?3, throttle_rate = ?4, metadata = ?5, dedupe_s = ?6,
+    version = version + 1, updated_at = ?7
   where key = ?1`
 const bumpVersion = 'update application set version = version + 1 where key = ? and deleted_at is null'
 
@@ -74,14 +75,16 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
     createApplication(input): Application {
       const now = connection.now()
       const metadata = JSON.stringify(input.metadata)
+      const { dedupeSeconds = null } = input
       const identity = conflictOnUid(input.uid, () =>
         connection.transaction(() =>
           connection.insertNew('app', now, ({ key, id }) => {
-            return insert.run(key, id, input.uid, input.name, input.throttleRate, metadata, now, now).changes
+            return insert.run(key, id, input.uid, input.name, input.throttleRate, metadata, dedupeSeconds, now, now)
+              .changes
           }),
         ),
       )
-      return { ...input, ...identity, createdAt: now, updatedAt: now }
+      return { ...input, ...identity, dedupeSeconds, createdAt: now, updatedAt: now }
     },
 
     findApplication(ref): Application | undefined {
@@ -102,7 +105,8 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
           if (row === undefined) return undefined
           const now = connection.now()
           const after = { ...toApplication(row), ...given(change), updatedAt: now }
-          update.run(key, after.uid, after.name, after.throttleRate, JSON.stringify(after.metadata), now)
+          const { uid, name, throttleRate, dedupeSeconds } = after
+          update.run(key, uid, name, throttleRate, JSON.stringify(after.metadata), dedupeSeconds, now)
           return after
         }),
       )

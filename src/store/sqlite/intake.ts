@@ -10,7 +10,7 @@ import { laneWakes } from './lane-wakes.ts'
 import { fromJson, toJson } from './rows.ts'
 import { waitingCounter } from './waiting.ts'
 
-const selectVersion = 'select version from application where key = ? and deleted_at is null'
+const selectVersion = 'select version, dedupe_s from application where key = ? and deleted_at is null'
 const selectSubscriptions =
   'select key, event_types, channels from endpoint where app = ? and deleted_at is null order by key'
 const selectByEventId = `
@@ -49,7 +49,7 @@ class Refused extends Error {
 
 /** Takes messages in. */
 export function intake(connection: Connection): Synchronous<Intake> {
-  const version = connection.prepare<{ version: number }>(selectVersion)
+  const version = connection.prepare<{ version: number; dedupe_s: number | null }>(selectVersion)
   const subscribed = connection.prepare<{ key: number; event_types: string | null; channels: string | null }>(
     selectSubscriptions,
   )
@@ -162,7 +162,7 @@ export function intake(connection: Connection): Synchronous<Intake> {
         eventTypes: fromJson<string[]>(row.event_types),
         channels: fromJson<string[]>(row.channels),
       }))
-      return { version: found.version, list }
+      return { version: found.version, list, dedupeSeconds: found.dedupe_s }
     },
 
     publish(publications): Published[] {
