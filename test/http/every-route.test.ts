@@ -14,6 +14,15 @@ function sharedApi(): Promise<Populated> {
   return shared
 }
 
+/** A key that may do everything in one of the two applications. */
+let ofMine: Promise<string> | undefined
+function keyOfMine(): Promise<string> {
+  ofMine ??= sharedApi().then(async ({ ask, mine }) => {
+    return (await ask('POST', `${prefix}/api-key`, { name: 'mine', scopes: ['admin'], app: mine.app })).json.token
+  })
+  return ofMine
+}
+
 const routes = Object.entries(operations).map(([route, operation]) => {
   const [method = '', path = ''] = route.split(' ')
   return { route, method, path, operation }
@@ -24,9 +33,9 @@ function withoutInstance({ status, json }: Answer): unknown {
   return { status, ...json, instance: '' }
 }
 
-/** The same path with the last of its ids taken from elsewhere. */
-function lastOf(path: string): string | undefined {
-  return [...path.matchAll(/:(\w+)/g)].at(-1)?.[1]
+/** The names of what a path has ids for. */
+function partsOf(path: string): string[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
 }
 
 /** An id of the same kind that nobody has. */
@@ -40,6 +49,16 @@ function leastBody(body: unknown): unknown {
   const { properties, required = [] } = body as { properties: Record<string, unknown>; required?: string[] }
   const least = { ...body, properties: Object.fromEntries(required.map((name) => [name, properties[name]])) }
   return required.length === 0 ? {} : fc.sample(valuesOf(least), { numRuns: 1, seed: 5 })[0]
+}
+
+/** What the route's query cannot do without. */
+function leastQuery(query: unknown): string {
+  const { properties = {}, required = [] } = (query ?? {}) as { properties?: object; required?: string[] }
+  const values = required.map((name): [string, string] => [
+    name,
+    String(fc.sample(valuesOf(properties[name as never], name), 1)[0]),
+  ])
+  return values.length === 0 ? '' : `?${new URLSearchParams(values)}`
 }
 
 /** Wrong keys are counted by where they come from; each test comes from somewhere else. */
@@ -61,13 +80,15 @@ describe('every route', () => {
       })
     }
 
-    const last = lastOf(path)
-    if (last !== undefined && last !== 'app' && path.startsWith('/app/')) {
-      test(`${route} knows a thing of another application as little as one that never was`, async () => {
+    for (const part of path.startsWith('/app/') ? partsOf(path).filter((name) => name !== 'app') : []) {
+      test(`${route} knows the ${part} of another application as little as one that never was`, async () => {
         const { ask, mine, theirs } = await sharedApi()
-        const at = (ids: Ids) => ask(method, prefix + fill(path, { ...mine, ...ids }), leastBody(operation.body))
-        const foreign = await at({ [last]: theirs[last] as string })
-        const unknown = await at({ [last]: unknownLike(mine[last] as string) })
+        const at = (ids: Ids) => {
+          const url = prefix + fill(path, { ...mine, ...ids }) + leastQuery(operation.query)
+          return ask(method, url, leastBody(operation.body))
+        }
+        const foreign = await at({ [part]: theirs[part] as string })
+        const unknown = await at({ [part]: unknownLike(mine[part] as string) })
         assert.equal(foreign.status, 404, foreign.text)
         assert.deepEqual(withoutInstance(foreign), withoutInstance(unknown))
       })
@@ -77,8 +98,22 @@ describe('every route', () => {
       test(`${route} of an application that never was is 404`, async () => {
         const { ask, mine } = await sharedApi()
         const app = unknownLike(mine.app as string)
-        const answer = await ask(method, prefix + fill(path, { ...mine, app }), leastBody(operation.body))
+        const url = prefix + fill(path, { ...mine, app }) + leastQuery(operation.query)
+        const answer = await ask(method, url, leastBody(operation.body))
         assert.deepEqual([answer.status, answer.json.code], [404, 'not_found'], answer.text)
+      })
+
+      test(`${route} is the same 404 to whose key is for another application`, async () => {
+        const { ask, mine, theirs } = await sharedApi()
+        const headers = { authorization: `Bearer ${await keyOfMine()}` }
+        const at = (ids: Ids) => {
+          const url = prefix + fill(path, ids) + leastQuery(operation.query)
+          return ask(method, url, leastBody(operation.body), headers)
+        }
+        const foreign = await at(theirs)
+        const unknown = await at({ ...theirs, app: unknownLike(mine.app as string) })
+        assert.ok(foreign.status === 404 || foreign.status === 403, foreign.text)
+        assert.deepEqual(withoutInstance(foreign), withoutInstance(unknown))
       })
     }
   }
@@ -146,7 +181,7 @@ describe('a path', () => {
 /** What is wrong with a body before its fields are looked at; each line with its exact answer. */
 describe('a body on any route that takes one', () => {
   const json = { 'content-type': 'application/json' }
-  const deep = `${'{"a":'.repeat(33)}1${'}'.repeat(33)}`
+  const deep = `${'{"a":'.repeat(35)}1${'}'.repeat(35)}`
   const table: [string, string | Buffer, Record<string, string>, number, string][] = [
     ['that is cut off', '{"name":', json, 400, 'invalid_json'],
     ['with a byte order mark', '\ufeff{}', json, 400, 'invalid_json'],
@@ -156,7 +191,7 @@ describe('a body on any route that takes one', () => {
     ['with a comment', '{/**/}', json, 400, 'invalid_json'],
     ['with a key twice', '{"name":"a","name":"b"}', json, 400, 'duplicate_key'],
     ['with a key twice deep inside', '{"x":[{"a":1,"\\u0061":2}]}', json, 400, 'duplicate_key'],
-    ['33 levels deep', deep, json, 400, 'too_deep'],
+    ['35 levels deep', deep, json, 400, 'too_deep'],
     ['100,000 levels deep', '['.repeat(60_000), json, 400, 'too_deep'],
     [
       'with 10,001 keys',
@@ -177,8 +212,12 @@ describe('a body on any route that takes one', () => {
     ['that is a text', '"{}"', json, 422, 'validation'],
     ['that is null', 'null', json, 422, 'validation'],
   ]
-  const taking = routes.filter(({ operation }) => takesJson(operation))
+  // A batch may have as many keys as many messages have.
+  const mayHaveManyKeys = 'POST /app/:app/msg/batch'
   for (const [name, body, headers, status, code] of table) {
+    const taking = routes.filter(
+      ({ operation, route }) => takesJson(operation) && !(code === 'too_many_keys' && route === mayHaveManyKeys),
+    )
     test(`${name} is ${status} ${code} on all ${taking.length}, and nothing is stored`, async () => {
       const { ask, mine, store } = await openPopulated({ bodyLimitBytes: 127 * 1024 })
       const before = await store.counts()
