@@ -32,6 +32,8 @@ export class LaneBook {
   /** An answer to a claim was lost, so lanes may be ours that we do not know of. */
   #claimLost = false
   #closed = false
+  /** Owned lanes whose settings changed and could not be read. */
+  readonly #outdated = new Set<number>()
   #cancelPoll: (() => void) | undefined
 
   constructor(parts: LaneBookParts) {
@@ -140,14 +142,21 @@ export class LaneBook {
     const keys: number[] = []
     this.each((owned) => keys.push(owned.endpoint.key), endpoints)
     if (keys.length === 0) return
+    for (const key of keys) this.#outdated.delete(key)
     try {
       const found = await this.#parts.store.loadEndpoints(keys)
       for (const endpoint of found) this.#apply(endpoint)
       if (found.length < keys.length) this.#giveAwayMissing(keys, found)
     } catch (error) {
+      for (const key of keys) this.#outdated.add(key)
       this.#parts.onTrouble(error)
     }
     this.#parts.onChanged()
+  }
+
+  /** Reads what could not be read when it changed: an endpoint that was stopped must not go on for that. */
+  async refreshOutdated(): Promise<void> {
+    if (this.#outdated.size > 0) await this.refresh([...this.#outdated])
   }
 
   #apply(endpoint: Endpoint): void {
@@ -260,6 +269,7 @@ export class LaneBook {
 
   #forget(owned: OwnedLane): void {
     this.#lanes.delete(owned.endpoint.key)
+    this.#outdated.delete(owned.endpoint.key)
     this.#parts.scheduler.remove(owned.lane)
   }
 }

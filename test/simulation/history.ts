@@ -9,6 +9,17 @@ export interface History {
   readonly unfenced: string[]
   /** Instants at which the world's clock jumped. */
   readonly jumps: number[]
+  /** Endpoints that an operator paused or deleted, from when until when; a deletion has no end. */
+  readonly stops: StopFact[]
+  /** Whether every worker hears at once what an operator does. */
+  attentive: boolean
+}
+
+export interface StopFact {
+  readonly endpoint: number
+  readonly kind: 'paused' | 'deleted'
+  readonly from: number
+  readonly until: number
 }
 
 export interface EndpointFacts {

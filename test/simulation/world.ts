@@ -30,7 +30,16 @@ export interface Plant {
 export class World {
   readonly clock = new VirtualClock()
   readonly chance: Seeded
-  readonly history: History = { endpoints: [], published: [], arrivals: [], holds: [], unfenced: [], jumps: [] }
+  readonly history: History = {
+    endpoints: [],
+    published: [],
+    arrivals: [],
+    holds: [],
+    unfenced: [],
+    jumps: [],
+    stops: [],
+    attentive: true,
+  }
   readonly faults: StoreFaults
   readonly #plant: Plant
   readonly #tempers = new Map<number, Temper>()
@@ -38,6 +47,8 @@ export class World {
   readonly #watchers = new Map<Watcher, SimProcess>()
   readonly #missed: number
   readonly #workerCount: number
+  /** What an operator does has a seed of its own, so that all else stays as it was without one. */
+  readonly #operator: Seeded
   #store!: Store
   #healed = false
   #names = 0
@@ -62,6 +73,8 @@ export class World {
       ] as const),
     }
     this.#missed = chance.pick([0, 0.1, 0.5])
+    this.history.attentive = this.#missed === 0
+    this.#operator = new Seeded(seed + 1_000_000)
     this.#workerCount = chance.between(1, 3)
   }
 
@@ -77,6 +90,7 @@ export class World {
       for (let i = 0; i < this.#workerCount; i++) this.#startWorker()
       this.#publishFor(troubledMs)
       this.#troubleFor(troubledMs)
+      if (this.#operator.chance(0.4)) this.#operateFor(troubledMs)
       await clock.advance(troubledMs)
       await this.#heal()
       await this.#runDry()
@@ -271,6 +285,7 @@ export class World {
       const kind = chance.pick(kinds)
       const process = chance.pick([...this.#workers.keys()])
       if (kind === 'kill') process?.kill(clock.steady())
+      if (kind === 'stall') history.attentive = false
       if (kind === 'stall') process?.stall(clock.steady() + chance.between(100, 3 * leaseMs))
       if (kind === 'jump') {
         const byMs = chance.between(-3600, 3600) * second
@@ -282,6 +297,34 @@ export class World {
       clock.after(chance.between(500, 15_000), next)
     }
     clock.after(chance.between(500, 15_000), next)
+  }
+
+  /** An operator pauses endpoints for a while, and deletes one now and then, but not the last of them. */
+  #operateFor(durationMs: number): void {
+    const { clock, history } = this
+    const operator = this.#operator
+    const next = () => {
+      if (clock.steady() >= durationMs) return
+      void this.#operate(operator.pick(history.endpoints), operator.chance(0.15))
+      clock.after(operator.between(1000, 8000), next)
+    }
+    clock.after(operator.between(1000, 8000), next)
+  }
+
+  async #operate({ app, key }: EndpointFacts, deletes: boolean): Promise<void> {
+    const { clock, history } = this
+    const operator = this.#operator
+    if (history.stops.some((stop) => stop.endpoint === key && stop.until > clock.steady())) return
+    const from = clock.steady()
+    if (deletes && history.stops.every((stop) => stop.kind !== 'deleted') && history.endpoints.length > 1) {
+      history.stops.push({ endpoint: key, kind: 'deleted', from, until: Number.POSITIVE_INFINITY })
+      await this.#store.deleteEndpoint(app, key)
+      return
+    }
+    const forMs = operator.between(500, 6000)
+    history.stops.push({ endpoint: key, kind: 'paused', from, until: from + forMs })
+    await this.#store.updateEndpoint(app, key, { paused: true })
+    clock.after(forMs, () => void this.#store.updateEndpoint(app, key, { paused: false }))
   }
 
   /** Faults end, receivers recover, and an operator enables what answered 410. */

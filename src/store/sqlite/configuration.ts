@@ -176,12 +176,19 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
           if (before?.app !== app) return undefined
           const now = connection.now()
           const after = merged(before, change, now)
-          update.run({ ...endpointColumns(after, before, vault), key, disabled_reason: after.disabledReason, now })
+          // Later than the change before it, however the clock is set: whoever reads two versions keeps the newer.
+          const updatedAt = Math.max(now, before.updatedAt + 1)
+          update.run({
+            ...endpointColumns(after, before, vault),
+            key,
+            disabled_reason: after.disabledReason,
+            now: updatedAt,
+          })
           bump.run(app)
           if (!sameRateLimit(before, after)) doubt.run(key)
           if (isStopped(after) && !isStopped(before)) wakes.stop(key)
           if (!isStopped(after) && isStopped(before)) woke = wakes.resume(key, now)
-          return { ...after, updatedAt: now }
+          return { ...after, updatedAt }
         }),
       )
       if (changed === undefined) return undefined

@@ -29,7 +29,8 @@ const insertDead = `
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 const holdLane = 'update lane set hold_until = max(min(hold_until, ?2), ?3) where endpoint = ?1'
 const disableGone = `
-  update endpoint set disabled = 1, disabled_reason = 'gone', updated_at = ? where key = ? and disabled = 0
+  update endpoint set disabled = 1, disabled_reason = 'gone', updated_at = max(?, updated_at + 1)
+  where key = ? and disabled = 0
   returning app`
 const bumpVersion = 'update application set version = version + 1 where key = ?'
 

@@ -81,6 +81,16 @@ test('fresh rows keep the order in which they were accepted when the clock is se
   assert.equal(rows[1]?.ageMs, 0)
 })
 
+test('a change of an endpoint is later than the one before it when the clock is set back', async (t) => {
+  const { world, clock, endpoint, worker } = await begin(t)
+  clock.jump(-hourMs)
+  const changed = await world.store.updateEndpoint(endpoint.app, endpoint.key, { paused: true })
+  assert((changed?.updatedAt ?? 0) > endpoint.updatedAt)
+  await world.store.settle(worker, [], { holds: [], gone: [endpoint.key] })
+  const [gone] = await world.store.loadEndpoints([endpoint.key])
+  assert((gone?.updatedAt ?? 0) > (changed?.updatedAt ?? 0))
+})
+
 test('without exclusivity, a lease written before the clock was set back is cut to its length', async (t) => {
   const clock = new VirtualClock()
   const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner', exclusive: false })
