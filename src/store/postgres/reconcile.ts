@@ -41,10 +41,25 @@ export const findOversleepers: Statement = {
     )
     select max(work.endpoint) as last, count(*) as looked,
            array_agg(work.endpoint) filter (where lane.epoch is not null) as endpoints,
-           array_agg(lane.epoch) filter (where lane.epoch is not null) as epochs
+           array_agg(lane.epoch) filter (where lane.epoch is not null) as epochs,
+           array_agg(work.endpoint) filter (where any_lane.found is null) as strays
       from work left join lateral (
         select epoch from lane where endpoint = work.endpoint and ${oversleeps('work_due', 'work.now')} limit 1
-      ) as lane on true`,
+      ) as lane on true
+      left join lateral (select 1 as found from lane where endpoint = work.endpoint limit 1) as any_lane on true`,
+}
+
+/**
+ * Rows without a lane are those of an endpoint that was deleted and swept while a transaction that published to it was
+ * still open. They are given to the sweep once more.
+ */
+const removeAgain: Statement = {
+  name: 'remove-again',
+  text: `
+    insert into removal (key, kind, since, due_at)
+    select stray, 'endpoint', 0, 0 from unnest($1::bigint[]) as stray
+     where not exists (select from endpoint where key = stray and deleted_at is null)
+    on conflict do nothing`,
 }
 
 const now = '(select now from clock)'
@@ -70,6 +85,7 @@ interface Found {
   readonly looked: number
   readonly endpoints: number[] | null
   readonly epochs: number[] | null
+  readonly strays: number[] | null
 }
 
 /** Makes the sweep that wakes lanes which would sleep past their work; it answers how many it had to wake. */
@@ -78,8 +94,9 @@ export function reconciler({ relaxed, context, signals }: Database): () => Promi
 
   return async () => {
     const [found] = await relaxed.run<Found>(findOversleepers, [cursor, endpointsPerCall])
-    const { last, looked, endpoints, epochs } = found as Found
+    const { last, looked, endpoints, epochs, strays } = found as Found
     cursor = looked < endpointsPerCall ? -1 : (last ?? -1)
+    if (strays !== null) await relaxed.run(removeAgain, [integers(strays)])
     if (endpoints === null || epochs === null) return 0
 
     await new Promise<void>((resolve) => context.clock.after(graceMs, resolve))

@@ -114,3 +114,21 @@ test('a taken key costs another number, not the transaction', async (t) => {
   assert.notEqual(Math.floor(second.published.key / 64) % 32, Math.floor(first.published.key / 64) % 32)
   await client.query('drop table own_order')
 })
+
+test('what is committed to an endpoint that was deleted and swept meanwhile ends as cancelled', async (t) => {
+  const { store, client, app, endpoint, sql } = await open(t)
+  await client.query('begin')
+  await store.publishWithin(client, 'acme', toAll)
+  await store.deleteEndpoint(app.key, endpoint.key)
+  // As if the transaction were older than the sweep waits for.
+  await sql('update removal set since = 0, due_at = 0')
+  while ((await store.sweepRemoved()).more);
+  await client.query('commit')
+  assert.equal((await store.counts()).pending, 1)
+  assert.equal(await store.reconcile(), 0)
+  let cancelled = 0
+  for (let swept = await store.sweepRemoved(); swept.more; swept = await store.sweepRemoved())
+    cancelled += swept.cancelled
+  assert.equal(cancelled, 1)
+  assert.equal((await store.counts()).pending, 0)
+})
