@@ -8,9 +8,11 @@ import { addAttempts } from './attempts.ts'
 import { addChaos } from './chaos.ts'
 import { addCompletion } from './completion.ts'
 import { printConfig } from './config.ts'
+import { addDead } from './dead.ts'
 import { drain } from './drain.ts'
 import { addEndpoint } from './endpoint.ts'
 import { addKey } from './key.ts'
+import { addLane } from './lane.ts'
 import { addListen } from './listen.ts'
 import { addMessages } from './messages.ts'
 import { migrate } from './migrate.ts'
@@ -20,6 +22,7 @@ import { option, RemoteCommands } from './remote.ts'
 import { addSend } from './send.ts'
 import { serve } from './serve.ts'
 import { addTail } from './tail.ts'
+import { addWhy } from './why.ts'
 import { worker } from './worker.ts'
 import type { World } from './world.ts'
 
@@ -81,6 +84,9 @@ export async function runProgram(world: World, args: readonly string[]): Promise
   addSend(remote)
   addMessages(remote)
   addAttempts(remote)
+  addWhy(remote)
+  addLane(remote)
+  addDead(remote)
   addTail(remote)
   program.commandsGroup('Try out:')
   addListen(remote)

@@ -2,14 +2,14 @@ import type { Terminal } from '../runtime/process.ts'
 
 const barWidth = 24
 
-/** How far long work is: a bar when the whole is known, else the count alone. */
-export function progressLine(what: string, done: number, total: number | undefined): string {
+/** How far long work is: how much is done, and a bar when it is known what share of the whole that is. */
+export function progressLine(what: string, done: number, share?: number): string {
   const count = done.toLocaleString('en')
-  if (total === undefined || total <= 0) return `${what} ${count}`
-  const share = Math.min(1, done / total)
-  const full = Math.round(share * barWidth)
+  if (share === undefined) return `${what} ${count}`
+  const part = Math.min(1, Math.max(0, share))
+  const full = Math.round(part * barWidth)
   const bar = `${'█'.repeat(full)}${'░'.repeat(barWidth - full)}`
-  return `${what} ${bar} ${String(Math.floor(share * 100)).padStart(3)} %  ${count} of ${total.toLocaleString('en')}`
+  return `${what} ${bar} ${String(Math.floor(part * 100)).padStart(3)} %  ${count}`
 }
 
 /** Shows how far the work is while it runs, on a terminal only, and erases that at its end, however it ends. */

@@ -1,0 +1,182 @@
+import type { Command as Commander } from 'commander'
+import { choice } from '../runtime/setting-kinds.ts'
+import { outcome, statusCode } from './attempts.ts'
+import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
+import { exportDead } from './dead-export.ts'
+import { CommandError, exitCode } from './outcome.ts'
+import { instantText, limitOption, option, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
+import { ago, counted, instant, nameOf, printable, text } from './show.ts'
+import { facts, table } from './table.ts'
+import { followTask } from './task.ts'
+
+/** `sluice dead`: deliveries that used up their attempts or their time. */
+export function addDead(commands: RemoteCommands): void {
+  const dead = commands.group('dead', 'dead letters: list, show, replay, purge, export')
+
+  withFilters(
+    commands.add(dead, 'list <app>', 'list dead letters, newest first', async (session, [app = '']) => {
+      const found = await session.client.list(deadOf(app), queryOf(session), session.options.limit as number)
+      const names = session.json ? new Map<unknown, string>() : await endpointNames(session.client, app)
+      showList(session, found, 'No dead letters.', (items) =>
+        table(
+          session.terminal,
+          [
+            { title: 'DIED', cell: ({ diedAt }) => ago(diedAt, session.world.clock.now()) },
+            { title: 'MESSAGE', cell: ({ msgId }) => text(msgId) },
+            { title: 'ENDPOINT', cell: ({ endpointId }) => names.get(endpointId) ?? text(endpointId), flexible: true },
+            { title: 'REASON', cell: ({ reason }) => text(reason) },
+            { title: 'TRIES', cell: ({ attempts }) => text(attempts), align: 'right' },
+            { title: 'LAST OUTCOME', cell: outcome, flexible: true },
+          ],
+          items,
+        ),
+      )
+    }),
+  ).addOption(limitOption())
+
+  commands.add(
+    dead,
+    'show <app> <message> [endpoint]',
+    'show a dead letter with every attempt',
+    async (session, [app = '', message = '', endpoint]) => {
+      const letters = await lettersOf(session.client, app, message, endpoint)
+      session.show(letters, () => letters.map((letter) => describe(session, letter)).join('\n\n'))
+    },
+  )
+
+  withFilters(
+    commands.add(
+      dead,
+      'replay <app> [message]',
+      'send dead letters again: those of one message, by filter, or --all',
+      async (session, [app = '', message]) => {
+        requireChoice(session, message)
+        const { endpoint_id: endpointId, event_types: eventTypes, reason, before, after } = queryOf(session)
+        const body = { msgId: message, endpointId, eventTypes, reason, before, after }
+        const started = await session.client.post(`${deadOf(app)}/replay`, { body })
+        await finish(session, started, 'Replaying', 'replayed')
+      },
+    ),
+  )
+    .option('--all', 'all of the application')
+    .option('--no-wait', 'do not wait until it is done')
+
+  withFilters(
+    commands.add(
+      dead,
+      'purge <app> [message]',
+      'throw dead letters away: those of one message, by filter, or --all',
+      async (session, [app = '', message]) => {
+        requireChoice(session, message)
+        const started = await session.client.delete(deadOf(app), { ...queryOf(session), msg_id: message })
+        await finish(session, started, 'Purging', 'purged')
+      },
+    ),
+  )
+    .option('--all', 'all of the application')
+    .option('--no-wait', 'do not wait until it is done')
+
+  withFilters(
+    commands.add(dead, 'export <app>', 'write dead letters with their payloads as JSON lines', (session, [app = '']) =>
+      exportDead(session, deadOf(app), queryOf(session)),
+    ),
+  ).option('--output <FILE>', 'write into this file instead of standard output')
+}
+
+function deadOf(app: string): string {
+  return pathOf('app', app, 'dead')
+}
+
+function withFilters(command: Commander): Commander {
+  return command
+    .option('--endpoint <ENDPOINT>', 'only at this endpoint, by id or uid')
+    .addOption(repeated('--event-type <TYPE>', 'only of this type; may be repeated'))
+    .addOption(
+      option(
+        '--reason <REASON>',
+        'only for this reason: exhausted, aged or gone',
+        choice(['exhausted', 'aged', 'gone']),
+      ),
+    )
+    .option('--after <INSTANT>', 'only dead since, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
+    .option('--before <INSTANT>', 'only dead before')
+}
+
+/** The filters that were given, by the names of the API's query. */
+function queryOf({ options, world }: Session) {
+  const at = (raw: unknown) => (raw === undefined ? undefined : instantText(String(raw), world.clock.now()))
+  return {
+    endpoint_id: options.endpoint as string | undefined,
+    event_types: options.eventType as string[] | undefined,
+    reason: options.reason as string | undefined,
+    after: at(options.after),
+    before: at(options.before),
+  }
+}
+
+/** Everything is meant only when that was said. */
+function requireChoice(session: Session, message: string | undefined): void {
+  const chosen = message !== undefined || Object.values(queryOf(session)).some((value) => value !== undefined)
+  if (chosen || session.options.all === true) return
+  throw new CommandError('Which ones? Name a message, give a filter such as --endpoint, or --all.', exitCode.misused)
+}
+
+async function finish(session: Session, started: Item, doing: string, done: 'replayed' | 'purged'): Promise<void> {
+  const id = text(started.id)
+  if (session.options.wait === false) {
+    session.show(started, () => `${doing} as task ${id}.`)
+    return
+  }
+  const ended = await followTask(session, id, doing)
+  const count = Number((ended.data as Item | undefined)?.[done] ?? 0)
+  session.show(ended, () => `${counted(count, 'dead letter')} ${done}.`)
+}
+
+/** One dead letter, or all of a message when the endpoint is not named. */
+async function lettersOf(client: Client, app: string, message: string, endpoint: string | undefined): Promise<Item[]> {
+  const one = (ref: string) => client.get(`${deadOf(app)}${pathOf(message, ref)}`)
+  if (endpoint !== undefined) return [await one(endpoint)]
+  const { items } = await client.list(pathOf('app', app, 'msg', message, 'endpoint'), {}, 1000)
+  const letters: Item[] = []
+  for (const { id } of items.filter(({ statusText }) => statusText === 'fail')) {
+    try {
+      letters.push(await one(text(id)))
+    } catch (error) {
+      // Failed and yet no dead letter: it was purged.
+      if (!(error instanceof ApiProblem) || error.status !== 404) throw error
+    }
+  }
+  if (letters.length > 0) return letters
+  throw new CommandError('The message is dead at no endpoint.', exitCode.notFound)
+}
+
+async function endpointNames(client: Client, app: string): Promise<Map<unknown, string>> {
+  const { items } = await client.list(pathOf('app', app, 'endpoint'), {}, 1000)
+  return new Map(items.map((item) => [item.id, nameOf(item)]))
+}
+
+function describe({ terminal }: Session, letter: Item): string {
+  const about = facts(terminal, [
+    ['message', text(letter.msgId)],
+    ['endpoint', text(letter.endpointId)],
+    ['url', text(letter.url)],
+    ['event type', text(letter.eventType)],
+    ['event id', text(letter.eventId)],
+    ['published', instant(letter.publishedAt)],
+    ['died', instant(letter.diedAt)],
+    ['reason', terminal.style('red', text(letter.reason))],
+    ['last answer', letter.response == null ? '–' : printable(text(letter.response))],
+  ])
+  const trail = table(
+    terminal,
+    [
+      { title: 'TRY', cell: ({ attempt }) => text(attempt), align: 'right' },
+      { title: 'AT (UTC)', cell: ({ timestamp }) => instant(timestamp) },
+      { title: 'HTTP', cell: statusCode, align: 'right' },
+      { title: 'MS', cell: ({ responseDurationMs }) => text(responseDurationMs), align: 'right' },
+      { title: 'OUTCOME', cell: outcome, flexible: true },
+    ],
+    (letter.trail ?? []) as Item[],
+  )
+  return `${about}\n\n${trail}`
+}
