@@ -3,6 +3,8 @@ import { dirname } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { Engine } from './engine/engine.ts'
 import { buildApp } from './http/app.ts'
+import { Admission } from './intake/admission.ts'
+import { countingEnds, Depths } from './intake/depths.ts'
 import { Publisher } from './intake/publisher.ts'
 import { Scanner } from './intake/scan.ts'
 import { systemClock } from './runtime/clock.ts'
@@ -36,10 +38,20 @@ export async function openStore(config: Config, log: Logger, role: 'owner' | 'gu
   }
   if (store.kind === 'sqlite') {
     const { openSqliteStore } = await import('./store/sqlite/open.ts')
-    return openSqliteStore(context, { path: store.path, role })
+    return counted(await openSqliteStore(context, { path: store.path, role }))
   }
   const { openPostgresStore } = await import('./store/postgres/open.ts')
-  return openPostgresStore(context, { url: store.url })
+  return counted(await openPostgresStore(context, { url: store.url }))
+}
+
+/** What waits in each store that was opened here. */
+const depthsOf = new WeakMap<Store, Depths>()
+
+function counted(store: Store): Store {
+  const depths = new Depths(systemClock)
+  const counting = countingEnds(store, depths, systemClock)
+  depthsOf.set(counting, depths)
+  return counting
 }
 
 /** The newest schema this Sluice knows for the store. */
@@ -50,8 +62,17 @@ export async function newestSchema({ store }: Config): Promise<{ readonly versio
 }
 
 /** The way in for messages; one per store, so that all that arrive together share a transaction. */
-export function openPublisher(store: Store): Publisher {
-  return new Publisher({ store, clock: systemClock })
+export function openPublisher(config: Config, store: Store, log: Logger): Publisher {
+  const depths = depthsOf.get(store)
+  if (depths === undefined) return new Publisher({ store, clock: systemClock })
+  depths.follow(store, (error) => log.warn({ err: error }, 'what waits could not be counted; trying again'))
+  const limits = {
+    perEndpoint: config.maxWaitingPerEndpoint,
+    perApplication: config.maxWaitingPerApp,
+    server: config.maxWaiting,
+    commitDelayMs: config.maxCommitDelay,
+  }
+  return new Publisher({ store, clock: systemClock, admission: new Admission(limits, depths, systemClock) })
 }
 
 /** Builds the API; it does not listen yet. */
@@ -59,7 +80,7 @@ export function openApi(
   config: Config,
   store: Store,
   log: Logger,
-  publisher: Publisher = openPublisher(store),
+  publisher: Publisher = openPublisher(config, store, log),
 ): FastifyInstance {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   return buildApp({

@@ -76,7 +76,7 @@ export async function openSluice(options: SluiceOptions): Promise<Sluice> {
   const opening = readOptions(options)
   const log = openLog(opening.config.logLevel)
   const store = await openStore(opening.config, log, opening.deliver ? 'owner' : 'guest')
-  const parts: Parts = { ...opening, log, store, publisher: openPublisher(store) }
+  const parts: Parts = { ...opening, log, store, publisher: openPublisher(opening.config, store, log) }
   const running: Running = {}
   try {
     await start(parts, running)
