@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import { prefix } from '../../src/http/openapi/document.ts'
 import { operations } from '../../src/http/operations/all.ts'
 import type { Answer } from './api.ts'
-import { valuesOf } from './from-schema.ts'
+import { leastBody, leastQuery } from './from-schema.ts'
 import { fill, type Ids, openPopulated, type Populated, takesJson } from './populated.ts'
 
 /** One API for all tests that leave nothing behind in it. */
@@ -41,24 +40,6 @@ function partsOf(path: string): string[] {
 /** An id of the same kind that nobody has. */
 function unknownLike(id: string): string {
   return id.replace(/[0-9A-Za-z]{18}$/, 'z'.repeat(18))
-}
-
-/** The least that the route's own schema asks for. */
-function leastBody(body: unknown): unknown {
-  if (typeof body !== 'object') return undefined
-  const { properties, required = [] } = body as { properties: Record<string, unknown>; required?: string[] }
-  const least = { ...body, properties: Object.fromEntries(required.map((name) => [name, properties[name]])) }
-  return required.length === 0 ? {} : fc.sample(valuesOf(least), { numRuns: 1, seed: 5 })[0]
-}
-
-/** What the route's query cannot do without. */
-function leastQuery(query: unknown): string {
-  const { properties = {}, required = [] } = (query ?? {}) as { properties?: object; required?: string[] }
-  const values = required.map((name): [string, string] => [
-    name,
-    String(fc.sample(valuesOf(properties[name as never], name), 1)[0]),
-  ])
-  return values.length === 0 ? '' : `?${new URLSearchParams(values)}`
 }
 
 /** Wrong keys are counted by where they come from; each test comes from somewhere else. */

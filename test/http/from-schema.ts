@@ -136,3 +136,21 @@ export function garbled(texts: fc.Arbitrary<string>): fc.Arbitrary<string | Buff
   const bytes = fc.uint8Array({ maxLength: 30 }).map((array) => Buffer.from(array))
   return fc.oneof({ weight: 4, arbitrary: edited }, { weight: 1, arbitrary: bytes })
 }
+
+/** The least that the route's own schema asks for. */
+export function leastBody(body: unknown): unknown {
+  if (typeof body !== 'object') return undefined
+  const { properties, required = [] } = body as { properties: Record<string, unknown>; required?: string[] }
+  const least = { ...body, properties: Object.fromEntries(required.map((name) => [name, properties[name]])) }
+  return required.length === 0 ? {} : fc.sample(valuesOf(least), { numRuns: 1, seed: 5 })[0]
+}
+
+/** What the route's query cannot do without. */
+export function leastQuery(query: unknown): string {
+  const { properties = {}, required = [] } = (query ?? {}) as { properties?: object; required?: string[] }
+  const values = required.map((name): [string, string] => [
+    name,
+    String(fc.sample(valuesOf(properties[name as never], name), 1)[0]),
+  ])
+  return values.length === 0 ? '' : `?${new URLSearchParams(values)}`
+}
