@@ -302,6 +302,7 @@ export class Engine {
   }
 
   #housekeep(): void {
+    void this.#book.refreshOutdated()
     void this.#book.releaseResting()
     // A read that failed for want of the store is asked for again here.
     this.#book.each((owned) => this.#readAll(owned))
