@@ -87,7 +87,6 @@ export class Pump {
         delivery.bucket?.spend(clock.steady())
       },
       (outcome) => this.#end(delivery, outcome),
-      this.#parts.maySend,
     )
   }
 

@@ -35,7 +35,6 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   readonly #parcel: Parcel
   readonly #onLeave: () => void
   readonly #onEnd: (outcome: Outcome) => void
-  readonly #mayLeave: (() => boolean) | undefined
   readonly #startedAt: SteadyMs
   #connection: Connection
   #starting = true
@@ -52,21 +51,13 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   #location: string | undefined
   #capture: Capture | undefined
 
-  constructor(
-    wire: Wire,
-    line: PreparedLine,
-    parcel: Parcel,
-    onLeave: () => void,
-    onEnd: (outcome: Outcome) => void,
-    mayLeave: (() => boolean) | undefined,
-  ) {
+  constructor(wire: Wire, line: PreparedLine, parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void) {
     super()
     this.#wire = wire
     this.#line = line
     this.#parcel = parcel
     this.#onLeave = onLeave
     this.#onEnd = onEnd
-    this.#mayLeave = mayLeave
     this.#startedAt = wire.clock.steady()
     this.#connection = wire.pool.take(line.origin)
     wire.deadlines.add(this, this.#startedAt, line.timeoutMs)
@@ -89,11 +80,6 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     // Only a connection that was given up could get here, and that one has no socket any more; but a request that leaves
     // after its attempt was recorded as failed is the one mistake this must not make.
     if (this.#ended) throw new Error('the attempt has ended')
-    // Connecting took time, in which this process may have stood still and lost what it sends for.
-    if (this.#mayLeave?.() === false) {
-      this.abort()
-      throw new Error('the attempt may no longer leave')
-    }
     this.#reused = !this.#connection.fresh
     this.#connection.fresh = false
   }

@@ -36,8 +36,7 @@ export interface Line {
    * Makes one attempt. Exactly one of the two happens, always, whatever the receiver does:
    * `onLeave` at the moment the request is written to a connected socket (never when it fails before), then `onEnd`; or
    * `onEnd` alone. Neither is called before `send` has returned. The answer aborts the attempt: `onEnd` follows at once
-   * with `aborted`, or with the status when one had arrived, unless it already came. `mayLeave` is asked just before the
-   * request is written, which may be long after `send`; when it says no, the attempt is aborted instead.
+   * with `aborted`, or with the status when one had arrived, unless it already came.
    */
-  send(parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void, mayLeave?: () => boolean): () => void
+  send(parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void): () => void
 }
