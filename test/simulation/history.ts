@@ -59,5 +59,7 @@ export interface Loss {
 
 export interface HoldFact {
   readonly endpoint: number
+  /** Whose word it is. */
+  readonly worker: WorkerFact
   readonly recordedAt: number
 }
