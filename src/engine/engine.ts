@@ -118,6 +118,8 @@ export class Engine {
     })
     this.#every(housekeepingMs, () => this.#housekeep())
     this.#every(reconcileMs, () => this.#book.reconcile())
+    // A worker often starts because another died, and that one may have been publishing.
+    this.#book.reconcile()
     this.#book.claimSoon()
   }
 
