@@ -152,6 +152,8 @@ export class Engine {
     this.#every(removeMs, () => this.#removing.ask())
     this.#expanding.ask()
     this.#tasks.ask()
+    // A worker often starts because another died, and that one may have been publishing.
+    this.#book.reconcile()
     this.#book.claimSoon()
   }
 

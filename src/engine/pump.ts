@@ -87,6 +87,7 @@ export class Pump {
         delivery.bucket?.spend(clock.steady())
       },
       (outcome) => this.#end(delivery, outcome),
+      this.#parts.maySend,
     )
   }
 

@@ -35,6 +35,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   readonly #parcel: Parcel
   readonly #onLeave: () => void
   readonly #onEnd: (outcome: Outcome) => void
+  readonly #mayLeave: (() => boolean) | undefined
   readonly #startedAt: SteadyMs
   #connection: Connection
   #starting = true
@@ -45,19 +46,28 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   /** Whether the socket it was written to had carried another before. */
   #reused = false
   #answering = false
+  #forbidden = false
   #informational = 0
   #status = 0
   #retryAfterMs: number | undefined
   #location: string | undefined
   #capture: Capture | undefined
 
-  constructor(wire: Wire, line: PreparedLine, parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void) {
+  constructor(
+    wire: Wire,
+    line: PreparedLine,
+    parcel: Parcel,
+    onLeave: () => void,
+    onEnd: (outcome: Outcome) => void,
+    mayLeave?: () => boolean,
+  ) {
     super()
     this.#wire = wire
     this.#line = line
     this.#parcel = parcel
     this.#onLeave = onLeave
     this.#onEnd = onEnd
+    this.#mayLeave = mayLeave
     this.#startedAt = wire.clock.steady()
     this.#connection = wire.pool.take(line.origin)
     wire.deadlines.add(this, this.#startedAt, line.timeoutMs)
@@ -80,6 +90,10 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     // Only a connection that was given up could get here, and that one has no socket any more; but a request that leaves
     // after its attempt was recorded as failed is the one mistake this must not make.
     if (this.#ended) throw new Error('the attempt has ended')
+    if (this.#mayLeave?.() === false) {
+      this.#forbidden = true
+      throw new Error('the attempt may not leave any more')
+    }
     this.#reused = !this.#connection.fresh
     this.#connection.fresh = false
   }
@@ -123,7 +137,8 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#ended) return
-    if (this.#status === 0 && this.#mayTryAgain(error)) this.#tryAgain()
+    if (this.#forbidden) this.abort()
+    else if (this.#status === 0 && this.#mayTryAgain(error)) this.#tryAgain()
     else this.#breakOff(wireFailure(error, this.#answering))
   }
 

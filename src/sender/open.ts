@@ -50,13 +50,13 @@ export function openSender(context: SenderContext): Sender {
     open(target): Line {
       const line = prepareLine(target, policy, userAgent)
       return {
-        send(parcel, onLeave, onEnd) {
+        send(parcel, onLeave, onEnd, mayLeave) {
           if (closed) return endLater(clock, notSent('aborted', 'Sluice is shutting down.'), onEnd)
           if (typeof line === 'string') return endLater(clock, notSent('blocked', line), onEnd)
           if (clock.now() >= line.signsUntil) {
             return endLater(clock, notSent('blocked', 'Every secret of the endpoint has expired.'), onEnd)
           }
-          const attempt = new Attempt(wire, line, parcel, onLeave, onEnd)
+          const attempt = new Attempt(wire, line, parcel, onLeave, onEnd, mayLeave)
           return () => attempt.abort()
         },
       }

@@ -37,6 +37,9 @@ export interface Line {
    * `onLeave` at the moment the request is written to a connected socket (never when it fails before), then `onEnd`; or
    * `onEnd` alone. Neither is called before `send` has returned. The answer aborts the attempt: `onEnd` follows at once
    * with `aborted`, or with the status when one had arrived, unless it already came.
+   *
+   * `mayLeave` is asked immediately before the request is written, each time; after a no the attempt ends as `aborted`.
+   * Connecting takes time, and a process that was stopped meanwhile goes on with the socket before it sees to its timers.
    */
-  send(parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void): () => void
+  send(parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void, mayLeave?: () => boolean): () => void
 }

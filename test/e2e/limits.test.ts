@@ -10,6 +10,8 @@ import { Program } from './program.ts'
 import { type Arrival, Receiver } from './receiver.ts'
 
 const limit = { rate: 40, burst: 10 }
+/** A bucket that takes longer to fill than a lease to lapse: whoever takes over cannot take it for full. */
+const slowLimit = { rate: 5, burst: 20 }
 const concurrency = 3
 const retryAfterSeconds = 4
 
@@ -21,9 +23,10 @@ test('rate, concurrency and Retry-After hold at the receiver while workers die',
   const fleet = [server, await Program.start(t, 'worker', place.store)]
   const client = new Client(server.api)
   atEnd(t, () => client.close())
-  for (const app of ['paced', 'capped', 'held', 'free']) await client.createApplication(app)
-  const { rate: throttleRate, burst } = limit
-  await ledger.subscribe(client, receiver, 'paced', '/paced', { throttleRate, burst, concurrency: 50 })
+  for (const app of ['paced', 'saving', 'capped', 'held', 'free']) await client.createApplication(app)
+  for (const [app, { rate: throttleRate, burst }] of [['paced', limit] as const, ['saving', slowLimit] as const]) {
+    await ledger.subscribe(client, receiver, app, `/${app}`, { throttleRate, burst, concurrency: 50 })
+  }
   await ledger.subscribe(client, receiver, 'capped', '/capped', { concurrency })
   const retry = { waits: { kind: 'list', ms: [100, 100, 100] }, jitter: 'none' }
   await ledger.subscribe(client, receiver, 'held', '/held', { concurrency: 1, retry })
@@ -36,7 +39,7 @@ test('rate, concurrency and Retry-After hold at the receiver while workers die',
     refused = arrival
     return { status: 429, headers: { 'retry-after': String(retryAfterSeconds) } }
   })
-  const counts = { paced: 110, capped: 200, held: 20, free: 50 }
+  const counts = { paced: 110, saving: 45, capped: 200, held: 20, free: 50 }
   await Promise.all(Object.entries(counts).map(([app, count]) => ledger.publishAll(client, app, count)))
 
   // Nothing needs the API any more, so whoever owns the lane may die, the server included.
@@ -44,10 +47,10 @@ test('rate, concurrency and Retry-After hold at the receiver while workers die',
     const [row] = await place.query('select count(*) as holds from lane where hold_until > 0')
     return Number(row?.holds) === 1
   })
-  for (const seen of [25, 70]) {
-    await receiver.until(`${seen} paced requests came`, () => receiver.at('/paced').length >= seen)
-    const victim = await eventually('somebody owns the paced lane', async () => {
-      const owner = (await owners(place)).find(({ path }) => path === '/paced')
+  for (const [path, seen] of [['/paced', 25] as const, ['/saving', 28] as const]) {
+    await receiver.until(`${seen} requests came to ${path}`, () => receiver.at(path).length >= seen)
+    const victim = await eventually(`somebody owns the lane of ${path}`, async () => {
+      const owner = (await owners(place)).find((lane) => lane.path === path)
       return fleet.find(({ pid, isRunning }) => isRunning && pid === owner?.pid)
     })
     await victim.kill()
@@ -58,6 +61,7 @@ test('rate, concurrency and Retry-After hold at the receiver while workers die',
 
   ledger.audit(receiver)
   assert.equal(worstExcess(receiver.at('/paced'), limit), 0)
+  assert.equal(worstExcess(receiver.at('/saving'), slowLimit), 0)
   const open = mostOpen(receiver.at('/capped'))
   assert.ok(open <= concurrency, `${open} were open at once`)
   assert.equal(open, concurrency, 'the cap was reached, so it was tried')

@@ -51,10 +51,11 @@ const selectUnsettled = `
     join endpoint on endpoint.key = pending.endpoint
     join lane on lane.endpoint = pending.endpoint`
 
-/** Deliveries whose end is not recorded, named as a receiver names them: path and id. */
-export async function unsettled(place: Place): Promise<Set<string>> {
+/** Deliveries in a worker's lanes whose end is not recorded, named as a receiver names them: path and id. */
+export async function unsettled(place: Place, worker: number): Promise<Set<string>> {
   const rows = await place.query(selectUnsettled)
-  return new Set(rows.map(({ url, id }) => `${new URL(url as string).pathname} ${id}`))
+  const its = rows.filter(({ owner }) => Number(owner) === worker)
+  return new Set(its.map(({ url, id }) => `${new URL(url as string).pathname} ${id}`))
 }
 
 const countPending = 'select count(*) as pending from pending'

@@ -66,3 +66,19 @@ test('a message larger than the limit is answered and not kept', async () => {
   await bodies.load(new Set([2]))
   assert.ok(bodies.get(2), 'what came and went left no debt behind')
 })
+
+test('what must not be sent any more is forgotten, and its room is free again', async () => {
+  const { bodies, asked } = open(
+    3000,
+    [1, 2, 3, 4].map((key) => message(key)),
+  )
+  await bodies.load(new Set([1, 2, 3]))
+  bodies.forget([2, 9])
+  assert.equal(bodies.get(2), undefined)
+  await bodies.load(new Set([4]))
+  assert.ok(bodies.get(1) && bodies.get(3) && bodies.get(4), 'all three fit')
+  bodies.forget()
+  assert.deepEqual([bodies.get(1), bodies.get(3), bodies.get(4)], [undefined, undefined, undefined])
+  await bodies.load(new Set([1]))
+  assert.deepEqual(asked.at(-1), [1])
+})

@@ -204,6 +204,27 @@ test('an attempt aborted before it connected never reaches the receiver', async 
   assert.equal(leaves, 0)
 })
 
+test('an attempt that may not leave any more once it is connected is never written', async (t) => {
+  const receiver = await rawReceiver(t, (socket) => void socket.write(ok))
+  const sender = testSender(t)
+  const line = sender.open(targetAt(receiver.url))
+  for (const connection of ['new', 'reused']) {
+    const ended = Promise.withResolvers<Outcome>()
+    const before = receiver.requests.length
+    let leaves = 0
+    line.send(
+      exampleParcel,
+      () => leaves++,
+      ended.resolve,
+      () => false,
+    )
+    assert.equal((await ended.promise).code, 'aborted', connection)
+    assert.equal((await send(sender, targetAt(receiver.url))).outcome.code, 'delivered')
+    assert.equal(receiver.requests.length, before + 1, connection)
+    assert.equal(leaves, 0)
+  }
+})
+
 test('an attempt aborted after its status arrived ends by its status', async (t) => {
   const receiver = await rawReceiver(t, (socket) => {
     socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nbegun')

@@ -71,7 +71,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
         ...(payload === undefined ? {} : { payload }),
       })
       if (differences.length > 0) throw new Error(differences.join('\n'))
-      const isJson = /json/.test(String(response.headers['content-type'] ?? ''))
+      const isJson = /json(?!l)/.test(String(response.headers['content-type'] ?? ''))
       return {
         status: response.statusCode,
         headers: response.headers,

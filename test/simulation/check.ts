@@ -117,7 +117,14 @@ function holdsAreObeyed(endpoint: EndpointFacts, arrivals: readonly Arrival[], h
       // What was already connecting when the answer came cannot be called back.
       if (next.at <= told.heardAt + 5 || next.at >= until - 1) continue
       const sameHands = next.worker === told.worker && !lostBetween(told, next)
-      const recorded = records.some((hold) => hold.recordedAt >= told.heardAt && hold.recordedAt < next.at - 5)
+      const recorded = records.some(
+        ({ worker, recordedAt }) =>
+          // Another worker's record is of another answer, and one made after a loss is, too.
+          worker === told.worker &&
+          recordedAt >= told.heardAt &&
+          recordedAt < next.at - 5 &&
+          !lostBetween(told, { at: recordedAt }),
+      )
       assert.ok(!sameHands && !recorded, `a Retry-After until ${until} was cut short at ${next.at}`)
     }
   }
@@ -178,6 +185,6 @@ function trails(arrivals: readonly Arrival[]): Iterable<Arrival[]> {
   return Map.groupBy(arrivals, (arrival) => arrival.message).values()
 }
 
-function lostBetween(arrival: Arrival, next: Arrival): boolean {
+function lostBetween(arrival: Arrival, next: Pick<Arrival, 'at'>): boolean {
   return arrival.worker.losses.some((loss) => loss.at <= next.at && loss.knownAt >= arrival.at)
 }

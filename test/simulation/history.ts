@@ -70,5 +70,7 @@ export interface Loss {
 
 export interface HoldFact {
   readonly endpoint: number
+  /** Whose word it is. */
+  readonly worker: WorkerFact
   readonly recordedAt: number
 }

@@ -78,21 +78,6 @@ export const plants: Record<string, Plant> = {
         },
       }),
   },
-
-  'a row that was settled is queued again': {
-    store: (store) =>
-      overriding(store, {
-        async settle(worker, settlements, effects) {
-          const failed = settlements.filter(({ verdict }) => verdict.state !== 'delivered')
-          const delivered = settlements.filter(({ verdict }) => verdict.state === 'delivered')
-          const waiting = delivered.map((settlement) => ({
-            ...settlement,
-            verdict: { state: 'waiting', waitMs: 10 } as const,
-          }))
-          return store.settle(worker, [...failed, ...waiting.slice(0, 1), ...delivered.slice(1)], effects)
-        },
-      }),
-  },
 }
 
 function overriding(store: Store, methods: Partial<Store>): Store {

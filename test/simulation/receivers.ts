@@ -47,7 +47,7 @@ export function simulatedSender(parts: {
   })
   return {
     open: (target) => ({
-      send(parcel, onLeave, onEnd) {
+      send(parcel, onLeave, onEnd, mayLeave) {
         const endpoint = Number(new URL(target.url).pathname.slice(1))
         const startedAt = world.steady()
         let arrival: Arrival | undefined
@@ -80,6 +80,7 @@ export function simulatedSender(parts: {
 
         process.clock.after(connectMs, () => {
           if (over) return
+          if (mayLeave?.() === false) return end({ code: 'aborted', status: 0 })
           if (share === 'refuse') return end({ code: 'connect_refused', status: 0, error: 'refused' })
           onLeave()
           arrival = {

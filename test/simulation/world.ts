@@ -210,7 +210,7 @@ export class World {
         const recordedAt = clock.steady()
         if (result === 'settled' && !this.#leases.has(id)) history.unfenced.push(worker.name)
         for (const { endpoint } of result === 'settled' ? effects.holds : []) {
-          history.holds.push({ endpoint, recordedAt })
+          history.holds.push({ endpoint, worker, recordedAt })
         }
         return result
       },
