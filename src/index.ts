@@ -12,4 +12,5 @@ export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './l
 export { ConfigError } from './runtime/config.ts'
 export { version } from './runtime/version.ts'
 export { NotEnlistableError } from './store/enlisting.ts'
+export { FileOwnedError } from './store/sqlite/file-lock.ts'
 export { StoreTrouble } from './store/store.ts'

@@ -311,7 +311,8 @@ export function usedKey(): AppError {
   return new AppError('validation', 'The Idempotency-Key was used for another request.', [field])
 }
 
-function refusalFor(error: unknown): unknown {
+/** What a caller is told when the store failed: that it cannot now, where that is all there is to it. */
+export function refusalFor(error: unknown): unknown {
   if (!(error instanceof StoreTrouble)) return error
   return new AppError('unavailable', 'The store cannot take messages at the moment.', [], { cause: error })
 }

@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { FastifyInstance } from 'fastify'
 import { type Delivering, openApi, openPublisher, openStore, startDelivering } from '../compose.ts'
 import { AppError } from '../domain/app-error.ts'
-import { type Publisher, publicationOf, usedKey } from '../intake/publisher.ts'
+import { type Publisher, publicationOf, refusalFor, usedKey } from '../intake/publisher.ts'
 import { routeOf } from '../intake/routes.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type Logger, openLog } from '../runtime/log.ts'
@@ -161,7 +161,7 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
     }
     const fail = (error: unknown): never => {
       withdraw()
-      throw error
+      throw refusalFor(error)
     }
     try {
       const answer = store.publishWithin(connection, app, match)

@@ -70,6 +70,21 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await own.run('commit')
     })
 
+    test('publishing in a transaction keeps to the dedupe window and to what may wait', async (t) => {
+      const place = await openPlace(t, dialect)
+      const sluice = await embed(t, place, { deliver: false, maxWaitingPerEndpoint: 2 })
+      await sluice.applications.create({ name: 'Acme', uid: 'acme', dedupeSeconds: 60 })
+      await sluice.endpoints.create('acme', { url: 'https://example.com/hook' })
+      const own = await connect(t, place)
+      await own.run('begin')
+      const first = await own.publishWith(sluice, 'acme', event)
+      assert.equal((await own.publishWith(sluice, 'acme', event)).id, first.id)
+      await own.publishWith(sluice, 'acme', { ...event, payload: { views: 2 } })
+      await assert.rejects(own.publishWith(sluice, 'acme', { ...event, payload: { views: 3 } }), { code: 'overloaded' })
+      await own.run('commit')
+      assert.equal(await pendingCount(place), 2)
+    })
+
     test('one that does not deliver publishes for one that does', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)

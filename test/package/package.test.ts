@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
+import { eventually } from '../e2e/eventually.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
@@ -99,6 +101,29 @@ describe('the package, installed in an empty project', { timeout: 240_000 }, () 
     assert.equal(shown.value, 'sqlite:./x.db')
     const migrated = await run(command, ['migrate', '--store', 'sqlite:./x.db'], { cwd: project, env })
     assert.match(migrated.stdout, /has schema version \d+/)
+  })
+
+  test('its server runs, with the reference of its API', async (t) => {
+    const command = join(project, 'node_modules/.bin/sluice')
+    const server = spawn(command, ['serve', '--listen', '127.0.0.1:0', '--store', 'sqlite:./served.db'], {
+      cwd: project,
+      env,
+    })
+    const exited = once(server, 'exit')
+    t.after(async () => {
+      server.kill('SIGKILL')
+      await exited
+    })
+    let printed = ''
+    server.stdout.setEncoding('utf8').on('data', (text) => {
+      printed += text
+    })
+    const url = await eventually('it listens', () => /Listening on (http:\S+)/.exec(printed)?.[1])
+    for (const path of ['/api/v1/health', '/api/v1/openapi.json', '/docs']) {
+      assert((await fetch(`${url}${path}`)).ok, path)
+    }
+    server.kill('SIGTERM')
+    assert.deepEqual(await exited, [0, null])
   })
 
   test('it delivers, embedded', async () => {
