@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { prefix } from '../../src/http/openapi/document.ts'
+import { operations } from '../../src/http/operations/all.ts'
+import { garbled, leastQuery, spoiled, valuesOf } from './from-schema.ts'
+import { fill, type Populated } from './populated.ts'
+
+export const seed = Number(process.env.FUZZ_SEED ?? 20_261_115)
+
+/** Refused to any API key, whatever the body. */
+const onlyForTokens = 'POST /auth/logout'
+
+/**
+ * Sends bodies made from each route's own schema, most of them spoiled, to every route that takes one. Whatever comes,
+ * the answer is never a fault of ours, and a refusal is a problem. `onRefusal` is told what was refused, after `before`.
+ * Gives the routes whose every body was refused: with enough runs there are none, or it would find nothing.
+ */
+export async function fuzzBodies(
+  api: Populated,
+  runs: number,
+  before: () => void = () => {},
+  onRefusal: (what: string) => void = () => {},
+): Promise<string[]> {
+  const routes = Object.entries(operations).filter(([route]) => /^(POST|PUT|PATCH) /.test(route))
+  const requests = fc.oneof(
+    ...routes.map(([route, { body, query }]) => {
+      const values = typeof body === 'object' ? valuesOf(body) : fc.jsonValue()
+      const bodies = fc.oneof(
+        { weight: 2, arbitrary: values.map(jsonOf) },
+        { weight: 5, arbitrary: spoiled(values).map(jsonOf) },
+        { weight: 2, arbitrary: garbled(values.map(jsonOf)) },
+        { weight: 1, arbitrary: fc.json() },
+      )
+      return fc.tuple(fc.constant(route), fc.constant(leastQuery(query)), bodies)
+    }),
+  )
+  const accepted = new Set<string>([onlyForTokens])
+  await fc.assert(
+    fc.asyncProperty(requests, async ([route, query, body]) => {
+      const [method = '', path = ''] = route.split(' ')
+      before()
+      const answer = await api.ask(method, prefix + fill(path, api.mine) + query, body)
+      if (answer.status < 300) return void accepted.add(route)
+      assert.ok(answer.status >= 400 && answer.status < 500, `${answer.status} ${answer.text}`)
+      assert.match(String(answer.headers['content-type']), /^application\/problem\+json/)
+      assert.equal(answer.json.status, answer.status)
+      onRefusal(`${route}: ${answer.text}`)
+    }),
+    { numRuns: runs, seed, endOnFailure: true },
+  )
+  assert.deepEqual(api.bugs, [])
+  return routes.map(([route]) => route).filter((route) => !accepted.has(route))
+}
+
+/** Asks every route that reads for any id, with any query: never a fault of ours. */
+export async function fuzzReads(api: Populated, runs: number): Promise<void> {
+  const reading = Object.entries(operations).filter(([route]) => route.startsWith('GET '))
+  const texts = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 20 }).filter((text) => text.isWellFormed()),
+    fc.constantFrom('', '.', '..', '%', '\0', 'null', '-', "'", '1e9', '-1', '99999999999999999999', 'x'.repeat(300)),
+    fc.constantFrom(...Object.values(api.mine), ...Object.values(api.theirs)),
+    fc.constantFrom('2026-01-01T00:00:00Z', '2026-02-31T00:00:00Z', 'true', 'ascending', 'a,b,,c', '-ep_', '0', '4'),
+  )
+  const requests = fc.oneof(
+    ...reading.map(([route, { query }]) => {
+      const path = route.slice('GET '.length)
+      const names = Object.keys((query as { properties?: object } | undefined)?.properties ?? {})
+      const ids = fc.record(Object.fromEntries([...path.matchAll(/:(\w+)/g)].map(([, name = '']) => [name, texts])))
+      const mostlyMine = fc.tuple(ids, fc.boolean()).map(([its, mine]) => (mine ? api.mine : { ...api.mine, ...its }))
+      const keys = names.length === 0 ? fc.constant('x') : fc.constantFrom(...names)
+      const values = fc.dictionary(keys, texts, { maxKeys: 3 })
+      return fc.tuple(mostlyMine, values).map(([filled, its]) => `${fill(path, filled)}?${new URLSearchParams(its)}`)
+    }),
+  )
+  await fc.assert(
+    fc.asyncProperty(requests, async (path) => {
+      const { status, text } = await api.ask('GET', prefix + path)
+      assert.ok([200, 204, 400, 404, 422].includes(status), `${path}: ${status} ${text}`)
+    }),
+    { numRuns: runs, seed, endOnFailure: true },
+  )
+  assert.deepEqual(api.bugs, [])
+}
+
+/** As a client would write it; what JSON cannot say is left out. */
+function jsonOf(value: unknown): string {
+  return JSON.stringify(value) ?? 'null'
+}
