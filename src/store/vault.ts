@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, hash } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createSecretKey, hash } from 'node:crypto'
 
 /**
  * Seals what must not be readable in the database, in its log or in a copy of either: the secrets and headers of
@@ -42,30 +42,31 @@ const sealedPattern = /^v1\|([A-Za-z0-9_-]{1,32})\|([A-Za-z0-9+/]{16})\|([A-Za-z
 
 /** Opens a vault over keys, of which the first seals. */
 export function openVault(keys: readonly VaultKey[], randomBytes: (length: number) => Uint8Array): Vault {
-  const byId = new Map(keys.map(({ id, bytes }) => [id, bytes]))
-  const [first] = keys
+  // As key objects: with bare bytes each call makes one, and takes 15 µs instead of 4.
+  const byId = new Map(keys.map(({ id, bytes }) => [id, createSecretKey(bytes)]))
+  const [first] = byId
   if (first === undefined) throw new SealError('there is no encryption key')
+  const [sealsWith, sealingKey] = first
   return {
-    sealsWith: first.id,
+    sealsWith,
     keyIds: [...byId.keys()],
 
     seal(text, place) {
       const iv = randomBytes(ivBytes)
-      const cipher = createCipheriv('aes-256-gcm', first.bytes, iv)
-      cipher.setAAD(contextOf(place, first.id))
+      const cipher = createCipheriv('aes-256-gcm', sealingKey, iv)
+      cipher.setAAD(contextOf(place, sealsWith))
       const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       const parts = [Buffer.from(iv), cipher.getAuthTag(), sealed].map((part) => part.toString('base64'))
-      return `${version}|${first.id}|${parts.join('|')}`
+      return `${version}|${sealsWith}|${parts.join('|')}`
     },
 
     open(sealed, place) {
       const [, id = '', iv = '', tag = '', body = ''] = sealedPattern.exec(sealed) ?? []
       const what = `${place.field} of endpoint ${place.endpoint}`
       if (id === '') throw new SealError(`the ${what} are not a sealed record`)
-      const bytes = byId.get(id)
-      if (bytes === undefined)
-        throw new SealError(`the ${what} are sealed with the encryption key ${id}, not given here`)
-      const decipher = createDecipheriv('aes-256-gcm', bytes, Buffer.from(iv, 'base64'))
+      const key = byId.get(id)
+      if (key === undefined) throw new SealError(`the ${what} are sealed with the encryption key ${id}, not given here`)
+      const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64'))
       decipher.setAAD(contextOf(place, id))
       decipher.setAuthTag(Buffer.from(tag, 'base64'))
       try {
