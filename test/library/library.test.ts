@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { AppError, ConfigError, NotEnlistableError, openSluice } from '../../src/index.ts'
+import { AppError, ConfigError, FileOwnedError, NotEnlistableError, openSluice } from '../../src/index.ts'
 import { openPlace, pendingCount, sqlitePlace } from '../e2e/place.ts'
 import { Receiver } from '../e2e/receiver.ts'
 import { connect, embed } from './embedded.ts'
@@ -170,7 +170,7 @@ describe('the library', () => {
   test('a file that another delivers from cannot be delivered from, and closing gives it back', async (t) => {
     const place = await sqlitePlace(t)
     const first = await embed(t, place)
-    await assert.rejects(embed(t, place), /owned by/)
+    await assert.rejects(embed(t, place), FileOwnedError)
     await Promise.all([first.close(), first.close()])
     await using second = await embed(t, place)
     assert.equal((await second.applications.list()).done, true)
