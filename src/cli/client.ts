@@ -24,6 +24,7 @@ export interface Call {
 interface ListOut {
   readonly data: readonly Item[]
   readonly iterator: string | null
+  readonly prevIterator?: string | null
   readonly done: boolean
 }
 

@@ -16,8 +16,8 @@ interface Followed {
   readonly app: string
   readonly name: string
   readonly path: string
-  /** The newest attempt seen; '' before the first. */
-  newest: string
+  /** Asks the list for what is newer than what was seen; undefined before the first attempt. */
+  newer: string | undefined
 }
 
 /** `sluice tail`: prints attempts as they are made. It asks each endpoint for what is newer than what it has seen. */
@@ -53,8 +53,8 @@ async function follow(
   for (const { app, endpoint } of await endpointsOf(session)) {
     const path = pathOf('app', app, 'attempt', 'endpoint', text(endpoint.id))
     if (followed.has(path)) continue
-    const { data } = first ? await session.client.page(path, { ...query, limit: 1 }) : { data: [] }
-    followed.set(path, { app, name: nameOf(endpoint), path, newest: data[0] === undefined ? '' : text(data[0].id) })
+    const newer = first ? (await session.client.page(path, { ...query, limit: 1 })).prevIterator : undefined
+    followed.set(path, { app, name: nameOf(endpoint), path, newer: newer ?? undefined })
     if (followed.size > mostLanes) {
       const message = `There are more than ${mostLanes} endpoints to follow; choose with --app and --endpoint.`
       throw new CommandError(message, exitCode.misused)
@@ -82,14 +82,11 @@ async function endpointsOf({ client, options }: Session): Promise<{ app: string;
 async function newerThan(client: Client, lane: Followed, query: { status: number | undefined }): Promise<Item[]> {
   const found: Item[] = []
   for (;;) {
-    // A minus in front of an iterator goes the other way: from this one to the newer ones.
-    const iterator = lane.newest === '' ? undefined : `-${lane.newest}`
-    const { data, done } = await client.page(lane.path, { ...query, iterator, limit: 250 })
+    const before = lane.newer
+    const { data, done, prevIterator } = await client.page(lane.path, { ...query, iterator: before, limit: 250 })
     found.push(...data.toReversed())
-    const newest = data[0]
-    if (newest === undefined) return found
-    lane.newest = text(newest.id)
-    if (done || iterator === undefined) return found
+    if (data.length > 0) lane.newer = prevIterator ?? before
+    if (done || data.length === 0 || before === undefined) return found
   }
 }
 

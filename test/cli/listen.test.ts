@@ -63,9 +63,10 @@ describe('listen alone', () => {
 })
 
 describe('listen for an application', () => {
+  const where = workplace()
   let place: Served
   before(async () => {
-    place = await served()
+    place = await served(where)
   })
 
   test('makes the application and the endpoint, verifies, and leaves no endpoint behind', async () => {
@@ -98,7 +99,7 @@ describe('listen for an application', () => {
   })
 
   test('on a server that may not deliver to this machine says what to do', async () => {
-    const strict = await served('')
+    const strict = await served(workplace(), [])
     const listener = strict.run('listen --app demo --port 0', strict.env)
     assert.equal(await listener.ended, 2)
     assert.match(

@@ -9,9 +9,10 @@ import { isApiKey } from '../../src/http/api-key.ts'
 import { type Served, served, workplace } from './program.ts'
 
 describe('managing over the API', () => {
+  const where = workplace()
   let place: Served
   before(async () => {
-    place = await served()
+    place = await served(where)
     await place.sluice('app create Acme --uid acme --metadata team=video')
   })
 
@@ -119,9 +120,10 @@ describe('managing over the API', () => {
 })
 
 describe('send', () => {
+  const where = workplace()
   let place: Served
   before(async () => {
-    place = await served()
+    place = await served(where)
     await place.sluice('app create Acme --uid acme')
   })
   const payload = '{ "id": 9007199254740993,\n "score": 1.0 }'

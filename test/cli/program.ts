@@ -83,10 +83,9 @@ export interface Served extends Workplace {
   readonly env: Record<string, string>
 }
 
-/** Starts a server that may deliver to this machine. */
-export async function served(flags = '--local'): Promise<Served> {
-  const place = workplace()
-  const server = place.run(`serve --listen 127.0.0.1:0 ${flags}`, { SLUICE_API_KEY: 'fixed' })
+/** Starts a server at the workplace, by default one that may deliver to this machine. */
+export async function served(place: Workplace, flags: readonly string[] = ['--local']): Promise<Served> {
+  const server = place.run(['serve', '--listen', '127.0.0.1:0', ...flags], { SLUICE_API_KEY: 'fixed' })
   const url = await server.says(/Listening on (http:\/\/\S+)/)
   const env = { SLUICE_URL: url, SLUICE_API_KEY: 'fixed' }
   const sluice = async (args: string | readonly string[], code = 0, input?: string) => {
