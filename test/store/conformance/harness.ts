@@ -18,6 +18,19 @@ export interface Harness {
   pass(ms: number): Promise<void>
   /** Runs SQL behind the store's back, to bring about what only a crash or a broken clock could. */
   sql(text: string): Promise<void>
+  /** A connection of somebody else's to the store's database. */
+  foreign(): Promise<Foreign>
+  /** A connection to another database with the same tables. */
+  elsewhere(): Promise<Foreign>
+  close(): Promise<void>
+}
+
+/** A connection that a program has for purposes of its own. */
+export interface Foreign {
+  /** As its driver gives it. */
+  readonly connection: object
+  run(sql: string): Promise<void>
+  rows(sql: string): Promise<unknown[]>
   close(): Promise<void>
 }
 
@@ -159,9 +172,11 @@ export const plainEndpoint: NewEndpoint = {
   url: 'https://example.com/hook',
   description: '',
   disabled: false,
+  paused: false,
   eventTypes: null,
   channels: null,
   secrets: [],
+  method: 'POST',
   headers: {},
   metadata: {},
   throttleRate: null,
