@@ -18,7 +18,8 @@ describe('applications', () => {
     assert.match(id, /^app_[0-9A-Za-z]{27}$/)
     assert.match(createdAt, timestamp)
     assert.equal(updatedAt, createdAt)
-    assert.deepEqual(rest, { uid: 'acme.1', name: 'Acme', throttleRate: 7, rateLimit: 7, metadata: { tier: 'gold' } })
+    const given = { uid: 'acme.1', name: 'Acme', throttleRate: 7, rateLimit: 7, metadata: { tier: 'gold' } }
+    assert.deepEqual(rest, { ...given, dedupeSeconds: null })
     assert.deepEqual((await ask('GET', `/app/${id}`)).json, created.json)
     assert.deepEqual((await ask('GET', '/app/acme.1')).json, created.json)
   })
@@ -120,6 +121,8 @@ describe('endpoints', () => {
       description: '',
       disabled: false,
       disabledReason: null,
+      paused: false,
+      method: 'POST',
       eventTypes: null,
       filterTypes: null,
       channels: null,

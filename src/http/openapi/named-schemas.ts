@@ -3,7 +3,7 @@ import { ApiKeyCreatedOut, ApiKeyOut, AppPortalAccessOut, AuditOut, AuditVerifyO
 import { ApplicationOut } from '../answers/application.ts'
 import { AppUsageStatsOut, BackgroundTaskOut, TaskStartedOut } from '../answers/background-task.ts'
 import { DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
-import { EndpointHeadersOut, EndpointOut, EndpointSecretOut, EndpointStats, RetryOut } from '../answers/endpoint.ts'
+import { EndpointHeadersOut, EndpointOut, EndpointSecretOut, EndpointStats } from '../answers/endpoint.ts'
 import {
   EventTypeFromOpenApi,
   EventTypeImportOpenApiOut,
@@ -30,7 +30,6 @@ import { EventExampleIn, EventTypeImportIn, EventTypeIn, EventTypePatch, EventTy
 import { PrecheckIn } from '../schemas/message.ts'
 import { ApplicationTokenExpireIn, AppPortalAccessIn } from '../schemas/portal.ts'
 import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
-import { RetryIn } from '../schemas/retry.ts'
 import { AppUsageStatsIn } from '../schemas/statistics.ts'
 
 /** The schemas that have a name in the reference: Svix's where it has the same thing. */
@@ -84,8 +83,6 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   MessagePrecheckIn: PrecheckIn,
   MessagePrecheckOut,
   ReplayIn,
-  RetryIn,
-  RetryOut,
   TaskStartedOut,
   WhyOut,
 }

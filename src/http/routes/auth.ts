@@ -39,7 +39,7 @@ export function authRoutes(api: FastifyInstance, context: HttpContext, auth: Aut
 
   api.post<OfApp>('/auth/app/:app/expire-all', { config: { bodyOptional: true } }, async (request, reply) => {
     const { key } = await getApplication(store, request.params.app)
-    const body = request.body ?? {}
+    const body = request.body === undefined ? {} : request.body
     refuseIf(expireProblems(body))
     const { expiry, sessionIds = [] } = body as ApplicationTokenExpireIn
     await store.expireAppTokens(key, sessionIds.length === 0 ? null : sessionIds, (expiry ?? 0) * 1000)

@@ -14,7 +14,8 @@ export function uid(prefix: string) {
  * twice, once for each alternative.
  */
 export function nullable<T extends TSchema>(schema: T) {
-  const { type, ...rest } = schema as unknown as { type: string }
+  const { type, enum: values, ...rest } = schema as unknown as { type: string; enum?: readonly unknown[] }
+  if (values !== undefined) return Type.Unsafe<Static<T> | null>({ enum: [...values, null], ...rest })
   return Type.Unsafe<Static<T> | null>({ type: [type, 'null'], ...rest })
 }
 
