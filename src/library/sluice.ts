@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { FastifyInstance } from 'fastify'
 import { type Delivering, openApi, openPublisher, openStore, startDelivering } from '../compose.ts'
 import { AppError } from '../domain/app-error.ts'
+import { batchLimit } from '../http/read-publish.ts'
 import { type Publisher, publicationOf, refusalFor, usedKey } from '../intake/publisher.ts'
 import { routeOf } from '../intake/routes.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -12,7 +13,7 @@ import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { Enlisted, Match } from '../store/enlisting.ts'
 import type { Publication, Store } from '../store/store.ts'
-import { inProcess, type Request } from './in-process.ts'
+import { inProcess, invalid, type Request } from './in-process.ts'
 import { type Applications, applications, type Endpoints, endpoints } from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
 import { type Opening, readOptions, type SluiceOptions } from './options.ts'
@@ -44,6 +45,9 @@ export interface Sluice extends AsyncDisposable {
    * again with the same `eventId`.
    */
   publish(app: string, message: NewMessage): Promise<PublishedMessage>
+
+  /** Publishes all of these messages, up to 1,000, or none of them. */
+  publishTogether(app: string, messages: readonly NewMessage[]): Promise<PublishedMessage[]>
 
   /**
    * Publishes within the caller's own transaction: if it rolls back, nothing was published. The connection is on Sluice's
@@ -179,6 +183,14 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
     async publish(app, message) {
       const { envelope, body } = readMessage(app, message, config.bodyLimit)
       return published(await publisher.publish(app, envelope, body))
+    },
+    async publishTogether(app, messages) {
+      if (messages.length === 0) return []
+      if (messages.length > batchLimit) {
+        throw invalid([{ at: ['body', 'messages'], message: `must not be more than ${batchLimit}`, type: 'maxItems' }])
+      }
+      const items = messages.map((message) => readMessage(app, message, config.bodyLimit))
+      return (await publisher.publishTogether(app, items)).map(published)
     },
     publishWith,
     close,

@@ -32,6 +32,21 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal(came(binary.id)?.headers['content-type'], 'application/x-thing')
     })
 
+    test('messages published together are stored together or not at all', async (t) => {
+      const place = await openPlace(t, dialect)
+      const sluice = await embed(t, place, { deliver: false })
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      await sluice.endpoints.create('acme', { url: 'https://example.com/hook' })
+      const twin = { ...event, eventId: 'twin' }
+      await assert.rejects(sluice.publishTogether('acme', [event, twin, twin]), { code: 'conflict' })
+      await assert.rejects(sluice.publishTogether('acme', [event, { ...event, eventType: '' }]), { code: 'validation' })
+      assert.equal(await pendingCount(place), 0)
+      const messages = await sluice.publishTogether('acme', [event, twin])
+      assert.equal(new Set(messages.map(({ id }) => id)).size, 2)
+      assert.equal(await pendingCount(place), 2)
+      assert.deepEqual(await sluice.publishTogether('acme', []), [])
+    })
+
     test('what was published in a transaction that rolls back never comes; what was committed does', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)

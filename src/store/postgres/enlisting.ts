@@ -20,12 +20,16 @@ interface ClientQuery {
   readonly types: unknown
 }
 
-// Which migrations ran when, and in which table of which database: tells one database from another, a copy of it included,
-// and whether its tables are the ones this store knows.
+// The tables that publishing names, without their schema: what a client's search_path makes of them must be ours.
+const tables = ['migration', 'application', 'endpoint', 'message', 'event_id', 'pending', 'fan_out', 'idempotency']
+
+// Which migrations ran when, and which tables of which database the names stand for: tells one database from another, a
+// copy of it included, and whether its tables are the ones this store knows.
 const selectMigrations: Statement = {
   name: 'migrations',
   text: `
-    select concat_ws(' ', (select oid from pg_database where datname = current_database()), 'migration'::regclass::oid,
+    select concat_ws(' ', (select oid from pg_database where datname = current_database()),
+                     ${tables.map((table) => `'${table}'::regclass::oid`).join(', ')},
                      string_agg(version || '@' || applied_at, ' ' order by version)) as applied
       from migration`,
 }

@@ -1,9 +1,9 @@
 import { realpathSync } from 'node:fs'
-import { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
 import type { Configuration, Intake, Publication, Published } from '../store.ts'
 import { configuration } from './configuration.ts'
-import { Connection, type Synchronous } from './connection.ts'
+import { Connection, type Query, type Synchronous } from './connection.ts'
 import { intake } from './intake.ts'
 import { asTrouble } from './trouble.ts'
 
@@ -11,6 +11,10 @@ const selectVersion = 'select max(version) as version from migration'
 
 /** Takes part in a transaction that is open already. What it undoes, it undoes without ending that one. */
 class EnlistedConnection extends Connection {
+  override prepare<Row = never>(sql: string): Query<Row> {
+    return prepareAsOurs(this.db, sql) as unknown as Query<Row>
+  }
+
   override transaction<T>(work: () => T): T {
     this.db.exec('savepoint sluice')
     try {
@@ -23,6 +27,15 @@ class EnlistedConnection extends Connection {
       throw error
     }
   }
+}
+
+/** Prepares a statement that answers as on a connection of ours, whatever the caller opened theirs with. */
+function prepareAsOurs(db: DatabaseSync, sql: string): StatementSync {
+  const statement = db.prepare(sql)
+  statement.setReadBigInts(false)
+  statement.setReturnArrays(false)
+  statement.setAllowBareNamedParameters(true)
+  return statement
 }
 
 interface Guest {
@@ -93,7 +106,7 @@ function assertSameFile(connection: Connection, db: DatabaseSync, path: string):
     )
   }
   const ours = connection.prepare<{ version: number }>(selectVersion).get()?.version
-  const theirs = db.prepare(selectVersion).get()?.version
+  const theirs = prepareAsOurs(db, selectVersion).get()?.version
   if (ours !== theirs) {
     throw new NotEnlistableError(`The connection sees schema version ${theirs}, but the store has ${ours}.`)
   }
@@ -101,7 +114,7 @@ function assertSameFile(connection: Connection, db: DatabaseSync, path: string):
 
 /** Throws unless the transaction, once committed, survives power loss. It cannot be changed while one is open. */
 function assertSafe(db: DatabaseSync): void {
-  const synchronous = Number(db.prepare('pragma synchronous').get()?.synchronous)
+  const synchronous = Number(prepareAsOurs(db, 'pragma synchronous').get()?.synchronous)
   if (synchronous < 2) {
     throw new NotEnlistableError(
       'What the connection commits may be lost in a power cut: run `pragma synchronous = full` on it when it is opened.',

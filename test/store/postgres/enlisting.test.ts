@@ -84,6 +84,20 @@ test('an endpoint that changes in the middle of the transaction is matched anew'
   assert.deepEqual([changes, (await store.counts()).pending], [3, 2])
 })
 
+test('a connection for which the names stand for other tables is refused', async (t) => {
+  const { store, client } = await open(t)
+  await client.query('create schema shop create table message (body text)')
+  await client.query('set search_path = shop, public')
+  await client.query('begin')
+  await assert.rejects(async () => store.publishWithin(client, 'acme', toAll), NotEnlistableError)
+  await client.query('rollback')
+  await client.query('drop schema shop cascade')
+  await client.query('begin')
+  const enlisted = await store.publishWithin(client, 'acme', toAll)
+  assert.equal(enlisted?.published.state, 'accepted')
+  await client.query('commit')
+})
+
 test('nothing stays on the connection: no prepared statement, no setting, no savepoint', async (t) => {
   const { store, client } = await open(t)
   await client.query('begin')
