@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { answer } from './child.ts'
 import { publishBody } from './event.ts'
 import { connect, type HttpConnection } from './http-connection.ts'
@@ -10,6 +11,8 @@ export interface LoadTarget {
   readonly url: string
   readonly key: string
   readonly connections: number
+  /** Gives each request an Idempotency-Key of its own, as every SDK does. */
+  readonly keyed?: boolean
 }
 
 /** What became of the requests. Times are the machine's clock; `ids[i]` was due at `sentAt[i]`, accepted at `acceptedAt[i]`. */
@@ -42,7 +45,7 @@ const commands = {
             const now = machineNow()
             if (left <= 0 || now >= deadline) return resolve()
             left--
-            connection.send(request, reject, (status, body) => {
+            connection.send(request(), reject, (status, body) => {
               log.add(now, machineNow(), status, body)
               next()
             })
@@ -69,7 +72,7 @@ const commands = {
       let due = 0
       let answered = 0
       const start = (connection: HttpConnection, dueAt: number): void => {
-        connection.send(request, reject, (status, body) => {
+        connection.send(request(), reject, (status, body) => {
           log.add(dueAt, machineNow(), status, body)
           const next = waiting.shift()
           if (next === undefined) free.push(connection)
@@ -138,7 +141,8 @@ function openConnections({ url, connections }: LoadTarget): Promise<HttpConnecti
   return Promise.all(Array.from({ length: connections }, () => connect(url)))
 }
 
-function requestFor({ url, key }: LoadTarget): Buffer {
+/** What makes the next request: always the same bytes, but for the key. */
+function requestFor({ url, key, keyed = false }: LoadTarget): () => Buffer {
   const { host, pathname } = new URL(url)
   const head = [
     `POST ${pathname} HTTP/1.1`,
@@ -146,8 +150,19 @@ function requestFor({ url, key }: LoadTarget): Buffer {
     `authorization: Bearer ${key}`,
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(publishBody)}`,
+    ...(keyed ? [`idempotency-key: auto_${randomUUID()}${'0'.repeat(digits)}`] : []),
   ]
-  return Buffer.from(`${head.join('\r\n')}\r\n\r\n${publishBody}`)
+  const request = Buffer.from(`${head.join('\r\n')}\r\n\r\n${publishBody}`)
+  if (!keyed) return () => request
+  const at = request.indexOf('\r\n\r\n') - digits
+  let count = 0
+  return () => {
+    const next = Buffer.from(request)
+    next.write(String(++count).padStart(digits, '0'), at, 'latin1')
+    return next
+  }
 }
+
+const digits = 9
 
 answer(commands)

@@ -2,15 +2,18 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { type Idempotency, type Once, openAnswer, type Reservation, sealAnswer } from '../idempotency.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
-const selectTaken = 'select fingerprint, message, status, answer from idempotency where hash = ? and expires_at > ?'
+const dayMs = 24 * 60 * 60 * 1000
+
+const selectTaken = `
+  select fingerprint, message, status, answer from idempotency where day = ? and hash = ? and expires_at > ?`
 const insertTaken = `
-  insert or replace into idempotency (hash, fingerprint, expires_at, message, status, answer) values (?, ?, ?, ?, null, ?)`
-const updateAnswer = `
-  update idempotency set status = ?, answer = ?, expires_at = ? where hash = ? and message is null and status is null`
-const deleteUnanswered = 'delete from idempotency where hash = ? and message is null and status is null'
-// A range of idempotency_expires, from its low end.
+  insert or replace into idempotency (day, hash, fingerprint, expires_at, message, status, answer)
+  values (?, ?, ?, ?, ?, ?, ?)`
+const deleteUnanswered = 'delete from idempotency where day = ? and hash = ? and message is null and status is null'
+// The low end of the primary key.
 const deleteExpired = `
-  delete from idempotency where hash in (select hash from idempotency where expires_at <= ? order by expires_at limit ?)`
+  delete from idempotency
+  where (day, hash) in (select day, hash from idempotency where day < ? order by day, hash limit ?)`
 
 interface Taken {
   readonly fingerprint: string
@@ -22,7 +25,7 @@ interface Taken {
 
 /** What was taken under hashes. Each method runs inside the caller's transaction. */
 export interface TakenOnce {
-  find(hash: string, now: EpochMs): Taken | undefined
+  find(once: Once, now: EpochMs): Taken | undefined
   take(once: Once, message: number | null, answer: Uint8Array | null, now: EpochMs): void
 }
 
@@ -30,9 +33,17 @@ export function takenOnce(connection: Connection): TakenOnce {
   const byHash = connection.prepare<Taken>(selectTaken)
   const insert = connection.prepare(insertTaken)
   return {
-    find: (hash, now) => byHash.get(hash, now),
+    // What was taken for at most `ttlMs` expires on one of these days: two, for the 24 hours of a request.
+    find({ hash, ttlMs }, now) {
+      for (let day = dayOf(now); day <= dayOf(now + ttlMs); day++) {
+        const found = byHash.get(day, hash, now)
+        if (found) return found
+      }
+      return undefined
+    },
     take({ hash, fingerprint, ttlMs }, message, answer, now) {
-      insert.run(hash, fingerprint, now + Math.ceil(ttlMs), message, answer)
+      const expiresAt = now + Math.ceil(ttlMs)
+      insert.run(dayOf(expiresAt), hash, fingerprint, expiresAt, message, null, answer)
     },
   }
 }
@@ -41,15 +52,20 @@ export function takenOnce(connection: Connection): TakenOnce {
 export function idempotency(connection: Connection): Synchronous<Idempotency> {
   const { vault } = connection.context
   const taken = takenOnce(connection)
-  const answer = connection.prepare(updateAnswer)
+  const insert = connection.prepare(insertTaken)
   const free = connection.prepare(deleteUnanswered)
   const sweep = connection.prepare(deleteExpired)
+
+  /** Removes a reservation, which lasts minutes; answers whether there was one. */
+  function release({ hash }: Once, now: EpochMs): boolean {
+    return [0, 1].some((more) => free.run(dayOf(now) + more, hash).changes > 0)
+  }
 
   return {
     reserve(once, reserveMs): Reservation {
       return connection.transaction(() => {
         const now = connection.now()
-        const found = taken.find(once.hash, now)
+        const found = taken.find(once, now)
         if (found === undefined) {
           taken.take({ ...once, ttlMs: reserveMs }, null, null, now)
           return { state: 'reserved' }
@@ -60,16 +76,28 @@ export function idempotency(connection: Connection): Synchronous<Idempotency> {
       })
     },
 
-    complete({ hash, ttlMs }, { status, body }): void {
-      answer.run(status, sealAnswer(vault, hash, body), connection.now() + Math.ceil(ttlMs), hash)
+    complete(once, { status, body }): void {
+      connection.transaction(() => {
+        const now = connection.now()
+        if (!release(once, now)) return
+        const { hash, fingerprint, ttlMs } = once
+        const expiresAt = now + Math.ceil(ttlMs)
+        insert.run(dayOf(expiresAt), hash, fingerprint, expiresAt, null, status, sealAnswer(vault, hash, body))
+      })
     },
 
-    abandon({ hash }): void {
-      free.run(hash)
+    abandon(once): void {
+      connection.transaction(() => release(once, connection.now()))
     },
 
+    // What expired today goes tomorrow.
     sweepIdempotency(limit): number {
-      return sweep.run(connection.now(), limit).changes
+      return sweep.run(dayOf(connection.now()), limit).changes
     },
   }
+}
+
+/** The day, counted from 1970, that an instant belongs to. */
+function dayOf(at: EpochMs): number {
+  return Math.floor(at / dayMs)
 }

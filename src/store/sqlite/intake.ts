@@ -81,10 +81,10 @@ export function intake(connection: Connection): Synchronous<Intake> {
 
   /** The message that stands for this one already, if there is one. */
   function repeatOf(once: readonly Once[], now: EpochMs): Published | undefined {
-    for (const [i, { hash, fingerprint }] of once.entries()) {
-      const found = taken.find(hash, now)
+    for (const [i, each] of once.entries()) {
+      const found = taken.find(each, now)
       if (found === undefined) continue
-      if (found.fingerprint !== fingerprint || found.message === null) return { state: 'mismatch' }
+      if (found.fingerprint !== each.fingerprint || found.message === null) return { state: 'mismatch' }
       const key = found.message
       const row = idOf.get(key)
       if (row === undefined) continue
@@ -173,7 +173,7 @@ export function intake(connection: Connection): Synchronous<Intake> {
     publishTogether(publications, once): PublishedTogether {
       try {
         return queueing((queued): PublishedTogether => {
-          const found = once === null ? undefined : taken.find(once.hash, queued.now)
+          const found = once === null ? undefined : taken.find(once, queued.now)
           if (found !== undefined) {
             if (found.fingerprint !== once?.fingerprint || found.answer === null) return { state: 'mismatch' }
             return { state: 'repeated', messages: readIdentities(found.answer) }

@@ -144,15 +144,15 @@ CREATE TABLE fan_out (
 ) strict;
 
 CREATE TABLE idempotency (
-  hash text primary key,
+  day integer not null,
+  hash text not null,
   fingerprint text not null, -- of the request; another one under the same hash is refused
   expires_at integer not null,
   message integer,
   status integer,
-  answer blob
+  answer blob,
+  primary key (day, hash)
 ) strict, without rowid;
-
-CREATE INDEX idempotency_expires on idempotency (expires_at);
 
 CREATE TABLE lane (
   endpoint integer primary key,

@@ -7,17 +7,18 @@ alter table application add column dedupe_s integer;
 
 -- What may happen once: a request with an Idempotency-Key, or a publish within its application's dedupe window. A row that
 -- has expired counts as missing. A publish leaves the message it became; any other request its answer, or neither while
--- it is under way.
+-- it is under way. Rows lie by the day they expire, so that removing them rewrites whole pages and needs no second index:
+-- hashes have no order, and each one written or deleted by itself costs a page of its own.
 create table idempotency (
-  hash text primary key,
+  day integer not null,
+  hash text not null,
   fingerprint text not null, -- of the request; another one under the same hash is refused
   expires_at integer not null,
   message integer,
   status integer,
-  answer blob
+  answer blob,
+  primary key (day, hash)
 ) strict, without rowid;
-
-create index idempotency_expires on idempotency (expires_at);
 
 -- Messages whose deliveries are not all in pending yet: those from position next of message.endpoints on are missing.
 create table fan_out (
