@@ -32,6 +32,10 @@ describe('the reference', () => {
     }
   })
 
+  test('says what every kind of thing is', () => {
+    for (const { name, description } of openApiDocument().tags) assert.match(description, /^[A-Z].*\.$/, name)
+  })
+
   test('names every part of every path', () => {
     const { paths } = openApiDocument()
     for (const [path, methods] of Object.entries(paths)) {

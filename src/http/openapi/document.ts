@@ -6,6 +6,7 @@ import { anyBytes, type JsonLines, type Operation } from '../operations/operatio
 import { Components } from './components.ts'
 import { namedSchemas } from './named-schemas.ts'
 import { pathParameters } from './path-parameters.ts'
+import { tagDescriptions } from './tag-descriptions.ts'
 
 /** Where the API begins. */
 export const prefix = '/api/v1'
@@ -55,7 +56,10 @@ export function openApiDocument(): OpenApiDocument {
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
-    tags: [...new Set(Object.values(operations).map(({ tag }) => tag))].map((name) => ({ name })),
+    tags: [...new Set(Object.values(operations).map(({ tag }) => tag))].map((name) => ({
+      name,
+      description: tagDescriptions[name] ?? '',
+    })),
     security: [{ key: [] }],
     paths,
     components: {
@@ -177,7 +181,7 @@ function problems(): Record<string, unknown> {
 export interface OpenApiDocument {
   readonly openapi: string
   readonly info: { readonly title: string; readonly version: string; readonly description: string }
-  readonly tags: readonly { readonly name: string }[]
+  readonly tags: readonly { readonly name: string; readonly description: string }[]
   readonly paths: Readonly<Record<string, Readonly<Record<string, OpenApiOperation>>>>
   readonly components: {
     readonly schemas: Readonly<Record<string, JsonSchema>>

@@ -14,13 +14,20 @@ interface Entry {
   readonly operation: OpenApiOperation
 }
 
+interface Group {
+  readonly name: string
+  readonly description: string
+  readonly entries: readonly Entry[]
+}
+
 /** The reference as one page without scripts: it can be read, searched and printed anywhere. */
 export function renderPage(document: OpenApiDocument): string {
   const entries = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
   )
-  const groups = document.tags.map(({ name }) => ({
+  const groups = document.tags.map(({ name, description }) => ({
     name,
+    description,
     entries: entries.filter(({ operation }) => operation.tags.includes(name)),
   }))
   return `<!doctype html>
@@ -44,7 +51,7 @@ ${groups.map(({ name, entries }) => contents(name, entries)).join('\n')}
 <h2><a href="#errors">Errors</a></h2>
 </details></nav>
 <main>
-${groups.map(({ name, entries }) => `<h2 id="${anchor(name)}">${escapeHtml(name)}</h2>\n${entries.map((entry) => section(entry, document.components.schemas)).join('\n')}`).join('\n')}
+${groups.map((group) => chapter(group, document.components.schemas)).join('\n')}
 <h2 id="shapes">Shapes</h2>
 ${Object.entries(document.components.schemas)
   .map(([name, schema]) => `<section id="shape-${name}"><h3>${name}</h3>${propertyTable(schema)}</section>`)
@@ -55,6 +62,11 @@ ${errorTable(document.components.responses)}
 </body>
 </html>
 `
+}
+
+function chapter({ name, description, entries }: Group, shapes: Shapes): string {
+  const sections = entries.map((entry) => section(entry, shapes))
+  return `<h2 id="${anchor(name)}">${escapeHtml(name)}</h2>\n<p>${prose(description)}</p>\n${sections.join('\n')}`
 }
 
 function contents(name: string, entries: readonly Entry[]): string {
