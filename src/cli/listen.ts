@@ -62,9 +62,9 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
       'A server delivers to private addresses only when it is allowed to: start it with --local on this machine, or set SLUICE_ALLOW_NETWORKS.'
     throw new CommandError(`${error.message}\n${hint}`, exitCode.misused, { cause: error })
   }
-  await client.post(`${path}/resume`, { body: {} })
   const { key } = await client.get(`${path}/secret`)
   printer.verifyWith(text(key))
+  await client.post(`${path}/resume`, { body: {} })
   printer.say('Endpoint', `${uid} of ${app} on ${client.url}`)
   return async () => {
     if (options.keep === true) await client.post(`${path}/pause`, { body: {} })
@@ -85,6 +85,8 @@ async function getOrCreateApp(client: Client, app: string): Promise<void> {
 class Printer {
   readonly #session: Session
   #verify: ReturnType<typeof openVerifier>
+  /** What arrived before the secret was known: an endpoint of this name may have been there all along. */
+  #early: Arrived[] | undefined = []
   #requests = 0
   #verified = 0
   readonly #seen = new Set<string>()
@@ -109,6 +111,9 @@ class Printer {
     if (this.#verify === undefined && !json)
       this.say('Secret', 'none: signatures are not verified (--secret, or --app)')
     if (!json) terminal.print(terminal.style('dim', 'Waiting for messages; Ctrl-C ends.\n'))
+    const early = this.#early ?? []
+    this.#early = undefined
+    for (const arrived of early) this.receive(arrived)
   }
 
   say(name: string, what: string): void {
@@ -121,7 +126,9 @@ class Printer {
     if (!json) terminal.print(`${counted(this.#requests, 'request')}, ${this.#verified} verified.`)
   }
 
-  receive({ request, response, body }: Arrived): void {
+  receive(arrived: Arrived): void {
+    if (this.#early !== undefined) return void this.#early.push(arrived)
+    const { request, response, body } = arrived
     const { terminal, json, options, world } = this.#session
     const now = world.clock.now()
     const problem = this.#verify?.({ headers: request.headers, body }, now)

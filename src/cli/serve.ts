@@ -37,7 +37,7 @@ export const serve: Command = async (world, { config }) => {
 
 /** The key a new store is administered with; undefined when it already has one. Only its hash is kept. */
 async function createFirstKey(world: World, store: Store): Promise<string | undefined> {
-  if ((await store.countApiKeys()) > 0) return undefined
+  if ((await store.countAdminKeys()) > 0) return undefined
   const key = makeApiKey(world.randomText)
   await store.createApiKey({ name: 'admin', hash: hashApiKey(key), scopes: ['admin'] })
   return key

@@ -8,7 +8,7 @@ import { before, describe, test } from 'node:test'
 import { isApiKey } from '../../src/http/api-key.ts'
 import { type Served, served, workplace } from './program.ts'
 
-describe('managing over the API', () => {
+describe('managing over the API', { timeout: 60_000 }, () => {
   const where = workplace()
   let place: Served
   before(async () => {
@@ -119,7 +119,7 @@ describe('managing over the API', () => {
   })
 })
 
-describe('send', () => {
+describe('send', { timeout: 60_000 }, () => {
   const where = workplace()
   let place: Served
   before(async () => {
