@@ -34,18 +34,21 @@ export interface Need {
   readonly portal: readonly Capability[]
   /** Whether whoever is bound to one application may call it although it is no application's own. */
   readonly shared: boolean
-  /** Whether a call that succeeds is written to the audit log. */
-  readonly audited: boolean
+  /** Which calls that succeed are written to the audit log: those that change something, all, or none. */
+  readonly audited: 'changes' | 'all' | 'none'
 }
 
 const view = need('read', ['ViewBase'])
 const viewShared: Need = { ...view, shared: true }
 const manage = need('admin', ['ManageEndpoint'])
-const viewSecret = need('admin', ['ViewEndpointSecret', 'ManageEndpointSecret', 'ManageEndpoint'])
+const viewSecret: Need = {
+  ...need('admin', ['ViewEndpointSecret', 'ManageEndpointSecret', 'ManageEndpoint']),
+  audited: 'all',
+}
 const changeSecret = need('admin', ['ManageEndpointSecret', 'ManageEndpoint'])
 const attempt = need('admin', ['CreateAttempts', 'ManageEndpoint'])
 // Messages are a log themselves, and a row for each would cost more than the message.
-const publish: Need = { ...need('publish', []), audited: false }
+const publish: Need = { ...need('publish', []), audited: 'none' }
 const admin = need('admin', [])
 
 /**
@@ -98,6 +101,7 @@ export const needs: Readonly<Record<string, Need>> = {
   'GET /event-type': viewShared,
   'GET /event-type/:name': viewShared,
   'POST /auth/logout': { ...need('admin', capabilities), shared: true },
+  'GET /operational-webhook/endpoint/:endpoint/secret': { ...admin, audited: 'all' },
   'POST /api-key': admin,
   'GET /api-key': admin,
   'DELETE /api-key/:key': admin,
@@ -119,5 +123,5 @@ export function mayCall(caller: Caller, { scope, portal, shared }: Need, withinA
 }
 
 function need(scope: Scope, portal: readonly Capability[]): Need {
-  return { scope, portal, shared: false, audited: true }
+  return { scope, portal, shared: false, audited: 'changes' }
 }

@@ -22,10 +22,11 @@ const secretName = /secret|token|password|authorization|cookie|^key$|^apikey$/i
 /**
  * Writes one row of the audit log for every changing call that succeeds: in the transaction that changes something, or
  * else before the call is answered, which is then not answered as a success if the row cannot be written. It hangs on
- * every route that is not a read, so none can forget it.
+ * every route that is not a read, so none can forget it, and on those that show a secret.
  */
 export function leaveTrail(route: RouteOptions, path: string, need: Need, store: Store): void {
-  if (!need.audited || [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')) return
+  const reads = [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')
+  if (need.audited === 'none' || (need.audited === 'changes' && reads)) return
   const action = `${[route.method].flat().join()} ${path}`
   const isThing = path.endsWith('/:app') || path.endsWith('/:endpoint')
 

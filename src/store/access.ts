@@ -12,8 +12,8 @@ export interface Access {
   revokeApiKey(id: string): Promise<ApiKey | undefined>
   /** Notes that the key was used, no more often than once a minute. */
   noteApiKeyUse(key: number): Promise<void>
-  /** Keys that were not revoked. */
-  countApiKeys(): Promise<number>
+  /** Keys that work, may do everything, and for all applications: without any, nobody can make another. */
+  countAdminKeys(): Promise<number>
   createAppToken(token: NewAppToken): Promise<AppToken>
   /** By hash, as long as it works. */
   findAppToken(hash: Uint8Array): Promise<AppToken | undefined>

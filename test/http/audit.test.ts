@@ -6,16 +6,18 @@ import { adminKey, openApi } from './api.ts'
 const api = '/api/v1'
 
 describe('the audit log', () => {
-  test('has one row for each change that succeeded, and none for what was read, refused or published', async () => {
+  test('has one row for each change that succeeded and each secret shown, and none for what was read, refused or published', async () => {
     const { ask } = await openApi()
     const made = await ask('POST', '/app', { name: 'A', uid: 'a' })
     await ask('POST', '/app', { name: 'A', uid: 'a' })
     await ask('POST', '/app', {})
     await ask('GET', '/app/a')
+    await ask('GET', '/app/a/endpoint')
     await ask('POST', '/app/a/endpoint', { uid: 'one', url: 'https://example.com/' })
     await ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
     await ask('PATCH', '/app/a/endpoint/one', { description: 'new' })
     await ask('PATCH', '/app/a/endpoint/two', { description: 'new' })
+    await ask('GET', '/app/a/endpoint/one/secret')
     await ask('DELETE', '/app/a')
     const { json } = await ask('GET', `${api}/audit?order=ascending`)
     assert.deepEqual(
@@ -24,10 +26,11 @@ describe('the audit log', () => {
         [1, 'POST /app', null, '/api/v1/app'],
         [2, 'POST /app/:app/endpoint', made.json.id, '/api/v1/app/a/endpoint'],
         [3, 'PATCH /app/:app/endpoint/:endpoint', made.json.id, '/api/v1/app/a/endpoint/one'],
-        [4, 'DELETE /app/:app', made.json.id, '/api/v1/app/a'],
+        [4, 'GET /app/:app/endpoint/:endpoint/secret', made.json.id, '/api/v1/app/a/endpoint/one/secret'],
+        [5, 'DELETE /app/:app', made.json.id, '/api/v1/app/a'],
       ],
     )
-    const [created, , patched, deleted] = json.data
+    const [created, , patched, , deleted] = json.data
     assert.deepEqual([created.before, created.after], [null, { name: 'A', uid: 'a' }])
     assert.deepEqual([patched.before.description, patched.after], ['', { description: 'new' }])
     assert.deepEqual([deleted.before.name, deleted.after], ['A', null])

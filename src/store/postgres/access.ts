@@ -43,9 +43,11 @@ const noteUse: Statement = {
     update api_key set last_used_at = ${sqlNow}
      where key = $1 and (last_used_at is null or last_used_at <= ${sqlNow} - ${noteUseEveryMs})`,
 }
-const countLiveApiKeys: Statement = {
-  name: 'count-api-keys',
-  text: 'select count(*) as count from api_key where revoked_at is null',
+const countWorkingAdminKeys: Statement = {
+  name: 'count-admin-keys',
+  text: `
+    select count(*) as count from api_key where revoked_at is null and (expires_at is null or expires_at > ${sqlNow})
+       and app is null and scopes::text like '%"admin"%'`,
 }
 
 const selectTokens = `
@@ -146,8 +148,8 @@ function apiKeys(database: Database): Omit<Access, Tokens> {
 
     noteApiKeyUse: async (key) => void (await database.relaxed.run(noteUse, [key])),
 
-    async countApiKeys() {
-      const [row] = await durable.run<{ count: number }>(countLiveApiKeys)
+    async countAdminKeys() {
+      const [row] = await durable.run<{ count: number }>(countWorkingAdminKeys)
       return row?.count ?? 0
     },
   }

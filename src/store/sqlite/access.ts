@@ -18,7 +18,9 @@ const selectApiKeysUp = `${selectKeys} where api_key.key > ? order by api_key.ke
 const selectApiKeysDown = `${selectKeys} where api_key.key < ? order by api_key.key desc limit ?`
 const revokeKey = 'update api_key set revoked_at = ? where key = ? and revoked_at is null'
 const noteUse = 'update api_key set last_used_at = ?2 where key = ?1 and (last_used_at is null or last_used_at <= ?3)'
-const countLiveApiKeys = 'select count(*) as count from api_key where revoked_at is null'
+const countWorkingAdminKeys = `
+  select count(*) as count from api_key where revoked_at is null and (expires_at is null or expires_at > ?)
+    and app is null and scopes like '%"admin"%'`
 
 const insertAppToken = `
   insert into app_token (key, id, app, hash, capabilities, session_id, created_at, expires_at)
@@ -76,7 +78,7 @@ function apiKeys(connection: Connection): Synchronous<Omit<Access, Tokens>> {
   const down = connection.prepare<ApiKeyRow>(selectApiKeysDown)
   const revoke = connection.prepare(revokeKey)
   const note = connection.prepare(noteUse)
-  const count = connection.prepare<{ count: number }>(countLiveApiKeys)
+  const count = connection.prepare<{ count: number }>(countWorkingAdminKeys)
 
   return {
     createApiKey({ name, hash, scopes, app = null, expiresInMs = null }): ApiKey {
@@ -113,8 +115,8 @@ function apiKeys(connection: Connection): Synchronous<Omit<Access, Tokens>> {
       note.run(key, now, now - noteUseEveryMs)
     },
 
-    countApiKeys(): number {
-      return count.get()?.count ?? 0
+    countAdminKeys(): number {
+      return count.get(connection.now())?.count ?? 0
     },
   }
 }
