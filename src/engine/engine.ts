@@ -25,7 +25,7 @@ const expandMs = 1000
 const expandRows = 1000
 const sweepRows = 500
 /** How soon a task that was asked for begins. */
-const tasksMs = 500
+const tasksMs = 1000
 /** How soon what a deleted endpoint left behind begins to be removed. */
 const removeMs = 1000
 const bodyCacheBytes = 16 * 1024 * 1024

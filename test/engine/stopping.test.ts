@@ -5,7 +5,7 @@ import { Engine } from '../../src/engine/engine.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import type { Target } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
-import { type Harness, World } from '../store/conformance/harness.ts'
+import { type Harness, plainEndpoint, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 
@@ -124,4 +124,44 @@ test('a change of the method holds from the next attempt on', async (t) => {
     delivering.sent.map(({ target }) => target.method),
     ['POST', 'PUT'],
   )
+})
+
+test('an expunged message is not sent, although a worker had read it already', async (t) => {
+  const delivering = await Delivering.start(t)
+  const { world, endpoint, clock, sent } = delivering
+  // Takes everything at once, so that the worker has every body at hand.
+  const other = await world.store.createEndpoint(endpoint.app, { ...plainEndpoint, concurrency: 32 })
+  const published = []
+  for (let i = 0; i < 20; i++) published.push(await world.publish([endpoint, other]))
+  await clock.advance(250)
+  const victim = published[10]
+  assert(victim)
+  const times = () => sent.filter(({ id }) => id === victim.id).length
+  assert.equal(times(), 1)
+  await world.store.expungeMessage(victim.key)
+  await clock.advance(30 * second)
+  assert.equal(times(), 1)
+  assert.equal(sent.length, 39)
+  assert.equal(await delivering.waiting(), 0)
+  assert.equal((await world.store.counts()).dead, 0)
+})
+
+test('what a task replays is sent by the same worker, behind what is fresh', async (t) => {
+  const delivering = await Delivering.start(t)
+  const { world, endpoint, clock, sent } = delivering
+  await delivering.publish(10)
+  await clock.advance(5 * second)
+  assert.equal(sent.length, 10)
+  const since = { since: 0, until: clock.now() + second }
+  const filter = { eventTypes: null, channel: null, tag: null, outcome: null, statusClass: null }
+  const work = { type: 'endpoint.bulk-replay', input: { ...since, ...filter, endpoint: endpoint.key } } as const
+  const { id } = await world.store.createTask({ app: endpoint.app, work, data: {} })
+  await clock.advance(5 * second)
+  assert.equal((await world.store.findTask(id))?.status, 'finished')
+  assert.deepEqual(
+    sent.slice(10).map((one) => one.id),
+    sent.slice(0, 10).map((one) => one.id),
+  )
+  const attempts = (await world.store.counts()).attempts
+  assert.equal(attempts, 20)
 })

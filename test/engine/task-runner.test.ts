@@ -50,7 +50,7 @@ async function run(world: World, work: TaskWork, app: number | null = null) {
 }
 
 async function replayed(world: World, endpoint: Endpoint): Promise<number[]> {
-  const read = { endpoint: endpoint.key, class: replay, after: null, limit: 10_000 }
+  const read = { endpoint: endpoint.key, class: replay, after: null, limit: 10_000 } as const
   return (await world.store.readDue([read]))[0]?.rows.map((row) => row.message) ?? []
 }
 
