@@ -331,8 +331,8 @@ export class World {
   async #heal(): Promise<void> {
     this.#healed = true
     this.faults.on = false
-    // An attempt begun before may still bring a 410.
-    await this.clock.advance(5 * second)
+    // An attempt begun before may still bring a 410, late by as long as its worker stood still.
+    await this.clock.advance(5 * second + 3 * leaseMs)
     for (const { app, key } of this.history.endpoints) await this.#store.updateEndpoint(app, key, { disabled: false })
   }
 
