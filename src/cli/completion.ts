@@ -43,10 +43,10 @@ function wordsOf(command: Commander, path = ''): Words[] {
 /** Follows the words before the cursor down the commands; operands and flags do not change where one is. */
 function walk(all: readonly Words[]): string {
   const paths = all.filter(({ path }) => path !== '').map(({ path }) => `'${path}'`)
-  return `  local path='' word
+  return `  local place='' word
   for word in "\${words_before[@]}"; do
-    case "\${path:+$path }$word" in
-      ${paths.join('|')}) path="\${path:+$path }$word" ;;
+    case "\${place:+$place }$word" in
+      ${paths.join('|')}) place="\${place:+$place }$word" ;;
     esac
   done`
 }
@@ -57,7 +57,7 @@ function bash(all: readonly Words[]): string {
 _sluice() {
   local words_before=("\${COMP_WORDS[@]:1:COMP_CWORD-1}") found
 ${walk(all)}
-  case "$path" in
+  case "$place" in
 ${cases.join('\n')}
   esac
   COMPREPLY=($(compgen -W "$found" -- "\${COMP_WORDS[COMP_CWORD]}"))
@@ -77,7 +77,7 @@ _sluice() {
   local -a words_before found
   words_before=("\${(@)words[2,CURRENT-1]}")
 ${walk(all)}
-  case "$path" in
+  case "$place" in
 ${cases.join('\n')}
   esac
   _describe 'sluice' found || _files

@@ -25,8 +25,7 @@ export function addDead(commands: RemoteCommands): void {
             { title: 'MESSAGE', cell: ({ msgId }) => text(msgId) },
             { title: 'ENDPOINT', cell: ({ endpointId }) => names.get(endpointId) ?? text(endpointId), flexible: true },
             { title: 'REASON', cell: ({ reason }) => text(reason) },
-            { title: 'TRIES', cell: ({ attempts }) => text(attempts), align: 'right' },
-            { title: 'LAST OUTCOME', cell: outcome, flexible: true },
+            { title: 'LAST', cell: lastOf, flexible: true },
           ],
           items,
         ),
@@ -153,6 +152,11 @@ async function lettersOf(client: Client, app: string, message: string, endpoint:
 async function endpointNames(client: Client, app: string): Promise<Map<unknown, string>> {
   const { items } = await client.list(pathOf('app', app, 'endpoint'), {}, 1000)
   return new Map(items.map((item) => [item.id, nameOf(item)]))
+}
+
+/** What the last attempt met, in a word and the status. */
+function lastOf({ code, responseStatusCode }: Item): string {
+  return responseStatusCode === 0 ? text(code) : `${text(code)} ${text(responseStatusCode)}`
 }
 
 function describe({ terminal }: Session, letter: Item): string {

@@ -119,16 +119,17 @@ export const jsonValue: Kind<unknown> = {
   show: (value) => JSON.stringify(value),
 }
 
-/** An instant: RFC 3339, or how long ago, such as `2h`; sent to the API as RFC 3339. */
-export function instantText(raw: string, now: number): string {
-  const ago = /^(\d{1,9})(s|m|h|d)$/.exec(raw)
-  if (ago) {
-    const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[ago[2] as 's' | 'm' | 'h' | 'd']
-    return new Date(now - Number(ago[1]) * unitMs).toISOString()
+/** An instant: RFC 3339, or how long ago or ahead, such as `2h`; sent to the API as RFC 3339. */
+export function instantText(raw: string, now: number, relative: 'ago' | 'ahead' = 'ago'): string {
+  const span = /^(\d{1,9})(s|m|h|d)$/.exec(raw)
+  if (span) {
+    const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[span[2] as 's' | 'm' | 'h' | 'd']
+    const ms = Number(span[1]) * unitMs
+    return new Date(relative === 'ago' ? now - ms : now + ms).toISOString()
   }
   const parsed = Date.parse(raw)
   if (Number.isNaN(parsed)) {
-    const expected = 'an instant such as 2026-11-15T09:40:00Z or a time ago such as 2h'
+    const expected = `an instant such as 2026-11-15T09:40:00Z or a time ${relative} such as 2h`
     throw new CommandError(`${JSON.stringify(raw)} must be ${expected}.`, exitCode.misused)
   }
   return new Date(parsed).toISOString()

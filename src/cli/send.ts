@@ -27,7 +27,7 @@ export function addSend(commands: RemoteCommands): void {
     .option('--event-id <ID>', 'your id for it, unique in the application: a second message with it is refused')
     .addOption(repeated('--channel <CHANNEL>', 'a channel it belongs to; may be repeated'))
     .addOption(repeated('--tag <TAG>', 'a tag to find it by; may be repeated'))
-    .option('--deliver-at <INSTANT>', 'not before then, such as 2026-11-15T10:00:00Z')
+    .option('--deliver-at <INSTANT>', 'not before then, such as 2026-11-15T10:00:00Z, or 2h for in two hours')
     .option('--raw', 'send the payload as it is, whatever it is')
     .option('--content-type <TYPE>', 'what a raw payload is (default: application/octet-stream)')
 }
@@ -44,7 +44,7 @@ async function sendJson(
     eventId,
     channels,
     tags,
-    deliverAt: deliverAt === undefined ? undefined : instantText(String(deliverAt), world.clock.now()),
+    deliverAt: deliverAt === undefined ? undefined : instantText(String(deliverAt), world.clock.now(), 'ahead'),
   }
   const head = Buffer.from(`${JSON.stringify(envelope).slice(0, -1)},"payload":`)
   const body = Buffer.concat([head, payload, Buffer.from('}')])

@@ -108,7 +108,7 @@ describe('looking back', { timeout: 60_000 }, () => {
     while (letters.length < 2) letters = await json('dead list d')
     assert.match(
       await sluice('dead list d --event-type a.b'),
-      new RegExp(`^just now +${id} +main +exhausted +1 +refused`, 'm'),
+      new RegExp(`^just now +${id} +main +exhausted +refused 500$`, 'm'),
     )
     assert.equal((await json<unknown[]>('dead list d --reason gone')).length, 0)
     assert.match(await sluice('dead list d --reason bored', 2), /must be one of exhausted, aged, gone/)

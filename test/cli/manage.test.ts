@@ -157,6 +157,21 @@ describe('send', { timeout: 60_000 }, () => {
     )
   })
 
+  test('sends any bytes as they are, delays, and tags', async () => {
+    const { json, sluice } = place
+    const raw = await json('send acme image.made - --raw --content-type image/png --tag red', 'no JSON')
+    assert.equal(raw.eventType, 'image.made')
+    assert.deepEqual(raw.tags, ['red'])
+    const later = await json('send acme a.later {} --deliver-at 2h --tag red --tag blue')
+    const found = await json<{ id: string }[]>('messages acme --tag blue')
+    assert.deepEqual(
+      found.map(({ id }) => id),
+      [later.id],
+    )
+    assert.match(await sluice('send acme a.b {} --raw --deliver-at 2h', 2), /--deliver-at is for JSON payloads/)
+    assert.match(await sluice('send acme a.b {} --deliver-at soon', 2), /"soon" must be an instant/)
+  })
+
   test('refuses what cannot be sent before or at the server', async () => {
     const { sluice } = place
     assert.match(

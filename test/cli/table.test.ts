@@ -72,9 +72,10 @@ test('what others sent cannot steer the terminal, but has its lines', () => {
   assert.equal(printable('a\n\tb\u001b[2J\r\u202e'), 'a\n\tb·[2J··')
 })
 
-test('an instant is given outright or as a time ago', () => {
+test('an instant is given outright or as a time ago or ahead', () => {
   const now = Date.parse('2026-11-15T12:00:00Z')
   assert.equal(instantText('90m', now), '2026-11-15T10:30:00.000Z')
+  assert.equal(instantText('90m', now, 'ahead'), '2026-11-15T13:30:00.000Z')
   assert.equal(instantText('2026-11-15T09:40:00+02:00', now), '2026-11-15T07:40:00.000Z')
   assert.throws(() => instantText('yesterday', now), /must be an instant/)
 })
