@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
-import { openApiDocument, prefix } from '../../src/http/openapi/document.ts'
+import { type JsonSchema, openApiDocument, prefix } from '../../src/http/openapi/document.ts'
+import { fieldDescriptions } from '../../src/http/openapi/field-descriptions.ts'
 import { operations } from '../../src/http/operations/all.ts'
 import { openApi } from './api.ts'
 import { declaredRoutes } from './declared-routes.ts'
@@ -34,6 +35,25 @@ describe('the reference', () => {
 
   test('says what every kind of thing is', () => {
     for (const { name, description } of openApiDocument().tags) assert.match(description, /^[A-Z].*\.$/, name)
+  })
+
+  test('says what everything means that a caller can send', () => {
+    const { paths, components } = openApiDocument()
+    const silent = new Set<string>()
+    for (const { parameters, requestBody, operationId } of Object.values(paths).flatMap((one) => Object.values(one))) {
+      for (const { name, description } of parameters) if (!description) silent.add(`${operationId} ?${name}`)
+      const { $ref = '' } = (requestBody?.content['application/json']?.schema ?? {}) as JsonSchema
+      const shape = $ref.split('/').at(-1) ?? ''
+      const { properties = {} } = components.schemas[shape] ?? {}
+      for (const [name, { description }] of Object.entries(properties)) if (!description) silent.add(`${shape}.${name}`)
+    }
+    assert.deepEqual([...silent], [], 'describe these in src/http/openapi/field-descriptions.ts')
+  })
+
+  test('describes no field that there is not', () => {
+    const text = JSON.stringify(openApiDocument())
+    const unused = Object.entries(fieldDescriptions).filter(([, meaning]) => !text.includes(JSON.stringify(meaning)))
+    assert.deepEqual(unused, [])
   })
 
   test('names every part of every path', () => {

@@ -4,6 +4,7 @@ import { codesByStatus } from '../errors.ts'
 import { operations } from '../operations/all.ts'
 import { anyBytes, type JsonLines, type Operation } from '../operations/operation.ts'
 import { Components } from './components.ts'
+import { fieldDescriptions } from './field-descriptions.ts'
 import { namedSchemas } from './named-schemas.ts'
 import { pathParameters } from './path-parameters.ts'
 import { tagDescriptions } from './tag-descriptions.ts'
@@ -94,7 +95,7 @@ function describe(method: string, path: string, operation: Operation): OpenApiOp
   }
 }
 
-function parameters(method: string, path: string, { query, open }: Operation): OpenApiParameter[] {
+function parameters(method: string, path: string, { id, query, open }: Operation): OpenApiParameter[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name: pathParameters[name]?.name ?? name,
     in: 'path' as const,
@@ -107,7 +108,8 @@ function parameters(method: string, path: string, { query, open }: Operation): O
     required?: string[]
   }
   const inQuery = Object.entries(properties).map(([name, schema]) => {
-    const { description, ...rest } = components.use(schema) as { description?: string }
+    const described = components.use(schema) as { description?: string }
+    const { description = fieldDescriptions[`${id}.${name}`] ?? fieldDescriptions[name], ...rest } = described
     return {
       name,
       in: 'query' as const,
