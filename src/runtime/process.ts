@@ -100,9 +100,11 @@ export function exitOnBugs(log: Logger): void {
   })
 }
 
-/** Runs the program to its end and exits with the code it gives, whatever is still open. */
+/** Runs the program to its end and exits with the code it gives, whatever is still open. What it said is said first. */
 export async function exitWith(program: Promise<number>): Promise<never> {
   const code = await program
+  // A pipe takes 64 KiB; exiting would drop what its reader has not made room for yet.
+  if (process.stdout.writableLength > 0) await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
   process.exit(code)
 }
 

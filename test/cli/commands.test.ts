@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { promisify } from 'node:util'
 import { testEncryptionKey } from '../store/test-vault.ts'
-import { workplace } from './program.ts'
+import { main, workplace } from './program.ts'
 
 describe('config', () => {
   test('prints every setting with value and origin, and no secret, for people and as JSON', async () => {
@@ -87,4 +89,16 @@ test('help and version go to standard output and exit with 0', async () => {
   assert.deepEqual([await help.ended, await version.ended], [0, 0])
   assert.match(help.out, /--in-flight-per-app <NUMBER>/)
   assert.match(version.out, /^\d+\.\d+\.\d+\n$/)
+})
+
+test('openapi prints the whole document, and a reader that has seen enough is no failure', async () => {
+  const { run } = workplace()
+  const whole = run('openapi')
+  assert.equal(await whole.ended, 0, whole.err)
+  const document = JSON.parse(whole.out) as { openapi: string; paths: Record<string, unknown> }
+  assert.equal(document.openapi, '3.1.0')
+  assert.ok('/api/v1/app/{app_id}/msg' in document.paths)
+  const pipe = ['-c', 'set -o pipefail; "$0" "$1" openapi | head -1', process.execPath, main]
+  const { stdout, stderr } = await promisify(execFile)('bash', pipe)
+  assert.deepEqual([stdout, stderr], ['{\n', ''])
 })

@@ -33,6 +33,8 @@ describe('serve', () => {
     const env = { ...process.env, ...Object.fromEntries(exported) }
     const [listen, send] = [...server.out.matchAll(/^npx sluice (.*)$/gm)].map(([, args]) => args as string)
     assert.equal(listen, 'listen --app demo')
+    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
+    for (const args of [listen, send]) assert.ok(readme.includes(`\nnpx sluice ${args}\n`), 'the readme says the same')
     // Only the receiver's port is another: the printed one may be taken on this machine.
     const listener = run(`${listen} --port 0`, Object.fromEntries(exported))
     await listener.says(/Waiting for messages/)
