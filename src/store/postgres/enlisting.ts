@@ -33,13 +33,12 @@ const selectMigrations: Statement = {
                      string_agg(version || '@' || applied_at, ' ' order by version)) as applied
       from migration`,
 }
-// For this transaction only. A stronger setting (remote_apply) is the caller's choice and stays.
-const commitDurably: Statement = {
-  name: 'commit-durably',
-  text: `
-    select set_config('synchronous_commit', 'on', true)
-     where current_setting('synchronous_commit') not in ('on', 'remote_apply')`,
-}
+// In one round trip. The setting is for this transaction only; a stronger one (remote_apply) is the caller's choice and
+// stays.
+const commitDurably = `
+  select set_config('synchronous_commit', 'on', true)
+   where current_setting('synchronous_commit') not in ('on', 'remote_apply');
+  release savepoint sluice`
 
 /** Keeps what would be said about new rows until they are committed. */
 class LaterSignals extends Signals {
@@ -123,8 +122,7 @@ export function enlisting(database: Database, url: string): Enlisting {
       try {
         await assertSameDatabase(sessions.run)
         const enlisted = await publish(sessions, ref, match)
-        await sessions.run(commitDurably)
-        await connection.query('release savepoint sluice')
+        await connection.query(commitDurably)
         return enlisted
       } catch (error) {
         await undo(connection, 'release savepoint sluice')
