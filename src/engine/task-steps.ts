@@ -1,3 +1,4 @@
+import type { DeadLetter } from '../domain/delivery.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { Matcher } from '../domain/match.ts'
 import { meetsReplay } from '../domain/message-filter.ts'
@@ -81,10 +82,13 @@ async function walkDead(
   filter: DeadFilter,
   use: (found: DeliveryKey[]) => Pick<Step, 'replay' | 'purge'>,
 ): Promise<Step> {
-  if (filter.endpoint !== null && filter.message !== null) {
-    const letter = await store.findDead(filter.endpoint, filter.message)
-    const found = letter === undefined ? [] : [letter]
-    return { ...use(found), cursor: null, data: counting(task, found.length) }
+  if (filter.message !== null) {
+    const { letters, cursor } = await deadOfMessage(store, task, filter.message, filter.endpoint)
+    return {
+      ...use(letters.filter((letter) => meetsDead(letter, filter))),
+      cursor,
+      data: counting(task, letters.length),
+    }
   }
   const [diedAt = 0, endpoint = 0, message = 0] = task.cursor ?? []
   const letters = await store.listDead(task.app as number, {
@@ -100,14 +104,27 @@ async function walkDead(
   const types = new Map(heads.map((head) => [head.key, head.eventType]))
   const found = letters.filter(
     (letter) =>
-      (filter.message === null || letter.message === filter.message) &&
-      (filter.reason === null || letter.reason === filter.reason) &&
-      (eventTypes === null || eventTypes.includes(types.get(letter.message) ?? '')),
+      meetsDead(letter, filter) && (eventTypes === null || eventTypes.includes(types.get(letter.message) ?? '')),
   )
   const last = letters.at(-1)
   const isLast = letters.length < rowsPerStep || last === undefined
   const cursor = isLast ? null : [last.diedAt, last.endpoint, last.message]
   return { ...use(found), cursor, data: counting(task, letters.length) }
+}
+
+/** The dead letters of one message, endpoint by endpoint: whatever died was tried. */
+async function deadOfMessage(store: Store, task: Task, message: number, endpoint: number | null) {
+  const tried = endpoint === null ? (await store.attemptsOf(message)).map((attempt) => attempt.endpoint) : [endpoint]
+  const [after = -1] = task.cursor ?? []
+  const rest = [...new Set(tried)].filter((key) => key > after).sort((a, b) => a - b)
+  const endpoints = rest.slice(0, rowsPerStep)
+  const found = await Promise.all(endpoints.map((key) => store.findDead(key, message)))
+  const cursor = rest.length > endpoints.length ? [endpoints.at(-1) as number] : null
+  return { letters: found.filter((letter) => letter !== undefined), cursor }
+}
+
+function meetsDead({ reason, diedAt }: DeadLetter, filter: DeadFilter): boolean {
+  return (filter.reason === null || reason === filter.reason) && diedAt >= filter.after && diedAt < filter.before
 }
 
 interface AppStats {

@@ -137,6 +137,13 @@ test('dead letters are replayed and purged by filter, and those of other applica
   const single = { ...anyDead, endpoint: first.key, message: one as number }
   assert.deepEqual((await run(w, { type: 'dead.replay', input: single }, app.key)).data, { scanned: 1, replayed: 1 })
   assert.deepEqual(await replayed(w, first), [one])
+  // A message alone means it at whatever endpoint it died.
+  const both = await w.publish([first, second], { eventType: 'y' })
+  for (const endpoint of [first, second]) await end(w, worker, endpoint, 'dead')
+  const kept = { ...anyDead, message: both.key, reason: 'gone' }
+  assert.deepEqual((await run(w, { type: 'dead.purge', input: kept }, app.key)).data, { scanned: 2 })
+  const purge = { ...anyDead, message: both.key }
+  assert.deepEqual((await run(w, { type: 'dead.purge', input: purge }, app.key)).data, { scanned: 2, purged: 2 })
   const gone = await run(w, { type: 'dead.purge', input: { ...anyDead, reason: 'gone' } }, app.key)
   assert.deepEqual(gone.data, { scanned: 252 })
   await run(w, { type: 'dead.purge', input: { ...anyDead, eventTypes: ['x'] } }, app.key)
