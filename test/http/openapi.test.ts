@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
+import { codesByStatus } from '../../src/http/errors.ts'
 import { type JsonSchema, openApiDocument, prefix } from '../../src/http/openapi/document.ts'
 import { fieldDescriptions } from '../../src/http/openapi/field-descriptions.ts'
 import { operations } from '../../src/http/operations/all.ts'
@@ -85,6 +86,14 @@ describe('the reference', () => {
     const text = `${JSON.stringify(openApiDocument(), null, 2)}\n`
     if (process.env.UPDATE_OPENAPI === '1') await writeFile(checkedIn, text)
     assert.deepEqual(JSON.parse(text), JSON.parse(await readFile(checkedIn, 'utf8')))
+  })
+
+  test('and docs/errors.md name the same codes', async () => {
+    const text = await readFile(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+    const api = text.slice(0, text.indexOf('## What becomes of an attempt'))
+    const listed = [...api.matchAll(/^\| `(\w+)` \| (\d+) \|/gm)].map(([, code, status]) => `${status} ${code}`)
+    const known = [...codesByStatus()].flatMap(([status, { codes }]) => codes.map((code) => `${status} ${code}`))
+    assert.deepEqual(listed.toSorted(), known.toSorted())
   })
 
   test('is served without a key, as data and as a page that loads nothing', async () => {

@@ -168,13 +168,24 @@ function problemReferences(method: string, path: string, { query, body, open, an
   return Object.fromEntries(own.map((status) => [status, { $ref: `#/components/responses/${status}` }]))
 }
 
+const retryAfter = { 'retry-after': { description: 'When to try again, in seconds', schema: { type: 'integer' } } }
+
+/** What an error says beside its body. */
+const problemHeaders: Readonly<Record<number, object>> = {
+  401: { 'www-authenticate': { description: 'The scheme to use', schema: { type: 'string' } } },
+  405: { allow: { description: 'The methods that the path takes', schema: { type: 'string' } } },
+  429: retryAfter,
+  503: retryAfter,
+}
+
 /** One answer per status, naming the codes it comes with. */
 function problems(): Record<string, unknown> {
   return Object.fromEntries(
     [...codesByStatus()].map(([status, { title, codes }]) => {
       const schema = components.use(status === 422 ? ValidationProblem : Problem)
       const description = `${title}: ${codes.map((code) => `\`${code}\``).join(', ')}`
-      return [status, { description, content: { [problemJson]: { schema } } }]
+      const headers = problemHeaders[status]
+      return [status, { description, ...(headers && { headers }), content: { [problemJson]: { schema } } }]
     }),
   )
 }
