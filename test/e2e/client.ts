@@ -58,6 +58,19 @@ export class Client {
     return this.#call('PATCH', `/app/${app}/endpoint/${endpoint}`, fields)
   }
 
+  pauseEndpoint(app: string, endpoint: string): Promise<EndpointView> {
+    return this.#call('POST', `/app/${app}/endpoint/${endpoint}/pause`)
+  }
+
+  resumeEndpoint(app: string, endpoint: string): Promise<EndpointView> {
+    return this.#call('POST', `/app/${app}/endpoint/${endpoint}/resume`)
+  }
+
+  async deleteEndpoint(app: string, endpoint: string): Promise<void> {
+    const reply = await this.#send('DELETE', `/app/${app}/endpoint/${endpoint}`, undefined)
+    assert.equal(reply.status, 204, reply.body.toString())
+  }
+
   endpoint(app: string, endpoint: string): Promise<EndpointView> {
     return this.#call('GET', `/app/${app}/endpoint/${endpoint}`)
   }

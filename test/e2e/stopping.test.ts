@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { atEnd } from './at-end.ts'
+import { Client } from './client.ts'
+import { eventually } from './eventually.ts'
+import { assertNoDuplicates, Ledger } from './ledger.ts'
+import { openPlace, pendingCount } from './place.ts'
+import { Program } from './program.ts'
+import { Receiver } from './receiver.ts'
+
+const paused = ['/paused-1', '/paused-2', '/paused-3']
+const deleted = ['/deleted-1', '/deleted-2', '/deleted-3']
+const servingMs = 25
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  test(`${dialect}: whoever owns its lane, a paused endpoint waits for its resumption and a deleted one gets no more`, {
+    timeout: 60_000,
+  }, async (t) => {
+    const place = await openPlace(t, dialect)
+    const receiver = await Receiver.listen(t)
+    const ledger = new Ledger()
+    const server = await Program.start(t, 'serve', place.store)
+    // On Postgres most lanes then belong to processes that hear of the change from the database alone.
+    if (dialect === 'postgres') await Promise.all([1, 2].map(() => Program.start(t, 'worker', place.store)))
+    const client = new Client(server.api)
+    atEnd(t, () => client.close())
+    await client.createApplication('acme')
+    const endpoints = new Map<string, string>()
+    for (const path of [...paused, ...deleted]) {
+      receiver.behave(path, slowly)
+      const { endpoint } = await ledger.subscribe(client, receiver, 'acme', path, { concurrency: 1 })
+      endpoints.set(path, endpoint)
+    }
+    await ledger.subscribe(client, receiver, 'acme', '/control')
+    await ledger.publishAll(client, 'acme', 60)
+    const count = (path: string) => receiver.at(path).length
+    await receiver.until('each gets some', () => [...endpoints.keys()].every((path) => count(path) > 2))
+
+    for (const path of paused) await client.pauseEndpoint('acme', endpoints.get(path) as string)
+    for (const path of deleted) await client.deleteEndpoint('acme', endpoints.get(path) as string)
+    const answered = new Map([...endpoints.keys()].map((path) => [path, count(path)]))
+    await ledger.publishAll(client, 'acme', 10)
+    await receiver.until('the control has everything', () => count('/control') === 70)
+    await eventually('what was deleted has nothing waiting', async () => {
+      const rows = await place.query(
+        'select 1 from pending join endpoint on endpoint.key = pending.endpoint where endpoint.deleted_at is not null',
+      )
+      return rows.length === 0
+    })
+    for (const [path, before] of answered) {
+      // What was under way, and what was started until its owner heard of it.
+      assert.ok(count(path) <= before + 4, `${path} got ${count(path)}, ${before} of them before it was stopped`)
+    }
+
+    const silent = new Map(deleted.map((path) => [path, count(path)]))
+    for (const path of paused) await client.resumeEndpoint('acme', endpoints.get(path) as string)
+    await receiver.until('what waited is delivered', () => paused.every((path) => count(path) === 70))
+    await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
+    for (const [path, before] of silent) assert.equal(count(path), before, path)
+    assertNoDuplicates(receiver)
+  })
+}
+
+async function slowly(): Promise<{ status: number }> {
+  await new Promise((resolve) => setTimeout(resolve, servingMs))
+  return { status: 200 }
+}
