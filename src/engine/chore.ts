@@ -1,4 +1,4 @@
-import type { Clock } from '../domain/clock.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
 
 /**
  * Work that the store does in bounded steps, one after the other while there is more, with a turn for everything else in
@@ -8,6 +8,8 @@ export class Chore {
   readonly #clock: Clock
   readonly #step: () => Promise<boolean>
   readonly #onTrouble: (error: unknown) => void
+  /** When the last step ended. */
+  endedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #underWay = false
   #again = false
   #stopped = false
@@ -39,6 +41,7 @@ export class Chore {
     this.#again = false
     this.#step().then(
       (more) => {
+        this.endedAt = this.#clock.steady()
         this.#underWay = false
         this.#again ||= more
         if (this.#again && !this.#stopped) this.#clock.soon(() => this.#underWay || this.#run())

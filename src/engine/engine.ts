@@ -58,6 +58,7 @@ export class Engine {
   /** Owned lanes by the instant their next timed row is due. */
   readonly #timed = new Heap<OwnedLane>()
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
+  #reconcileAsked = false
   #turnScheduled = false
   #pausedUntil: SteadyMs = Number.NEGATIVE_INFINITY
   #alarm: { at: SteadyMs; cancel: () => void } | undefined
@@ -186,10 +187,23 @@ export class Engine {
     this.#alarm?.cancel()
   }
 
-  /** Whether nothing can be sent within this time, as far as is known: nothing is under way, due or about to be. */
+  /**
+   * Whether nothing can be sent within this time, as far as is known: nothing is under way, due or about to be. Asked, it
+   * sees to it that it comes to know: it looks for lost wake-ups once, and for lanes that chores have given work.
+   */
   isIdle(withinMs: number): boolean {
     const now = this.#parts.clock.steady()
     if (this.#state !== 'running' || now < this.#pausedUntil || this.#expanding.busy || this.#tasks.busy) return false
+    const { reconciledAt } = this.#book
+    if (reconciledAt === undefined) {
+      if (!this.#reconcileAsked) this.#book.reconcile()
+      this.#reconcileAsked = true
+      return false
+    }
+    if (this.#book.claimedAt <= Math.max(reconciledAt, this.#expanding.endedAt, this.#tasks.endedAt)) {
+      this.#book.claimSoon()
+      return false
+    }
     return this.#book.isIdleUntil(now + withinMs, now)
   }
 

@@ -27,6 +27,9 @@ export class LaneBook {
   #unconfirmed: LaneRest[] = []
   #releasing = false
   #released: Promise<void> = Promise.resolve()
+  /** When the last reconcile ended, and the last claim began. */
+  reconciledAt: SteadyMs | undefined
+  claimedAt: SteadyMs = Number.NEGATIVE_INFINITY
   /** When the next lane that nobody owns is due, by the last claim; unknown while one is under way or failed. */
   #nextLaneAt: SteadyMs | undefined
   /** An answer to a claim was lost, so lanes may be ours that we do not know of. */
@@ -83,6 +86,7 @@ export class LaneBook {
     const worker = membership.worker
     this.#claimAgain = false
     if (!this.#closed && worker !== 0 && this.#unconfirmed.length === 0) {
+      this.claimedAt = clock.steady()
       try {
         const claim = await store.claim(worker, claimLanes, this.#claimLost)
         this.#claimLost = false
@@ -227,7 +231,10 @@ export class LaneBook {
   /** Stands up lanes whose wake-up was lost with its publisher. */
   reconcile(): void {
     this.#parts.store.reconcile().then(
-      (repaired) => void (repaired > 0 && this.claimSoon()),
+      (repaired) => {
+        this.reconciledAt = this.#parts.clock.steady()
+        if (repaired > 0) this.claimSoon()
+      },
       (error) => this.#parts.onTrouble(error),
     )
   }

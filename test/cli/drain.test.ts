@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { openPlace, type Place } from '../e2e/place.ts'
 import { Receiver } from '../e2e/receiver.ts'
-import { embed } from '../library/embedded.ts'
+import { connect, embed } from '../library/embedded.ts'
 import { testEncryptionKey } from '../store/test-vault.ts'
 import { type Run, workplace } from './program.ts'
 
@@ -67,6 +67,38 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const next = run('drain')
       assert.equal(await next.ended, 0, next.err)
       assert.match(next.out, /^Drained: 1 delivered/)
+    })
+
+    test('does the long work that was asked for, and delivers what comes of it', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      receiver.behave('/', () => ({ status: 500 }))
+      await waiting(t, place, 2, `${receiver.url}/`, { retry: { waits: { kind: 'list', ms: [] } } })
+      const run = runner(place)
+      const first = run('drain --json')
+      assert.equal(await first.ended, 0, first.err)
+      assert.equal(JSON.parse(first.out).dead, 2)
+      const sluice = await embed(t, place, { deliver: false })
+      await sluice.request('POST', '/app/a/dead/replay', {})
+      await sluice.close()
+      receiver.behave('/', () => ({ status: 200 }))
+      const second = run('drain --json')
+      assert.equal(await second.ended, 0, second.err)
+      assert.deepEqual(JSON.parse(second.out), { ended: 'idle', delivered: 2, waiting: 0, dead: 0 })
+    })
+
+    test('finds what was published in a transaction whose program never said that it committed', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      await waiting(t, place, 0, `${receiver.url}/`)
+      const sluice = await embed(t, place, { deliver: false })
+      const own = await connect(t, place)
+      await own.run('begin')
+      await own.publishWith(sluice, 'a', { eventType: 'x.y', payload: {} })
+      await own.run('commit')
+      const program = runner(place)('drain --json')
+      assert.equal(await program.ended, 0, program.err)
+      assert.equal(JSON.parse(program.out).delivered, 1)
     })
 
     test('with nothing to do ends at once', async (t) => {

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { existsSync, renameSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { workplace } from './program.ts'
+
+const listening = /Listening on (http:\/\/\S+)/
+const env = { SLUICE_API_KEY: 'fixed', SLUICE_LISTEN: '127.0.0.1:0' }
+const headers = { authorization: 'Bearer fixed', 'content-type': 'application/json' }
+
+test('a lost key file stops the start with the name of the key, and put back, everything opens again', async () => {
+  const { directory, run } = workplace()
+  const file = join(directory, 'data/encryption.key')
+  const first = run('serve', env)
+  const address = await first.says(listening)
+  assert.equal(statSync(file).mode & 0o777, 0o600)
+  const post = (path: string, body: unknown) =>
+    fetch(`${address}/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+  await post('/app', { name: 'A', uid: 'a' })
+  await post('/app/a/endpoint', { uid: 'one', url: 'https://example.com/' })
+  const secretAt = async (base: string) =>
+    (await (await fetch(`${base}/api/v1/app/a/endpoint/one/secret`, { headers })).json()).key as string
+  const secret = await secretAt(address)
+  first.child.kill('SIGTERM')
+  assert.equal(await first.ended, 0)
+
+  renameSync(file, `${file}.kept`)
+  const second = run('serve', env)
+  assert.equal(await second.ended, 1)
+  assert.match(
+    second.err,
+    /^Cannot open the store: the secrets of endpoint \d+ are sealed with the encryption key [0-9a-f]{8}, not given here\.\n$/,
+  )
+
+  assert.ok(existsSync(file), 'a new key was made, which opens nothing')
+  rmSync(file)
+  renameSync(`${file}.kept`, file)
+  const third = run('serve', env)
+  assert.equal(await secretAt(await third.says(listening)), secret)
+  third.child.kill('SIGTERM')
+  assert.equal(await third.ended, 0)
+})
