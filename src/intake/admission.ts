@@ -8,7 +8,7 @@ export interface AdmissionLimits {
   readonly perEndpoint: number
   readonly perApplication: number
   readonly server: number
-  /** How long a message may wait for its transaction to begin. */
+  /** How long a message may wait for its answer. */
   readonly commitDelayMs: number
 }
 
@@ -34,7 +34,7 @@ export class Admission {
     this.#surelyFree = Math.min(limits.perEndpoint, limits.perApplication, limits.server)
   }
 
-  /** Counts all of these as waiting, or throws AppError `overloaded` and counts none. `delayMs` is how late commits are. */
+  /** Counts all of these as waiting, or throws AppError `overloaded` and counts none. `delayMs` is how long answers take. */
   admit(publications: readonly Publication[], delayMs: number): void {
     if (delayMs > this.#limits.commitDelayMs) {
       throw refusal('Messages arrive faster than they can be stored.', Math.ceil(delayMs / 1000))

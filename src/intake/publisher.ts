@@ -3,6 +3,7 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Once } from '../store/idempotency.ts'
 import { type Publication, type Published, type PublishedTogether, type Store, StoreTrouble } from '../store/store.ts'
 import type { Admission } from './admission.ts'
+import { AnswerRate } from './answer-rate.ts'
 import { dedupeOnce } from './once.ts'
 import { type Route, Routes } from './routes.ts'
 
@@ -73,7 +74,9 @@ export class Publisher {
   /** Keys of requests being carried out: a second one of them is told so instead of being stored beside the first. */
   readonly #inFlight = new Set<string>()
   #waiting: Waiting[] = []
-  #underWay = 0
+  /** Transactions under way. */
+  readonly #groups = new Set<readonly Waiting[]>()
+  readonly #rate = new AnswerRate()
   #planned = false
 
   constructor({ store, clock, admission }: PublisherParts) {
@@ -180,7 +183,7 @@ export class Publisher {
       return
     }
     this.#waiting.push({ ...arrival, route, publication })
-    if (this.#planned || this.#underWay === groupsAtOnce) return
+    if (this.#planned || this.#groups.size === groupsAtOnce) return
     this.#planned = true
     this.#clock.soon(() => {
       this.#planned = false
@@ -192,16 +195,22 @@ export class Publisher {
     this.#routeOf(arrival.ref).then((route) => this.#enqueue(arrival, route), arrival.refuse)
   }
 
-  /** How long the message that has waited longest for its transaction has done so. */
+  /** How long a message that arrives now is likely to wait: as the oldest has, or as what is ahead of it will take. */
   #delayMs(): number {
-    const [first] = this.#waiting
-    return first === undefined ? 0 : this.#clock.steady() - first.since
+    const now = this.#clock.steady()
+    let oldest = this.#waiting[0]?.since ?? now
+    let unanswered = this.#waiting.length
+    for (const group of this.#groups) {
+      oldest = Math.min(oldest, group[0]?.since ?? now)
+      unanswered += group.length
+    }
+    return Math.max(now - oldest, this.#rate.delayMs(unanswered, now))
   }
 
   #start(): void {
-    while (this.#waiting.length > 0 && this.#underWay < groupsAtOnce) {
+    while (this.#waiting.length > 0 && this.#groups.size < groupsAtOnce) {
       const group = this.#takeGroup()
-      this.#underWay++
+      this.#groups.add(group)
       this.#store.publish(group.map(({ publication }) => publication)).then(
         (answers) => this.#finish(group, answers),
         (error: unknown) => this.#fail(group, error),
@@ -224,7 +233,7 @@ export class Publisher {
   }
 
   #finish(group: readonly Waiting[], answers: readonly Published[]): void {
-    this.#underWay--
+    this.#ended(group)
     for (const [i, waiting] of group.entries()) {
       const answer = answers[i] as Published
       if (answer.state !== 'accepted') this.admission?.withdraw([waiting.publication])
@@ -236,8 +245,13 @@ export class Publisher {
     this.#start()
   }
 
+  #ended(group: readonly Waiting[]): void {
+    this.#groups.delete(group)
+    if (this.admission) this.#rate.add(group.length, this.#clock.steady())
+  }
+
   #fail(group: readonly Waiting[], error: unknown): void {
-    this.#underWay--
+    this.#ended(group)
     const refusal = refusalFor(error)
     for (const waiting of group) {
       this.admission?.withdraw([waiting.publication])

@@ -233,3 +233,66 @@ describe('a refused publish', () => {
     await assert.rejects(world.publish(), (error) => error === bug)
   })
 })
+
+describe('a request with a key of its own', () => {
+  const request = { hash: 'request-1', fingerprint: 'body', ttlMs: 60_000 }
+
+  test('is told that it is being carried out while it is, and answered the same afterwards', async () => {
+    const world = await createWorld()
+    await world.publish()
+    const held = door()
+    world.before = held.pass
+    const envelope = { eventType: 'a', eventId: null, channels: null, contentType: 'text/plain', delayMs: 0 }
+    const publish = () => world.publisher.publish('acme', envelope, Buffer.from('x'), request)
+    const first = publish()
+    await turns(2)
+    await assert.rejects(publish(), { code: 'request_in_flight' })
+    held.open()
+    const accepted = await first
+    assert.equal((await publish()).id, accepted.id)
+    await assert.rejects(
+      world.publisher.publish('acme', envelope, Buffer.from('y'), { ...request, fingerprint: 'other' }),
+      { code: 'validation' },
+    )
+    assert.equal((await world.store.counts()).messages, 2)
+  })
+
+  test('that failed for want of the store may be made again', async () => {
+    const world = await createWorld()
+    world.before = async () => {
+      throw new StoreTrouble('disk full')
+    }
+    const envelope = { eventType: 'a', eventId: null, channels: null, contentType: 'text/plain', delayMs: 0 }
+    const publish = () => world.publisher.publish('acme', envelope, Buffer.from('x'), request)
+    await assert.rejects(publish(), { code: 'unavailable' })
+    world.before = async () => {}
+    await publish()
+    assert.equal((await world.store.counts()).messages, 1)
+  })
+})
+
+describe('publishing together', () => {
+  const item = (eventId: string | null = null) => ({
+    envelope: { eventType: 'a', eventId, channels: null, contentType: 'text/plain', delayMs: 0 },
+    body: Buffer.from('x'),
+  })
+
+  test('matches anew when the endpoints changed, and stores all of it', async () => {
+    const world = await createWorld()
+    await world.publisher.publishTogether('acme', [item()])
+    await world.addEndpoint()
+    assert.equal((await world.publisher.publishTogether('acme', [item(), item()])).length, 2)
+    assert.deepEqual(await world.store.counts(), { pending: 2, dead: 0, messages: 3, attempts: 0 })
+  })
+
+  test('is refused whole, by name', async () => {
+    const world = await createWorld()
+    await assert.rejects(world.publisher.publishTogether('nobody', [item()]), { code: 'not_found' })
+    await world.publisher.publishTogether('acme', [item('e')])
+    await assert.rejects(world.publisher.publishTogether('acme', [item(), item('e')]), {
+      code: 'conflict',
+      message: /^Message 1: /,
+    })
+    assert.equal((await world.store.counts()).messages, 1)
+  })
+})

@@ -2,9 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Connection } from './connection.ts'
 import type { Enqueue, Queued } from './intake.ts'
 
-const selectOldest = `
-  select fan_out.message, fan_out.since, fan_out.next, message.endpoints
-  from fan_out left join message on message.key = fan_out.message order by fan_out.message limit 1`
+const selectEndpoints = 'select endpoints from message where key = ?'
 const selectCursor = 'select message, since, next from fan_out order by message limit 1'
 const selectLive = 'select 1 from endpoint where key = ? and deleted_at is null'
 const moveOn = 'update fan_out set next = ? where message = ?'
@@ -27,7 +25,7 @@ export function fanOut(
   queueing: <T>(work: (queued: Queued) => T) => T,
   enqueue: Enqueue,
 ): (limit: number) => boolean {
-  const oldest = connection.prepare<Cursor & { readonly endpoints: string | null }>(selectOldest)
+  const listed = connection.prepare<{ endpoints: string }>(selectEndpoints)
   const cursor = connection.prepare<Cursor>(selectCursor)
   const live = connection.prepare<unknown>(selectLive)
   const move = connection.prepare(moveOn)
@@ -37,7 +35,7 @@ export function fanOut(
   let parsed: { readonly message: number; readonly endpoints: readonly number[] } | undefined
 
   function endpointsOf(message: number): readonly number[] {
-    if (parsed?.message !== message) parsed = { message, endpoints: JSON.parse(oldest.get()?.endpoints ?? '[]') }
+    if (parsed?.message !== message) parsed = { message, endpoints: JSON.parse(listed.get(message)?.endpoints ?? '[]') }
     return parsed.endpoints
   }
 

@@ -6,9 +6,9 @@ import type { Connection } from './connection.ts'
 const behind = `
   from pending where (endpoint, class, due_at, message) > (?1, ?2, ?3, ?4) order by endpoint, class, due_at, message`
 const countPage = `
-  select page.endpoint, lane.app, count(*) as count
+  select page.endpoint, max(lane.app) as app, count(*) as count
   from (select endpoint ${behind} limit ?5) as page join lane on lane.endpoint = page.endpoint
-  group by page.endpoint, lane.app`
+  group by page.endpoint`
 const selectLast = `select endpoint, class, due_at, message ${behind} limit 1 offset ?5 - 1`
 
 /** Makes what counts waiting deliveries, a page at a time. */

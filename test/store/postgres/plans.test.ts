@@ -4,6 +4,8 @@ import pg from 'pg'
 import { selectApiKey, selectAppToken } from '../../../src/store/postgres/access.ts'
 import { selectAudit } from '../../../src/store/postgres/auditing.ts'
 import {
+  countEndpoints,
+  selectAccepted,
   selectAttempts,
   selectDeadByMessage,
   selectDeadOfApp,
@@ -13,7 +15,15 @@ import {
   selectMessages,
 } from '../../../src/store/postgres/browsing.ts'
 import { loadOutgoing, readPending } from '../../../src/store/postgres/delivering.ts'
-import { publishPlain, publishWithEventIds, selectByEventIds } from '../../../src/store/postgres/intake.ts'
+import { expandOldest } from '../../../src/store/postgres/fan-out.ts'
+import { deleteExpired, selectTaken, takeHashes } from '../../../src/store/postgres/idempotency.ts'
+import {
+  publishOnce,
+  publishOnceWithEventIds,
+  publishPlain,
+  publishWithEventIds,
+  selectByEventIds,
+} from '../../../src/store/postgres/intake.ts'
 import { rouseLanes, wakeLanes } from '../../../src/store/postgres/lane-wakes.ts'
 import { claimLanes, releaseLanes, renewLease } from '../../../src/store/postgres/ownership.ts'
 import { findOversleepers, repairLanes } from '../../../src/store/postgres/reconcile.ts'
@@ -28,6 +38,7 @@ import {
 import { type Statement, sessionSettings } from '../../../src/store/postgres/sessions.ts'
 import { settleBatch } from '../../../src/store/postgres/settling.ts'
 import { purgeDead, selectTasks, takeFree } from '../../../src/store/postgres/tasks.ts'
+import { countPage } from '../../../src/store/postgres/waiting.ts'
 import { newDatabase } from '../postgres-harness.ts'
 
 // Every hot statement, with the index and the condition each scan of a table that can grow must have.
@@ -46,6 +57,13 @@ const hot: [Statement, RegExp[]][] = [
   [repairLanes, [/class = 0/, /class = 2/, /class = 1/, /endpoint = ANY/]],
   [publishPlain, [/key = m\.app/]],
   [publishWithEventIds, [/key = m\.app/]],
+  [publishOnce, [/key = m\.app/, /hash = o\S*\.hash/]],
+  [publishOnceWithEventIds, [/key = m\.app/, /hash = o\S*\.hash/]],
+  [selectTaken, [/hash = o\S*\.hash/, /key = idempotency\.message|key = i\.message/]],
+  [takeHashes, []],
+  [deleteExpired, [/expires_at <= /]],
+  [expandOldest, [/key = wide\.message/, /key = c\.endpoint/, /message = /]],
+  [countPage, [/endpoint, class, due_at, message > /, /endpoint = page\.endpoint/]],
   [selectByEventIds, [/app = wanted\.app AND event_id = wanted\.event_id/, /key = event_id\.message/]],
   [selectApiKey, [/hash = \$1/, /key = k\.app/]],
   [selectAppToken, [/hash = \$1/, /key = t\.app/]],
@@ -53,6 +71,8 @@ const hot: [Statement, RegExp[]][] = [
   [selectMessages.ascending, [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
   [selectMessages.descending, [/app = \$1 AND key >= \$2 AND key < \$3 AND key < \$4/]],
   [selectHeads, [/key = ANY/]],
+  [selectAccepted, [/key = ANY/]],
+  [countEndpoints, [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
   [selectAttempts.ascending, [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at >= \$4/]],
   [selectAttempts.descending, [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at <= \$4/]],
   [selectLatest, [/message = wanted\.message AND endpoint = wanted\.endpoint/]],
@@ -73,7 +93,7 @@ const hot: [Statement, RegExp[]][] = [
 ]
 
 // These count, or end at the first row of an index that is already in the wanted order.
-const mayScanWhole = new Set(['lane_owner', 'lane_due', 'pending_pkey', 'task_running'])
+const mayScanWhole = new Set(['fan_out_pkey', 'lane_owner', 'lane_due', 'pending_pkey', 'task_running'])
 
 interface Node {
   readonly 'Node Type': string
