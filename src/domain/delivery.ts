@@ -34,8 +34,8 @@ export interface Message {
   readonly expunged: boolean
 }
 
-/** All of a message but its body, which may be large. */
-export type MessageHead = Omit<Message, 'body'>
+/** All of a message but its body and the list of its endpoints, which may be large. */
+export type MessageHead = Omit<Message, 'body' | 'endpoints'>
 
 /** One HTTP try of one delivery, as history keeps it. */
 export interface Attempt {

@@ -1,5 +1,5 @@
 import type { EpochMs } from './clock.ts'
-import { type Attempt, type DeadLetter, type MessageHead, timed } from './delivery.ts'
+import { type Attempt, type DeadLetter, type Message, timed } from './delivery.ts'
 import type { Endpoint } from './endpoint.ts'
 
 /** Where a delivery stands, by name. */
@@ -32,7 +32,7 @@ export interface Why {
 /** Everything the answer is made from, as of one reading of the store's clock. */
 export interface WhyFacts {
   readonly now: EpochMs
-  readonly message: Pick<MessageHead, 'expunged' | 'endpoints'>
+  readonly message: Pick<Message, 'expunged' | 'endpoints'>
   readonly endpoint: Pick<Endpoint, 'key' | 'disabled' | 'disabledReason' | 'paused'>
   readonly latest: Pick<Attempt, 'code' | 'status'> | undefined
   readonly dead: Pick<DeadLetter, 'reason' | 'diedAt'> | undefined

@@ -1,4 +1,5 @@
 import type { DeadLetter } from '../domain/delivery.ts'
+import { managementApplication } from '../domain/endpoint.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { Matcher } from '../domain/match.ts'
 import { meetsReplay } from '../domain/message-filter.ts'
@@ -53,13 +54,10 @@ async function replayMissing(store: Store, task: Task, span: EndpointSpan): Prom
   const [endpoint] = await store.loadEndpoints([span.endpoint])
   const heads = endpoint === undefined ? [] : await messagesOf(store, task, span)
   const matcher = new Matcher(endpoint === undefined ? [] : [{ ...endpoint, endpoint: endpoint.key }])
-  const wanted = heads.filter(
-    (head) =>
-      !head.expunged &&
-      !head.endpoints.includes(span.endpoint) &&
-      matcher.match(head.eventType, head.channels).length > 0,
-  )
-  const deliveries = wanted.map((head) => ({ endpoint: span.endpoint, message: head.key }))
+  const wanted = heads.filter((head) => !head.expunged && matcher.match(head.eventType, head.channels).length > 0)
+  const keys = wanted.map((head) => head.key)
+  const accepted = new Set(await store.acceptedFor(span.endpoint, keys))
+  const deliveries = keys.filter((key) => !accepted.has(key)).map((message) => ({ endpoint: span.endpoint, message }))
   const latest = await store.latestAttempts(deliveries)
   const missing = deliveries.filter((_, i) => latest[i] === undefined)
   return { replay: missing, purge: [], cursor: cursorBehind(heads, rowsPerStep), data: counting(task, heads.length) }
@@ -140,29 +138,23 @@ async function countDestinations(
   input: Span & { readonly apps: readonly number[] | null },
 ): Promise<Step> {
   const { apps } = input
-  const [current = apps?.[0] ?? 0, after = 0] = task.cursor ?? []
+  const [current = apps?.[0] ?? managementApplication + 1, after = 0] = task.cursor ?? []
   const stats = (task.data.appStats ?? []) as readonly AppStats[]
   const [app] = (await store.listApplications({ after: current - 1, order: 'ascending', limit: 1 })).items
   const isGone = app === undefined || (apps !== null && app.key !== current)
   if (app === undefined && apps === null) return reading({ appStats: stats }, null)
 
   const key = isGone ? current : app.key
-  const range = {
-    ...keysOf(input),
-    after: key === current ? after : 0,
-    order: 'ascending',
-    limit: messagesCounted,
-  } as const
-  const heads = isGone ? [] : await store.listMessages(key, range)
-  const counted = heads.reduce((sum, head) => sum + head.endpoints.length, 0)
+  const range = { ...keysOf(input), after: key === current ? after : 0, limit: messagesCounted }
+  const counted = isGone ? undefined : await store.countDestinations(key, range)
   const before = stats.find((entry) => entry.appId === app?.id)
   const entry = app && {
     appId: app.id,
     appUid: app.uid,
-    messageDestinations: (before?.messageDestinations ?? 0) + counted,
+    messageDestinations: (before?.messageDestinations ?? 0) + (counted?.destinations ?? 0),
   }
   const appStats = isGone || entry === undefined ? stats : [...stats.filter((other) => other !== before), entry]
-  if (heads.length === messagesCounted) return reading({ appStats }, [key, heads.at(-1)?.key as number])
+  if (counted?.messages === messagesCounted) return reading({ appStats }, [key, counted.last as number])
   const next = apps === null ? key + 1 : apps[apps.indexOf(current) + 1]
   return reading({ appStats }, next === undefined ? null : [next, 0])
 }

@@ -10,6 +10,10 @@ export interface Browsing {
   listMessages(app: number, range: KeyRange): Promise<MessageHead[]>
   /** Several messages by key, whatever their application; those that no longer exist are left out. */
   loadHeads(keys: readonly number[]): Promise<MessageHead[]>
+  /** Which of these messages were accepted for the endpoint. */
+  acceptedFor(endpoint: number, keys: readonly number[]): Promise<number[]>
+  /** How many deliveries the messages of a range were accepted for, ascending, and the last message counted. */
+  countDestinations(app: number, range: Omit<KeyRange, 'order'>): Promise<DestinationCount>
   /** An endpoint's attempts by the instant they began. */
   listAttempts(endpoint: number, range: AttemptRange): Promise<ListedAttempt[]>
   findAttempt(message: number, id: string): Promise<Attempt | undefined>
@@ -38,6 +42,13 @@ export interface KeyRange {
   readonly after: number | null
   readonly order: Order
   readonly limit: number
+}
+
+export interface DestinationCount {
+  readonly messages: number
+  readonly destinations: number
+  /** Null when there was none. */
+  readonly last: number | null
 }
 
 /** Instants in `[from, until)` behind `after`, which names one row among those of one instant. */

@@ -12,7 +12,6 @@ const message: MessageHead = {
   eventId: null,
   channels: ['c1', 'c2'],
   contentType: 'application/json',
-  endpoints: [1],
   tags: ['t'],
   headers: null,
   deliverAt: null,

@@ -3,6 +3,7 @@ import {
   type AttemptRange,
   type Browsing,
   type DeadRange,
+  type DestinationCount,
   expungedResponse,
   type KeyRange,
   type Order,
@@ -36,6 +37,18 @@ export const selectMessages = both(
 export const selectHeads: Statement = {
   name: 'message-heads',
   text: `select ${headColumns} from message where key = any ($1::bigint[])`,
+}
+
+export const selectAccepted: Statement = {
+  name: 'accepted-for',
+  text: 'select key from message where key = any ($1::bigint[]) and $2 = any (endpoints) order by key',
+}
+export const countEndpoints: Statement = {
+  name: 'count-destinations',
+  text: `
+    select count(*) as messages, coalesce(sum(cardinality(endpoints)), 0)::bigint as destinations, max(key) as last
+      from (select key, endpoints from message
+             where app = $1 and key >= $2 and key < $3 and key > $4 order by key limit $5) as part`,
 }
 
 // Leans on attempt_endpoint. Only rows of one instant are sorted.
@@ -113,6 +126,17 @@ export function browsing({ durable }: Database): Browsing {
     async loadHeads(keys) {
       if (keys.length === 0) return []
       return (await durable.run<HeadRow>(selectHeads, [integers(keys)])).map(toHead)
+    },
+
+    async acceptedFor(endpoint, keys) {
+      if (keys.length === 0) return []
+      return (await durable.run<{ key: number }>(selectAccepted, [integers(keys), endpoint])).map(({ key }) => key)
+    },
+
+    async countDestinations(app, { from, until, after, limit }) {
+      const values = [app, from, until, after ?? outside('ascending'), limit]
+      const [row] = await durable.run<DestinationCount>(countEndpoints, values)
+      return { ...(row as DestinationCount) }
     },
 
     async listAttempts(endpoint, range: AttemptRange) {

@@ -172,14 +172,14 @@ export function toMessage(row: MessageRow): Message {
   }
 }
 
-export type HeadRow = Omit<MessageRow, 'body'>
+export type HeadRow = Omit<MessageRow, 'body' | 'endpoints'>
 
-/** All of a message's columns but its body. */
+/** All of a message's columns but its body and its endpoints. */
 export const headColumns =
-  'key, id, app, event_type, event_id, channels, content_type, endpoints, tags, headers, deliver_at, expunged_at'
+  'key, id, app, event_type, event_id, channels, content_type, tags, headers, deliver_at, expunged_at'
 
 export function toHead(row: HeadRow): MessageHead {
-  const { body: _, ...head } = toMessage({ ...row, body: noBody })
+  const { body: _, endpoints: __, ...head } = toMessage({ ...row, body: noBody, endpoints: [] })
   return head
 }
 

@@ -1,5 +1,5 @@
 import type { Attempt, DeadLetter, MessageHead } from '../../domain/delivery.ts'
-import { type Browsing, expungedResponse, type ListedAttempt } from '../browsing.ts'
+import { type Browsing, type DestinationCount, expungedResponse, type ListedAttempt } from '../browsing.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { type AttemptRow, type DeadRow, type HeadRow, headColumns, toAttempt, toDeadLetter, toHead } from './rows.ts'
 
@@ -10,6 +10,12 @@ const selectMessages = {
     select ${headColumns} from message where app = ? and key >= ? and key < ? and key < ? order by key desc limit ?`,
 }
 const selectHead = `select ${headColumns} from message where key = ?`
+
+const selectAccepted =
+  'select key from message where key = ?1 and exists (select 1 from json_each(endpoints) where value = ?2)'
+const countEndpoints = `
+  select count(*) as messages, coalesce(sum(json_array_length(endpoints)), 0) as destinations, max(key) as last from (
+    select key, endpoints from message where app = ? and key >= ? and key < ? and key > ? order by key limit ?)`
 
 // Leans on attempt_endpoint, which ends in the primary key: rows of one instant are in its order too.
 const listedColumns = `
@@ -68,6 +74,8 @@ const highest = Number.MAX_SAFE_INTEGER
 export function browsing(connection: Connection): Synchronous<Browsing> {
   const messages = both<HeadRow>(connection, selectMessages)
   const head = connection.prepare<HeadRow>(selectHead)
+  const accepted = connection.prepare<{ key: number }>(selectAccepted)
+  const destinations = connection.prepare<DestinationCount>(countEndpoints)
   const attempts = both<AttemptRow & { readonly is_latest: number }>(connection, selectAttempts)
   const attempt = connection.prepare<AttemptRow>(selectAttempt)
   const latest = connection.prepare<AttemptRow>(selectLatest)
@@ -87,6 +95,14 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
         const row = head.get(key)
         return row === undefined ? [] : [toHead(row)]
       })
+    },
+
+    acceptedFor(endpoint, keys): number[] {
+      return keys.filter((key) => accepted.get(key, endpoint) !== undefined)
+    },
+
+    countDestinations(app, { from, until, after, limit }): DestinationCount {
+      return { ...(destinations.get(app, from, until, after ?? lowest, limit) as DestinationCount) }
     },
 
     listAttempts(endpoint, { from, until, after, order, limit }): ListedAttempt[] {

@@ -28,8 +28,28 @@ export function browsing(open: Open): void {
     assert.deepEqual(await list({ after: keys[3] as number, order: 'descending', limit: 2 }), [2, 1])
     assert.deepEqual(await list({ from: keys[1] as number, until: keys[3] as number }), [1, 2])
     const [head] = await world.store.listMessages(endpoint.app, anyKey)
-    const { body: _, ...message } = (await world.store.findMessage(endpoint.app, 'e0')) ?? assert.fail('not found')
+    const {
+      body: _,
+      endpoints: __,
+      ...message
+    } = (await world.store.findMessage(endpoint.app, 'e0')) ?? assert.fail('not found')
     assert.deepEqual(head, message)
+  })
+
+  test('deliveries are counted and looked up without reading whom each message is for', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [first, second] = [await world.endpoint(app), await world.endpoint(app)]
+    const a = await world.publish([first, second])
+    const b = await world.publish([second])
+    await world.publish([await world.endpoint(await world.application())])
+    assert.deepEqual(await world.store.acceptedFor(first.key, [a.key, b.key, 1]), [a.key])
+    assert.deepEqual(await world.store.acceptedFor(first.key, []), [])
+    const count = (range: Partial<KeyRange>) => world.store.countDestinations(app.key, { ...anyKey, ...range })
+    assert.deepEqual(await count({}), { messages: 2, destinations: 3, last: b.key })
+    assert.deepEqual(await count({ limit: 1 }), { messages: 1, destinations: 2, last: a.key })
+    assert.deepEqual(await count({ after: a.key }), { messages: 1, destinations: 1, last: b.key })
+    assert.deepEqual(await count({ until: a.key }), { messages: 0, destinations: 0, last: null })
   })
 
   test('messages are loaded by key without their bodies, those that exist', async (t) => {
