@@ -18,8 +18,10 @@ test('a lost key file stops the start with the name of the key, and put back, ev
     fetch(`${address}/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
   await post('/app', { name: 'A', uid: 'a' })
   await post('/app/a/endpoint', { uid: 'one', url: 'https://example.com/' })
-  const secretAt = async (base: string) =>
-    (await (await fetch(`${base}/api/v1/app/a/endpoint/one/secret`, { headers })).json()).key as string
+  const secretAt = async (base: string) => {
+    const answer = await fetch(`${base}/api/v1/app/a/endpoint/one/secret`, { headers })
+    return ((await answer.json()) as { key: string }).key
+  }
   const secret = await secretAt(address)
   first.child.kill('SIGTERM')
   assert.equal(await first.ended, 0)
