@@ -26,12 +26,12 @@ const selectEndpoints: Statement = {
   name: 'endpoints-to-remove',
   text: 'select key from endpoint where app = $1 and key > $2 and deleted_at is null order by key limit $3',
 }
-// Disabled as well, so that no owner that still reads the row by its lane sends anything.
+// Disabled as well, so that no owner that still reads the row by its lane sends anything. Its secrets go at once.
 const deleteEndpointRows: Statement = {
   name: 'delete-endpoints',
   text: `
     update endpoint set deleted_at = ${sqlNow}, updated_at = greatest(${sqlNow}, updated_at + 1), disabled = true,
-           disabled_reason = 'operator'
+           disabled_reason = 'operator', secrets = '[]', headers = '{}'
      where key = any ($1::bigint[]) and deleted_at is null
     returning key`,
 }

@@ -6,9 +6,10 @@ import { laneWakes } from './lane-wakes.ts'
 const deleteApplicationRow = `
   update application set deleted_at = ?2, updated_at = ?2, version = version + 1
   where key = ?1 and key > 0 and deleted_at is null`
-// Disabled as well, so that no owner that still reads the row by its lane sends anything.
+// Disabled as well, so that no owner that still reads the row by its lane sends anything. Its secrets go at once.
 const deleteEndpointRow = `
-  update endpoint set deleted_at = ?3, updated_at = ?3, disabled = 1, disabled_reason = 'operator'
+  update endpoint set deleted_at = ?3, updated_at = max(?3, updated_at + 1), disabled = 1, disabled_reason = 'operator',
+    secrets = '[]', headers = '{}'
   where key = ?2 and app = ?1 and deleted_at is null`
 const bumpVersion = 'update application set version = version + 1 where key = ?'
 // Leans on endpoint_app.

@@ -107,11 +107,13 @@ export function removals(open: Open): void {
   test("a lane owned while its endpoint is deleted is stopped, and nobody's once it is released", async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
-    const endpoint = await world.endpoint(app)
+    const secrets = [{ secret: 'whsec_bmV3', expiresAt: null }]
+    const endpoint = await world.endpoint(app, { secrets, headers: { authorization: 'x' } })
     const { worker } = await world.owningOne(endpoint)
     await world.store.deleteEndpoint(app.key, endpoint.key)
     const [again] = (await world.store.claim(worker, 1, true)).lanes
     assert.equal(again?.endpoint.disabled, true)
+    assert.deepEqual([again?.endpoint.secrets, again?.endpoint.headers], [[], {}], 'its secrets are gone')
     await world.release(worker, endpoint)
     await world.assertNothingToClaim(worker)
     await sweep(world)
