@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { eventually } from './eventually.ts'
+import { openPlace } from './place.ts'
+import { apiKey, Program } from './program.ts'
+import { Receiver } from './receiver.ts'
+
+const count = 600
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  test(`${dialect}: a recovery that was asked for is done although the program is killed, twice`, {
+    timeout: 120_000,
+  }, async (t) => {
+    const place = await openPlace(t, dialect)
+    const receiver = await Receiver.listen(t)
+    let status = 500
+    receiver.behave('/hook', () => ({ status }))
+    let server = await Program.start(t, 'serve', place.store)
+
+    async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+      const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+      const init = body === undefined ? { method, headers } : { method, headers, body: JSON.stringify(body) }
+      const response = await fetch(`${server.api}${path}`, init)
+      const text = await response.text()
+      assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`)
+      return JSON.parse(text) as T
+    }
+
+    await ask('POST', '/app', { name: 'acme', uid: 'acme' })
+    const retry = { waits: { kind: 'list', ms: [] }, jitter: 'none', maxAgeMs: 60_000 }
+    await ask('POST', '/app/acme/endpoint', { url: `${receiver.url}/hook`, uid: 'main', retry })
+    const messages = Array.from({ length: count }, (_, i) => ({ eventType: 'x', payload: { i } }))
+    await ask('POST', '/app/acme/msg/batch', { messages })
+    const deadLetters = async () => {
+      const lines = (await fetchText(`${server.api}/app/acme/dead/export`)).trimEnd()
+      return lines === '' ? 0 : lines.split('\n').length
+    }
+    await eventually('every message is a dead letter', async () => (await deadLetters()) === count)
+
+    status = 200
+    const refused = receiver.arrivals.length
+    const { id } = await ask<{ id: string }>('POST', '/app/acme/endpoint/main/recover', {
+      since: '2020-01-01T00:00:00Z',
+    })
+    await server.kill()
+    server = await Program.start(t, 'serve', place.store)
+    // The second kill comes while what was replayed is being delivered.
+    await receiver.until('deliveries begin', () => receiver.arrivals.length > refused)
+    await server.kill()
+    server = await Program.start(t, 'serve', place.store)
+
+    await eventually('the task is done', async () => {
+      const task = await ask<{ status: string; data: { replayed: number } }>('GET', `/background-task/${id}`)
+      if (task.status === 'finished') assert.equal(task.data.replayed, count)
+      return task.status === 'finished'
+    })
+    await eventually('everything was delivered', () => {
+      const ids = receiver.arrivals.slice(refused).map((arrival) => arrival.headers['webhook-id'])
+      return new Set(ids).size === count
+    })
+    assert.equal(await deadLetters(), 0)
+  })
+}
+
+async function fetchText(url: string): Promise<string> {
+  const response = await fetch(url, { headers: { authorization: `Bearer ${apiKey}` } })
+  return response.text()
+}
