@@ -21,7 +21,7 @@ import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { checkSeals } from './sealing.ts'
 import { statistics } from './statistics.ts'
-import { tasks } from './tasks.ts'
+import { freeAllTasks, tasks } from './tasks.ts'
 import { asTrouble, isBusy } from './trouble.ts'
 
 export interface SqliteOptions {
@@ -49,7 +49,10 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     const connection = await prepare(db, context)
     assertDurable(db, inMemory)
     checkSeals(connection)
-    if (alone) endAllWorkers(connection)
+    if (alone) {
+      endAllWorkers(connection)
+      freeAllTasks(connection)
+    }
     return storeOver(connection, { alone, inMemory, unlock, path: options.path })
   } catch (error) {
     db?.close()

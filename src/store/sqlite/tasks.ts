@@ -22,6 +22,7 @@ const saveStep = `
   where key = ?1 and epoch = ?2 and status = 'running'`
 const selectHeld = `select 1 from task where key = ? and epoch = ? and status = 'running'`
 const freeTask = `update task set lease_until = 0 where key = ? and epoch = ? and status = 'running'`
+const freeAll = `update task set lease_until = 0 where status = 'running'`
 const deleteDead = 'delete from dead where endpoint = ? and message = ?'
 
 interface TaskRow {
@@ -114,6 +115,11 @@ export function tasks(connection: Connection): Synchronous<Tasks> {
       release.run(key, epoch)
     },
   }
+}
+
+/** Frees every task: for the process that has just proved that it alone owns the file. */
+export function freeAllTasks(connection: Connection): void {
+  connection.prepare(freeAll).run()
 }
 
 function toTask(row: TaskRow): Task {

@@ -113,3 +113,13 @@ test("a look every 20 ms tells a guest's commits from the owner's own", async (t
   await clock.advance(100)
   assert.equal(heard.length, 3)
 })
+
+test('a new owner goes on at once with the task that the last one held', async (t) => {
+  const place = placeFor(t)
+  const first = await openReal(place, 'owner')
+  const { id } = await first.createTask({ app: null, work: { type: 'event-type.aggregate', input: {} }, data: {} })
+  assert.equal((await first.takeTask(60_000))?.id, id)
+  await first.close()
+  const second = await openReal(place, 'owner')
+  assert.equal((await second.takeTask(60_000))?.id, id)
+})
