@@ -12,6 +12,8 @@ export interface DrainOptions {
   /** Ends when nothing can be sent for this long. */
   readonly lingerMs: number
   readonly json: boolean
+  /** Says nothing unless something is wrong, so that cron has nothing to mail. */
+  readonly quiet: boolean
 }
 
 const lookMs = 25
@@ -23,26 +25,34 @@ const lookMs = 25
 export async function drain(world: World, { config }: Loaded, options: DrainOptions): Promise<number> {
   const { terminal } = world
   const stopRequested = terminal.stopRequested()
-  const log = world.openLog(config)
-  const store = await openUnlessOwned(world, config, log)
+  const log = world.openLog(options.quiet ? { ...config, logLevel: 'warn' } : config)
+  const say = options.quiet ? () => {} : terminal.print
+  const store = await openUnlessOwned(world, config, log, (reason) =>
+    say(options.json ? JSON.stringify({ ended: 'owned', reason }) : `Nothing to do: ${reason}.`),
+  )
   if (store === undefined) return exitCode.ok
   try {
     const delivering = await world.startDelivering(config, store, log, `sluice drain (${terminal.description})`)
     const ended = await waitForEnd(world, delivering, options, stopRequested)
     const code = await stopDelivering(delivering, config.shutdownLimit, log)
-    report(world, delivering, ended, options.json)
+    say(report(delivering, ended, options.json))
     return code
   } finally {
     await store.close()
   }
 }
 
-async function openUnlessOwned(world: World, config: Config, log: Logger): Promise<Store | undefined> {
+async function openUnlessOwned(
+  world: World,
+  config: Config,
+  log: Logger,
+  onOwned: (reason: string) => void,
+): Promise<Store | undefined> {
   try {
     return await world.openStore(config, log)
   } catch (error) {
     if (!(error instanceof CommandError) || error.exitCode !== exitCode.owned) throw error
-    world.terminal.print(`Nothing to do: ${(error.cause as Error).message}.`)
+    onOwned((error.cause as Error).message)
     return undefined
   }
 }
@@ -73,9 +83,9 @@ function waitForEnd(
   })
 }
 
-function report({ terminal }: World, { tally }: Delivering, ended: End, json: boolean): void {
-  if (json) return terminal.print(JSON.stringify({ ended, ...tally }))
+function report({ tally }: Delivering, ended: End, json: boolean): string {
+  if (json) return JSON.stringify({ ended, ...tally })
   const reason = { idle: 'nothing more is due', time: 'the time is up', signal: 'asked to stop' }[ended]
   const { delivered, waiting, dead } = tally
-  terminal.print(`Drained: ${delivered} delivered, ${waiting} to be tried again, ${dead} dead; ${reason}.`)
+  return `Drained: ${delivered} delivered, ${waiting} to be tried again, ${dead} dead; ${reason}.`
 }

@@ -62,6 +62,7 @@ export async function runProgram(world: World, args: readonly string[]): Promise
       forMs: options.for as number,
       lingerMs: options.linger as number,
       json: options.json === true,
+      quiet: options.quiet === true,
     }),
   )
     .addOption(
@@ -74,6 +75,7 @@ export async function runProgram(world: World, args: readonly string[]): Promise
       ),
     )
     .option('--json', 'report as JSON')
+    .option('--quiet', 'say nothing unless something is wrong')
 
   const remote = new RemoteCommands(program, world, finish)
   program.commandsGroup('Manage:')
@@ -106,7 +108,10 @@ export async function runProgram(world: World, args: readonly string[]): Promise
 
 type Options = Readonly<Record<string, unknown>>
 
-function load(world: World, { config, json: _json, for: _for, linger: _linger, ...flags }: Options): Loaded {
+function load(
+  world: World,
+  { config, json: _json, for: _for, linger: _linger, quiet: _quiet, ...flags }: Options,
+): Loaded {
   const file = config as string | undefined
   return loadConfig({ flags, env: world.terminal.env, file, directory: world.terminal.directory })
 }

@@ -102,9 +102,13 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     })
 
     test('with nothing to do ends at once', async (t) => {
-      const program = runner(await openPlace(t, dialect))('drain')
+      const run = runner(await openPlace(t, dialect))
+      const program = run('drain')
       assert.equal(await program.ended, 0, program.err)
       assert.match(program.out, /^Drained: 0 delivered, .* nothing more is due\.\n$/)
+      const quiet = run('drain --quiet --log-level info')
+      assert.equal(await quiet.ended, 0)
+      assert.equal(`${quiet.out}${quiet.err}`, '', 'cron has nothing to mail')
     })
   })
 }
@@ -130,6 +134,12 @@ test('a second drain of a SQLite file, or one beside a server, says who has it a
   const third = run('drain')
   assert.equal(await third.ended, 0, third.err)
   assert.match(third.out, /is owned by sluice serve/)
+  const forPrograms = run('drain --json')
+  assert.equal(await forPrograms.ended, 0)
+  assert.equal(JSON.parse(forPrograms.out).ended, 'owned')
+  const quiet = run('drain --quiet')
+  assert.equal(await quiet.ended, 0)
+  assert.equal(`${quiet.out}${quiet.err}`, '')
 })
 
 test('two drains at once on Postgres share the work', async (t) => {
