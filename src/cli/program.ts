@@ -32,6 +32,7 @@ export async function runProgram(world: World, args: readonly string[]): Promise
   const program = new Commander('sluice')
     .description('Webhook delivery that loses nothing and floods nobody.')
     .version(world.version)
+    .configureHelp({ subcommandTerm: termOf })
     .exitOverride()
     .configureOutput({
       writeOut: (text) => world.terminal.print(text.trimEnd()),
@@ -119,6 +120,13 @@ function load(
 function optionFor(name: (typeof settingNames)[number]): Option {
   const { kind, help } = settings[name]
   return new Option(kind.placeholder === undefined ? flagOf(name) : `${flagOf(name)} <${kind.placeholder}>`, help)
+}
+
+/** How a list of commands names one: with its operands only where the list is short, so that it fits 80 columns. */
+function termOf(command: Commander): string {
+  if (command.parent?.parent == null) return command.name()
+  const operands = command.registeredArguments.map((each) => (each.required ? `<${each.name()}>` : `[${each.name()}]`))
+  return [command.name(), ...operands].join(' ')
 }
 
 /** Says what went wrong, once. Whatever is not listed here is a bug and left to crash with its trace. */

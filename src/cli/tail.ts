@@ -92,7 +92,7 @@ async function newerThan(client: Client, lane: Followed, query: { status: number
 
 function print({ terminal, json }: Session, { app, name }: Followed, attempt: Item): void {
   if (json) return terminal.print(JSON.stringify(attempt))
-  const width = (terminal.columns ?? Number.POSITIVE_INFINITY) - 76
+  const width = (terminal.columns ?? Number.POSITIVE_INFINITY) - 68
   const time = terminal.style('dim', text(attempt.timestamp).slice(11, 23))
   const where = shorten(`${app}/${name}`, 20).padEnd(20)
   const result = terminal.style(statusColour(attempt), shorten(printable(outcome(attempt)), Math.max(9, width)))
