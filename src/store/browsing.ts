@@ -16,6 +16,8 @@ export interface Browsing {
   countDestinations(app: number, range: Omit<KeyRange, 'order'>): Promise<DestinationCount>
   /** An endpoint's attempts by the instant they began. */
   listAttempts(endpoint: number, range: AttemptRange): Promise<ListedAttempt[]>
+  /** The endpoints at which a message was tried, by key. */
+  attemptedEndpoints(message: number): Promise<number[]>
   findAttempt(message: number, id: string): Promise<Attempt | undefined>
   /** The latest attempt of each delivery, in the order asked; undefined before the first. */
   latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(Attempt | undefined)[]>

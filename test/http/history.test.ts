@@ -236,6 +236,24 @@ describe('the attempts at an endpoint', () => {
     assert.deepEqual(await s.ids('/app/a/endpoint/one/msg?status=2'), [second])
   })
 
+  test('are at endpoints that a message is listed with page by page, also one it was sent to only later', async () => {
+    const s = await scene()
+    const id = await s.publish({ channels: ['c2'] })
+    const late = (await s.ask('POST', '/app/a/endpoint', { url: 'https://three.example.com/', uid: 'three' })).json
+    const path = `/app/a/msg/${id}/endpoint`
+    assert.equal((await s.ids(path)).length, 2)
+    await s.ask('POST', `${path}/three/resend`)
+    await s.settle('three', { state: 'delivered' }, {}, 2)
+    const all = await s.ids(path)
+    assert.deepEqual([all.length, all.at(-1)], [3, late.id])
+    assert.deepEqual(await s.ids(`${path}?order=descending`), all.toReversed())
+    const { there, back } = await walk(s, `${path}?limit=2`)
+    assert.deepEqual([there, back], [all, all.slice(0, 2)])
+    await s.ask('DELETE', '/app/a/endpoint/one')
+    assert.deepEqual(await s.ids(path), all.slice(1))
+    assert.equal((await s.ask('GET', `${path}?iterator=nonsense!`)).status, 422)
+  })
+
   test('are got and expunged one by one, and the older paths still work', async () => {
     const s = await scene()
     const id = await s.publish({ channels: ['c2'] })

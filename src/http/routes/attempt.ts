@@ -8,7 +8,7 @@ import type { AttemptRange, DeliveryKey, ListedAttempt, Order } from '../../stor
 import type { HttpContext } from '../context.ts'
 import { jsonType, listBytes, withField, withFields } from '../json-bytes.ts'
 import { getEndpoint, getMessage } from '../lookup.ts'
-import { PageQuery, pageOver, paginate } from '../pagination.ts'
+import { PageQuery } from '../pagination.ts'
 import { messagesAsBytes } from '../payload.ts'
 import {
   AttemptedQuery,
@@ -123,21 +123,24 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
     const query = readQuery(PageQuery, request.query)
     refuseIf(pageProblems(query))
     const message = await getMessage(store, request.params.app, request.params.message)
-    const { attempts, endpoints } = await historyOf(message)
-    const latest = new Map<number, Attempt>()
-    for (const attempt of attempts)
-      if (attempt.n > (latest.get(attempt.endpoint)?.n ?? 0)) latest.set(attempt.endpoint, attempt)
-    const destinations = [...endpoints.values()].sort((a, b) => a.key - b.key)
-    const replaying = await replayingAmong(destinations.map(({ key }) => ({ endpoint: key, message: message.key })))
-    const toOut = (endpoint: Endpoint) => ({
+    // There may be very many: only those on the page are looked at closely.
+    const keys = [...new Set([...message.endpoints, ...(await store.attemptedEndpoints(message.key))])].sort(byNumber)
+    const list = await sift(
+      { order: 'ascending', ...(query as PageQuery) },
+      {
+        read: async (after: number | null, order: Order, limit: number) => behind(keys, after, order).slice(0, limit),
+        keep: (page) => standingsOf(message, page),
+        keepsAll: true,
+        positionOf: (key: number) => key,
+        write: (key) => numbers.write(key),
+        parse: (text) => numbers.parse(text, 1)?.[0],
+      },
+    )
+    const data = list.data.map(({ endpoint, ...standing }) => ({
       ...toEndpointOut(endpoint),
-      ...toStandingOut(
-        { message, latest: latest.get(endpoint.key), replaying: replaying.has(pairOf(endpoint.key, message.key)) },
-        false,
-      ),
-    })
-    const source = pageOver(destinations, ({ key }) => key)
-    return paginate('ep', query as PageQuery, 'ascending', source, toOut)
+      ...toStandingOut(standing, false),
+    }))
+    return { ...list, data }
   })
 
   api.get<OfAttempt>('/app/:app/msg/:message/attempt/:attempt', async (request) => {
@@ -152,6 +155,22 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
     await store.expungeAttempt(attempt)
     return reply.code(204).send()
   })
+
+  /** Where a message stands at these endpoints, those that still exist. */
+  async function standingsOf(message: Message, keys: readonly number[]) {
+    const deliveries = keys.map((endpoint) => ({ endpoint, message: message.key }))
+    const [endpoints, latest, replaying] = await Promise.all([
+      store.loadEndpoints(keys),
+      store.latestAttempts(deliveries),
+      replayingAmong(deliveries),
+    ])
+    const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
+    return keys.flatMap((row, i) => {
+      const endpoint = byKey.get(row)
+      if (endpoint === undefined) return []
+      return [{ row, endpoint, message, latest: latest[i], replaying: replaying.has(pairOf(row, message.key)) }]
+    })
+  }
 
   async function getAttempt(params: OfAttempt['Params']): Promise<{ message: Message; attempt: Attempt }> {
     const message = await getMessage(store, params.app, params.message)
@@ -232,6 +251,16 @@ function readAttemptQuery(request: FastifyRequest): AttemptQuery {
   const query = readQuery(AttemptQuery, request.query)
   refuseIf(attemptProblems(query))
   return query as AttemptQuery
+}
+
+/** Keys behind a position, in the asked order. */
+function behind(keys: readonly number[], after: number | null, order: Order): readonly number[] {
+  if (order === 'ascending') return after === null ? keys : keys.filter((key) => key > after)
+  return (after === null ? keys : keys.filter((key) => key < after)).toReversed()
+}
+
+function byNumber(a: number, b: number): number {
+  return a - b
 }
 
 function pairOf(endpoint: number, message: number): string {

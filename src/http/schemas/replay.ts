@@ -21,9 +21,12 @@ export const BulkReplayIn = Type.Object({
 })
 export type BulkReplayIn = Static<typeof BulkReplayIn>
 
+/** What was published a moment ago may have a key of the next millisecond, or of a store whose clock is a little ahead. */
+const skewMs = 1000
+
 /** The time a replay means, up to now where it does not say. Throws AppError when it is none. */
 export function readSpan(input: { readonly since: string; readonly until?: string | null }, now: EpochMs): Span {
-  const { since = 0, until = now } = readInstants('body', { since: input.since, until: input.until })
+  const { since = 0, until = now + skewMs } = readInstants('body', { since: input.since, until: input.until })
   const problem = { at: ['body', 'since'], message: 'must be before until', type: 'range' }
   refuseIf(since >= until ? [problem] : [])
   return { since: Math.max(0, since), until }

@@ -63,6 +63,10 @@ export const selectAttempts = both(
      where endpoint = $1 and at >= $2 and at < $3 and at ${beyond}= $4 and (at, message, n) ${beyond} ($4, $5, $6)
      order by at ${direction}, message ${direction}, n ${direction} limit $7`,
 )
+export const selectAttempted: Statement = {
+  name: 'attempted-endpoints',
+  text: 'select distinct endpoint from attempt where message = $1 order by endpoint',
+}
 export const selectAttempt: Statement = {
   name: 'attempt',
   text: `select ${attemptColumns} from attempt where message = $1 and id = $2`,
@@ -145,6 +149,10 @@ export function browsing({ durable }: Database): Browsing {
       const values = [endpoint, from, until, at, message, n, limit]
       const rows = await durable.run<AttemptRow & { readonly is_latest: boolean }>(selectAttempts[order], values)
       return rows.map((row) => ({ ...toAttempt(row), isLatest: row.is_latest }))
+    },
+
+    async attemptedEndpoints(message) {
+      return (await durable.run<{ endpoint: number }>(selectAttempted, [message])).map(({ endpoint }) => endpoint)
     },
 
     async findAttempt(message, id) {

@@ -4,6 +4,7 @@ import { keyTime } from '../../domain/ids.ts'
 import type { DeliveryKey } from '../browsing.ts'
 import { bringForwardMs, countLimit, type Replaying } from '../replaying.ts'
 import { integers } from './arrays.ts'
+import { selectAttempted } from './browsing.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
@@ -106,10 +107,6 @@ export const findReplayed: Statement = {
 const eraseBody: Statement = {
   name: 'erase-body',
   text: `update message set body = '', expunged_at = coalesce(expunged_at, ${sqlNow}) where key = $1 returning endpoints`,
-}
-const selectAttempted: Statement = {
-  name: 'attempted-endpoints',
-  text: 'select distinct endpoint from attempt where message = $1',
 }
 const deleteFanOut: Statement = { name: 'stop-fan-out', text: 'delete from fan_out where message = $1' }
 export const cancelQueued: Statement = {

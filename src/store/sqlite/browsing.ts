@@ -33,6 +33,7 @@ const selectAttempts = {
     where endpoint = ? and at >= ? and at < ? and at <= ? and (at, message, n) < (?, ?, ?)
     order by at desc, message desc, n desc limit ?`,
 }
+export const selectAttempted = 'select distinct endpoint from attempt where message = ? order by endpoint'
 const selectAttempt = 'select * from attempt where message = ? and id = ?'
 const selectLatest = 'select * from attempt where message = ? and endpoint = ? order by n desc limit 1'
 
@@ -77,6 +78,7 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
   const accepted = connection.prepare<{ key: number }>(selectAccepted)
   const destinations = connection.prepare<DestinationCount>(countEndpoints)
   const attempts = both<AttemptRow & { readonly is_latest: number }>(connection, selectAttempts)
+  const attempted = connection.prepare<{ endpoint: number }>(selectAttempted)
   const attempt = connection.prepare<AttemptRow>(selectAttempt)
   const latest = connection.prepare<AttemptRow>(selectLatest)
   const eraseDead = connection.prepare(expungeDead)
@@ -109,6 +111,10 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
       const { at, message, n } = after ?? { at: outside(order), message: outside(order), n: outside(order) }
       const rows = attempts[order].all(endpoint, from, until, at, at, message, n, limit)
       return rows.map((row) => ({ ...toAttempt(row), isLatest: row.is_latest === 1 }))
+    },
+
+    attemptedEndpoints(message): number[] {
+      return attempted.all(message).map(({ endpoint }) => endpoint)
     },
 
     findAttempt(message, id): Attempt | undefined {

@@ -3,6 +3,7 @@ import { type Class, classes, fresh, replay, timed } from '../../domain/delivery
 import { keyTime } from '../../domain/ids.ts'
 import type { DeliveryKey } from '../browsing.ts'
 import { bringForwardMs, countLimit, type LaneFacts, type QueuedRow, type Replaying } from '../replaying.ts'
+import { selectAttempted } from './browsing.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
 
@@ -27,7 +28,6 @@ const countAhead = `
 
 const selectMessage = 'select endpoints from message where key = ?'
 const deleteFanOut = 'delete from fan_out where message = ?'
-const selectAttempted = 'select distinct endpoint from attempt where message = ? order by endpoint'
 const eraseBody = `update message set body = x'', expunged_at = ?2 where key = ?1 and expunged_at is null`
 
 const selectLane = `

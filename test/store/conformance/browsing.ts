@@ -100,6 +100,8 @@ export function browsing(open: Open): void {
     assert.deepEqual(await list({ from: c.at }), expected.slice(2))
     assert.deepEqual(await list({ until: c.at }), expected.slice(0, 2))
 
+    assert.deepEqual(await world.store.attemptedEndpoints(first.key), [endpoint.key, other.key])
+    assert.deepEqual(await world.store.attemptedEndpoints(1), [])
     assert.equal((await world.store.findAttempt(first.key, c.id))?.n, 2)
     assert.equal(await world.store.findAttempt(second.key, c.id), undefined)
     const asked = [
