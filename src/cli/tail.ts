@@ -92,14 +92,15 @@ async function newerThan(client: Client, lane: Followed, query: { status: number
 
 function print({ terminal, json }: Session, { app, name }: Followed, attempt: Item): void {
   if (json) return terminal.print(JSON.stringify(attempt))
-  const width = (terminal.columns ?? Number.POSITIVE_INFINITY) - 68
+  const room = terminal.columns ?? Number.POSITIVE_INFINITY
+  const idWidth = room < 110 ? 16 : 31
   const time = terminal.style('dim', text(attempt.timestamp).slice(11, 23))
   const where = shorten(`${app}/${name}`, 20).padEnd(20)
-  const result = terminal.style(statusColour(attempt), shorten(printable(outcome(attempt)), Math.max(9, width)))
+  const id = shorten(text(attempt.msgId), idWidth)
   const tookMs = `${text(attempt.responseDurationMs)} ms`.padStart(8)
-  terminal.print(
-    `${time}  ${where}  ${shorten(text(attempt.msgId), 16)}  ${statusCode(attempt).padStart(3)} ${tookMs}  ${result}`,
-  )
+  const result = shorten(printable(outcome(attempt)), Math.max(9, room - idWidth - 52))
+  const coloured = terminal.style(statusColour(attempt), result)
+  terminal.print(`${time}  ${where}  ${id}  ${statusCode(attempt).padStart(3)} ${tookMs}  ${coloured}`)
 }
 
 function pause({ world }: Session, ms: number): Promise<false> {
