@@ -6,7 +6,8 @@ import type { Statement } from './sessions.ts'
 /**
  * Queues the next deliveries of the oldest wide message that nobody else is at. The rows and the cursor behind them are
  * one statement, so that a crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message
- * was decided when it was accepted; those deleted since then are left out.
+ * was decided when it was accepted; those deleted since then are left out. An expunged message is
+ * expanded no further.
  */
 export const expandOldest: Statement = {
   name: 'expand',
@@ -15,7 +16,9 @@ export const expandOldest: Statement = {
       select message, since, next from fan_out order by message limit 1 for update skip locked
     ), listed as materialized (
       select wide.*, m.endpoints
-        from wide left join lateral (select endpoints from message where key = wide.message limit 1) as m on true
+        from wide left join lateral (
+               select endpoints from message where key = wide.message and expunged_at is null limit 1
+             ) as m on true
     ), queued as (
       insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
       select c.endpoint, case when since > now then ${timed} else ${fresh} end, greatest(since, now), message, since, 0, 0

@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Connection } from './connection.ts'
 import type { Enqueue, Queued } from './intake.ts'
 
-const selectEndpoints = 'select endpoints from message where key = ?'
+const selectEndpoints = 'select endpoints from message where key = ? and expunged_at is null'
 const selectCursor = 'select message, since, next from fan_out order by message limit 1'
 const selectLive = 'select 1 from endpoint where key = ? and deleted_at is null'
 const moveOn = 'update fan_out set next = ? where message = ?'
@@ -18,7 +18,8 @@ interface Cursor {
 /**
  * Makes what queues the deliveries of wide messages. The rows and the cursor behind them are one transaction, so that a
  * crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message was decided when it was
- * accepted; those deleted since then are left out.
+ * accepted; those deleted since then are left out. An expunged message is
+ * expanded no further.
  */
 export function fanOut(
   connection: Connection,

@@ -81,6 +81,16 @@ export function fanOut(open: Open): void {
     assert.equal((await world.rows(first)).length, 30)
   })
 
+  test('an expunged message is expanded no further', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const { keys } = await wide(world, app)
+    const { key } = await world.publish([], { app: app.key, endpoints: keys })
+    await world.harness.sql(`update message set expunged_at = 1 where key = ${key}`)
+    assert.equal(await world.store.expand(5000), false)
+    assert.equal((await world.store.counts()).pending, 0)
+  })
+
   test('with nothing to expand, nothing happens', async (t) => {
     const { store } = await begin(t, open)
     assert.equal(await store.expand(100), false)
