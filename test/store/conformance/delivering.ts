@@ -141,7 +141,7 @@ export function delivering(open: Open): void {
     const loaded = await world.store.loadMessages([1, key])
     assert.deepEqual(
       loaded.map((message) => ({ ...message, body: [...message.body] })),
-      [{ key, id, eventType: 'a.b', contentType: 'text/x', body: [...body] }],
+      [{ key, id, eventType: 'a.b', contentType: 'text/x', headers: null, body: [...body] }],
     )
     assert.deepEqual(await world.store.loadMessages([]), [])
   })
