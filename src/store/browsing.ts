@@ -18,6 +18,10 @@ export interface Browsing {
   listAttempts(endpoint: number, range: AttemptRange): Promise<ListedAttempt[]>
   /** The endpoints at which a message was tried, by key. */
   attemptedEndpoints(message: number): Promise<number[]>
+  /** All attempts of a message without what was answered, by endpoint and ordinal: there may be very many. */
+  attemptHeadsOf(message: number): Promise<AttemptHead[]>
+  /** Several attempts of one message, in the order asked; those that do not exist are left out. */
+  loadAttempts(message: number, attempts: readonly Pick<Attempt, 'endpoint' | 'n'>[]): Promise<Attempt[]>
   findAttempt(message: number, id: string): Promise<Attempt | undefined>
   /** The latest attempt of each delivery, in the order asked; undefined before the first. */
   latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(Attempt | undefined)[]>
@@ -61,6 +65,9 @@ export interface AttemptRange {
   readonly order: Order
   readonly limit: number
 }
+
+/** An attempt without its texts, which may be long. */
+export type AttemptHead = Pick<Attempt, 'id' | 'endpoint' | 'n' | 'at' | 'status' | 'code'>
 
 export interface ListedAttempt extends Attempt {
   /** Whether no later attempt of the same delivery is recorded. */

@@ -4,10 +4,10 @@ import type { Attempt, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { isOfClass, meetsFilter } from '../../domain/message-filter.ts'
-import type { AttemptRange, DeliveryKey, ListedAttempt, Order } from '../../store/browsing.ts'
+import type { AttemptHead, AttemptRange, DeliveryKey, ListedAttempt, Order } from '../../store/browsing.ts'
 import type { HttpContext } from '../context.ts'
 import { jsonType, listBytes, withField, withFields } from '../json-bytes.ts'
-import { getEndpoint, getMessage } from '../lookup.ts'
+import { getApplication, getEndpoint, getMessage, isRef } from '../lookup.ts'
 import { PageQuery } from '../pagination.ts'
 import { messagesAsBytes } from '../payload.ts'
 import {
@@ -50,13 +50,14 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
     const filter = readAttemptQuery(request)
     const message = await getMessage(store, ref.app, ref.message)
     const { from, until } = readTimes({ after: '1970-01-01T00:00:00Z', ...filter }, clock.now())
-    const { attempts, endpoints } = await historyOf(message)
-    const all = attempts.toSorted((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
-    const meets = (attempt: Attempt) =>
+    const heads = await store.attemptHeadsOf(message.key)
+    const all = heads.sort((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
+    const wanted = filter.endpoint_id === undefined ? at : await namedEndpoint(ref.app, filter.endpoint_id)
+    const meets = (attempt: AttemptHead) =>
       attempt.at >= from &&
       attempt.at < until &&
-      (at === undefined || attempt.endpoint === at.key) &&
-      meetsAttempt(attempt, endpoints.get(attempt.endpoint), filter) &&
+      (wanted === undefined || attempt.endpoint === wanted?.key) &&
+      meetsAttempt(attempt, filter) &&
       meetsFilter(message, toMessageFilter(filter))
     const list = await sift(filter, {
       read: async (after: number | null, order: Order, limit) => {
@@ -75,7 +76,13 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
         return place < 0 ? undefined : place
       },
     })
-    const shown = list.data.map(({ row }) => ({ attempt: row, message, endpoint: endpoints.get(row.endpoint) }))
+    const attempts = await store.loadAttempts(
+      message.key,
+      list.data.map(({ row }) => row),
+    )
+    const endpoints = await store.loadEndpoints([...new Set(attempts.map(({ endpoint }) => endpoint))])
+    const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
+    const shown = attempts.map((attempt) => ({ attempt, message, endpoint: byKey.get(attempt.endpoint) }))
     return sendAttempts(reply, list, shown, filter)
   }
 
@@ -95,7 +102,7 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
   api.get<OfEndpoint>('/app/:app/attempt/endpoint/:endpoint', async (request, reply) => {
     const filter = readAttemptQuery(request)
     const endpoint = await getEndpoint(store, request.params.app, request.params.endpoint)
-    const meets = (attempt: Attempt) => meetsAttempt(attempt, endpoint, filter)
+    const meets = (attempt: Attempt) => meetsAttempt(attempt, filter)
     const list = await siftAttempts(endpoint, filter, meets, () => true)
     const shown = list.data.map(({ row, message }) => ({ attempt: row, message, endpoint }))
     return sendAttempts(reply, list, shown, filter)
@@ -238,12 +245,10 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
     return reply.type(jsonType).send(listBytes(items, page))
   }
 
-  /** A message's attempts, and the endpoints it was accepted for or sent to since. */
-  async function historyOf(message: Message): Promise<{ attempts: Attempt[]; endpoints: Map<number, Endpoint> }> {
-    const attempts = await store.attemptsOf(message.key)
-    const keys = new Set([...message.endpoints, ...attempts.map(({ endpoint }) => endpoint)])
-    const endpoints = await store.loadEndpoints([...keys])
-    return { attempts, endpoints: new Map(endpoints.map((endpoint) => [endpoint.key, endpoint])) }
+  /** The endpoint a filter names; null when there is none, of which there are no attempts either. */
+  async function namedEndpoint(app: string, ref: string): Promise<Endpoint | null> {
+    const { key } = await getApplication(store, app)
+    return (isRef(ref) ? await store.findEndpoint(key, ref) : undefined) ?? null
   }
 }
 
@@ -267,13 +272,11 @@ function pairOf(endpoint: number, message: number): string {
   return `${endpoint}.${message}`
 }
 
-function keyOf(attempt: Attempt): number {
+function keyOf(attempt: AttemptHead): number {
   return decodeKey('atmpt', attempt.id) ?? 0
 }
 
-function meetsAttempt(attempt: Attempt, endpoint: Endpoint | undefined, filter: AttemptQuery): boolean {
-  const { status, status_code_class: statusClass, endpoint_id: ref } = filter
+function meetsAttempt(attempt: AttemptHead, { status, status_code_class: statusClass }: AttemptQuery): boolean {
   if (status !== undefined && status !== attemptStatus(attempt)) return false
-  if (statusClass !== undefined && !isOfClass(attempt, statusClass)) return false
-  return ref === undefined || endpoint?.id === ref || endpoint?.uid === ref
+  return statusClass === undefined || isOfClass(attempt, statusClass)
 }

@@ -75,7 +75,7 @@ export function toAttemptOut(
   }
 }
 
-export function attemptStatus(attempt: Attempt): typeof success | typeof fail {
+export function attemptStatus(attempt: Pick<Attempt, 'code'>): typeof success | typeof fail {
   return attempt.code === 'delivered' ? success : fail
 }
 

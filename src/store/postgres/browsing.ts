@@ -1,5 +1,6 @@
 import type { DeadLetter } from '../../domain/delivery.ts'
 import {
+  type AttemptHead,
   type AttemptRange,
   type Browsing,
   type DeadRange,
@@ -66,6 +67,24 @@ export const selectAttempts = both(
 export const selectAttempted: Statement = {
   name: 'attempted-endpoints',
   text: 'select distinct endpoint from attempt where message = $1 order by endpoint',
+}
+const selectAttemptHeads: Statement = {
+  name: 'attempt-heads',
+  text: 'select id, endpoint, n, at, status, code from attempt where message = $1 order by endpoint, n',
+}
+// Asked for in the order of n, so that only the primary key will do: while the table is small, a row looked up by its whole
+// key would as well be sought among all of its endpoint's.
+export const selectOwnAttempts: Statement = {
+  name: 'own-attempts',
+  text: `
+    select a.*
+      from unnest($2::bigint[], $3::integer[]) with ordinality as wanted (endpoint, n, place)
+     cross join lateral (
+             select ${attemptColumns} from attempt
+              where message = $1 and endpoint = wanted.endpoint and n <= wanted.n order by n desc limit 1
+           ) as a
+     where a.n = wanted.n
+     order by wanted.place`,
 }
 export const selectAttempt: Statement = {
   name: 'attempt',
@@ -153,6 +172,16 @@ export function browsing({ durable }: Database): Browsing {
 
     async attemptedEndpoints(message) {
       return (await durable.run<{ endpoint: number }>(selectAttempted, [message])).map(({ endpoint }) => endpoint)
+    },
+
+    async attemptHeadsOf(message) {
+      return (await durable.run<AttemptHead>(selectAttemptHeads, [message])).map((row) => ({ ...row }))
+    },
+
+    async loadAttempts(message, attempts) {
+      if (attempts.length === 0) return []
+      const values = [message, integers(attempts.map((a) => a.endpoint)), integers(attempts.map((a) => a.n))]
+      return (await durable.run<AttemptRow>(selectOwnAttempts, values)).map(toAttempt)
     },
 
     async findAttempt(message, id) {

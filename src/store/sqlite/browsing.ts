@@ -1,5 +1,11 @@
 import type { Attempt, DeadLetter, MessageHead } from '../../domain/delivery.ts'
-import { type Browsing, type DestinationCount, expungedResponse, type ListedAttempt } from '../browsing.ts'
+import {
+  type AttemptHead,
+  type Browsing,
+  type DestinationCount,
+  expungedResponse,
+  type ListedAttempt,
+} from '../browsing.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { type AttemptRow, type DeadRow, type HeadRow, headColumns, toAttempt, toDeadLetter, toHead } from './rows.ts'
 
@@ -34,6 +40,9 @@ const selectAttempts = {
     order by at desc, message desc, n desc limit ?`,
 }
 export const selectAttempted = 'select distinct endpoint from attempt where message = ? order by endpoint'
+const selectAttemptHeads =
+  'select id, endpoint, n, at, status, code from attempt where message = ? order by endpoint, n'
+const selectOneAttempt = 'select * from attempt where message = ? and endpoint = ? and n = ?'
 const selectAttempt = 'select * from attempt where message = ? and id = ?'
 const selectLatest = 'select * from attempt where message = ? and endpoint = ? order by n desc limit 1'
 
@@ -79,6 +88,8 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
   const destinations = connection.prepare<DestinationCount>(countEndpoints)
   const attempts = both<AttemptRow & { readonly is_latest: number }>(connection, selectAttempts)
   const attempted = connection.prepare<{ endpoint: number }>(selectAttempted)
+  const attemptHeads = connection.prepare<AttemptHead>(selectAttemptHeads)
+  const oneAttempt = connection.prepare<AttemptRow>(selectOneAttempt)
   const attempt = connection.prepare<AttemptRow>(selectAttempt)
   const latest = connection.prepare<AttemptRow>(selectLatest)
   const eraseDead = connection.prepare(expungeDead)
@@ -115,6 +126,17 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
 
     attemptedEndpoints(message): number[] {
       return attempted.all(message).map(({ endpoint }) => endpoint)
+    },
+
+    attemptHeadsOf(message): AttemptHead[] {
+      return attemptHeads.all(message).map((row) => ({ ...row }))
+    },
+
+    loadAttempts(message, attempts): Attempt[] {
+      return attempts.flatMap(({ endpoint, n }) => {
+        const row = oneAttempt.get(message, endpoint, n)
+        return row === undefined ? [] : [toAttempt(row)]
+      })
     },
 
     findAttempt(message, id): Attempt | undefined {

@@ -102,6 +102,15 @@ export function browsing(open: Open): void {
 
     assert.deepEqual(await world.store.attemptedEndpoints(first.key), [endpoint.key, other.key])
     assert.deepEqual(await world.store.attemptedEndpoints(1), [])
+    const heads = await world.store.attemptHeadsOf(first.key)
+    const attempts = await world.store.attemptsOf(first.key)
+    assert.deepEqual(
+      heads,
+      attempts.map(({ id, endpoint, n, at, status, code }) => ({ id, endpoint, n, at, status, code })),
+    )
+    const backwards = [...heads.toReversed(), { endpoint: 1, n: 1 }]
+    assert.deepEqual(await world.store.loadAttempts(first.key, backwards), attempts.toReversed())
+    assert.deepEqual(await world.store.loadAttempts(first.key, []), [])
     assert.equal((await world.store.findAttempt(first.key, c.id))?.n, 2)
     assert.equal(await world.store.findAttempt(second.key, c.id), undefined)
     const asked = [

@@ -13,6 +13,7 @@ import {
   selectHeads,
   selectLatest,
   selectMessages,
+  selectOwnAttempts,
 } from '../../../src/store/postgres/browsing.ts'
 import { loadOutgoing, readPending } from '../../../src/store/postgres/delivering.ts'
 import { expandOldest } from '../../../src/store/postgres/fan-out.ts'
@@ -75,6 +76,7 @@ const hot: [Statement, RegExp[]][] = [
   [countEndpoints, [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
   [selectAttempts.ascending, [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at >= \$4/]],
   [selectAttempts.descending, [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at <= \$4/]],
+  [selectOwnAttempts, [/message = \$1 AND endpoint = wanted\.endpoint AND n <= wanted\.n/]],
   [selectLatest, [/message = wanted\.message AND endpoint = wanted\.endpoint/]],
   [selectDeadOfApp.descending, [/app = \$1 AND died_at >= \$2 AND died_at < \$3 AND died_at <= \$4/]],
   [selectDeadOfEndpoint.descending, [/endpoint \+ 0 = \$1 AND died_at >= \$2 AND died_at < \$3 AND died_at <= \$4/]],
