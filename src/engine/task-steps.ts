@@ -81,7 +81,7 @@ async function walkDead(
   use: (found: DeliveryKey[]) => Pick<Step, 'replay' | 'purge'>,
 ): Promise<Step> {
   if (filter.message !== null) {
-    const { letters, cursor } = await deadOfMessage(store, task, filter.message, filter.endpoint)
+    const { letters, cursor } = await deadOfMessage(store, task, filter.message, filter)
     return {
       ...use(letters.filter((letter) => meetsDead(letter, filter))),
       cursor,
@@ -111,10 +111,12 @@ async function walkDead(
 }
 
 /** The dead letters of one message, endpoint by endpoint: whatever died was tried. */
-async function deadOfMessage(store: Store, task: Task, message: number, endpoint: number | null) {
-  const tried = endpoint === null ? (await store.attemptsOf(message)).map((attempt) => attempt.endpoint) : [endpoint]
+async function deadOfMessage(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
+  const [head] = await store.loadHeads([message])
+  if (head === undefined || eventTypes?.includes(head.eventType) === false) return { letters: [], cursor: null }
+  const tried = endpoint === null ? await store.attemptedEndpoints(message) : [endpoint]
   const [after = -1] = task.cursor ?? []
-  const rest = [...new Set(tried)].filter((key) => key > after).sort((a, b) => a - b)
+  const rest = tried.filter((key) => key > after)
   const endpoints = rest.slice(0, rowsPerStep)
   const found = await Promise.all(endpoints.map((key) => store.findDead(key, message)))
   const cursor = rest.length > endpoints.length ? [endpoints.at(-1) as number] : null

@@ -142,6 +142,8 @@ test('dead letters are replayed and purged by filter, and those of other applica
   for (const endpoint of [first, second]) await end(w, worker, endpoint, 'dead')
   const kept = { ...anyDead, message: both.key, reason: 'gone' }
   assert.deepEqual((await run(w, { type: 'dead.purge', input: kept }, app.key)).data, { scanned: 2 })
+  const ofOtherType = { ...anyDead, message: both.key, eventTypes: ['x'] }
+  assert.deepEqual((await run(w, { type: 'dead.purge', input: ofOtherType }, app.key)).data, { scanned: 0 })
   const purge = { ...anyDead, message: both.key }
   assert.deepEqual((await run(w, { type: 'dead.purge', input: purge }, app.key)).data, { scanned: 2, purged: 2 })
   const gone = await run(w, { type: 'dead.purge', input: { ...anyDead, reason: 'gone' } }, app.key)
