@@ -7,7 +7,7 @@ export const keyLifeMs = 24 * 60 * 60 * 1000
 
 /** 128 bits of SHA-256, as text: enough that no two things anybody will ever send share one. */
 export function digest(...parts: readonly (string | Uint8Array)[]): string {
-  // Each part is hashed by itself unless it is the only one, so that no two lists of parts run together alike.
+  // Several parts are each told with their length, so that no two lists of them run together alike.
   const [only] = parts
   const text = parts.length === 1 && only !== undefined ? only : parts.map(lengthAndText).join('')
   return hash('sha256', text, 'base64url').slice(0, 22)
