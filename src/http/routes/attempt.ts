@@ -139,8 +139,8 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
         keep: (page) => standingsOf(message, page),
         keepsAll: true,
         positionOf: (key: number) => key,
-        write: (key) => numbers.write(key),
-        parse: (text) => numbers.parse(text, 1)?.[0],
+        write: (key) => `key.${numbers.write(key)}`,
+        parse: (text) => (text.startsWith('key.') ? numbers.parse(text.slice('key.'.length), 1)?.[0] : undefined),
       },
     )
     const data = list.data.map(({ endpoint, ...standing }) => ({
