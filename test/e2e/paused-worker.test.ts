@@ -19,7 +19,8 @@ test('a worker that slept past its lease is fenced, joins anew and goes on', { t
   const client = new Client(server.api)
   atEnd(t, () => client.close())
   await client.createApplication('acme')
-  for (const path of paths) await ledger.subscribe(client, receiver, 'acme', path, { concurrency: 2, timeoutMs: 60_000 })
+  for (const path of paths)
+    await ledger.subscribe(client, receiver, 'acme', path, { concurrency: 2, timeoutMs: 60_000 })
 
   // The receiver keeps everything open, so that the worker falls asleep with attempts under way.
   const { promise: opened, resolve: letGo } = Promise.withResolvers<void>()
