@@ -207,7 +207,7 @@ export class Engine {
     return this.#book.isIdleUntil(now + withinMs, now)
   }
 
-  /** Lets go of everything without a word to the store, as a crash would. For the simulation. */
+  /** Lets go of everything without a word to the store, as a crash would. For tests. */
   crash(): void {
     this.#state = 'stopped'
     for (const cancel of this.#cancels) cancel()

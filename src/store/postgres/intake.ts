@@ -320,7 +320,8 @@ async function reasonsOf(run: Run, refused: readonly Publication[]): Promise<Map
       reasons.set(publication, { state: 'repeated', key: message, id })
       // Whoever repeats this request later is to be answered the same, also when what it met here has expired.
       const before = (publication.once ?? []).slice(0, publication.once?.indexOf(once))
-      if (before.length > 0) await take(run, before.map((each) => ({ once: each, message }))) // biome-ignore format: one thought
+      const repeats = before.map((each) => ({ once: each, message }))
+      if (repeats.length > 0) await take(run, repeats)
     }
   }
   const unexplained = refused.filter((publication) => publication.eventId !== null && !reasons.has(publication))
