@@ -1,5 +1,6 @@
 import type { RateLimit } from './bucket.ts'
 import type { EpochMs } from './clock.ts'
+import type { Flow } from './flow.ts'
 import type { RetryPolicy } from './retry.ts'
 
 /** One tenant: owns endpoints and messages. */
@@ -12,8 +13,15 @@ export interface Application {
   /** For how long publishing the same again stores nothing; null for no time at all. */
   readonly dedupeSeconds: number | null
   readonly metadata: Readonly<Record<string, string>>
+  readonly settings: ApplicationSettings
   readonly createdAt: EpochMs
   readonly updatedAt: EpochMs
+}
+
+/** What an application wants for all its endpoints. */
+export interface ApplicationSettings {
+  /** Names of signature headers that differ from the profile's. */
+  readonly signatureHeaders?: Readonly<Record<string, string>>
 }
 
 /** One subscriber's URL with its limits, secrets and filters. */
@@ -25,8 +33,8 @@ export interface Endpoint {
   readonly url: string
   readonly description: string
   readonly disabled: boolean
-  /** Why it is disabled: by an operator, or because the receiver answered 410. */
-  readonly disabledReason: 'operator' | 'gone' | null
+  /** Why it is disabled: by an operator, because the receiver answered 410, or because it failed for too long. */
+  readonly disabledReason: DisabledReason | null
   /** Held by an operator for a while: what is published meanwhile waits. Resuming it does not enable it. */
   readonly paused: boolean
   readonly eventTypes: readonly string[] | null
@@ -42,9 +50,12 @@ export interface Endpoint {
   readonly concurrency: number | null
   readonly timeoutMs: number | null
   readonly retry: RetryPolicy | null
+  readonly flow: Flow
   readonly createdAt: EpochMs
   readonly updatedAt: EpochMs
 }
+
+export type DisabledReason = 'operator' | 'gone' | 'failing'
 
 /** How a receiver wants to be called. */
 export type Method = 'POST' | 'PUT' | 'PATCH'

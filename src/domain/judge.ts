@@ -8,9 +8,21 @@ export type Verdict =
   | { readonly state: 'dead'; readonly reason: DeadReason }
   | { readonly state: 'waiting'; readonly waitMs: number }
 
-/** `exhausted`: no attempt left. `aged`: no time left. `gone`: the receiver answered 410. */
-export type DeadReason = 'exhausted' | 'aged' | 'gone'
-export const deadReasons: readonly DeadReason[] = ['exhausted', 'aged', 'gone']
+/**
+ * Why a delivery is dead. By its attempts: `exhausted`, none left; `aged`, no time left; `gone`, the receiver answered 410.
+ * Without one: `expired`, its message's time was up; `overflow`, too many waited; `disabled`, published for an endpoint that
+ * drops what comes while it is disabled; `skipped`, an operator took it out of the way.
+ */
+export type DeadReason = 'exhausted' | 'aged' | 'gone' | 'expired' | 'overflow' | 'disabled' | 'skipped'
+export const deadReasons: readonly DeadReason[] = [
+  'exhausted',
+  'aged',
+  'gone',
+  'expired',
+  'overflow',
+  'disabled',
+  'skipped',
+]
 
 /** What an attempt means for the whole endpoint, beside the one delivery. */
 export interface LaneEffect {

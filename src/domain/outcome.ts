@@ -31,3 +31,4 @@ export type OutcomeCode =
   | 'invalid_http'
   | 'aborted' //            given up by Sluice: shutdown, or ownership was lost
   | 'internal' //           a fault of our own; a bug, recorded and retried
+  | 'untried' //            no attempt's: a dead letter that ended without one

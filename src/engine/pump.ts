@@ -130,7 +130,8 @@ export class Pump {
         verdict,
       },
       holdMs: effect.holdMs,
-      gone: effect.disable,
+      disable: effect.disable ? 'gone' : undefined,
+      health: undefined,
       recorded: () => this.#parts.onRecorded(delivery, verdict),
     })
     this.#parts.again()

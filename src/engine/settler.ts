@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
+import type { DisabledReason } from '../domain/endpoint.ts'
 import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
 
 /**
@@ -16,7 +17,9 @@ const lastRetryMs = 2000
 export interface Record {
   readonly settlement: Settlement
   readonly holdMs: number | undefined
-  readonly gone: boolean
+  readonly disable: DisabledReason | undefined
+  /** The receiver's health, when it changed in a way that must outlive the worker. */
+  readonly health: string | undefined
   recorded(): void
 }
 
@@ -127,11 +130,17 @@ export interface SettlerParts {
 
 function effectsOf(batch: readonly Record[]): LaneEffects {
   const holds = new Map<number, number>()
-  const gone = new Set<number>()
-  for (const { settlement, holdMs, gone: isGone } of batch) {
+  const disabled = new Map<number, DisabledReason>()
+  const healths = new Map<number, string>()
+  for (const { settlement, holdMs, disable, health } of batch) {
     const { endpoint } = settlement
     if (holdMs !== undefined) holds.set(endpoint, Math.max(holdMs, holds.get(endpoint) ?? 0))
-    if (isGone) gone.add(endpoint)
+    if (disable !== undefined && !disabled.has(endpoint)) disabled.set(endpoint, disable)
+    if (health !== undefined) healths.set(endpoint, health)
   }
-  return { holds: [...holds].map(([endpoint, holdMs]) => ({ endpoint, holdMs })), gone: [...gone] }
+  return {
+    holds: [...holds].map(([endpoint, holdMs]) => ({ endpoint, holdMs })),
+    disable: [...disabled].map(([endpoint, reason]) => ({ endpoint, reason })),
+    health: [...healths].map(([endpoint, health]) => ({ endpoint, health })),
+  }
 }

@@ -1,6 +1,7 @@
 import type { Clock, EpochMs, Random } from '../domain/clock.ts'
 import type { Attempt, Class, DeadLetter, Message } from '../domain/delivery.ts'
-import type { Application, Endpoint } from '../domain/endpoint.ts'
+import type { Application, ApplicationSettings, DisabledReason, Endpoint } from '../domain/endpoint.ts'
+import type { Flow } from '../domain/flow.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
@@ -110,8 +111,15 @@ export interface Configuration {
 
 export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'> & {
   readonly dedupeSeconds?: number | null
+  readonly settings?: ApplicationSettings
 }
-export type NewEndpoint = Omit<Endpoint, 'key' | 'id' | 'app' | 'disabledReason' | 'createdAt' | 'updatedAt'>
+export type NewEndpoint = Omit<
+  Endpoint,
+  'key' | 'id' | 'app' | 'disabledReason' | 'flow' | 'createdAt' | 'updatedAt'
+> & {
+  /** What is missing is as before, or as by default. */
+  readonly flow?: Partial<Flow>
+}
 
 /** What to change of an endpoint, or how to find that out from what is stored at that instant; it may throw AppError. */
 export type EndpointChange = Partial<NewEndpoint> | ((before: Endpoint, now: EpochMs) => Partial<NewEndpoint>)
@@ -197,6 +205,35 @@ export interface Publication {
   readonly headers?: Readonly<Record<string, string>> | null
   /** What the message may be stored for only once, the most telling first. */
   readonly once?: readonly Once[]
+  /** From when on nobody wants it any more. */
+  readonly expiresInMs?: number | null
+  /** Messages with the same one go one after the other to endpoints that keep that order. */
+  readonly orderingKey?: string | null
+  /** How deliveries differ from plain ones; endpoints that are missing get a plain one. */
+  readonly special?: readonly Special[]
+  /** The bodies and signatures that `special` names, by position. */
+  readonly variants?: readonly Variant[]
+}
+
+/** A delivery that is more than a row in a queue. Endpoints appear once, and are among the publication's. */
+export interface Special {
+  readonly endpoint: number
+  /** Dead from the start, for this reason. */
+  readonly drop?: DeadReason
+  /** See `PendingRow.orderKey`. */
+  readonly orderKey?: number
+  /** Position in the publication's variants. */
+  readonly variant?: number
+  /** It waits for the end of the window, and replaces what already waits under the same key. */
+  readonly coalesce?: { readonly key: number; readonly windowMs: number }
+}
+
+/** What some endpoints get instead of the message's own body, or together with it. Fixed when the message is accepted. */
+export interface Variant {
+  /** Null for the message's own. */
+  readonly body: Uint8Array | null
+  /** For profiles that sign once. */
+  readonly signature: string | null
 }
 
 export type Published =
@@ -275,6 +312,9 @@ export interface ClaimedLane {
   readonly bucketDebtMs: number
   /** How long a Retry-After still holds the lane. */
   readonly holdMs: number
+  /** How well the receiver does, as it was last saved, and how long ago that was. */
+  readonly health: string | null
+  readonly healthAgeMs: number
 }
 
 export interface LaneRest {
@@ -282,6 +322,8 @@ export interface LaneRest {
   readonly bucketDebtMs: number
   /** How long nothing may be sent, for want of a token or by Retry-After; the lane sleeps at least this long. */
   readonly notBeforeMs: number
+  /** Missing when nothing of it has changed since it was saved. */
+  readonly health?: string | null
 }
 
 // — Delivering —
@@ -325,6 +367,14 @@ export interface PendingRow {
   readonly priorAttempts: number
   /** How long ago the delivery was first due, when read. */
   readonly ageMs: number
+  /** In ordered lanes: what goes one after the other; null for whatever has no order. */
+  readonly orderKey: number | null
+  /** In ordered lanes: how long it still waits for its retry, when read. */
+  readonly heldMs: number
+  /** How long until nobody wants it any more, when read; 0 or less when that is past, null for never. */
+  readonly expiresInMs: number | null
+  /** Which body it is sent with; null for the message's own. */
+  readonly variant: number | null
 }
 
 export type Outgoing = Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType' | 'headers'>
@@ -333,26 +383,34 @@ export interface Settlement {
   readonly endpoint: number
   readonly app: number
   readonly row: PendingRow
-  readonly attempt: {
-    readonly id: string
-    readonly startedAgoMs: number
-    readonly durationMs: number
-    readonly status: number
-    readonly code: OutcomeCode
-    readonly error: string | null
-    readonly response: Uint8Array | null
-  }
+  /** Null when it ended without being tried. */
+  readonly attempt: TriedAttempt | null
   readonly verdict:
     | { readonly state: 'delivered' }
     | { readonly state: 'waiting'; readonly waitMs: number }
+    /** As waiting, but it keeps its place in the queue. */
+    | { readonly state: 'held'; readonly waitMs: number }
     | { readonly state: 'dead'; readonly reason: DeadReason }
+}
+
+/** How an attempt went, as it is recorded. */
+export interface TriedAttempt {
+  readonly id: string
+  readonly startedAgoMs: number
+  readonly durationMs: number
+  readonly status: number
+  readonly code: OutcomeCode
+  readonly error: string | null
+  readonly response: Uint8Array | null
 }
 
 export interface LaneEffects {
   /** Recorded at once, so that a Retry-After outlives its worker. A longer hold already recorded stays. */
   readonly holds: readonly { readonly endpoint: number; readonly holdMs: number }[]
-  /** Endpoints that answered 410. */
-  readonly gone: readonly number[]
+  /** Endpoints that are disabled from now on. */
+  readonly disable: readonly { readonly endpoint: number; readonly reason: DisabledReason }[]
+  /** How well receivers do, where that changed in a way that must outlive the worker. */
+  readonly health: readonly { readonly endpoint: number; readonly health: string }[]
 }
 
 // — History —

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Class, fresh, replay, timed } from '../../src/domain/delivery.ts'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
+import { defaultFlow } from '../../src/domain/flow.ts'
 import { defaultRetryPolicy } from '../../src/domain/retry.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
 import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane, reopen } from '../../src/engine/owned-lane.ts'
@@ -9,6 +10,7 @@ import { Reader } from '../../src/engine/reader.ts'
 import { type DueRead, type DueRows, type PendingRow, StoreTrouble } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
+import { plainRow } from './plain-row.ts'
 
 const pageRows = 192
 
@@ -35,6 +37,7 @@ function endpointOf(key: number): Endpoint {
     concurrency: 10_000,
     timeoutMs: null,
     retry: null,
+    flow: defaultFlow,
     createdAt: 0,
     updatedAt: 0,
   }
@@ -79,7 +82,7 @@ function open() {
 }
 
 function row(message: number, itsClass: Class = fresh, attempts = 0): PendingRow {
-  return { message, class: itsClass, dueAt: 1000 + message, attempts, priorAttempts: 0, ageMs: 0 }
+  return { ...plainRow, message, class: itsClass, dueAt: 1000 + message, attempts, priorAttempts: 0, ageMs: 0 }
 }
 
 function rows(from: number, to: number, itsClass: Class = fresh): PendingRow[] {

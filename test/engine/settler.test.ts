@@ -4,6 +4,7 @@ import { type Record, Settler } from '../../src/engine/settler.ts'
 import { type Settlement, type Store, StoreTrouble } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
+import { plainRow } from './plain-row.ts'
 
 function open() {
   const clock = new VirtualClock()
@@ -22,7 +23,8 @@ function open() {
   const record = (message: number, endpoint = 1, holdMs?: number, gone = false): Record => ({
     settlement: settlement(message, endpoint),
     holdMs,
-    gone,
+    disable: gone ? 'gone' : undefined,
+    health: undefined,
     recorded: () => void recorded.push(message),
   })
   const add = (from: number, to: number) => {
@@ -35,7 +37,7 @@ function settlement(message: number, endpoint: number): Settlement {
   return {
     endpoint,
     app: 1,
-    row: { message, class: 0, dueAt: 0, attempts: 0, priorAttempts: 0, ageMs: 0 },
+    row: { ...plainRow, message, class: 0, dueAt: 0, attempts: 0, priorAttempts: 0, ageMs: 0 },
     attempt: {
       id: `atmpt_${message}`,
       startedAgoMs: 1,
@@ -246,6 +248,7 @@ test('a batch tells the longest hold of each endpoint, and once who is gone', as
       { endpoint: 7, holdMs: 5000 },
       { endpoint: 8, holdMs: 0 },
     ],
-    gone: [9],
+    disable: [{ endpoint: 9, reason: 'gone' }],
+    health: [],
   })
 })

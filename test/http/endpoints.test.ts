@@ -227,7 +227,7 @@ describe('stats of an endpoint', () => {
           verdict: { state: 'waiting', waitMs: 60_000 },
         },
       ],
-      { holds: [], gone: [] },
+      { holds: [], disable: [], health: [] },
     )
     const { status, json } = await ask('GET', path)
     assert.deepEqual([status, json], [200, { success: 1, pending: 2, sending: 0, fail: 1, canceled: 0 }])

@@ -63,7 +63,7 @@ async function scene(): Promise<Scene> {
         verdict,
       }))
       assert.ok(settlements.length > 0, 'nothing to settle')
-      await store.settle(worker, settlements, { holds: [], gone: [] })
+      await store.settle(worker, settlements, { holds: [], disable: [], health: [] })
     },
     async work() {
       const runner = new TaskRunner(store)
@@ -458,7 +458,11 @@ describe('a lane', () => {
 
     const [held] = (await s.store.claim(s.worker, 10, true)).lanes
     assert.ok(held)
-    await s.store.settle(s.worker, [], { holds: [{ endpoint: held.endpoint.key, holdMs: 60_000 }], gone: [] })
+    await s.store.settle(s.worker, [], {
+      holds: [{ endpoint: held.endpoint.key, holdMs: 60_000 }],
+      disable: [],
+      health: [],
+    })
     assert.equal((await why()).reason, 'held')
     assert.equal((await lane()).heldUntil, (await why()).nextAt)
     await s.ask('POST', '/app/a/endpoint/one/pause')

@@ -144,7 +144,8 @@ describe('what became of a message', () => {
       }
       await api.store.settle(worker, [{ endpoint: lane.endpoint.key, app: app.key, row, attempt: full, verdict }], {
         holds: [],
-        gone: [],
+        disable: [],
+        health: [],
       })
       return id
     }

@@ -63,7 +63,8 @@ async function failOnce(store: Store): Promise<Map<string, string>> {
     const verdict = { state: 'dead', reason: 'exhausted' } as const
     await store.settle(worker, [{ endpoint: endpoint.key, app: endpoint.app, row, attempt, verdict }], {
       holds: [],
-      gone: [],
+      disable: [],
+      health: [],
     })
     attempts.set(endpoint.id, id)
   }

@@ -14,6 +14,11 @@ export function integers(values: readonly (number | null)[]): string {
   return `${text}}`
 }
 
+/** A boolean[] parameter. */
+export function booleans(values: readonly boolean[]): string {
+  return `{${values.join(',')}}`
+}
+
 /** A text[] parameter. */
 export function texts(values: readonly (string | null)[]): string {
   let text = '{'

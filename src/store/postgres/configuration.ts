@@ -1,8 +1,8 @@
 import { AppError } from '../../domain/app-error.ts'
-import type { EpochMs } from '../../domain/clock.ts'
 import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { Configuration, EndpointChange, Page, PageRequest } from '../store.ts'
+import { changedEndpoint, given, uidIn } from '../changing.ts'
+import type { Configuration, Page, PageRequest } from '../store.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import {
@@ -21,12 +21,13 @@ import type { Run, Sessions, Statement } from './sessions.ts'
 import { channel } from './signals.ts'
 import { violatedKey } from './trouble.ts'
 
-const applicationColumns = 'key, id, uid, name, throttle_rate, metadata, dedupe_s, version, created_at, updated_at'
+const applicationColumns =
+  'key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, version, created_at, updated_at'
 const insertApplication: Statement = {
   name: 'insert-application',
   text: `
-    insert into application (key, id, uid, name, throttle_rate, metadata, dedupe_s, created_at, updated_at)
-    select $1, $2, $3, $4, $5, $6, $7, now, now from (select ${sqlNow} as now) as clock
+    insert into application (key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at)
+    select $1, $2, $3, $4, $5, $6, $7, $8, now, now from (select ${sqlNow} as now) as clock
     returning ${applicationColumns}`,
 }
 const selectApplication: Statement = {
@@ -41,8 +42,8 @@ const selectApplications = paged('applications', `select ${applicationColumns} f
 const updateApplicationRow: Statement = {
   name: 'update-application',
   text: `
-    update application set uid = $2, name = $3, throttle_rate = $4, metadata = $5, dedupe_s = $6, version = version + 1,
-           updated_at = greatest(${sqlNow}, updated_at)
+    update application set uid = $2, name = $3, throttle_rate = $4, metadata = $5, dedupe_s = $6, settings = $7,
+           version = version + 1, updated_at = greatest(${sqlNow}, updated_at)
      where key = $1
     returning ${applicationColumns}`,
 }
@@ -56,7 +57,7 @@ const insertEndpoint: Statement = {
   name: 'insert-endpoint',
   text: `
     insert into endpoint (key, id, app, disabled_reason, ${settableColumns}, created_at, updated_at)
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, now, now
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, now, now
       from (select ${sqlNow} as now) as clock
     returning ${endpointColumns}`,
 }
@@ -69,7 +70,7 @@ const updateEndpointRow: Statement = {
   name: 'update-endpoint',
   text: `
     update endpoint set (${settableColumns}) = row ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-      $18, $19),
+      $18, $19, $20),
       disabled_reason = $2, updated_at = greatest(${sqlNow}, updated_at + 1)
      where key = $1
     returning ${endpointColumns}`,
@@ -105,8 +106,8 @@ type Applications = 'createApplication' | 'findApplication' | 'listApplications'
 function applications(database: Database): Pick<Configuration, Applications> {
   const { durable } = database
   return {
-    async createApplication({ uid, name, throttleRate, metadata, dedupeSeconds = null }) {
-      const fields = [uid, name, throttleRate, toJson(metadata), dedupeSeconds]
+    async createApplication({ uid, name, throttleRate, metadata, dedupeSeconds = null, settings = {} }) {
+      const fields = [uid, name, throttleRate, toJson(metadata), dedupeSeconds, toJson(settings)]
       const rows = await conflictOnUid(uid, () =>
         withNewIdentity(database, 'app', ({ key, id }) =>
           durable.transaction((run) => run<ApplicationRow>(insertApplication, [key, id, ...fields])),
@@ -131,11 +132,11 @@ function applications(database: Database): Pick<Configuration, Applications> {
           // The lock comes first, so that what somebody else changed meanwhile is not undone.
           if ((await run(bumpVersion, [key])).length === 0) return undefined
           const [row] = await run<ApplicationRow>(selectApplication, [key])
-          const { uid, name, throttleRate, metadata, dedupeSeconds } = {
+          const { uid, name, throttleRate, metadata, dedupeSeconds, settings } = {
             ...toApplication(row as ApplicationRow),
             ...given(change),
           }
-          const values = [key, uid, name, throttleRate, toJson(metadata), dedupeSeconds]
+          const values = [key, uid, name, throttleRate, toJson(metadata), dedupeSeconds, toJson(settings)]
           const [updated] = await run<ApplicationRow>(updateApplicationRow, values)
           return toApplication(updated as ApplicationRow)
         }),
@@ -198,7 +199,7 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
           const [row] = await run<EndpointRow>(selectEndpoint, [key])
           if (row === undefined) return undefined
           const before = toEndpoint(row, vault)
-          const after = merged(before, change, database.time.now())
+          const after = changedEndpoint(before, change, database.time.now())
           const [updated] = await run<EndpointRow>(updateEndpointRow, [
             key,
             after.disabledReason,
@@ -223,22 +224,6 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
       return rows.map((row) => toSendable(row, vault, log))
     },
   }
-}
-
-/** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
-function merged(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
-  const after: Endpoint = { ...before, ...given(typeof change === 'function' ? change(before, now) : change) }
-  if (after.disabled === before.disabled) return after
-  return { ...after, disabledReason: after.disabled ? 'operator' : null }
-}
-
-/** What is given as undefined is not given. */
-function given<T extends object>(change: T): Partial<T> {
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Partial<T>
-}
-
-function uidIn(change: EndpointChange): string | null {
-  return typeof change === 'function' ? null : (change.uid ?? null)
 }
 
 interface Paged {

@@ -19,15 +19,16 @@ export const readPending: Statement = {
         from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[])
                with ordinality as read (endpoint, class, after_due_at, after_message, most, n)
     )
-    select read.n, p.message, p.due_at, p.attempts, p.prior_attempts, read.now - p.since as age_ms
+    select read.n, p.message, p.due_at, p.attempts, p.prior_attempts, read.now - p.since as age_ms, p.order_key,
+           p.held_until - read.now as held_ms, p.expires_at - read.now as expires_in_ms, p.variant
       from read cross join lateral (
-        select message, due_at, attempts, prior_attempts, since from pending
+        select message, due_at, attempts, prior_attempts, since, order_key, held_until, expires_at, variant from pending
          where endpoint = read.endpoint and class = read.class
            and (due_at, message) > (read.after_due_at, read.after_message) and due_at <= read.until
          order by due_at, message limit read.most
       ) as p
     union all
-    select read.n, null, next.due_at - read.now, null, null, null
+    select read.n, null, next.due_at - read.now, null, null, null, null, null, null, null
       from read cross join lateral (
         select due_at from pending
          where endpoint = read.endpoint and class = ${timed} and due_at > read.now
@@ -50,6 +51,10 @@ interface PendingColumns {
   readonly attempts: number
   readonly prior_attempts: number
   readonly age_ms: number
+  readonly order_key: number | null
+  readonly held_ms: number | null
+  readonly expires_in_ms: number | null
+  readonly variant: number | null
 }
 
 interface OutgoingRow {
@@ -114,6 +119,10 @@ function pagesOf(reads: readonly DueRead[], rows: readonly PendingColumns[]): Du
       attempts: row.attempts,
       priorAttempts: row.prior_attempts,
       ageMs: Math.max(0, row.age_ms),
+      orderKey: row.order_key,
+      heldMs: Math.max(0, row.held_ms ?? 0),
+      expiresInMs: row.expires_in_ms,
+      variant: row.variant,
     })
   }
   return pages

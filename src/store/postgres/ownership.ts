@@ -1,5 +1,5 @@
 import type { ClaimedLane, LaneRest, Ownership, Renewal, StoreContext } from '../store.ts'
-import { integers } from './arrays.ts'
+import { booleans, integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { lanesPerStatement, longestRestMs } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
@@ -40,7 +40,7 @@ export const renewLease: Statement = {
       from clock`,
 }
 
-const laneColumns = 'endpoint, clean, bucket_full_at, hold_until'
+const laneColumns = 'endpoint, clean, bucket_full_at, hold_until, health, health_at'
 
 /**
  * The worker's own row is locked against being declared dead meanwhile: a lane it took behind that would be freed by
@@ -63,7 +63,7 @@ export const claimLanes: Statement = {
              hold_until = least(hold_until, (select now from clock) + ${longestRestMs})
        where endpoint = any (array (select endpoint from picked))
     ), claimed as (
-      select lane.clean, lane.bucket_full_at, lane.hold_until, e.*
+      select lane.clean, lane.bucket_full_at, lane.hold_until, lane.health, lane.health_at, e.*
         from (select * from mine union all select * from picked) as lane
        cross join lateral (select ${endpointColumns} from endpoint where key = lane.endpoint limit 1) as e
     )
@@ -82,7 +82,11 @@ export const releaseLanes: Statement = {
     ${withClock}
     update lane set owner = null, clean = true, due_at = null,
            bucket_full_at = (select now from clock) + ($3::bigint[])[array_position($2::bigint[], endpoint)],
-           not_before = (select now from clock) + ($4::bigint[])[array_position($2::bigint[], endpoint)]
+           not_before = (select now from clock) + ($4::bigint[])[array_position($2::bigint[], endpoint)],
+           health = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
+             then ($6::text[])[array_position($2::bigint[], endpoint)] else health end,
+           health_at = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
+             then (select now from clock) else health_at end
      where endpoint = any ($2::bigint[]) and owner is not distinct from $1`,
 }
 
@@ -103,7 +107,10 @@ interface RenewalRow {
 
 type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & (
   | { readonly key: null }
-  | (EndpointRow & { readonly clean: boolean; readonly bucket_full_at: number; readonly hold_until: number })
+  | (EndpointRow & { readonly clean: boolean; readonly bucket_full_at: number; readonly hold_until: number } & {
+      readonly health: string | null
+      readonly health_at: number
+    })
 )
 
 /**
@@ -177,10 +184,12 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
   }
 }
 
-function restsOf(rests: readonly LaneRest[]): [string, string] {
+function restsOf(rests: readonly LaneRest[]): string[] {
   return [
     integers(rests.map((rest) => restMs(rest.bucketDebtMs))),
     integers(rests.map((rest) => restMs(rest.notBeforeMs))),
+    booleans(rests.map((rest) => rest.health !== undefined)),
+    texts(rests.map((rest) => rest.health ?? null)),
   ]
 }
 
@@ -195,5 +204,7 @@ function toClaimed(row: Exclude<ClaimRow, { key: null }>, { vault, log }: StoreC
     clean: row.clean,
     bucketDebtMs: restMs(row.bucket_full_at - row.now),
     holdMs: restMs(row.hold_until - row.now),
+    health: row.health,
+    healthAgeMs: Math.max(0, row.now - row.health_at),
   }
 }

@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Application, Endpoint, Secret } from '../../domain/endpoint.ts'
+import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { NewEndpoint } from '../store.ts'
 import { openValue, SealError, sealValue, type Vault } from '../vault.ts'
 
@@ -14,6 +15,7 @@ export interface ApplicationRow {
   readonly dedupe_s: number | null
   readonly throttle_rate: number | null
   readonly metadata: Readonly<Record<string, string>>
+  readonly settings: Application['settings'] | null
   readonly version: number
   readonly created_at: EpochMs
   readonly updated_at: EpochMs
@@ -28,6 +30,7 @@ export function toApplication(row: ApplicationRow): Application {
     dedupeSeconds: row.dedupe_s,
     throttleRate: row.throttle_rate,
     metadata: row.metadata,
+    settings: row.settings ?? {},
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
@@ -56,6 +59,7 @@ export interface EndpointRow {
   readonly concurrency: number | null
   readonly timeout_ms: number | null
   readonly retry: Endpoint['retry']
+  readonly flow: Partial<Flow> | null
   readonly created_at: EpochMs
   readonly updated_at: EpochMs
 }
@@ -85,6 +89,7 @@ export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
     concurrency: row.concurrency,
     timeoutMs: row.timeout_ms,
     retry: row.retry,
+    flow: toFlow(row.flow),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
@@ -129,12 +134,13 @@ export function endpointValues(
     toJson(endpoint.retry),
     endpoint.paused,
     endpoint.method,
+    toJson(fromFlow(toFlow(endpoint.flow ?? null))),
   ]
 }
 
 export const settableColumns =
   'uid, url, description, disabled, event_types, channels, secrets, headers, metadata, throttle_rate, ' +
-  'throttle_period_s, burst, concurrency, timeout_ms, retry, paused, method'
+  'throttle_period_s, burst, concurrency, timeout_ms, retry, paused, method, flow'
 
 export const endpointColumns = `key, id, app, ${settableColumns}, disabled_reason, created_at, updated_at`
 

@@ -39,7 +39,8 @@ create table application (
   created_at bigint not null,
   updated_at bigint not null,
   deleted_at bigint,
-  dedupe_s integer
+  dedupe_s integer,
+  settings json
 );
 CREATE UNIQUE INDEX application_pkey ON public.application USING btree (key);
 CREATE UNIQUE INDEX application_uid ON public.application USING btree (uid) WHERE ((uid IS NOT NULL) AND (deleted_at IS NULL));
@@ -134,7 +135,8 @@ create table endpoint (
   updated_at bigint not null,
   deleted_at bigint,
   method text not null default 'POST'::text,
-  paused boolean not null default false
+  paused boolean not null default false,
+  flow json
 );
 CREATE INDEX endpoint_app ON public.endpoint USING btree (app, key);
 CREATE UNIQUE INDEX endpoint_pkey ON public.endpoint USING btree (key);
@@ -188,7 +190,11 @@ create table lane (
   clean boolean not null default true,
   bucket_full_at bigint not null default 0,
   hold_until bigint not null default 0,
-  not_before bigint not null default 0
+  not_before bigint not null default 0,
+  health text,
+  health_at bigint not null default 0,
+  snapshot text,
+  snapshot_at bigint not null default 0
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX lane_due ON public.lane USING btree (due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL));
 CREATE INDEX lane_owner ON public.lane USING btree (owner) WHERE (owner IS NOT NULL);
@@ -207,7 +213,10 @@ create table message (
   expunged_at bigint,
   tags json,
   headers json,
-  deliver_at bigint
+  deliver_at bigint,
+  expires_at bigint,
+  ordering_key text,
+  plan json
 ) partition by RANGE (key);
 CREATE INDEX message_app ON ONLY public.message USING btree (app, key);
 CREATE UNIQUE INDEX message_pkey ON ONLY public.message USING btree (key);
@@ -225,7 +234,10 @@ create table message_default (
   expunged_at bigint,
   tags json,
   headers json,
-  deliver_at bigint
+  deliver_at bigint,
+  expires_at bigint,
+  ordering_key text,
+  plan json
 ); -- partition: DEFAULT
 CREATE INDEX message_default_app_key_idx ON public.message_default USING btree (app, key);
 CREATE UNIQUE INDEX message_default_pkey ON public.message_default USING btree (key);
@@ -244,8 +256,13 @@ create table pending (
   message bigint not null,
   since bigint not null,
   attempts integer not null,
-  prior_attempts integer not null
+  prior_attempts integer not null,
+  order_key bigint,
+  held_until bigint,
+  expires_at bigint,
+  variant smallint
 ) with (autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_insert_scale_factor=0.1, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.2);
+CREATE INDEX pending_expires ON public.pending USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX pending_pkey ON public.pending USING btree (endpoint, class, due_at, message);
 
 create table removal (

@@ -1,6 +1,7 @@
 import { replay } from '../../domain/delivery.ts'
 import type { Delivering, LaneEffects, Settlement } from '../store.ts'
-import { integers, packed, texts } from './arrays.ts'
+import { untried } from '../untried.ts'
+import { booleans, integers, packed, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { longestRestMs } from './lane-wakes.ts'
 import { sqlNow, withClock } from './server-time.ts'
@@ -26,16 +27,19 @@ export const settleBatch: Statement = {
         from fence, clock, unnest(
                $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
                $9::bigint[], $10::bigint[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::bigint[],
-               $16::integer[], $17::integer[]
+               $16::integer[], $17::integer[], $19::boolean[]
              ) as s (endpoint, class, due_at, message, app, n, id,
-                     started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length)
+                     started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length, stays)
     ), found as materialized (
       select s.*, p.*
         from settled s cross join lateral (
-               select ctid as place, since, attempts + 1 as attempts, prior_attempts from pending
+               select ctid as place, since, attempts + case when s.id is null then 0 else 1 end as attempts,
+                      prior_attempts, order_key, expires_at, variant
+                 from pending
                 where endpoint = s.endpoint and class = s.class and due_at = s.due_at and message = s.message
                 limit 1
              ) as p
+       where not s.stays
     ), taken as (
       delete from pending where ctid = any (array (select place from found))
       returning ctid as place
@@ -46,11 +50,12 @@ export const settleBatch: Statement = {
       insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
       select message, endpoint, n, id, now - started_ago_ms, duration_ms, status, code, error, response, now + wait_ms,
              case when class = ${replay} then 'manual' else 'scheduled' end
-        from settled
+        from settled where id is not null
       on conflict do nothing
     ), waiting as (
-      insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
-      select endpoint, 1, now + wait_ms, message, since, attempts, prior_attempts
+      insert into pending
+             (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
+      select endpoint, 1, now + wait_ms, message, since, attempts, prior_attempts, order_key, expires_at, variant
         from unfinished where wait_ms is not null
       on conflict do nothing
     ), dead as (
@@ -67,6 +72,29 @@ export const settleBatch: Statement = {
     select exists (select from fence) as alive`,
 }
 
+// Settled twice, it would be counted twice, but for the count that it must have.
+const holdRows: Statement = {
+  name: 'hold-rows',
+  text: `
+    ${withClock}, held as materialized (
+      select h.*, clock.now
+        from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::bigint[])
+               as h (endpoint, class, due_at, message, attempts, wait_ms)
+    )
+    update pending p set attempts = p.attempts + 1, held_until = held.now + held.wait_ms
+      from held
+     where p.endpoint = held.endpoint and p.class = held.class and p.due_at = held.due_at and p.message = held.message
+       and p.attempts = held.attempts`,
+}
+
+const saveHealth: Statement = {
+  name: 'save-health',
+  text: `
+    ${withClock}
+    update lane set health = ($2::text[])[array_position($1::bigint[], endpoint)], health_at = (select now from clock)
+     where endpoint = any ($1::bigint[])`,
+}
+
 const holdLanes: Statement = {
   name: 'hold-lanes',
   text: `
@@ -79,15 +107,16 @@ const holdLanes: Statement = {
 
 // In the order of every change of endpoints: application, endpoint, lane.
 const bumpVersions: Statement = {
-  name: 'bump-versions-of-gone',
+  name: 'bump-versions-of-disabled',
   text: `
     update application set version = version + 1
      where key = any (array (select app from endpoint where key = any ($1::bigint[]) and not disabled))`,
 }
-const disableGone: Statement = {
-  name: 'disable-gone',
+const disableEndpoints: Statement = {
+  name: 'disable-endpoints',
   text: `
-    update endpoint set disabled = true, disabled_reason = 'gone', updated_at = greatest(${sqlNow}, updated_at + 1)
+    update endpoint set disabled = true, disabled_reason = ($2::text[])[array_position($1::bigint[], key)],
+           updated_at = greatest(${sqlNow}, updated_at + 1)
      where key = any ($1::bigint[]) and not disabled
     returning key`,
 }
@@ -110,12 +139,14 @@ export function settling(database: Database): Delivering['settle'] {
   }
 
   /** Records what the attempts mean for whole endpoints, and answers which of them it disabled. */
-  async function applyEffects(run: Run, { holds, gone }: LaneEffects): Promise<number[]> {
+  async function applyEffects(run: Run, { holds, disable, health }: LaneEffects): Promise<number[]> {
     if (holds.length > 0) await run(holdLanes, valuesOfHolds(holds))
-    if (gone.length === 0) return []
-    const keys = integers(gone)
+    if (health.length > 0) await run(saveHealth, valuesOfHealth(health))
+    if (disable.length === 0) return []
+    const keys = integers(disable.map(({ endpoint }) => endpoint))
     await run(bumpVersions, [keys])
-    const disabled = (await run<{ key: number }>(disableGone, [keys])).map((row) => row.key)
+    const reasons = texts(disable.map(({ reason }) => reason))
+    const disabled = (await run<{ key: number }>(disableEndpoints, [keys, reasons])).map((row) => row.key)
     if (disabled.length > 0) {
       await run(stopLanes, [integers(disabled)])
       await run(notifySettings, [`s${signals.payload(disabled)}`])
@@ -125,10 +156,13 @@ export function settling(database: Database): Delivering['settle'] {
 
   return async (worker, settlements, effects) => {
     let disabled: number[] = []
-    const hasEffects = effects.holds.length > 0 || effects.gone.length > 0
+    const held = settlements.filter(({ verdict }) => verdict.state === 'held')
+    const { holds, disable, health } = effects
+    const hasEffects = held.length + holds.length + disable.length + health.length > 0
     const alive = hasEffects
       ? await relaxed.transaction(async (run) => {
           const alive = await settle(run, worker, settlements)
+          if (alive && held.length > 0) await run(holdRows, valuesOfHeld(held))
           if (alive) disabled = await applyEffects(run, effects)
           return alive
         })
@@ -139,9 +173,9 @@ export function settling(database: Database): Delivering['settle'] {
   }
 }
 
-/** Parameters 2 to 18. */
+/** Parameters 2 to 19. */
 function valuesOf(settlements: readonly Settlement[]): unknown[] {
-  const responses = packed(settlements.map((s) => s.attempt.response))
+  const responses = packed(settlements.map((s) => s.attempt?.response ?? null))
   return [
     integers(settlements.map((s) => s.endpoint)),
     integers(settlements.map((s) => s.row.class)),
@@ -149,19 +183,37 @@ function valuesOf(settlements: readonly Settlement[]): unknown[] {
     integers(settlements.map((s) => s.row.message)),
     integers(settlements.map((s) => s.app)),
     integers(settlements.map((s) => s.row.priorAttempts + s.row.attempts + 1)),
-    texts(settlements.map((s) => s.attempt.id)),
-    integers(settlements.map((s) => s.attempt.startedAgoMs)),
-    integers(settlements.map((s) => s.attempt.durationMs)),
-    integers(settlements.map((s) => s.attempt.status)),
-    texts(settlements.map((s) => s.attempt.code)),
-    texts(settlements.map((s) => storable(s.attempt.error))),
+    texts(settlements.map((s) => s.attempt?.id ?? null)),
+    integers(settlements.map((s) => s.attempt?.startedAgoMs ?? 0)),
+    integers(settlements.map((s) => s.attempt?.durationMs ?? 0)),
+    integers(settlements.map(({ attempt }) => (attempt ?? untried).status)),
+    texts(settlements.map(({ attempt }) => (attempt ?? untried).code)),
+    texts(settlements.map((s) => storable(s.attempt?.error ?? null))),
     texts(settlements.map((s) => (s.verdict.state === 'dead' ? s.verdict.reason : null))),
     // Rounded up, so that a wait is never undercut.
-    integers(settlements.map((s) => (s.verdict.state === 'waiting' ? Math.ceil(s.verdict.waitMs) : null))),
+    integers(settlements.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : null))),
     responses.starts,
     responses.lengths,
     responses.bytes,
+    booleans(settlements.map((s) => s.verdict.state === 'held')),
   ]
+}
+
+function valuesOfHeld(held: readonly Settlement[]): unknown[] {
+  return [
+    integers(held.map((s) => s.endpoint)),
+    integers(held.map((s) => s.row.class)),
+    integers(held.map((s) => s.row.dueAt)),
+    integers(held.map((s) => s.row.message)),
+    integers(held.map((s) => s.row.attempts)),
+    integers(held.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : 0))),
+  ]
+}
+
+/** The last word on each endpoint, once: a row can be updated only once per statement. */
+function valuesOfHealth(health: LaneEffects['health']): [string, string] {
+  const last = new Map(health.map((saved) => [saved.endpoint, saved.health]))
+  return [integers([...last.keys()]), texts([...last.values()])]
 }
 
 /** The longest hold of each endpoint, once: a row can be updated only once per statement. */

@@ -1,8 +1,9 @@
 import { AppError } from '../../domain/app-error.ts'
-import type { EpochMs } from '../../domain/clock.ts'
 import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
+import { toFlow } from '../../domain/flow.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { Configuration, EndpointChange, Page, PageRequest } from '../store.ts'
+import { changedEndpoint, given, uidIn } from '../changing.ts'
+import type { Configuration, Page, PageRequest } from '../store.ts'
 import type { Connection, Query, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
 import {
@@ -16,8 +17,8 @@ import {
 import { isUniqueViolation } from './trouble.ts'
 
 const insertApplication = `
-  insert into application (key, id, uid, name, throttle_rate, metadata, dedupe_s, created_at, updated_at)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+  insert into application (key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const selectApplication = 'select * from application where key = ? and deleted_at is null'
 const selectApplicationByUid = 'select * from application where uid = ? and deleted_at is null'
 const selectApplicationsUp = 'select * from application where key > ? and deleted_at is null order by key limit ?'
@@ -25,24 +26,24 @@ const selectApplicationsDown =
   'select * from application where key < ? and key > 0 and deleted_at is null order by key desc limit ?'
 const updateApplicationRow = `
   update application set uid = ?2, name = ?3, throttle_rate = ?4, metadata = ?5, dedupe_s = ?6,
-    version = version + 1, updated_at = ?7
+    settings = ?7, version = version + 1, updated_at = ?8
   where key = ?1`
 const bumpVersion = 'update application set version = version + 1 where key = ? and deleted_at is null'
 
 const insertEndpoint = `
   insert into endpoint (key, id, app, uid, url, description, disabled, disabled_reason, event_types, channels, secrets,
     headers, metadata, throttle_rate, throttle_period_s, burst, concurrency, timeout_ms, retry, paused, method,
-    created_at, updated_at)
+    flow, created_at, updated_at)
   values (:key, :id, :app, :uid, :url, :description, :disabled, :disabled_reason, :event_types, :channels, :secrets,
     :headers, :metadata, :throttle_rate, :throttle_period_s, :burst, :concurrency, :timeout_ms, :retry, :paused, :method,
-    :now, :now)
+    :flow, :now, :now)
   on conflict (key) do nothing`
 const updateEndpointRow = `
   update endpoint set uid = :uid, url = :url, description = :description, disabled = :disabled,
     disabled_reason = :disabled_reason, event_types = :event_types, channels = :channels, secrets = :secrets,
     headers = :headers, metadata = :metadata, throttle_rate = :throttle_rate, throttle_period_s = :throttle_period_s,
     burst = :burst, concurrency = :concurrency, timeout_ms = :timeout_ms, retry = :retry, paused = :paused,
-    method = :method, updated_at = :now
+    method = :method, flow = :flow, updated_at = :now
   where key = :key`
 const selectEndpoint = 'select * from endpoint where key = ? and deleted_at is null'
 const selectEndpointByUid = 'select * from endpoint where app = ? and uid = ? and deleted_at is null'
@@ -75,16 +76,16 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
     createApplication(input): Application {
       const now = connection.now()
       const metadata = JSON.stringify(input.metadata)
-      const { dedupeSeconds = null } = input
+      const { dedupeSeconds = null, settings = {} } = input
       const identity = conflictOnUid(input.uid, () =>
         connection.transaction(() =>
           connection.insertNew('app', now, ({ key, id }) => {
-            return insert.run(key, id, input.uid, input.name, input.throttleRate, metadata, dedupeSeconds, now, now)
-              .changes
+            const head = [key, id, input.uid, input.name, input.throttleRate, metadata, dedupeSeconds] as const
+            return insert.run(...head, JSON.stringify(settings), now, now).changes
           }),
         ),
       )
-      return { ...input, ...identity, dedupeSeconds, createdAt: now, updatedAt: now }
+      return { ...input, ...identity, dedupeSeconds, settings, createdAt: now, updatedAt: now }
     },
 
     findApplication(ref): Application | undefined {
@@ -106,7 +107,8 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
           const now = connection.now()
           const after = { ...toApplication(row), ...given(change), updatedAt: now }
           const { uid, name, throttleRate, dedupeSeconds } = after
-          update.run(key, uid, name, throttleRate, JSON.stringify(after.metadata), dedupeSeconds, now)
+          const [metadata, settings] = [JSON.stringify(after.metadata), JSON.stringify(after.settings)]
+          update.run(key, uid, name, throttleRate, metadata, dedupeSeconds, settings, now)
           return after
         }),
       )
@@ -154,7 +156,8 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
         }),
       )
       connection.watcher?.settings([identity.key])
-      return { ...input, ...identity, app, disabledReason, createdAt: now, updatedAt: now }
+      const flow = toFlow(input.flow ?? null)
+      return { ...input, ...identity, app, disabledReason, flow, createdAt: now, updatedAt: now }
     },
 
     findEndpoint(app, ref): Endpoint | undefined {
@@ -175,7 +178,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
           const before = load(key)
           if (before?.app !== app) return undefined
           const now = connection.now()
-          const after = merged(before, change, now)
+          const after = changedEndpoint(before, change, now)
           // Later than the change before it, however the clock is set: whoever reads two versions keeps the newer.
           const updatedAt = Math.max(now, before.updatedAt + 1)
           update.run({
@@ -204,22 +207,6 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
       })
     },
   }
-}
-
-/** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
-function merged(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
-  const after: Endpoint = { ...before, ...given(typeof change === 'function' ? change(before, now) : change) }
-  if (after.disabled === before.disabled) return after
-  return { ...after, disabledReason: after.disabled ? 'operator' : null }
-}
-
-/** What is given as undefined is not given. */
-function given<T extends object>(change: T): Partial<T> {
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Partial<T>
-}
-
-function uidIn(change: EndpointChange): string | null {
-  return typeof change === 'function' ? null : (change.uid ?? null)
 }
 
 function pageOf<Row, Item>(

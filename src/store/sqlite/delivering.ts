@@ -1,16 +1,19 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { replay, timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, LaneEffects, Outgoing, Settlement } from '../store.ts'
+import { untried } from '../untried.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes, longestRestMs } from './lane-wakes.ts'
 import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
 
 // Both are ranges of pending's primary key, read in its order.
+const pendingColumns =
+  'message, class, due_at, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
 const selectPending = `
-  select message, class, due_at, since, attempts, prior_attempts from pending
+  select ${pendingColumns} from pending
   where endpoint = ? and class = ? and (due_at, message) > (?, ?) order by due_at, message limit ?`
 const selectTimed = `
-  select message, class, due_at, since, attempts, prior_attempts from pending
+  select ${pendingColumns} from pending
   where endpoint = ? and class = 1 and (due_at, message) > (?, ?) and due_at <= ? order by due_at, message limit ?`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
 const selectOutgoing =
@@ -18,9 +21,15 @@ const selectOutgoing =
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
 const deletePending = 'delete from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
-const takePending = `${deletePending} returning since, attempts, prior_attempts`
+const takePending = `${deletePending} returning since, attempts, prior_attempts, order_key, expires_at, variant`
 const insertPending = `
-  insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, 1, ?, ?, ?, ?, ?)`
+  insert into pending
+    (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
+  values (?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`
+// Settled twice, it would be counted twice, but for the count that it must have.
+const holdPending = `
+  update pending set held_until = ?, attempts = attempts + 1
+  where endpoint = ? and class = ? and due_at = ? and message = ? and attempts = ?`
 const insertAttempt = `
   insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
@@ -28,10 +37,11 @@ const insertDead = `
   insert or replace into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 const holdLane = 'update lane set hold_until = max(min(hold_until, ?2), ?3) where endpoint = ?1'
-const disableGone = `
-  update endpoint set disabled = 1, disabled_reason = 'gone', updated_at = max(?, updated_at + 1)
+const disableEndpoint = `
+  update endpoint set disabled = 1, disabled_reason = ?, updated_at = max(?, updated_at + 1)
   where key = ? and disabled = 0
   returning app`
+const saveHealth = 'update lane set health = ?2, health_at = ?3 where endpoint = ?1'
 const bumpVersion = 'update application set version = version + 1 where key = ?'
 
 interface OutgoingRow {
@@ -106,6 +116,8 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
   }
 }
 
+type TakenColumns = Omit<PendingColumns, 'message' | 'class' | 'due_at' | 'held_until'>
+
 type Recorder = (settlement: Settlement, now: EpochMs) => void
 
 /**
@@ -114,39 +126,47 @@ type Recorder = (settlement: Settlement, now: EpochMs) => void
  */
 function recorder(connection: Connection): Recorder {
   const remove = connection.prepare(deletePending)
-  const take = connection.prepare<Pick<PendingColumns, 'since' | 'attempts' | 'prior_attempts'>>(takePending)
+  const take = connection.prepare<TakenColumns>(takePending)
+  const hold = connection.prepare(holdPending)
   const requeue = connection.prepare(insertPending)
   const addAttempt = connection.prepare(insertAttempt)
   const addDead = connection.prepare(insertDead)
 
   return ({ endpoint, app, row, attempt, verdict }, now) => {
     const { message } = row
-    const { status, code, error, response } = attempt
+    const { status, code, error, response } = attempt ?? untried
     // Rounded up, so that a wait is never undercut.
-    const nextAt = verdict.state === 'waiting' ? now + Math.ceil(verdict.waitMs) : null
-    addAttempt.run(
-      message,
-      endpoint,
-      row.priorAttempts + row.attempts + 1,
-      attempt.id,
-      now - Math.round(attempt.startedAgoMs),
-      Math.round(attempt.durationMs),
-      status,
-      code,
-      error,
-      response,
-      nextAt,
-      row.class === replay ? 'manual' : 'scheduled',
-    )
+    const nextAt = 'waitMs' in verdict ? now + Math.ceil(verdict.waitMs) : null
+    if (attempt !== null) {
+      addAttempt.run(
+        message,
+        endpoint,
+        row.priorAttempts + row.attempts + 1,
+        attempt.id,
+        now - Math.round(attempt.startedAgoMs),
+        Math.round(attempt.durationMs),
+        status,
+        code,
+        error,
+        response,
+        nextAt,
+        row.class === replay ? 'manual' : 'scheduled',
+      )
+    }
+    if (verdict.state === 'held') {
+      hold.run(nextAt, endpoint, row.class, row.dueAt, message, row.attempts)
+      return
+    }
     if (verdict.state === 'delivered') {
       remove.run(endpoint, row.class, row.dueAt, message)
       return
     }
     const taken = take.get(endpoint, row.class, row.dueAt, message)
     if (taken === undefined) return
-    const attempts = taken.attempts + 1
+    const attempts = taken.attempts + (attempt === null ? 0 : 1)
     if (verdict.state === 'waiting') {
-      requeue.run(endpoint, nextAt, message, taken.since, attempts, taken.prior_attempts)
+      const { since, prior_attempts: prior, order_key: orderKey, expires_at: expiresAt, variant } = taken
+      requeue.run(endpoint, nextAt, message, since, attempts, prior, orderKey, expiresAt, variant)
     } else {
       addDead.run(endpoint, message, app, verdict.reason, attempts, now, taken.since, status, code, error, response)
     }
@@ -156,18 +176,20 @@ function recorder(connection: Connection): Recorder {
 /** Makes what records the effects on lanes; it answers which endpoints it disabled. */
 function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochMs) => readonly number[] {
   const hold = connection.prepare(holdLane)
-  const disable = connection.prepare<{ app: number }>(disableGone)
+  const disableIt = connection.prepare<{ app: number }>(disableEndpoint)
+  const save = connection.prepare(saveHealth)
   const bump = connection.prepare(bumpVersion)
   const wakes = laneWakes(connection)
 
-  return ({ holds, gone }, now) => {
+  return ({ holds, disable, health }, now) => {
     for (const { endpoint, holdMs } of holds) hold.run(endpoint, now + longestRestMs, now + Math.ceil(holdMs))
-    return gone.filter((endpoint) => {
-      const disabled = disable.get(now, endpoint)
-      if (disabled === undefined) return false
+    for (const saved of health) save.run(saved.endpoint, saved.health, now)
+    return disable.flatMap(({ endpoint, reason }) => {
+      const disabled = disableIt.get(reason, now, endpoint)
+      if (disabled === undefined) return []
       bump.run(disabled.app)
       wakes.stop(endpoint)
-      return true
+      return [endpoint]
     })
   }
 }

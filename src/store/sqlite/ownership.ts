@@ -25,7 +25,7 @@ const countFewest = `
   select coalesce(min(owned), 0) as count
   from (select (select count(*) from lane where owner = worker.id) as owned from worker where ended_at is null)`
 
-const laneColumns = 'lane.clean, lane.bucket_full_at, lane.hold_until, endpoint.*'
+const laneColumns = 'lane.clean, lane.bucket_full_at, lane.hold_until, lane.health, lane.health_at, endpoint.*'
 // Leans on lane_due, as selectNextDue does: unowned lanes that have an instant, in its order.
 const selectDueLanes = `
   select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint
@@ -40,7 +40,9 @@ const restLane = `
   update lane set owner = null, clean = 1, bucket_full_at = :fullAt, not_before = :notBefore, due_at = case
     when stopped = 1 or :workDue is null then null
     else max(:workDue, :notBefore, hold_until)
-  end
+  end,
+    health = case when :healthGiven then :health else health end,
+    health_at = case when :healthGiven then :now else health_at end
   where endpoint = :endpoint and owner = :worker
   returning due_at`
 // Leans on lane_owner.
@@ -55,6 +57,8 @@ interface LaneRow extends EndpointRow {
   readonly clean: number
   readonly bucket_full_at: EpochMs
   readonly hold_until: EpochMs
+  readonly health: string | null
+  readonly health_at: EpochMs
 }
 
 /** Who delivers what. `reconcile` is in its own file. */
@@ -81,6 +85,8 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
       clean: lane.clean === 1,
       bucketDebtMs: restMs(lane.bucket_full_at - now),
       holdMs: restMs(lane.hold_until - now),
+      health: lane.health,
+      healthAgeMs: Math.max(0, now - lane.health_at),
     }
   }
 
@@ -150,6 +156,9 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
             fullAt: now + restMs(lane.bucketDebtMs),
             notBefore: now + restMs(lane.notBeforeMs),
             workDue: wakes.workDue(lane.endpoint, now),
+            now,
+            healthGiven: lane.health === undefined ? 0 : 1,
+            health: lane.health ?? null,
           })
           if (typeof rested?.due_at === 'number') due = true
         }

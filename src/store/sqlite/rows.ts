@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, Class, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { NewEndpoint, PendingRow } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealedWith, sealValue, type Vault } from '../vault.ts'
 
@@ -14,6 +15,7 @@ export interface ApplicationRow {
   readonly dedupe_s: number | null
   readonly throttle_rate: number | null
   readonly metadata: string
+  readonly settings: string | null
   readonly version: number
   readonly created_at: EpochMs
   readonly updated_at: EpochMs
@@ -28,6 +30,7 @@ export function toApplication(row: ApplicationRow): Application {
     dedupeSeconds: row.dedupe_s,
     throttleRate: row.throttle_rate,
     metadata: JSON.parse(row.metadata),
+    settings: fromJson<Application['settings']>(row.settings) ?? {},
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
@@ -55,6 +58,7 @@ export interface EndpointRow {
   readonly concurrency: number | null
   readonly timeout_ms: number | null
   readonly retry: string | null
+  readonly flow: string | null
   readonly created_at: EpochMs
   readonly updated_at: EpochMs
 }
@@ -83,6 +87,7 @@ export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
     concurrency: row.concurrency,
     timeoutMs: row.timeout_ms,
     retry: fromJson(row.retry),
+    flow: toFlow(fromJson<Partial<Flow>>(row.flow)),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
@@ -138,6 +143,7 @@ export function endpointColumns(
     concurrency: endpoint.concurrency,
     timeout_ms: endpoint.timeoutMs,
     retry: toJson(endpoint.retry),
+    flow: toJson(fromFlow(toFlow(endpoint.flow ?? null))),
   }
 }
 
@@ -182,6 +188,10 @@ export interface PendingColumns {
   readonly since: EpochMs
   readonly attempts: number
   readonly prior_attempts: number
+  readonly order_key: number | null
+  readonly held_until: EpochMs | null
+  readonly expires_at: EpochMs | null
+  readonly variant: number | null
 }
 
 export function toPendingRow(row: PendingColumns, now: EpochMs): PendingRow {
@@ -192,6 +202,10 @@ export function toPendingRow(row: PendingColumns, now: EpochMs): PendingRow {
     attempts: row.attempts,
     priorAttempts: row.prior_attempts,
     ageMs: Math.max(0, now - row.since),
+    orderKey: row.order_key,
+    heldMs: row.held_until === null ? 0 : Math.max(0, row.held_until - now),
+    expiresInMs: row.expires_at === null ? null : row.expires_at - now,
+    variant: row.variant,
   }
 }
 

@@ -34,7 +34,7 @@ CREATE TABLE application (
   created_at integer not null,
   updated_at integer not null,
   deleted_at integer
-, dedupe_s integer) strict;
+, dedupe_s integer, settings text) strict;
 
 CREATE UNIQUE INDEX application_uid on application (uid) where uid is not null and deleted_at is null;
 
@@ -112,7 +112,7 @@ CREATE TABLE endpoint (
   created_at integer not null,
   updated_at integer not null,
   deleted_at integer
-, method text not null default 'POST', paused integer not null default 0) strict;
+, method text not null default 'POST', paused integer not null default 0, flow text) strict;
 
 CREATE INDEX endpoint_app on endpoint (app, key);
 
@@ -165,7 +165,7 @@ CREATE TABLE lane (
   bucket_full_at integer not null default 0,
   hold_until integer not null default 0, -- Retry-After
   not_before integer not null default 0 -- no sooner than this, by the last owner's word
-) strict;
+, health text, health_at integer not null default 0, snapshot text, snapshot_at integer not null default 0) strict;
 
 CREATE INDEX lane_due on lane (due_at) where owner is null and due_at is not null;
 
@@ -181,7 +181,7 @@ CREATE TABLE message (
   content_type text not null,
   endpoints text not null,
   body blob not null
-, expunged_at integer, tags text, headers text, deliver_at integer) strict;
+, expunged_at integer, tags text, headers text, deliver_at integer, expires_at integer, ordering_key text, plan text) strict;
 
 CREATE INDEX message_app on message (app);
 
@@ -198,9 +198,11 @@ CREATE TABLE pending (
   message integer not null,
   since integer not null, -- when the delivery was first due
   attempts integer not null,
-  prior_attempts integer not null,
+  prior_attempts integer not null, order_key integer, held_until integer, expires_at integer, variant integer,
   primary key (endpoint, class, due_at, message)
 ) strict, without rowid;
+
+CREATE INDEX pending_expires on pending (expires_at) where expires_at is not null;
 
 CREATE TABLE removal (
   key integer primary key,

@@ -9,6 +9,7 @@ import type {
   Published,
   Settlement,
   Store,
+  TriedAttempt,
 } from '../../../src/store/store.ts'
 
 /** A fresh, empty store and the means to test it. */
@@ -139,7 +140,7 @@ export class World {
     return row
   }
 
-  settlement(endpoint: Endpoint, row: PendingRow, verdict: Settlement['verdict']): Settlement {
+  settlement(endpoint: Endpoint, row: PendingRow, verdict: Settlement['verdict']): TriedSettlement {
     const delivered = verdict.state === 'delivered'
     return {
       endpoint: endpoint.key,
@@ -163,9 +164,11 @@ export class World {
   }
 }
 
+export type TriedSettlement = Settlement & { readonly attempt: TriedAttempt }
+
 export type Accepted = Extract<Published, { state: 'accepted' }>
 
-export const noEffects = { holds: [], gone: [] }
+export const noEffects = { holds: [], disable: [], health: [] }
 
 export const plainEndpoint: NewEndpoint = {
   uid: null,

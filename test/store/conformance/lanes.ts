@@ -148,7 +148,11 @@ export function lanes(open: Open): void {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker } = await world.owningOne(endpoint)
-    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: longMs }], gone: [] })
+    await world.store.settle(worker, [], {
+      holds: [{ endpoint: endpoint.key, holdMs: longMs }],
+      disable: [],
+      health: [],
+    })
     await world.store.leave(worker)
     const next = await world.join()
     await world.assertNothingToClaim(next)
@@ -159,7 +163,7 @@ export function lanes(open: Open): void {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker } = await world.owningOne(endpoint)
-    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: 150 }], gone: [] })
+    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: 150 }], disable: [], health: [] })
     await world.release(worker, endpoint)
     await world.publish([endpoint])
     assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
@@ -172,7 +176,7 @@ export function lanes(open: Open): void {
     const endpoint = await world.endpoint(await world.application())
     const { worker } = await world.owningOne(endpoint)
     for (const holdMs of [longMs, 10]) {
-      await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs }], gone: [] })
+      await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs }], disable: [], health: [] })
     }
     await world.release(worker, endpoint)
     await world.assertNothingToClaim(worker)

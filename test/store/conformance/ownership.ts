@@ -99,7 +99,10 @@ export function ownership(open: Open): void {
 
     await assertFenced(world, dead, () => world.settlement(endpoint, row, { state: 'delivered' }))
     const holds = [{ endpoint: endpoint.key, holdMs: longMs }]
-    assert.equal(await world.store.settle(dead, [], { holds, gone: [endpoint.key] }), 'fenced')
+    assert.equal(
+      await world.store.settle(dead, [], { holds, disable: [{ endpoint: endpoint.key, reason: 'gone' }], health: [] }),
+      'fenced',
+    )
     assert.equal((await world.store.findEndpoint(endpoint.app, endpoint.id))?.disabled, false)
     await world.release(dead, endpoint)
     await world.assertNothingToClaim(survivor)

@@ -170,7 +170,11 @@ export function replaying(open: Open): void {
     )
     const { worker } = await world.owningOne(endpoint)
     await world.publish([endpoint], { delayMs: longMs })
-    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: longMs }], gone: [] })
+    await world.store.settle(worker, [], {
+      holds: [{ endpoint: endpoint.key, holdMs: longMs }],
+      disable: [],
+      health: [],
+    })
     const owned = await world.store.findLane(endpoint.key)
     assert(owned)
     assert.equal(owned.owner?.worker, worker)

@@ -207,7 +207,11 @@ export function settling(open: Open): void {
     const settings: unknown[] = []
     world.store.watch({ rows() {}, lanes() {}, settings: (endpoints) => void settings.push(endpoints) })
     const settlement = world.settlement(endpoint, row, { state: 'dead', reason: 'gone' })
-    await world.store.settle(worker, [settlement], { holds: [], gone: [endpoint.key] })
+    await world.store.settle(worker, [settlement], {
+      holds: [],
+      disable: [{ endpoint: endpoint.key, reason: 'gone' }],
+      health: [],
+    })
     assert.deepEqual(settings, [[endpoint.key]])
 
     const found = await world.store.findEndpoint(endpoint.app, endpoint.id)
@@ -228,7 +232,11 @@ export function settling(open: Open): void {
     const endpoint = await world.endpoint(await world.application())
     const { worker } = await world.owningOne(endpoint)
     await world.store.updateEndpoint(endpoint.app, endpoint.key, { disabled: true })
-    await world.store.settle(worker, [], { holds: [], gone: [endpoint.key] })
+    await world.store.settle(worker, [], {
+      holds: [],
+      disable: [{ endpoint: endpoint.key, reason: 'gone' }],
+      health: [],
+    })
     assert.equal((await world.store.findEndpoint(endpoint.app, endpoint.id))?.disabledReason, 'operator')
   })
 }

@@ -97,7 +97,7 @@ class Race {
       const [page] = await this.#insist(() => store.readDue([read]))
       if (!page || page.rows.length === 0) break
       const settlements = page.rows.map((row) => this.#settlement(endpoint, row))
-      const answer = await this.#insist(() => store.settle(worker, settlements, { holds: [], gone: [] }))
+      const answer = await this.#insist(() => store.settle(worker, settlements, { holds: [], disable: [], health: [] }))
       assert.equal(answer, 'settled')
       for (const { message } of page.rows) {
         this.delivered.add(message)

@@ -188,7 +188,10 @@ test(
       await assert.rejects(store.ping(), StoreTrouble)
       await assert.rejects(store.claim(worker, 1), StoreTrouble)
       await assert.rejects(store.renew(worker, 1000), StoreTrouble)
-      await assert.rejects(store.settle(worker, [], { holds: [], gone: [endpoint.key] }), StoreTrouble)
+      await assert.rejects(
+        store.settle(worker, [], { holds: [], disable: [{ endpoint: endpoint.key, reason: 'gone' }], health: [] }),
+        StoreTrouble,
+      )
     } finally {
       await server.start()
     }

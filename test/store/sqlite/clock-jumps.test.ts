@@ -46,7 +46,11 @@ for (const [direction, jumpMs] of [
 
   test(`a clock set ${direction} an hour leaves a hold as long as it was`, async (t) => {
     const { world, clock, endpoint, worker } = await begin(t)
-    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: 10_000 }], gone: [] })
+    await world.store.settle(worker, [], {
+      holds: [{ endpoint: endpoint.key, holdMs: 10_000 }],
+      disable: [],
+      health: [],
+    })
     await clock.advance(4_000)
     clock.jump(jumpMs)
     await world.store.leave(worker)
@@ -86,7 +90,7 @@ test('a change of an endpoint is later than the one before it when the clock is 
   clock.jump(-hourMs)
   const changed = await world.store.updateEndpoint(endpoint.app, endpoint.key, { paused: true })
   assert((changed?.updatedAt ?? 0) > endpoint.updatedAt)
-  await world.store.settle(worker, [], { holds: [], gone: [endpoint.key] })
+  await world.store.settle(worker, [], { holds: [], disable: [{ endpoint: endpoint.key, reason: 'gone' }], health: [] })
   const [gone] = await world.store.loadEndpoints([endpoint.key])
   assert((gone?.updatedAt ?? 0) > (changed?.updatedAt ?? 0))
 })

@@ -59,7 +59,7 @@ test('an owner that was killed leaves the file free, its lanes unclean and itsel
 
   await owner.kill()
   const heir = await openReal(place, 'owner')
-  assert.equal(await heir.settle(1, [], { holds: [], gone: [] }), 'fenced')
+  assert.equal(await heir.settle(1, [], { holds: [], disable: [], health: [] }), 'fenced')
   const worker = await heir.join({ leaseMs: 1000, description: 'the heir' })
   const claim = await heir.claim(worker, 1)
   assert.deepEqual(

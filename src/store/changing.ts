@@ -1,0 +1,21 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
+import type { EndpointChange } from './store.ts'
+
+/** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
+export function changedEndpoint(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
+  const { flow, ...rest } = given(typeof change === 'function' ? change(before, now) : change)
+  const after: Endpoint = { ...before, ...rest, flow: { ...before.flow, ...flow } }
+  if (after.disabled === before.disabled) return after
+  return { ...after, disabledReason: after.disabled ? 'operator' : null }
+}
+
+/** What is given as undefined is not given. */
+export function given<T extends object>(change: T): Partial<T> {
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Partial<T>
+}
+
+/** The uid a change sets, for saying which one is taken. */
+export function uidIn(change: EndpointChange): string | null {
+  return typeof change === 'function' ? null : (change.uid ?? null)
+}

@@ -1,0 +1,27 @@
+-- What an endpoint wants beyond its rate (see domain/flow.ts); null when it wants nothing special.
+alter table endpoint add column flow json;
+-- What an application wants for all its endpoints; null when nothing.
+alter table application add column settings json;
+
+-- How well the receiver does, by the last owner's word at that instant: circuit, pace, how long it has been failing.
+alter table lane add column health text;
+alter table lane add column health_at bigint not null default 0;
+-- What the owner answered when it was last asked.
+alter table lane add column snapshot text;
+alter table lane add column snapshot_at bigint not null default 0;
+
+-- Ordered lanes: deliveries with the same number go one after the other, and one that waits for its retry stays where it
+-- is until then.
+alter table pending add column order_key bigint;
+alter table pending add column held_until bigint;
+-- When nobody wants it any more; null for never.
+alter table pending add column expires_at bigint;
+-- Which body it is sent with; null for the message's own.
+alter table pending add column variant smallint;
+
+create index pending_expires on pending (expires_at) where expires_at is not null;
+
+alter table message add column expires_at bigint;
+alter table message add column ordering_key text;
+-- How its deliveries differ from plain ones; null when none does.
+alter table message add column plan json;
