@@ -205,6 +205,6 @@ function toClaimed(row: Exclude<ClaimRow, { key: null }>, { vault, log }: StoreC
     bucketDebtMs: restMs(row.bucket_full_at - row.now),
     holdMs: restMs(row.hold_until - row.now),
     health: row.health,
-    healthAgeMs: Math.max(0, row.now - row.health_at),
+    healthAgeMs: row.health === null ? 0 : Math.max(0, row.now - row.health_at),
   }
 }

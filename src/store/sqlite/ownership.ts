@@ -86,7 +86,7 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
       bucketDebtMs: restMs(lane.bucket_full_at - now),
       holdMs: restMs(lane.hold_until - now),
       health: lane.health,
-      healthAgeMs: Math.max(0, now - lane.health_at),
+      healthAgeMs: lane.health === null ? 0 : Math.max(0, now - lane.health_at),
     }
   }
 
