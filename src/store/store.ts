@@ -5,6 +5,7 @@ import type { Flow } from '../domain/flow.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
+import type { Notice } from '../domain/notice.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
 import type { Access } from './access.ts'
 import type { Auditing, Trailing } from './auditing.ts'
@@ -12,6 +13,7 @@ import type { Browsing } from './browsing.ts'
 import type { Enlisting } from './enlisting.ts'
 import type { EventTypes } from './event-types.ts'
 import type { Idempotency, Once } from './idempotency.ts'
+import type { Notices } from './notices.ts'
 import type { Removals } from './removals.ts'
 import type { Replaying } from './replaying.ts'
 import type { Statistics } from './statistics.ts'
@@ -44,6 +46,7 @@ export interface Store
     Statistics,
     Access,
     Auditing,
+    Notices,
     Trailing {
   readonly dialect: 'sqlite' | 'postgres'
   /** Tells what others did: see `Watcher`. One watcher per store. */
@@ -333,6 +336,8 @@ export interface Delivering {
   readDue(reads: readonly DueRead[]): Promise<DueRows[]>
   /** What is needed to send these messages; those that no longer exist are left out. */
   loadMessages(keys: readonly number[]): Promise<Outgoing[]>
+  /** As `loadMessages`, for deliveries that get something else than the message's own body, or a signature with it. */
+  loadVariants(keys: readonly VariantKey[]): Promise<Outgoing[]>
   /**
    * Records attempts and their verdicts, all or none. `fenced` means the worker was declared dead: nothing was recorded,
    * and it must drop what it holds. Settling the same thing twice is harmless: a row that is no longer queued is not
@@ -377,7 +382,18 @@ export interface PendingRow {
   readonly variant: number | null
 }
 
-export type Outgoing = Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType' | 'headers'>
+/** Which variant of which message. */
+export interface VariantKey {
+  readonly message: number
+  readonly variant: number
+}
+
+export interface Outgoing extends Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType' | 'headers'> {
+  /** Null for the message's own body. */
+  readonly variant: number | null
+  /** Made when the message was accepted; null when each attempt is signed anew. */
+  readonly signature: string | null
+}
 
 export interface Settlement {
   readonly endpoint: number
@@ -407,10 +423,16 @@ export interface TriedAttempt {
 export interface LaneEffects {
   /** Recorded at once, so that a Retry-After outlives its worker. A longer hold already recorded stays. */
   readonly holds: readonly { readonly endpoint: number; readonly holdMs: number }[]
-  /** Endpoints that are disabled from now on. */
-  readonly disable: readonly { readonly endpoint: number; readonly reason: DisabledReason }[]
+  /** Endpoints that are disabled from now on, which is noticed; `failingMs` is how long they had been failing. */
+  readonly disable: readonly {
+    readonly endpoint: number
+    readonly reason: DisabledReason
+    readonly failingMs?: number
+  }[]
   /** How well receivers do, where that changed in a way that must outlive the worker. */
   readonly health: readonly { readonly endpoint: number; readonly health: string }[]
+  /** What else operators are to be told. */
+  readonly notices?: readonly Notice[]
 }
 
 // — History —

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
 import { type Auditing, hashText, type Trail, type Trailing } from '../auditing.ts'
+import type { StoreContext } from '../store.ts'
 import type { Database } from './database.ts'
 import { locks } from './migrate.ts'
 import { sqlNow } from './server-time.ts'
@@ -47,17 +48,7 @@ export const selectAudit: Readonly<Record<'ascending' | 'descending', Statement>
 /** The audit log. */
 export function auditing({ context, durable }: Database): Auditing & Trailing {
   const trails = new AsyncLocalStorage<Trail>()
-
-  async function append(run: Run, entry: AuditEntry): Promise<AuditRow> {
-    await run(lockAudit)
-    const [last] = await run<{ now: number; n: number | null; hash: string | null }>(selectLast)
-    const n = (last?.n ?? 0) + 1
-    const row = { ...entry, n, id: encodeId('audit', n, context.randomText), at: last?.now as number }
-    const hash = auditHash(row, last?.hash ?? auditStart, hashText)
-    const { id, at, actor, ip, action, app, target, before, after } = row
-    await run(insertAudit, [n, id, at, actor, ip, action, app, target, before, after, hash])
-    return { ...row, hash }
-  }
+  const append = auditAppender(context)
 
   async function takeAlong(run: Run, trail: Trail): Promise<() => void> {
     const [row] = await run<{ changed: boolean }>(selectChanged)
@@ -83,5 +74,19 @@ export function auditing({ context, durable }: Database): Auditing & Trailing {
       const rows = await durable.run<AuditRow>(selectAudit[order], values)
       return { items: rows.slice(0, limit), done: rows.length <= limit }
     },
+  }
+}
+
+/** Makes what appends an entry within the transaction that is open. */
+export function auditAppender(context: StoreContext): (run: Run, entry: AuditEntry) => Promise<AuditRow> {
+  return async (run, entry) => {
+    await run(lockAudit)
+    const [last] = await run<{ now: number; n: number | null; hash: string | null }>(selectLast)
+    const n = (last?.n ?? 0) + 1
+    const row = { ...entry, n, id: encodeId('audit', n, context.randomText), at: last?.now as number }
+    const hash = auditHash(row, last?.hash ?? auditStart, hashText)
+    const { id, at, actor, ip, action, app, target, before, after } = row
+    await run(insertAudit, [n, id, at, actor, ip, action, app, target, before, after, hash])
+    return { ...row, hash }
   }
 }

@@ -14,6 +14,7 @@ import { Keys } from './keys.ts'
 import { LaneWakes } from './lane-wakes.ts'
 import { Listener } from './listen.ts'
 import { migrate } from './migrate.ts'
+import { notices } from './notices.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { removals } from './removals.ts'
@@ -77,6 +78,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...configuration(database),
     ...access(database),
     ...auditing(database),
+    ...notices(database),
     ...intake(database),
     ...ownership(database, partitions),
     ...delivering(database),

@@ -108,6 +108,7 @@ create table dead (
   response bytea
 );
 CREATE INDEX dead_app ON public.dead USING btree (app, died_at);
+CREATE INDEX dead_died ON public.dead USING btree (died_at);
 CREATE INDEX dead_endpoint ON public.dead USING btree (((endpoint + 0)), died_at);
 CREATE UNIQUE INDEX dead_pkey ON public.dead USING btree (endpoint, message);
 
@@ -249,6 +250,17 @@ create table migration (
 );
 CREATE UNIQUE INDEX migration_pkey ON public.migration USING btree (version);
 
+create table notice (
+  key bigint generated always as identity not null,
+  at bigint not null,
+  type text not null,
+  app bigint not null,
+  endpoint bigint not null,
+  message bigint,
+  data json not null
+);
+CREATE UNIQUE INDEX notice_pkey ON public.notice USING btree (key);
+
 create table pending (
   endpoint bigint not null,
   class smallint not null,
@@ -293,10 +305,27 @@ create table task (
   epoch bigint not null default 0,
   lease_until bigint not null default 0,
   created_at bigint not null,
-  updated_at bigint not null
+  updated_at bigint not null,
+  rest_until bigint not null default 0
 );
 CREATE UNIQUE INDEX task_pkey ON public.task USING btree (key);
 CREATE INDEX task_running ON public.task USING btree (lease_until) WHERE (status = 'running'::text);
+
+create table variant (
+  message bigint not null,
+  n smallint not null,
+  body bytea,
+  signature text
+) partition by RANGE (message);
+CREATE UNIQUE INDEX variant_pkey ON ONLY public.variant USING btree (message, n);
+
+create table variant_default (
+  message bigint not null,
+  n smallint not null,
+  body bytea,
+  signature text
+); -- partition: DEFAULT
+CREATE UNIQUE INDEX variant_default_pkey ON public.variant_default USING btree (message, n);
 
 create table worker (
   id bigint generated always as identity not null,
@@ -309,3 +338,5 @@ create table worker (
 CREATE UNIQUE INDEX worker_pkey ON public.worker USING btree (id);
 
 create sequence node as integer minvalue 0 maxvalue 31 cycle;
+
+create sequence notice_key_seq as bigint minvalue 1 maxvalue 9223372036854775807;

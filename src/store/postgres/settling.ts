@@ -1,9 +1,11 @@
 import { replay } from '../../domain/delivery.ts'
+import { disabledNotice, type Notice } from '../../domain/notice.ts'
 import type { Delivering, LaneEffects, Settlement } from '../store.ts'
 import { untried } from '../untried.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { longestRestMs } from './lane-wakes.ts'
+import { noticeWriter } from './notices.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 import { channel } from './signals.ts'
@@ -118,7 +120,7 @@ const disableEndpoints: Statement = {
     update endpoint set disabled = true, disabled_reason = ($2::text[])[array_position($1::bigint[], key)],
            updated_at = greatest(${sqlNow}, updated_at + 1)
      where key = any ($1::bigint[]) and not disabled
-    returning key`,
+    returning key, ${sqlNow} as now`,
 }
 const stopLanes: Statement = {
   name: 'stop-lanes',
@@ -132,6 +134,7 @@ const notifySettings: Statement = { name: 'notify-settings', text: `select pg_no
  */
 export function settling(database: Database): Delivering['settle'] {
   const { relaxed, signals, wakes } = database
+  const tell = noticeWriter(database)
 
   async function settle(run: Run, worker: number, settlements: readonly Settlement[]): Promise<boolean> {
     const [row] = await run<{ alive: boolean }>(settleBatch, [worker, ...valuesOf(settlements)])
@@ -139,26 +142,37 @@ export function settling(database: Database): Delivering['settle'] {
   }
 
   /** Records what the attempts mean for whole endpoints, and answers which of them it disabled. */
-  async function applyEffects(run: Run, { holds, disable, health }: LaneEffects): Promise<number[]> {
+  async function applyEffects(run: Run, effects: LaneEffects): Promise<number[]> {
+    const { holds, disable, health, notices = [] } = effects
     if (holds.length > 0) await run(holdLanes, valuesOfHolds(holds))
     if (health.length > 0) await run(saveHealth, valuesOfHealth(health))
-    if (disable.length === 0) return []
+    const disabled = disable.length > 0 ? await disableAll(run, disable) : []
+    if (notices.length + disabled.length > 0) await tell(run, [...notices, ...disabled])
+    return disabled.map((notice) => notice.endpoint)
+  }
+
+  async function disableAll(run: Run, disable: LaneEffects['disable']): Promise<Notice[]> {
     const keys = integers(disable.map(({ endpoint }) => endpoint))
     await run(bumpVersions, [keys])
     const reasons = texts(disable.map(({ reason }) => reason))
-    const disabled = (await run<{ key: number }>(disableEndpoints, [keys, reasons])).map((row) => row.key)
-    if (disabled.length > 0) {
-      await run(stopLanes, [integers(disabled)])
-      await run(notifySettings, [`s${signals.payload(disabled)}`])
-    }
-    return disabled
+    const rows = await run<{ key: number; now: number }>(disableEndpoints, [keys, reasons])
+    if (rows.length === 0) return []
+    const disabled = rows.map((row) => row.key)
+    await run(stopLanes, [integers(disabled)])
+    await run(notifySettings, [`s${signals.payload(disabled)}`])
+    return rows.map(({ key, now }) => {
+      const { reason, failingMs = 0 } = disable.find(
+        ({ endpoint }) => endpoint === key,
+      ) as LaneEffects['disable'][number]
+      return disabledNotice(key, reason, now - failingMs)
+    })
   }
 
   return async (worker, settlements, effects) => {
     let disabled: number[] = []
     const held = settlements.filter(({ verdict }) => verdict.state === 'held')
-    const { holds, disable, health } = effects
-    const hasEffects = held.length + holds.length + disable.length + health.length > 0
+    const { holds, disable, health, notices = [] } = effects
+    const hasEffects = held.length + holds.length + disable.length + health.length + notices.length > 0
     const alive = hasEffects
       ? await relaxed.transaction(async (run) => {
           const alive = await settle(run, worker, settlements)

@@ -1,9 +1,11 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { replay, timed } from '../../domain/delivery.ts'
+import { disabledNotice } from '../../domain/notice.ts'
 import type { Delivering, DueRead, DueRows, LaneEffects, Outgoing, Settlement } from '../store.ts'
 import { untried } from '../untried.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes, longestRestMs } from './lane-wakes.ts'
+import { noticeWriter } from './notices.ts'
 import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
 
 // Both are ranges of pending's primary key, read in its order.
@@ -18,6 +20,11 @@ const selectTimed = `
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
 const selectOutgoing =
   'select key, id, event_type, body, content_type, headers from message where key = ? and expunged_at is null'
+// Without its row, a delivery that gets something else than the message's own body gets nothing.
+const selectVariant = `
+  select message.key, id, event_type, coalesce(variant.body, message.body) as body, content_type, headers, signature
+  from variant join message on message.key = variant.message
+  where variant.message = ? and n = ? and expunged_at is null`
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
 const deletePending = 'delete from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
@@ -51,6 +58,20 @@ interface OutgoingRow {
   readonly body: Uint8Array
   readonly content_type: string
   readonly headers: string | null
+  readonly signature?: string | null
+}
+
+function toOutgoing(row: OutgoingRow, variant: number | null): Outgoing {
+  return {
+    key: row.key,
+    id: row.id,
+    eventType: row.event_type,
+    body: row.body,
+    contentType: row.content_type,
+    headers: fromJson(row.headers),
+    variant,
+    signature: row.signature ?? null,
+  }
 }
 
 /** Reads what is due and records what became of it. */
@@ -59,6 +80,7 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
   const timedRows = connection.prepare<PendingColumns>(selectTimed)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
   const outgoing = connection.prepare<OutgoingRow>(selectOutgoing)
+  const outgoingVariant = connection.prepare<OutgoingRow>(selectVariant)
   const live = connection.prepare<unknown>(selectLive)
   const record = recorder(connection)
   const applyEffects = laneEffects(connection)
@@ -88,15 +110,16 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
       const found: Outgoing[] = []
       for (const key of keys) {
         const row = outgoing.get(key)
-        if (row === undefined) continue
-        found.push({
-          key: row.key,
-          id: row.id,
-          eventType: row.event_type,
-          body: row.body,
-          contentType: row.content_type,
-          headers: fromJson(row.headers),
-        })
+        if (row !== undefined) found.push(toOutgoing(row, null))
+      }
+      return found
+    },
+
+    loadVariants(keys): Outgoing[] {
+      const found: Outgoing[] = []
+      for (const { message, variant } of keys) {
+        const row = outgoingVariant.get(message, variant)
+        if (row !== undefined) found.push(toOutgoing(row, variant))
       }
       return found
     },
@@ -180,15 +203,18 @@ function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochM
   const save = connection.prepare(saveHealth)
   const bump = connection.prepare(bumpVersion)
   const wakes = laneWakes(connection)
+  const tell = noticeWriter(connection)
 
-  return ({ holds, disable, health }, now) => {
+  return ({ holds, disable, health, notices = [] }, now) => {
     for (const { endpoint, holdMs } of holds) hold.run(endpoint, now + longestRestMs, now + Math.ceil(holdMs))
     for (const saved of health) save.run(saved.endpoint, saved.health, now)
-    return disable.flatMap(({ endpoint, reason }) => {
+    for (const notice of notices) tell(notice, now)
+    return disable.flatMap(({ endpoint, reason, failingMs = 0 }) => {
       const disabled = disableIt.get(reason, now, endpoint)
       if (disabled === undefined) return []
       bump.run(disabled.app)
       wakes.stop(endpoint)
+      tell(disabledNotice(endpoint, reason, now - failingMs), now)
       return [endpoint]
     })
   }

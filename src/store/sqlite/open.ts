@@ -15,6 +15,7 @@ import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { migrate } from './migrate.ts'
+import { notices } from './notices.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { promised } from './promised.ts'
 import { removals } from './removals.ts'
@@ -121,6 +122,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(configuration(connection)),
     ...promised(access(connection)),
     ...promised(auditing(connection)),
+    ...promised(notices(connection)),
     trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised(intake(connection)),
     ...promised(ownership(connection), beforeDeciding),

@@ -87,6 +87,8 @@ CREATE TABLE dead (
 
 CREATE INDEX dead_app on dead (app, died_at);
 
+CREATE INDEX dead_died on dead (died_at);
+
 CREATE INDEX dead_endpoint on dead (endpoint, died_at);
 
 CREATE TABLE endpoint (
@@ -191,6 +193,16 @@ CREATE TABLE migration (
     applied_at integer not null
   ) strict;
 
+CREATE TABLE notice (
+  key integer primary key autoincrement,
+  at integer not null,
+  type text not null,
+  app integer not null,
+  endpoint integer not null,
+  message integer,
+  data text not null
+) strict;
+
 CREATE TABLE pending (
   endpoint integer not null,
   class integer not null,
@@ -232,9 +244,17 @@ CREATE TABLE task (
   lease_until integer not null default 0,
   created_at integer not null,
   updated_at integer not null
-) strict;
+, rest_until integer not null default 0) strict;
 
 CREATE INDEX task_running on task (lease_until) where status = 'running';
+
+CREATE TABLE variant (
+  message integer not null,
+  n integer not null,
+  body blob,
+  signature text,
+  primary key (message, n)
+) without rowid;
 
 CREATE TABLE worker (
   id integer primary key autoincrement,

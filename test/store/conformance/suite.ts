@@ -12,6 +12,7 @@ import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { lanes } from './lanes.ts'
+import { notices } from './notices.ts'
 import { ownership } from './ownership.ts'
 import { reconciling } from './reconciling.ts'
 import { removals } from './removals.ts'
@@ -26,6 +27,7 @@ export function conformance(open: Open): void {
   describe('configuration', () => configuration(open))
   describe('access', () => access(open))
   describe('auditing', () => auditing(open))
+  describe('notices', () => notices(open))
   describe('intake', () => intake(open))
   describe('idempotency', () => idempotency(open))
   describe('fan-out', () => fanOut(open))

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { begin, noEffects, type Open } from './harness.ts'
+
+const everything = { actor: null, action: null, app: null, since: null, until: null }
+const opened = 'endpoint.circuit.opened'
+
+export function notices(open: Open): void {
+  test('a notice is written with what it tells of, names whom it concerns, and stays until it was sent', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application('acme')
+    const endpoint = await world.endpoint(app, { uid: 'main' })
+    const { worker, row } = await world.owningOne(endpoint)
+    const health = [{ endpoint: endpoint.key, health: 'down' }]
+    const data = { failures: 3, why: '"quoted" \\ 🎬' }
+    const told = [
+      { type: opened, endpoint: endpoint.key, data },
+      { type: 'message.attempt.exhausted', endpoint: endpoint.key, message: row.message, data: {} },
+    ] as const
+    assert.equal(await store.settle(worker, [], { ...noEffects, health, notices: told }), 'settled')
+
+    const [first, second] = await store.listNotices(10)
+    assert(first && second)
+    const concerned = { appId: app.id, appUid: 'acme', endpointId: endpoint.id, endpointUid: 'main' }
+    const { key, at, ...rest } = first
+    assert.deepEqual(rest, {
+      type: opened,
+      app: app.key,
+      endpoint: endpoint.key,
+      message: null,
+      data: { ...concerned, ...data },
+    })
+    assert(Math.abs(at - endpoint.createdAt) < 60_000)
+    assert.deepEqual([second.type, second.message], ['message.attempt.exhausted', row.message])
+    assert.deepEqual(
+      (await store.listNotices(1)).map((notice) => notice.key),
+      [key],
+      'the oldest comes first',
+    )
+
+    await store.removeNotices([key])
+    await store.removeNotices([])
+    assert.deepEqual(
+      (await store.listNotices(10)).map((notice) => notice.key),
+      [second.key],
+    )
+  })
+
+  test('what Sluice changes by itself is in the audit log, and what it only tells of is not', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application()
+    const endpoint = await world.endpoint(app)
+    const { worker, row } = await world.owningOne(endpoint)
+    await store.settle(worker, [], {
+      ...noEffects,
+      disable: [{ endpoint: endpoint.key, reason: 'failing', failingMs: 60_000 }],
+      notices: [
+        { type: 'message.attempt.exhausted', endpoint: endpoint.key, message: row.message, data: {} },
+        { type: opened, endpoint: endpoint.key, data: { failures: 3 } },
+      ],
+    })
+    const { items } = await store.listAudit({ limit: 10, order: 'ascending', after: null }, everything)
+    const target = `/api/v1/app/${app.id}/endpoint/${endpoint.id}`
+    assert.deepEqual(
+      items.map((item) => [item.actor, item.action, item.app, item.target]),
+      [
+        ['sluice', opened, app.id, target],
+        ['sluice', 'endpoint.disabled', app.id, target],
+      ],
+    )
+    assert.equal(items[0]?.after, '{"failures":3}')
+  })
+
+  test('disabling tells since when the endpoint failed, and is told once', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    const disable = [{ endpoint: endpoint.key, reason: 'failing', failingMs: 60_000 }] as const
+    for (let i = 0; i < 2; i++) await store.settle(worker, [], { ...noEffects, disable })
+    const [notice, ...others] = await store.listNotices(10)
+    assert(notice)
+    assert.equal(notice.type, 'endpoint.disabled')
+    assert.equal(notice.data.reason, 'failing')
+    assert(Math.abs(Date.parse(notice.data.failSince as string) - (notice.at - 60_000)) < 1000)
+    assert.deepEqual(others, [])
+  })
+
+  test('a worker that was declared dead tells nothing', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    await store.leave(worker)
+    const told = [{ type: opened, endpoint: endpoint.key, data: {} }] as const
+    assert.equal(await store.settle(worker, [], { ...noEffects, notices: told }), 'fenced')
+    assert.deepEqual(await store.listNotices(10), [])
+    assert.deepEqual((await store.listAudit({ limit: 10, order: 'ascending', after: null }, everything)).items, [])
+  })
+}
