@@ -46,6 +46,11 @@ export interface LaneFacts {
   readonly waiting: readonly [fresh: number, timed: number, replay: number]
   /** When the earliest timed row is due. */
   readonly nextTimedAt: EpochMs | null
+  /** Since when the longest waiting of the counted rows has been waiting. */
+  readonly oldestSince: EpochMs | null
+  /** How well the receiver does, as it was last saved, and how long ago that was. */
+  readonly health: string | null
+  readonly healthAgeMs: number
   readonly workersAlive: number
 }
 

@@ -16,6 +16,7 @@ import type { Idempotency, Once } from './idempotency.ts'
 import type { Notices } from './notices.ts'
 import type { Removals } from './removals.ts'
 import type { Replaying } from './replaying.ts'
+import type { Standing } from './standing.ts'
 import type { Statistics } from './statistics.ts'
 import type { Tasks } from './tasks.ts'
 import type { Vault } from './vault.ts'
@@ -44,6 +45,7 @@ export interface Store
     EventTypes,
     Removals,
     Statistics,
+    Standing,
     Access,
     Auditing,
     Notices,
@@ -86,6 +88,8 @@ export interface Watcher {
   expunged?(messages?: readonly number[]): void
   /** A message was accepted whose deliveries have yet to be expanded. */
   fanOuts?(): void
+  /** Somebody wants to know how these lanes stand; whoever owns one answers. */
+  asked?(endpoints: readonly number[]): void
 }
 
 // — Configuration —

@@ -23,6 +23,7 @@ import { checkSeals } from './sealing.ts'
 import { ServerTime } from './server-time.ts'
 import { openSessions, type Statement } from './sessions.ts'
 import { Signals } from './signals.ts'
+import { standing } from './standing.ts'
 import { statistics } from './statistics.ts'
 import { tasks } from './tasks.ts'
 import { explain } from './trouble.ts'
@@ -89,6 +90,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...removals(database),
     ...eventTypes(database),
     ...statistics(database),
+    ...standing(database),
     ...idempotency(database),
     ...enlisting(database, url),
     watch(watcher) {

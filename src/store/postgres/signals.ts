@@ -15,8 +15,9 @@ const longestPayload = 7900
  *   R  … and a lane woke       F  … and a lane woke
  *   w  a lane woke             s  settings changed
  *   x  messages were expunged, which are then named in place of endpoints
+ *   a  somebody asks how these lanes stand
  */
-export type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x'
+export type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a'
 
 /** Tells this process's watcher what happened here and, as notifications bring it, elsewhere. */
 export class Signals {
@@ -56,6 +57,7 @@ export class Signals {
     if (kind === 'w' || kind === 'R' || kind === 'F') this.lanes()
     if (kind === 's') this.settings(endpoints)
     if (kind === 'x') this.expunged(endpoints)
+    if (kind === 'a' && endpoints !== undefined) this.asked(endpoints)
   }
 
   rows(endpoints?: readonly number[], itsClass?: Class): void {
@@ -78,6 +80,10 @@ export class Signals {
 
   expunged(messages?: readonly number[]): void {
     this.#watcher?.expunged?.(messages)
+  }
+
+  asked(endpoints: readonly number[]): void {
+    this.#watcher?.asked?.(endpoints)
   }
 
   /** Anything may have happened while nobody listened. */

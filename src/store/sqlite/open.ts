@@ -21,6 +21,7 @@ import { promised } from './promised.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { checkSeals } from './sealing.ts'
+import { standing } from './standing.ts'
 import { statistics } from './statistics.ts'
 import { freeAllTasks, tasks } from './tasks.ts'
 import { asTrouble, isBusy } from './trouble.ts'
@@ -131,6 +132,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(removals(connection)),
     ...promised(eventTypes(connection)),
     ...promised(statistics(connection)),
+    ...promised(standing(connection)),
     ...promised(browsing(connection)),
     ...promised(replaying(connection), beforeDeciding),
     ...promised(tasks(connection), beforeDeciding),

@@ -18,6 +18,7 @@ import { reconciling } from './reconciling.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { settling } from './settling.ts'
+import { standing } from './standing.ts'
 import { statistics } from './statistics.ts'
 import { tasks } from './tasks.ts'
 import { waiting } from './waiting.ts'
@@ -41,6 +42,7 @@ export function conformance(open: Open): void {
   describe('removals', () => removals(open))
   describe('event types', () => eventTypes(open))
   describe('statistics', () => statistics(open))
+  describe('standing', () => standing(open))
   describe('enlisting', () => enlisting(open))
   describe('browsing', () => browsing(open))
   describe('replaying', () => replaying(open))

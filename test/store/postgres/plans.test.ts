@@ -38,6 +38,7 @@ import {
 } from '../../../src/store/postgres/replaying.ts'
 import { type Statement, sessionSettings } from '../../../src/store/postgres/sessions.ts'
 import { settleBatch } from '../../../src/store/postgres/settling.ts'
+import { saveAnswers, selectAnswers, selectWaiting } from '../../../src/store/postgres/standing.ts'
 import { purgeDead, selectTasks, takeFree } from '../../../src/store/postgres/tasks.ts'
 import { countPage } from '../../../src/store/postgres/waiting.ts'
 import { newDatabase } from '../postgres-harness.ts'
@@ -89,6 +90,9 @@ const hot: [Statement, RegExp[]][] = [
   [cancelQueued, [/class = 2 AND due_at = w\S*\.made_at AND message = /]],
   [findReplayed, [/class = 2 AND due_at = w\S*\.made_at AND message = /]],
   [selectLane, [/endpoint = \$1/, /key = \$1|key = l\.endpoint/]],
+  [saveAnswers, [/endpoint = ANY/]],
+  [selectAnswers, [/endpoint = ANY/]],
+  [selectWaiting, [/endpoint = asked\.endpoint/]],
   [selectTasks.descending, [/key < \$1/]],
   [takeFree, [/key = ANY/]],
   [purgeDead, [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],

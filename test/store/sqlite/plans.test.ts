@@ -15,6 +15,7 @@ import { migrate } from '../../../src/store/sqlite/migrate.ts'
 import { ownership } from '../../../src/store/sqlite/ownership.ts'
 import { removals } from '../../../src/store/sqlite/removals.ts'
 import { replaying } from '../../../src/store/sqlite/replaying.ts'
+import { standing } from '../../../src/store/sqlite/standing.ts'
 import { statistics } from '../../../src/store/sqlite/statistics.ts'
 import { tasks } from '../../../src/store/sqlite/tasks.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
@@ -47,6 +48,7 @@ before(() => {
     removals,
     eventTypes,
     statistics,
+    standing,
   ])
     part(connection)
 })

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { begin, noEffects, type Open, type World } from './harness.ts'
+
+export function standing(open: Open): void {
+  test('a question reaches whoever watches, and its answer whoever asked', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    const heard = Promise.withResolvers<readonly number[]>()
+    world.store.watch({ rows() {}, lanes() {}, settings() {}, asked: heard.resolve })
+    assert.equal(await world.store.askLanes([endpoint.key]), true)
+    assert.deepEqual(await heard.promise, [endpoint.key])
+    assert.deepEqual(await world.store.readAnswers([endpoint.key]), [
+      { endpoint: endpoint.key, owner: worker, snapshot: null, snapshotAt: 0 },
+    ])
+    const { now } = await laneOf(world, endpoint.key)
+    await world.store.answerLanes(worker, [{ endpoint: endpoint.key, snapshot: '{"n":"\\"1"}' }])
+    const [answer] = await world.store.readAnswers([endpoint.key])
+    assert.deepEqual([answer?.owner, answer?.snapshot], [worker, '{"n":"\\"1"}'])
+    assert(answer && answer.snapshotAt >= now && answer.snapshotAt < now + 10_000, `${answer?.snapshotAt}`)
+  })
+
+  test('an answer that comes later is newer, even within one millisecond', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    const instants: number[] = []
+    for (let n = 0; n < 3; n++) {
+      await world.store.answerLanes(worker, [{ endpoint: endpoint.key, snapshot: String(n) }])
+      instants.push((await world.store.readAnswers([endpoint.key]))[0]?.snapshotAt ?? 0)
+    }
+    assert.equal(new Set(instants).size, 3)
+    assert.deepEqual(
+      instants,
+      instants.toSorted((a, b) => a - b),
+    )
+  })
+
+  test('only the owner of a lane speaks for it', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker } = await world.owningOne(endpoint)
+    const other = await world.join()
+    await world.store.answerLanes(other, [{ endpoint: endpoint.key, snapshot: 'no' }])
+    assert.equal((await world.store.readAnswers([endpoint.key]))[0]?.snapshot, null)
+    await world.release(worker, endpoint)
+    await world.store.answerLanes(worker, [{ endpoint: endpoint.key, snapshot: 'no' }])
+    const [answer] = await world.store.readAnswers([endpoint.key])
+    assert.deepEqual([answer?.owner, answer?.snapshot], [null, null])
+  })
+
+  test('several lanes are answered at once, and read in the order of their endpoints', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [one, two, three] = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
+    assert(one && two && three)
+    const worker = await world.join()
+    for (const endpoint of [one, two]) {
+      await world.publish([endpoint])
+      await world.claim(worker)
+    }
+    await world.store.answerLanes(worker, [
+      { endpoint: two.key, snapshot: 'two' },
+      { endpoint: one.key, snapshot: 'one' },
+      { endpoint: three.key, snapshot: 'three' },
+    ])
+    await world.store.answerLanes(worker, [])
+    const answers = await world.store.readAnswers([three.key, two.key, one.key, 999])
+    assert.deepEqual(
+      answers.map(({ endpoint, snapshot }) => [endpoint, snapshot]),
+      [
+        [one.key, 'one'],
+        [two.key, 'two'],
+        [three.key, null],
+      ],
+    )
+    assert.deepEqual(await world.store.readAnswers([]), [])
+  })
+
+  test('endpoints that something waits for are told from the others', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [one, two, three] = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
+    assert(one && two && three)
+    await world.publish([three])
+    await world.publish([one], { delayMs: 60_000 })
+    assert.deepEqual(await world.store.waitingAmong([three.key, two.key, one.key]), [one.key, three.key])
+    assert.deepEqual(await world.store.waitingAmong([two.key]), [])
+    assert.deepEqual(await world.store.waitingAmong([]), [])
+  })
+
+  test('a lane tells since when its longest waiting delivery waits, and how well its receiver does', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    const first = await laneOf(world, endpoint.key)
+    assert.deepEqual([first.health, first.healthAgeMs], [null, 0])
+    assert(first.oldestSince !== null && first.oldestSince <= first.now, `${first.oldestSince}`)
+    await world.pass(30)
+    await world.publish([endpoint])
+    assert.equal((await laneOf(world, endpoint.key)).oldestSince, first.oldestSince)
+    // A retry waits as long as its delivery does.
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'waiting', waitMs: 60_000 }))
+    assert.equal((await laneOf(world, endpoint.key)).oldestSince, first.oldestSince)
+    await world.store.settle(worker, [], { ...noEffects, health: [{ endpoint: endpoint.key, health: 'poor' }] })
+    await world.pass(30)
+    const later = await laneOf(world, endpoint.key)
+    assert.equal(later.health, 'poor')
+    assert(later.healthAgeMs >= 29 && later.healthAgeMs < 10_000, `${later.healthAgeMs}`)
+    const idle = await world.endpoint(await world.application())
+    assert.equal((await laneOf(world, idle.key)).oldestSince, null)
+  })
+}
+
+async function laneOf(world: World, endpoint: number) {
+  const lane = await world.store.findLane(endpoint)
+  assert(lane)
+  return lane
+}
