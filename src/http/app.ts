@@ -28,6 +28,7 @@ import { healthRoutes } from './routes/health.ts'
 import { laneRoutes } from './routes/lane.ts'
 import { messageRoutes } from './routes/message.ts'
 import { messageListRoutes } from './routes/message-list.ts'
+import { portalRoute } from './routes/portal.ts'
 import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publish.ts'
 import { docsRoute, openApiRoute } from './routes/reference.ts'
 import { replayRoutes } from './routes/replay.ts'
@@ -118,7 +119,10 @@ export function buildApp(context: HttpContext): FastifyInstance {
     },
     { prefix: '/api/v1' },
   )
-  app.register(async (open) => docsRoute(open))
+  app.register(async (open) => {
+    docsRoute(open)
+    portalRoute(open)
+  })
   app.register(async () => answerOthers())
   return app
 }

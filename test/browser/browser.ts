@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { promisify } from 'node:util'
+
+/** The browser that comes with the development dependencies runs here; elsewhere name one in CHROME. */
+export const hasBrowser = process.env.CHROME !== undefined || (process.platform === 'linux' && process.arch === 'x64')
+
+const patienceMs = 15_000
+
+/** Opens a page in a browser of its own, which is gone with everything it wrote when the test ends. */
+export async function openPage(t: TestContext, width = 1000): Promise<BrowserPage> {
+  const place = await mkdtemp(join(tmpdir(), 'sluice-browser-'))
+  const { path, env } = await unpack(place)
+  const flags = ['--headless', '--no-sandbox', '--no-zygote', '--disable-gpu', '--disable-dev-shm-usage']
+  const browser = spawn(path, [...flags, '--remote-debugging-port=0', `--user-data-dir=${join(place, 'user')}`], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, ...env },
+  })
+  t.after(async () => {
+    const ended = new Promise((resolve) => browser.once('exit', resolve))
+    if (browser.kill('SIGKILL')) await ended
+    await rm(place, { recursive: true, force: true, maxRetries: 5 })
+  })
+  const { host } = new URL(await debuggerOf(browser))
+  const made = await fetch(`http://${host}/json/new?about:blank`, { method: 'PUT' })
+  const { webSocketDebuggerUrl } = (await made.json()) as { webSocketDebuggerUrl: string }
+  const page = new BrowserPage(new WebSocket(webSocketDebuggerUrl))
+  await page.begin(width)
+  return page
+}
+
+/** Unpacks the browser, with the libraries that a bare machine lacks, into the place. */
+async function unpack(place: string): Promise<{ path: string; env: Record<string, string> }> {
+  if (process.env.CHROME !== undefined) return { path: process.env.CHROME, env: {} }
+  const code = "process.stdout.write(await (await import('@sparticuz/chromium')).default.executablePath())"
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
+    // It unpacks its libraries only where it believes to be needed.
+    env: { ...process.env, TMPDIR: place, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' },
+    cwd: import.meta.dirname,
+  })
+  return { path: stdout, env: { LD_LIBRARY_PATH: join(place, 'al2023', 'lib'), FONTCONFIG_PATH: join(place, 'fonts') } }
+}
+
+function debuggerOf(browser: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let said = ''
+    browser.stderr?.on('data', (text) => {
+      said += text
+      const [url] = /ws:\/\/\S+/.exec(said) ?? []
+      if (url !== undefined) resolve(url)
+    })
+    browser.once('exit', () => reject(new Error(`the browser ended: ${said}`)))
+  })
+}
+
+interface Evaluated {
+  readonly result: { readonly value?: unknown }
+  readonly exceptionDetails?: { readonly exception?: { readonly description?: string } }
+}
+
+/** A page as a person sees it: what is read and clicked is found by its text. */
+export class BrowserPage {
+  readonly #socket: WebSocket
+  readonly #waiting = new Map<number, (result: unknown) => void>()
+  #last = 0
+  /** What the browser complained about: scripts that failed, things the policy forbade. */
+  readonly complaints: string[] = []
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket
+    socket.onmessage = ({ data }) => {
+      const { id, method, params, result } = JSON.parse(String(data))
+      if (id !== undefined) this.#waiting.get(id)?.(result)
+      else if (method === 'Runtime.exceptionThrown' || method === 'Log.entryAdded') {
+        this.complaints.push(JSON.stringify(params))
+      }
+    }
+  }
+
+  async begin(width: number): Promise<void> {
+    await new Promise((resolve) => this.#socket.addEventListener('open', resolve))
+    for (const domain of ['Runtime', 'Log', 'Page']) await this.#send(`${domain}.enable`)
+    await this.#send('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: false })
+  }
+
+  async goto(url: string): Promise<void> {
+    await this.#send('Page.navigate', { url })
+  }
+
+  /** Waits until the page shows the text. */
+  async sees(text: string): Promise<void> {
+    await this.#until(`document.body?.innerText.includes(${JSON.stringify(text)})`, `the page never showed "${text}"`)
+  }
+
+  /** Presses the button with this label: the first one, or the first within what `within` selects. */
+  async press(label: string, within = 'body'): Promise<void> {
+    const found = `[...document.querySelectorAll(${JSON.stringify(`${within} button`)})]
+      .find((each) => each.innerText.trim() === ${JSON.stringify(label)} && !each.disabled && each.checkVisibility())`
+    await this.#until(`${found} !== undefined`, `there is no button "${label}"`)
+    await this.evaluate(`${found}.click()`)
+  }
+
+  /** Writes into the field of this name. */
+  async fill(name: string, value: string): Promise<void> {
+    const field = `document.querySelector(${JSON.stringify(`[name=${name}]`)})`
+    await this.#until(`${field} !== null`, `there is no field "${name}"`)
+    await this.evaluate(`${field}.value = ${JSON.stringify(value)}`)
+  }
+
+  async evaluate(expression: string): Promise<unknown> {
+    const { result, exceptionDetails } = await this.#send<Evaluated>('Runtime.evaluate', {
+      expression,
+      awaitPromise: true,
+      returnByValue: true,
+    })
+    assert.equal(exceptionDetails, undefined, exceptionDetails?.exception?.description)
+    return result.value
+  }
+
+  async #until(expression: string, otherwise: string): Promise<void> {
+    const poll = `new Promise((resolve) => {
+      const until = performance.now() + ${patienceMs}
+      const look = () => {
+        if (${expression}) resolve(true)
+        else if (performance.now() > until) resolve(false)
+        else setTimeout(look, 20)
+      }
+      look()
+    })`
+    const seen = await this.evaluate(poll)
+    if (seen !== true) assert.fail(`${otherwise}; it shows:\n${await this.evaluate('document.body.innerText')}`)
+  }
+
+  #send<T>(method: string, params: object = {}): Promise<T> {
+    return new Promise((resolve) => {
+      this.#waiting.set(++this.#last, resolve as (result: unknown) => void)
+      this.#socket.send(JSON.stringify({ id: this.#last, method, params }))
+    })
+  }
+}
