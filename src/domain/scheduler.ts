@@ -3,6 +3,7 @@ import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import { Heap } from './heap.ts'
 import { Queue } from './queue.ts'
+import type { Crowded, Slots } from './snapshot.ts'
 
 /**
  * Decides what is sent next. Pure: it holds no clock, does no I/O, and can be run for a million virtual seconds.
@@ -109,6 +110,17 @@ export class Scheduler<T> {
   /** When the next sleeping lane wakes, if any. */
   wakeAt(): SteadyMs | undefined {
     return this.#sleeping.peek()
+  }
+
+  /** The slots a lane shares with others, and which of them it waits for. For people: nothing here decides by it. */
+  slotsOf(lane: Lane<T>, now: SteadyMs): { app: Slots; process: Slots; crowded: Crowded | null } {
+    const { inFlight: limit, inFlightPerApp } = this.#limits
+    const app = { inFlight: lane.app.inFlight, limit: Math.min(limit, inFlightPerApp) }
+    const process = { inFlight: this.#inFlight, limit }
+    if (!this.#maySendNow(lane, now)) return { app, process, crowded: null }
+    if (process.inFlight >= limit) return { app, process, crowded: 'process' }
+    if (lane.place !== 'crowded' && lane.app.place !== 'crowded') return { app, process, crowded: null }
+    return { app, process, crowded: app.inFlight >= app.limit ? 'application' : 'share' }
   }
 
   #visit(app: App<T>, now: SteadyMs): Start<T> | undefined {

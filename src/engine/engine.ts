@@ -4,8 +4,10 @@ import { Heap } from '../domain/heap.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Verdict } from '../domain/judge.ts'
 import { Scheduler } from '../domain/scheduler.ts'
+import type { Standstill } from '../domain/snapshot.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Store } from '../store/store.ts'
+import { Answering } from './answering.ts'
 import { Bodies } from './bodies.ts'
 import { Chore } from './chore.ts'
 import { LaneBook } from './lane-book.ts'
@@ -48,6 +50,7 @@ export class Engine {
   readonly #settler: Settler
   readonly #bodies: Bodies
   readonly #pump: Pump
+  readonly #answering: Answering
   readonly #expanding: Chore
   readonly #sweeping: Chore
   readonly #taskRunner: TaskRunner
@@ -129,6 +132,17 @@ export class Engine {
       onChanged: () => this.#again(),
       onTrouble,
     })
+    this.#answering = new Answering({
+      store,
+      clock,
+      scheduler,
+      settler: this.#settler,
+      worker: () => this.#membership.worker,
+      eachLane: (visit, endpoints) => this.#book.each(visit, endpoints),
+      sending: () => this.#pump.sending(),
+      standstill: (now) => this.#standstill(now),
+      onBug: onTrouble,
+    })
   }
 
   /** Joins the workers and begins to deliver. */
@@ -142,6 +156,7 @@ export class Engine {
       settings: (endpoints) => void this.#book.refresh(endpoints),
       expunged: (messages) => this.#bodies.forget(messages),
       fanOuts: () => this.#expanding.ask(),
+      asked: (endpoints) => this.#answering.ask(endpoints),
     })
     this.#every(housekeepingMs, () => this.#housekeep())
     this.#every(reconcileMs, () => {
@@ -254,8 +269,9 @@ export class Engine {
     if (this.#quiet && this.#isQuiet()) this.#quiet()
     if (this.#state !== 'running') return
     const now = this.#parts.clock.steady()
-    if (now < this.#pausedUntil) return this.#wakeAt(this.#pausedUntil)
-    if (!this.#membership.holdsLease(now) || this.#settler.size >= unsettledLimit) return
+    const standstill = this.#standstill(now)
+    if (standstill === 'store') return this.#wakeAt(this.#pausedUntil)
+    if (standstill !== null) return
 
     for (let owned = this.#timed.popUntil(now); owned; owned = this.#timed.popUntil(now)) {
       if (!this.#book.owns(owned) || owned.nextTimedAt > now) continue
@@ -266,6 +282,13 @@ export class Engine {
     this.#pump.run()
     const next = Math.min(this.#scheduler.wakeAt() ?? Infinity, this.#timed.peek() ?? Infinity)
     if (next < Infinity) this.#wakeAt(next)
+  }
+
+  /** Why nothing may be started now, whatever waits. */
+  #standstill(now: SteadyMs): Standstill | null {
+    if (now < this.#pausedUntil) return 'store'
+    if (!this.#membership.holdsLease(now)) return 'lease'
+    return this.#settler.size >= unsettledLimit ? 'recording' : null
   }
 
   #wakeAt(at: SteadyMs): void {

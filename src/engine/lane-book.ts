@@ -3,6 +3,7 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Endpoint, isStopped } from '../domain/endpoint.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type Share, shareOf } from '../domain/share.ts'
+import { Throughput } from '../domain/throughput.ts'
 import type { Line, Sender } from '../sender/send.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
 import type { Membership } from './membership.ts'
@@ -128,6 +129,7 @@ export class LaneBook {
       unsettled: 0,
       nextTimedAt: Number.POSITIVE_INFINITY,
       lastActiveAt: now,
+      throughput: new Throughput(now),
       leaving: false,
     }
     owned.lane.closed = isStopped(endpoint) || this.#closed

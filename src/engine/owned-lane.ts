@@ -4,6 +4,7 @@ import type { Class } from '../domain/delivery.ts'
 import { type Endpoint, endpointDefaults, rateLimit } from '../domain/endpoint.ts'
 import { defaultRetryPolicy, type RetryPolicy } from '../domain/retry.ts'
 import type { Lane, LaneLimits } from '../domain/scheduler.ts'
+import type { Throughput } from '../domain/throughput.ts'
 import type { Line } from '../sender/send.ts'
 import type { DueRead, PendingRow } from '../store/store.ts'
 
@@ -23,6 +24,8 @@ export interface OwnedLane {
   /** When the next timed row is due, as far as is known. */
   nextTimedAt: SteadyMs
   lastActiveAt: SteadyMs
+  /** Attempts that ended, whatever became of them. */
+  readonly throughput: Throughput
   /** Being handed to another worker: nothing new is started. */
   leaving: boolean
 }

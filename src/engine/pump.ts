@@ -41,6 +41,11 @@ export class Pump {
     if (starts.length === startsPerTurn) this.#parts.again()
   }
 
+  /** What is being sent, or about to be. */
+  sending(): Iterable<Delivery> {
+    return this.#inFlight
+  }
+
   /** Gives up every attempt under way. What was sent may have been received; what is given up is sent again. */
   abortAll(): void {
     for (const delivery of this.#inFlight) delivery.abort?.()
@@ -104,6 +109,7 @@ export class Pump {
 
     // Given up by ourselves: nothing is known of it, so nothing is recorded and the row stays as it is.
     if (outcome.code === 'aborted') return this.#parts.onHandedBack(delivery)
+    owned.throughput.note(now)
 
     const effect = laneEffect(outcome)
     if (effect.holdMs !== undefined) scheduler.hold(owned.lane, now + effect.holdMs)

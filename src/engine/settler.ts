@@ -43,6 +43,11 @@ export class Settler {
     return this.#waiting.length
   }
 
+  /** Those attempts, in the order they ended. */
+  records(): Iterable<Record> {
+    return this.#waiting
+  }
+
   add(record: Record): void {
     this.#waiting.push(record)
     if (this.#busy || this.#waitingOut) return

@@ -72,6 +72,7 @@ function open() {
       unsettled: 0,
       nextTimedAt: Number.POSITIVE_INFINITY,
       lastActiveAt: 0,
+      throughput: new Throughput(0),
       leaving: false,
     }
     lanes.add(owned)
