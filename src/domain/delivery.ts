@@ -30,6 +30,10 @@ export interface Message {
   readonly headers: Readonly<Record<string, string>> | null
   /** When its deliveries were first due, if that was later than its publishing. */
   readonly deliverAt: EpochMs | null
+  /** From when on nobody wants it any more; null for never. */
+  readonly expiresAt: EpochMs | null
+  /** Messages with the same one go one after the other to endpoints that keep that order. */
+  readonly orderingKey: string | null
   /** Its body was erased on request: it is empty, and the message is never sent again. */
   readonly expunged: boolean
 }

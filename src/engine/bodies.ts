@@ -1,55 +1,105 @@
 import type { Outgoing, Store } from '../store/store.ts'
 
+/** A message in the form that one delivery is sent in. */
+export interface BodyKey {
+  readonly message: number
+  /** Null for the message's own body. */
+  readonly variant: number | null
+}
+
 /**
  * The messages about to be sent, kept while there is room. A message with twelve subscribers is read once, not twelve
  * times, because its deliveries leave at about the same time.
  */
 export class Bodies {
-  readonly #store: Pick<Store, 'loadMessages'>
+  readonly #store: Pick<Store, 'loadMessages' | 'loadVariants'>
   readonly #limitBytes: number
   /** In order of last insertion: the first is the oldest. */
-  readonly #kept = new Map<number, Outgoing>()
+  readonly #kept = new Map<number | string, Outgoing>()
+  /** Which variants are kept of a message. */
+  readonly #variants = new Map<number, Set<number>>()
   #bytes = 0
 
-  constructor(store: Pick<Store, 'loadMessages'>, limitBytes: number) {
+  constructor(store: Pick<Store, 'loadMessages' | 'loadVariants'>, limitBytes: number) {
     this.#store = store
     this.#limitBytes = limitBytes
   }
 
-  get(key: number): Outgoing | undefined {
-    return this.#kept.get(key)
+  get(key: BodyKey): Outgoing | undefined {
+    return this.#kept.get(nameOf(key.message, key.variant))
   }
 
   /** Fetches messages; those that no longer exist are missing from the answer. */
-  async load(keys: ReadonlySet<number>): Promise<Map<number, Outgoing>> {
-    const found = new Map<number, Outgoing>()
-    for (const message of await this.#store.loadMessages([...keys])) {
-      found.set(message.key, message)
+  async load(keys: readonly BodyKey[]): Promise<Loaded> {
+    const found = new Map<number | string, Outgoing>()
+    const messages = new Set<number>()
+    const variants = new Map<string, { message: number; variant: number }>()
+    for (const { message, variant } of keys) {
+      if (variant === null) messages.add(message)
+      else variants.set(`${message}.${variant}`, { message, variant })
+    }
+    const loaded = messages.size > 0 ? await this.#store.loadMessages([...messages]) : []
+    if (variants.size > 0) loaded.push(...(await this.#store.loadVariants([...variants.values()])))
+    for (const message of loaded) {
+      found.set(nameOf(message.key, message.variant), message)
       this.#keep(message)
     }
-    return found
+    return { get: ({ message, variant }) => found.get(nameOf(message, variant)) }
   }
 
-  /** Drops messages that must not be sent any more; all that are kept when none are named. */
-  forget(keys: Iterable<number> = [...this.#kept.keys()]): void {
+  /** Drops messages that must not be sent any more, in every form; all that are kept when none are named. */
+  forget(keys?: Iterable<number>): void {
+    if (keys === undefined) {
+      this.#kept.clear()
+      this.#variants.clear()
+      this.#bytes = 0
+      return
+    }
     for (const key of keys) {
-      const kept = this.#kept.get(key)
-      if (kept === undefined) continue
-      this.#kept.delete(key)
-      this.#bytes -= sizeOf(kept)
+      const own = this.#kept.get(key)
+      if (own !== undefined) this.#drop(own)
+      for (const variant of [...(this.#variants.get(key) ?? [])]) {
+        this.#drop(this.#kept.get(nameOf(key, variant)) as Outgoing)
+      }
     }
   }
 
   #keep(message: Outgoing): void {
-    if (this.#kept.has(message.key)) return
-    this.#kept.set(message.key, message)
+    const { key, variant } = message
+    const name = nameOf(key, variant)
+    if (this.#kept.has(name)) return
+    this.#kept.set(name, message)
     this.#bytes += sizeOf(message)
-    for (const [key, oldest] of this.#kept) {
+    if (variant !== null) {
+      const variants = this.#variants.get(key)
+      if (variants) variants.add(variant)
+      else this.#variants.set(key, new Set([variant]))
+    }
+    for (const oldest of this.#kept.values()) {
       if (this.#bytes <= this.#limitBytes) break
-      this.#kept.delete(key)
-      this.#bytes -= sizeOf(oldest)
+      this.#drop(oldest)
     }
   }
+
+  #drop(message: Outgoing): void {
+    const { key, variant } = message
+    this.#kept.delete(nameOf(key, variant))
+    this.#bytes -= sizeOf(message)
+    if (variant === null) return
+    const variants = this.#variants.get(key)
+    variants?.delete(variant)
+    if (variants?.size === 0) this.#variants.delete(key)
+  }
+}
+
+/** What was fetched. */
+export interface Loaded {
+  get(key: BodyKey): Outgoing | undefined
+}
+
+/** A number for the message itself, so that nothing is allocated on the way of a plain delivery. */
+function nameOf(message: number, variant: number | null): number | string {
+  return variant === null ? message : `${message}.${variant}`
 }
 
 /** Besides the body, a kept message costs about 500 bytes of objects. */

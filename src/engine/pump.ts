@@ -1,11 +1,12 @@
-import type { Clock, Random } from '../domain/clock.ts'
+import { overdue } from '../domain/bounds.ts'
+import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
-import { judge, laneEffect, type Verdict } from '../domain/judge.ts'
+import { type DeadReason, judge, laneEffect, type Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/store.ts'
-import type { Bodies } from './bodies.ts'
+import type { Bodies, Loaded } from './bodies.ts'
 import type { Delivery, OwnedLane } from './owned-lane.ts'
 import type { Settler } from './settler.ts'
 
@@ -27,13 +28,19 @@ export class Pump {
   /** Starts what may start now. */
   run(): void {
     const { clock, scheduler, bodies } = this.#parts
-    const starts = scheduler.plan(clock.steady(), startsPerTurn)
+    const now = clock.steady()
+    const starts = scheduler.plan(now, startsPerTurn)
     const unread: Start<Delivery>[] = []
     for (const start of starts) {
       this.#inFlight.add(start.item)
       start.item.bucket = start.bucket
       this.#parts.onTaken(start.item.owned, start.class)
-      const message = bodies.get(start.item.row.message)
+      const reason = endsAs(start.item, now)
+      if (reason !== undefined) {
+        this.#endInstead(start.item, reason)
+        continue
+      }
+      const message = bodies.get(start.item.row)
       if (message) this.#send(start.item, message)
       else unread.push(start)
     }
@@ -53,20 +60,21 @@ export class Pump {
 
   async #readAndSend(starts: readonly Start<Delivery>[]): Promise<void> {
     const { bodies, clock } = this.#parts
-    const keys = new Set(starts.map((start) => start.item.row.message))
-    let found: Map<number, Outgoing>
+    let found: Loaded
     try {
-      found = await bodies.load(keys)
+      found = await bodies.load(starts.map((start) => start.item.row))
     } catch (error) {
       this.#giveBack(starts)
       return this.#parts.onTrouble(error)
     }
     const held: Start<Delivery>[] = []
     for (const start of starts) {
-      const message = found.get(start.item.row.message)
+      const message = found.get(start.item.row)
+      const reason = endsAs(start.item, clock.steady())
       // Reading took time: the lease may have run out meanwhile, or the endpoint may have asked for silence.
       if (!this.#parts.maySend()) this.#end(start.item, aborted)
       else if (start.lane.closed || start.lane.holdUntil > clock.steady()) held.push(start)
+      else if (reason !== undefined) this.#endInstead(start.item, reason)
       else if (message) this.#send(start.item, message)
       else this.#end(start.item, vanished)
     }
@@ -80,6 +88,30 @@ export class Pump {
       this.#parts.scheduler.giveBack(start, this.#parts.clock.steady())
     }
     if (starts.length > 0) this.#parts.again()
+  }
+
+  /** Ends a delivery in place of sending it: its slot and its token are free again. */
+  #endInstead(delivery: Delivery, reason: DeadReason): void {
+    this.#inFlight.delete(delivery)
+    delivery.bucket?.restore()
+    this.#parts.scheduler.finish(delivery.owned.lane, this.#parts.clock.steady())
+    this.endUntried(delivery, reason)
+  }
+
+  /** Ends a delivery that is not being sent, without an attempt. */
+  endUntried(delivery: Delivery, reason: DeadReason): void {
+    const { owned, row } = delivery
+    const { key: endpoint, app } = owned.endpoint
+    const verdict: Verdict = { state: 'dead', reason }
+    owned.unsettled++
+    this.#parts.settler.add({
+      settlement: { endpoint, app, row, attempt: null, verdict },
+      holdMs: undefined,
+      disable: undefined,
+      health: undefined,
+      recorded: () => this.#parts.onRecorded(delivery, verdict),
+    })
+    this.#parts.again()
   }
 
   #send(delivery: Delivery, message: Outgoing): void {
@@ -117,7 +149,7 @@ export class Pump {
     const verdict: Verdict =
       outcome === vanished
         ? { state: 'dead', reason: 'exhausted' }
-        : judge(row.attempts + 1, now - delivery.bornAt, outcome, owned.policy, random)
+        : judge(row.attempts + 1, now - delivery.bornAt, outcome, owned.policy, random, delivery.expiresAt - now)
     owned.unsettled++
     settler.add({
       settlement: {
@@ -147,6 +179,12 @@ export class Pump {
     this.#parts.scheduler.finish(delivery.owned.lane, this.#parts.clock.steady())
     this.#parts.again()
   }
+}
+
+/** Why a delivery is to end instead of being sent, if it is. */
+function endsAs({ owned, row, bornAt, expiresAt }: Delivery, now: SteadyMs): DeadReason | undefined {
+  if (owned.doomed?.has(row.message)) return 'overflow'
+  return overdue(now - bornAt, expiresAt - now, owned.policy.maxAgeMs)
 }
 
 const nothing = { status: 0, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const

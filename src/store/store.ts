@@ -232,7 +232,7 @@ export interface Special {
   /** Position in the publication's variants. */
   readonly variant?: number
   /** It waits for the end of the window, and replaces what already waits under the same key. */
-  readonly coalesce?: { readonly key: number; readonly windowMs: number }
+  readonly coalesce?: { readonly key: string; readonly windowMs: number }
 }
 
 /** What some endpoints get instead of the message's own body, or together with it. Fixed when the message is accepted. */

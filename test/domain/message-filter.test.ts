@@ -15,6 +15,8 @@ const message: MessageHead = {
   tags: ['t'],
   headers: null,
   deliverAt: null,
+  expiresAt: null,
+  orderingKey: null,
   expunged: false,
 }
 const attempt: Attempt = {

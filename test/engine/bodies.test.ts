@@ -1,27 +1,53 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Bodies } from '../../src/engine/bodies.ts'
-import type { Outgoing } from '../../src/store/store.ts'
+import type { Outgoing, VariantKey } from '../../src/store/store.ts'
 
 /** A message whose body and bookkeeping together count as `countedBytes`. */
 function message(key: number, countedBytes = 1000): Outgoing {
   const body = new Uint8Array(countedBytes - 500)
-  return { key, id: `msg_${key}`, eventType: 'a', body, contentType: 'application/json', headers: null }
+  return {
+    key,
+    id: `msg_${key}`,
+    eventType: 'a',
+    body,
+    contentType: 'application/json',
+    headers: null,
+    variant: null,
+    signature: null,
+  }
+}
+
+function entryOf(key: number, message: Outgoing | undefined): [number, Outgoing][] {
+  return message === undefined ? [] : [[key, message]]
 }
 
 function open(limitBytes: number, stored: readonly Outgoing[]) {
   const asked: number[][] = []
   const loadMessages = async (keys: readonly number[]) => {
     asked.push([...keys])
-    return stored.filter(({ key }) => keys.includes(key))
+    return stored.filter(({ key, variant }) => variant === null && keys.includes(key))
   }
-  return { asked, bodies: new Bodies({ loadMessages }, limitBytes) }
+  const loadVariants = async (keys: readonly VariantKey[]) =>
+    stored.filter((each) => keys.some((key) => key.message === each.key && key.variant === each.variant))
+  const bodies = new Bodies({ loadMessages, loadVariants }, limitBytes)
+  return {
+    asked,
+    bodies: {
+      get: (message: number, variant: number | null = null) => bodies.get({ message, variant }),
+      load: async (messages: readonly number[], variant: number | null = null) => {
+        const found = await bodies.load(messages.map((message) => ({ message, variant })))
+        return new Map(messages.flatMap((message) => entryOf(message, found.get({ message, variant }))))
+      },
+      forget: (messages?: readonly number[]) => bodies.forget(messages),
+    },
+  }
 }
 
 test('a message is kept once it was read', async () => {
   const { bodies, asked } = open(10_000, [message(1), message(2)])
   assert.equal(bodies.get(1), undefined)
-  const found = await bodies.load(new Set([1, 2]))
+  const found = await bodies.load([1, 2])
   assert.deepEqual([...found.keys()], [1, 2])
   assert.equal(bodies.get(1), found.get(1))
   assert.equal(bodies.get(2), found.get(2))
@@ -30,7 +56,7 @@ test('a message is kept once it was read', async () => {
 
 test('a message that no longer exists is missing from the answer', async () => {
   const { bodies } = open(10_000, [message(1)])
-  assert.deepEqual([...(await bodies.load(new Set([1, 9]))).keys()], [1])
+  assert.deepEqual([...(await bodies.load([1, 9])).keys()], [1])
   assert.equal(bodies.get(9), undefined)
 })
 
@@ -39,12 +65,12 @@ test('beyond its limit it forgets what it has kept longest, and still answers al
     3000,
     [1, 2, 3, 4, 5].map((key) => message(key)),
   )
-  await bodies.load(new Set([1, 2, 3]))
+  await bodies.load([1, 2, 3])
   assert.deepEqual(
     [1, 2, 3].map((key) => bodies.get(key) !== undefined),
     [true, true, true],
   )
-  const found = await bodies.load(new Set([4, 5]))
+  const found = await bodies.load([4, 5])
   assert.equal(found.size, 2)
   assert.deepEqual(
     [1, 2, 3, 4, 5].map((key) => bodies.get(key) !== undefined),
@@ -54,16 +80,16 @@ test('beyond its limit it forgets what it has kept longest, and still answers al
 
 test('reading a message twice does not count it twice', async () => {
   const { bodies } = open(2000, [message(1), message(2)])
-  for (let i = 0; i < 5; i++) await bodies.load(new Set([1]))
-  await bodies.load(new Set([2]))
+  for (let i = 0; i < 5; i++) await bodies.load([1])
+  await bodies.load([2])
   assert.ok(bodies.get(1) && bodies.get(2))
 })
 
 test('a message larger than the limit is answered and not kept', async () => {
   const { bodies } = open(2000, [message(1, 5000), message(2)])
-  assert.equal((await bodies.load(new Set([1]))).size, 1)
+  assert.equal((await bodies.load([1])).size, 1)
   assert.equal(bodies.get(1), undefined)
-  await bodies.load(new Set([2]))
+  await bodies.load([2])
   assert.ok(bodies.get(2), 'what came and went left no debt behind')
 })
 
@@ -72,13 +98,26 @@ test('what must not be sent any more is forgotten, and its room is free again', 
     3000,
     [1, 2, 3, 4].map((key) => message(key)),
   )
-  await bodies.load(new Set([1, 2, 3]))
+  await bodies.load([1, 2, 3])
   bodies.forget([2, 9])
   assert.equal(bodies.get(2), undefined)
-  await bodies.load(new Set([4]))
+  await bodies.load([4])
   assert.ok(bodies.get(1) && bodies.get(3) && bodies.get(4), 'all three fit')
   bodies.forget()
   assert.deepEqual([bodies.get(1), bodies.get(3), bodies.get(4)], [undefined, undefined, undefined])
-  await bodies.load(new Set([1]))
+  await bodies.load([1])
   assert.deepEqual(asked.at(-1), [1])
+})
+
+test('what some endpoints get instead is kept beside the message itself, and is forgotten with it', async () => {
+  const own = message(1)
+  const shaped = { ...message(1), variant: 0 }
+  const { bodies } = open(10_000, [own, shaped, { ...message(2), variant: 0 }])
+  assert.equal((await bodies.load([1, 2])).get(1), own)
+  assert.equal(bodies.get(1, 0), undefined)
+  assert.equal((await bodies.load([1, 2], 0)).get(1), shaped)
+  assert.deepEqual([bodies.get(1), bodies.get(1, 0), bodies.get(1, 1)], [own, shaped, undefined])
+  bodies.forget([1])
+  assert.deepEqual([bodies.get(1), bodies.get(1, 0)], [undefined, undefined])
+  assert.ok(bodies.get(2, 0))
 })

@@ -43,6 +43,20 @@ export const loadOutgoing: Statement = {
   text: 'select key, id, event_type, content_type, headers, body from message where key = any ($1::bigint[]) and expunged_at is null',
 }
 
+// Without its row, a delivery that gets something else than the message's own body gets nothing.
+export const loadOutgoingVariants: Statement = {
+  name: 'load-variants',
+  text: `
+    select m.key, m.id, m.event_type, m.content_type, m.headers, coalesce(v.body, m.body) as body, w.n as variant,
+           v.signature
+      from unnest($1::bigint[], $2::smallint[]) as w (message, n)
+     cross join lateral (select body, signature from variant where message = w.message and n = w.n limit 1) as v
+     cross join lateral (
+             select key, id, event_type, content_type, headers, body from message
+              where key = w.message and expunged_at is null limit 1
+           ) as m`,
+}
+
 interface PendingColumns {
   readonly n: number
   /** Null in the row that tells when the next timed row is due. */
@@ -64,6 +78,21 @@ interface OutgoingRow {
   readonly content_type: string
   readonly body: Uint8Array
   readonly headers: Readonly<Record<string, string>> | null
+  readonly variant?: number
+  readonly signature?: string | null
+}
+
+function toOutgoing(row: OutgoingRow): Outgoing {
+  return {
+    key: row.key,
+    id: row.id,
+    eventType: row.event_type,
+    contentType: row.content_type,
+    headers: row.headers,
+    body: row.body,
+    variant: row.variant ?? null,
+    signature: row.signature ?? null,
+  }
 }
 
 /** Reads what is due and records what became of it. */
@@ -77,15 +106,13 @@ export function delivering(database: Database): Delivering {
 
     async loadMessages(keys): Promise<Outgoing[]> {
       if (keys.length === 0) return []
-      const rows = await relaxed.run<OutgoingRow>(loadOutgoing, [integers(keys)])
-      return rows.map((row) => ({
-        key: row.key,
-        id: row.id,
-        eventType: row.event_type,
-        contentType: row.content_type,
-        headers: row.headers,
-        body: row.body,
-      }))
+      return (await relaxed.run<OutgoingRow>(loadOutgoing, [integers(keys)])).map(toOutgoing)
+    },
+
+    async loadVariants(keys): Promise<Outgoing[]> {
+      if (keys.length === 0) return []
+      const values = [integers(keys.map(({ message }) => message)), integers(keys.map(({ variant }) => variant))]
+      return (await relaxed.run<OutgoingRow>(loadOutgoingVariants, values)).map(toOutgoing)
     },
 
     settle: settling(database),

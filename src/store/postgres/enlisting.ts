@@ -21,7 +21,10 @@ interface ClientQuery {
 }
 
 // The tables that publishing names, without their schema: what a client's search_path makes of them must be ours.
-const tables = ['migration', 'application', 'endpoint', 'message', 'event_id', 'pending', 'fan_out', 'idempotency']
+const tables = [
+  ...['migration', 'application', 'endpoint', 'message', 'event_id', 'pending', 'fan_out', 'idempotency'],
+  ...['variant', 'dead'],
+]
 
 // Which migrations ran when, and which tables of which database the names stand for: tells one database from another, a
 // copy of it included, and whether its tables are the ones this store knows.

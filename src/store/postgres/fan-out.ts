@@ -1,13 +1,16 @@
 import { fresh, timed } from '../../domain/delivery.ts'
+import type { Planned } from '../plan.ts'
 import type { Database } from './database.ts'
+import { enqueuePlanned } from './planned.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import type { Run, Statement } from './sessions.ts'
 
 /**
  * Queues the next deliveries of the oldest wide message that nobody else is at. The rows and the cursor behind them are
  * one statement, so that a crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message
  * was decided when it was accepted; those deleted since then are left out. An expunged message is
- * expanded no further.
+ * expanded no further. A message with deliveries that are not plain is left alone unless $2 allows it; they are then answered,
+ * to be queued by the same transaction.
  */
 export const expandOldest: Statement = {
   name: 'expand',
@@ -15,16 +18,23 @@ export const expandOldest: Statement = {
     ${withClock}, wide as materialized (
       select message, since, next from fan_out order by message limit 1 for update skip locked
     ), listed as materialized (
-      select wide.*, m.endpoints
+      select wide.*, m.app, m.endpoints, m.expires_at, m.plan
         from wide left join lateral (
-               select endpoints from message where key = wide.message and expunged_at is null limit 1
+               select app, endpoints, expires_at, plan from message
+                where key = wide.message and expunged_at is null limit 1
              ) as m on true
-    ), queued as (
-      insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
-      select c.endpoint, case when since > now then ${timed} else ${fresh} end, greatest(since, now), message, since, 0, 0
-        from clock, listed
+       where m.plan is null or $2
+    ), chunk as materialized (
+      select c.endpoint, listed.plan -> c.endpoint::text as planned
+        from listed
        cross join lateral unnest(endpoints[next + 1 : next + $1::integer]) as c (endpoint)
        cross join lateral (select from endpoint where key = c.endpoint and deleted_at is null limit 1) as live
+    ), queued as (
+      insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, expires_at)
+      select endpoint, case when since > now then ${timed} else ${fresh} end, greatest(since, now), message, since, 0, 0,
+             expires_at
+        from clock, listed, chunk
+       where planned is null
       returning endpoint
     ), done as (
       delete from fan_out
@@ -36,8 +46,10 @@ export const expandOldest: Statement = {
       returning 1
     )
     select now, (select since from wide) as since, (select array_agg(endpoint) from queued) as endpoints,
-           (select count(*) from done) as done, (select count(*) from fan_out) as left_over
-      from clock`,
+           (select count(*) from done) as done, (select count(*) from fan_out) as left_over, listed.message, listed.app,
+           listed.expires_at, listed.message is null as left_alone,
+           (select json_agg(json_build_array(endpoint, planned)) from chunk where planned is not null) as planned
+      from clock left join listed on true`,
 }
 
 interface Expanded {
@@ -48,12 +60,32 @@ interface Expanded {
   readonly done: number
   /** Those there were, this one included. */
   readonly left_over: number
+  readonly left_alone: boolean
+  readonly message: number
+  readonly app: number
+  readonly expires_at: number | null
+  readonly planned: [number, Planned][] | null
 }
 
 /** Makes what queues the deliveries of wide messages. Not waiting for the disk is safe: what is lost is queued anew. */
 export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) => Promise<boolean> {
+  async function expandPlanned(run: Run, limit: number): Promise<Expanded> {
+    const [row] = await run<Expanded>(expandOldest, [limit, true])
+    const expanded = row as Expanded
+    const { now, since, message, app, expires_at: expiresAt, planned } = expanded
+    if (since === null || planned === null) return expanded
+    const waiting = await enqueuePlanned(
+      run,
+      now,
+      planned.map(([endpoint, each]) => ({ message, app, endpoint, since, expiresAt, planned: each })),
+    )
+    return { ...expanded, endpoints: [...(expanded.endpoints ?? []), ...waiting.map(({ endpoint }) => endpoint)] }
+  }
+
   return async (limit) => {
-    const [row] = await relaxed.run<Expanded>(expandOldest, [limit])
+    let [row] = await relaxed.run<Expanded>(expandOldest, [limit, false])
+    if (row?.since === null) return false
+    if (row?.left_alone) row = await relaxed.transaction((run) => expandPlanned(run, limit))
     const { now, since, endpoints, done, left_over: leftOver } = row as Expanded
     if (since === null) return false
     if (endpoints !== null) {

@@ -5,7 +5,8 @@ import { type AttemptRow, type DeadRow, type MessageRow, toAttempt, toDeadLetter
 import type { Statement } from './sessions.ts'
 
 const messageColumns =
-  'm.key, m.id, m.app, m.event_type, m.event_id, m.channels, m.content_type, m.endpoints, m.body, m.tags, m.headers, m.deliver_at, m.expunged_at'
+  'm.key, m.id, m.app, m.event_type, m.event_id, m.channels, m.content_type, m.endpoints, m.body, m.tags, m.headers, m.deliver_at, ' +
+  'm.expires_at, m.ordering_key, m.expunged_at'
 const selectMessage: Statement = { name: 'message', text: `select ${messageColumns} from message m where m.key = $1` }
 const selectMessageByEventId: Statement = {
   name: 'message-by-event-id',

@@ -2,11 +2,13 @@ import { fresh } from '../../domain/delivery.ts'
 import { encodeId } from '../../domain/ids.ts'
 import { queuedAtOnce, wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
-import type { Intake, Publication, Published, PublishedTogether } from '../store.ts'
+import { isPlain, planOf } from '../plan.ts'
+import type { Intake, Publication, Published, PublishedTogether, Special } from '../store.ts'
 import { integers, packed, texts } from './arrays.ts'
 import type { Database, Identity } from './database.ts'
 import { fanOut } from './fan-out.ts'
 import { findTaken, type Taken, take } from './idempotency.ts'
+import { enqueuePlanned, keepVariants, type PlannedDelivery } from './planned.ts'
 import { toJson } from './rows.ts'
 import { withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
@@ -26,9 +28,10 @@ const selectSubscriptions: Statement = {
  * Everything of a group in one statement, and so in one transaction of its own and one round trip. A publication whose
  * version is not the application's any more falls out in `current`; one that may be stored only once and was, in `open`;
  * one whose event id is taken, by an earlier message or by an earlier one of this group, in `accepted`. Event ids and
- * hashes are taken in one order by everyone, so that no two groups deadlock.
+ * hashes are taken in one order by everyone, so that no two groups deadlock. Of a group that is not all plain, the
+ * deliveries that are not are queued by further statements of the same transaction.
  */
-function publishStatement(name: string, hasEventIds: boolean, hasOnce: boolean): Statement {
+function publishStatement(name: string, { hasEventIds = false, hasOnce = false, hasPlans = false }): Statement {
   return {
     name,
     text: `
@@ -37,8 +40,9 @@ function publishStatement(name: string, hasEventIds: boolean, hasOnce: boolean):
           from unnest(
                  $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
                  $9::text[], $10::bigint[], $11::integer[], $12::integer[], $14::text[], $15::text[], $16::boolean[]
+                 ${hasPlans ? ', $21::bigint[], $22::text[], $23::text[]' : ''}
                ) as m (key, id, app, version, event_type, event_id, channels, content_type, endpoints, delay_ms, start, length,
-                       tags, headers, wide)
+                       tags, headers, wide ${hasPlans ? ', expires_in_ms, ordering_key, plan' : ''})
          cross join lateral (
                  select from application where key = m.app and version = m.version and deleted_at is null limit 1
                ) as unchanged
@@ -47,16 +51,20 @@ function publishStatement(name: string, hasEventIds: boolean, hasOnce: boolean):
          where ${hasEventIds ? 'event_id is null or key in (select message from reserved)' : 'true'}
       ), stored as (
         insert into message
-               (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at)
+               (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at
+                ${hasPlans ? ', expires_at, ordering_key, plan' : ''})
         select key, id, app, event_type, event_id, channels::json, content_type, endpoints::bigint[],
                substring($13::bytea from start for length), tags::json, headers::json,
                case when delay_ms > 0 then now + delay_ms end
+               ${hasPlans ? ', now + expires_in_ms, ordering_key, plan::json' : ''}
           from clock, accepted
       ), queued as (
-        insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
+        insert into pending
+               (endpoint, class, due_at, message, since, attempts, prior_attempts ${hasPlans ? ', expires_at' : ''})
         select endpoint, case when delay_ms > 0 then 1 else 0 end, now + delay_ms, key, now + delay_ms, 0, 0
+               ${hasPlans ? ', now + expires_in_ms' : ''}
           from clock, accepted, unnest(endpoints::bigint[]) as endpoint
-         where not wide
+         where not wide ${hasPlans ? 'and plan::json -> endpoint::text is null' : ''}
       ), spread as (
         insert into fan_out (message, since, next) select key, now + delay_ms, 0 from clock, accepted where wide
       )${hasOnce ? sqlTaken : ''}
@@ -110,10 +118,12 @@ const sqlAllTaken = `
 const overtaken = '22012'
 const overtakenTries = 5
 
-export const publishPlain = publishStatement('publish', false, false)
-export const publishWithEventIds = publishStatement('publish-event-ids', true, false)
-export const publishOnce = publishStatement('publish-once', false, true)
-export const publishOnceWithEventIds = publishStatement('publish-once-event-ids', true, true)
+export const publishPlain = publishStatement('publish', {})
+export const publishWithEventIds = publishStatement('publish-event-ids', { hasEventIds: true })
+export const publishOnce = publishStatement('publish-once', { hasOnce: true })
+export const publishOnceWithEventIds = publishStatement('publish-once-event-ids', { hasEventIds: true, hasOnce: true })
+// Whatever its messages have, so that there is only one.
+export const publishPlanned = publishStatement('publish-planned', { hasEventIds: true, hasOnce: true, hasPlans: true })
 
 // By itself, after the publishing: a reservation made by another transaction at the same moment is invisible to it.
 export const selectByEventIds: Statement = {
@@ -153,6 +163,9 @@ interface Stored {
   readonly now: number
 }
 
+/** Runs what stores these publications in the transaction they belong in. */
+type Within = (publications: readonly Publication[], work: (run: Run) => Promise<Stored>) => Promise<Stored>
+
 /** Ends a transaction of several messages because one of them was refused. */
 class Refused extends Error {
   readonly answer: PublishedTogether
@@ -163,8 +176,18 @@ class Refused extends Error {
   }
 }
 
+/** Takes messages in, if need be along with something else. */
+export interface IntakeAlong extends Intake {
+  /** `along` is run in the transaction that stored these messages; what it rejects with undoes them. */
+  publishTogether(
+    publications: readonly Publication[],
+    once: Once | null,
+    along?: (run: Run, messages: readonly Identity[]) => Promise<void>,
+  ): Promise<PublishedTogether>
+}
+
 /** Takes messages in. */
-export function intake(database: Database): Intake {
+export function intake(database: Database): IntakeAlong {
   const { durable, keys, time, context } = database
 
   /** Stores a group under new keys and answers which of them were current and which were accepted. */
@@ -176,9 +199,10 @@ export function intake(database: Database): Intake {
     })
     const values = [integers(identities.map((i) => i.key)), texts(identities.map((i) => i.id))]
     values.push(...(contentsOf(publications) as string[]))
-    if (statement === publishOnce || statement === publishOnceWithEventIds) {
+    if (statement !== publishPlain && statement !== publishWithEventIds) {
       values.push(...onceOf(publications, identities))
     }
+    if (statement === publishPlanned) values.push(...plansOf(publications))
     const [answer] = await run<Answer>(statement, values)
     return { identities, answer: answer as Answer }
   }
@@ -187,6 +211,8 @@ export function intake(database: Database): Intake {
   async function storeApart(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const { identities, answer } = await insert(run, next, publications)
     time.learn(answer.now)
+    const planned = acceptedPlans(publications, identities, answer)
+    if (planned.length > 0) await queuePlans(run, planned, answer.now)
     const current = new Set(answer.current)
     const accepted = new Set(answer.accepted)
     const queued = publications.filter((_, i) => accepted.has(identities[i]?.key as number))
@@ -204,17 +230,14 @@ export function intake(database: Database): Intake {
   }
 
   /** Twins of one group take turns, so that the second finds what the first became. */
-  async function store(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
+  async function store(within: Within, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const answers: Published[] = []
     const queued: Publication[] = []
     let now = 0
     for (let left = [...publications.entries()]; left.length > 0; ) {
       const [turn, later] = withoutTwins(left)
-      const stored = await storeApart(
-        run,
-        next,
-        turn.map(([, publication]) => publication),
-      )
+      const together = turn.map(([, publication]) => publication)
+      const stored = await within(together, (run) => storeApart(run, next, together))
       for (const [n, [i]] of turn.entries()) answers[i] = stored.answers[n] as Published
       queued.push(...stored.queued)
       now = stored.now
@@ -222,6 +245,10 @@ export function intake(database: Database): Intake {
     }
     return { answers, queued, now }
   }
+
+  /** What is plain is one statement; the rest needs a transaction around its statements. */
+  const byItself: Within = (publications, work) =>
+    publications.every(isPlain) ? work(durable.run) : durable.transaction(work)
 
   /** Again when another process overtook it. */
   async function persisting<T>(work: (next: () => number) => Promise<T>): Promise<T> {
@@ -247,24 +274,25 @@ export function intake(database: Database): Intake {
 
     async publish(publications) {
       if (publications.length === 0) return []
-      const { answers, queued, now } = await persisting((next) => store(durable.run, next, publications))
+      const { answers, queued, now } = await persisting((next) => store(byItself, next, publications))
       announce(database, queued, now)
       return answers
     },
 
-    async publishTogether(publications, once) {
+    async publishTogether(publications, once, along) {
       try {
         const { result, stored } = await persisting((next) =>
           durable.transaction(async (run) => {
             const [found] = once ? await findTaken(run, [once.hash]) : []
             if (found) throw new Refused(repeatedTogether(found, once as Once))
-            const stored = await store(run, next, publications)
+            const stored = await store((_, work) => work(run), next, publications)
             const messages = stored.answers.map((answer, index): Identity => {
               if (answer.state === 'conflict') throw new Refused({ ...answer, index })
               if (answer.state === 'stale' || answer.state === 'mismatch') throw new Refused(answer)
               return { key: answer.key, id: answer.id }
             })
             if (once) await takeFor(run, once, messages)
+            await along?.(run, messages)
             return { result: { state: 'accepted' as const, messages }, stored }
           }),
         )
@@ -282,6 +310,7 @@ export function intake(database: Database): Intake {
 }
 
 function statementFor(publications: readonly Publication[]): Statement {
+  if (!publications.every(isPlain)) return publishPlanned
   const hasEventIds = publications.some((p) => p.eventId !== null)
   if (publications.some((p) => p.once !== undefined && p.once.length > 0)) {
     return hasEventIds ? publishOnceWithEventIds : publishOnce
@@ -379,6 +408,66 @@ function onceOf(publications: readonly Publication[], identities: readonly Ident
   ]
 }
 
+/** Parameters 21 to 23. */
+function plansOf(publications: readonly Publication[]): string[] {
+  return [
+    integers(publications.map(({ expiresInMs }) => (expiresInMs == null ? null : Math.floor(expiresInMs)))),
+    texts(publications.map(({ orderingKey }) => orderingKey ?? null)),
+    texts(publications.map(({ special }) => toJson(planOf(special)))),
+  ]
+}
+
+interface AcceptedPlan {
+  readonly key: number
+  readonly publication: Publication
+  readonly wide: boolean
+}
+
+function acceptedPlans(
+  publications: readonly Publication[],
+  identities: readonly Identity[],
+  answer: Answer,
+): AcceptedPlan[] {
+  if (publications.every(isPlain)) return []
+  const accepted = new Set(answer.accepted)
+  const wide = wideOnes(publications)
+  return publications.flatMap((publication, i) => {
+    const { key } = identities[i] as Identity
+    return accepted.has(key) && !isPlain(publication) ? [{ key, publication, wide: wide[i] === true }] : []
+  })
+}
+
+/** Queues what the publish statement left out, and stores what it is sent with. */
+async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number): Promise<void> {
+  await keepVariants(
+    run,
+    plans.map(({ key, publication }) => ({ key, variants: publication.variants ?? [] })),
+  )
+  const deliveries = plans.flatMap(({ key, publication, wide }) =>
+    wide ? [] : (publication.special ?? []).map((special) => toPlanned(key, publication, special, now)),
+  )
+  await enqueuePlanned(run, now, deliveries)
+}
+
+function toPlanned(message: number, publication: Publication, special: Special, now: number): PlannedDelivery {
+  const { endpoint, ...planned } = special
+  const { app, expiresInMs } = publication
+  return {
+    message,
+    app,
+    endpoint,
+    since: now + Math.max(0, Math.ceil(publication.delayMs)),
+    expiresAt: expiresInMs == null ? null : now + Math.floor(expiresInMs),
+    planned,
+  }
+}
+
+/** The endpoints in whose queues something was put. */
+function queuedFor({ endpoints, special }: Publication): readonly number[] {
+  const dropped = special?.flatMap(({ endpoint, drop }) => (drop === undefined ? [] : [endpoint])) ?? []
+  return dropped.length === 0 ? endpoints : endpoints.filter((endpoint) => !dropped.includes(endpoint))
+}
+
 /** Tells this process's watcher of rows just committed, and has the lanes that nobody owns woken. */
 function announce({ signals, wakes }: Database, queued: readonly Publication[], now: number): void {
   const endpoints = new Set<number>()
@@ -391,9 +480,9 @@ function announce({ signals, wakes }: Database, queued: readonly Publication[], 
     const isFresh = publication.delayMs <= 0
     if (!isFresh) {
       onlyFresh = false
-      wakes.wish(publication.endpoints, now + Math.ceil(publication.delayMs), false)
+      wakes.wish(queuedFor(publication), now + Math.ceil(publication.delayMs), false)
     }
-    for (const endpoint of publication.endpoints) {
+    for (const endpoint of queuedFor(publication)) {
       endpoints.add(endpoint)
       if (isFresh) freshOnes.add(endpoint)
     }

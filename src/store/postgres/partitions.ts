@@ -13,6 +13,7 @@ const daysAhead = 3
 const partitioned = [
   { table: 'message', by: 'key' },
   { table: 'attempt', by: 'message' },
+  { table: 'variant', by: 'message' },
 ] as const
 
 // Not with to_regclass(): that asks a cache which need not have heard of what another process made a moment ago.

@@ -16,7 +16,7 @@ const nearMs = 2000
 /**
  * Finds a delivery's row. Rows are not indexed by message, since every delivery would pay for it; but a replay's instant
  * is its message's, a retry's is told by the last attempt, and a fresh row's is its message's but for a moment. Only a
- * row that must exist and is none of these is looked for among all of its class. Each is a range of pending's primary
+ * row that must exist (a dead letter's does not) and is none of these is looked for among all of its class. Each is a range of pending's primary
  * key, and none is read once an earlier one has found the row. `w` has endpoint, message, made_at, next_at, may_wait.
  */
 const sqlQueued = `
@@ -39,17 +39,18 @@ const sqlQueued = `
 
 /** The deliveries asked about, $1 to $3, with what is known of them; those of messages that no longer exist fall out. */
 const sqlWanted = `
-  select w.endpoint, w.message, w.made_at, latest.n, latest.next_at, m.expunged_at,
-         case when latest.n is null then w.endpoint = any (m.endpoints) else latest.next_at is not null end as may_wait
+  select w.endpoint, w.message, w.made_at, latest.n, latest.next_at, m.expunged_at, m.plan -> w.endpoint::text as planned,
+         case when latest.n is null then w.endpoint = any (m.endpoints) else latest.next_at is not null end
+           and not exists (select from dead where endpoint = w.endpoint and message = w.message) as may_wait
     from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (endpoint, message, made_at)
-   cross join lateral (select endpoints, expunged_at from message where key = w.message limit 1) as m
+   cross join lateral (select endpoints, expunged_at, plan from message where key = w.message limit 1) as m
     left join lateral (
            select n, next_at from attempt where message = w.message and endpoint = w.endpoint order by n desc limit 1
          ) as latest on true`
 
 /**
  * A replayed row is due when its message was made. So it is found without an index by message, replays run in the order
- * their messages came, and replaying twice finds the row taken.
+ * their messages came, and replaying twice finds the row taken. It does not expire: somebody wants it.
  */
 export const replayDeliveries: Statement = {
   name: 'replay',
@@ -63,12 +64,14 @@ export const replayDeliveries: Statement = {
       delete from pending where ctid = any (array (select place from found where is_early))
       returning ctid as place
     ), free as materialized (
-      select w.endpoint, w.message, w.made_at, coalesce(w.n, 0) as n
+      select w.endpoint, w.message, w.made_at, coalesce(w.n, 0) as n, w.planned
         from wanted w left join found f on f.endpoint = w.endpoint and f.message = w.message
        where f.place is null or f.place in (select place from taken)
     ), queued as (
-      insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
-      select free.endpoint, ${replay}, free.made_at, free.message, clock.now, 0, free.n from clock, free
+      insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, variant)
+      select free.endpoint, ${replay}, free.made_at, free.message, clock.now, 0, free.n,
+             (free.planned ->> 'orderKey')::bigint, (free.planned ->> 'variant')::smallint
+        from clock, free
       on conflict do nothing
       returning endpoint, message
     ), revived as (
@@ -108,6 +111,7 @@ const eraseBody: Statement = {
   name: 'erase-body',
   text: `update message set body = '', expunged_at = coalesce(expunged_at, ${sqlNow}) where key = $1 returning endpoints`,
 }
+const deleteVariants: Statement = { name: 'delete-variants', text: 'delete from variant where message = $1' }
 const deleteFanOut: Statement = { name: 'stop-fan-out', text: 'delete from fan_out where message = $1' }
 export const cancelQueued: Statement = {
   name: 'cancel-queued',
@@ -119,19 +123,24 @@ export const cancelQueued: Statement = {
 }
 const notifyExpunged: Statement = { name: 'notify-expunged', text: `select pg_notify('${channel}', $1)` }
 
-const sqlCount = (itsClass: Class) => `
-  (select count(*) from (select from pending where endpoint = l.endpoint and class = ${itsClass} limit ${countLimit}) as c)`
+const sqlCounted = (itsClass: Class) => `
+  (select ${itsClass} as class, count(*) as count, min(since) as oldest from (
+     select since from pending where endpoint = l.endpoint and class = ${itsClass} limit ${countLimit}) as c)`
 export const selectLane: Statement = {
   name: 'lane',
   text: `
     ${withClock}
     select clock.now, l.due_at, l.owner, l.stopped, l.bucket_full_at, l.hold_until, l.not_before,
-           w.description, w.lease_until, array[${classes.map(sqlCount)}] as waiting,
+           l.health, l.health_at, w.description, w.lease_until, counted.waiting, counted.oldest_since,
            (select due_at from pending where endpoint = l.endpoint and class = ${timed} order by due_at limit 1) as next_timed_at,
            (select count(*) from worker where ended_at is null and lease_until >= clock.now) as workers_alive
       from clock, lane l
       join endpoint e on e.key = l.endpoint and e.deleted_at is null
       left join worker w on w.id = l.owner
+     cross join lateral (
+             select array_agg(count order by class) as waiting, min(oldest) as oldest_since
+               from (${classes.map(sqlCounted).join(' union all ')}) as each
+           ) as counted
      where l.endpoint = $1`,
 }
 
@@ -147,6 +156,9 @@ interface LaneRow {
   readonly lease_until: EpochMs | null
   readonly waiting: [number, number, number]
   readonly next_timed_at: EpochMs | null
+  readonly oldest_since: EpochMs | null
+  readonly health: string | null
+  readonly health_at: EpochMs
   readonly workers_alive: number
 }
 
@@ -173,6 +185,7 @@ export function replaying(database: Database): Replaying {
         if (row === undefined) return
         const attempted = await run<{ endpoint: number }>(selectAttempted, [message])
         const endpoints = new Set([...row.endpoints, ...attempted.map(({ endpoint }) => endpoint)])
+        await run(deleteVariants, [message])
         await run(deleteFanOut, [message])
         await run(cancelQueued, valuesOf([...endpoints].map((endpoint) => ({ endpoint, message }))))
         await run(notifyExpunged, [`x${signals.payload([message])}`])
@@ -204,6 +217,9 @@ export function replaying(database: Database): Replaying {
         notBefore: row.not_before,
         waiting: row.waiting,
         nextTimedAt: row.next_timed_at,
+        oldestSince: row.oldest_since,
+        health: row.health,
+        healthAgeMs: row.health === null ? 0 : Math.max(0, row.now - row.health_at),
         workersAlive: row.workers_alive,
       }
     },

@@ -157,6 +157,8 @@ export interface MessageRow {
   readonly tags: string[] | null
   readonly headers: Readonly<Record<string, string>> | null
   readonly deliver_at: EpochMs | null
+  readonly expires_at: EpochMs | null
+  readonly ordering_key: string | null
   readonly expunged_at: EpochMs | null
 }
 
@@ -174,6 +176,8 @@ export function toMessage(row: MessageRow): Message {
     tags: row.tags,
     headers: row.headers,
     deliverAt: row.deliver_at,
+    expiresAt: row.expires_at,
+    orderingKey: row.ordering_key,
     expunged: row.expunged_at !== null,
   }
 }
@@ -182,7 +186,8 @@ export type HeadRow = Omit<MessageRow, 'body' | 'endpoints'>
 
 /** All of a message's columns but its body and its endpoints. */
 export const headColumns =
-  'key, id, app, event_type, event_id, channels, content_type, tags, headers, deliver_at, expunged_at'
+  'key, id, app, event_type, event_id, channels, content_type, tags, headers, deliver_at, expires_at, ordering_key, ' +
+  'expunged_at'
 
 export function toHead(row: HeadRow): MessageHead {
   const { body: _, endpoints: __, ...head } = toMessage({ ...row, body: noBody, endpoints: [] })

@@ -94,6 +94,32 @@ create table audit (
 );
 CREATE UNIQUE INDEX audit_pkey ON public.audit USING btree (n);
 
+create table coalesced (
+  message bigint not null,
+  endpoint bigint not null,
+  at bigint not null,
+  successor bigint not null
+) partition by RANGE (message);
+CREATE UNIQUE INDEX coalesced_pkey ON ONLY public.coalesced USING btree (message, endpoint);
+
+create table coalesced_default (
+  message bigint not null,
+  endpoint bigint not null,
+  at bigint not null,
+  successor bigint not null
+); -- partition: DEFAULT
+CREATE UNIQUE INDEX coalesced_default_pkey ON public.coalesced_default USING btree (message, endpoint);
+
+create table coalescing (
+  endpoint bigint not null,
+  key text not null,
+  message bigint not null,
+  replaced bigint,
+  due_at bigint not null
+) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
+CREATE INDEX coalescing_due ON public.coalescing USING btree (due_at);
+CREATE UNIQUE INDEX coalescing_pkey ON public.coalescing USING btree (endpoint, key);
+
 create table dead (
   endpoint bigint not null,
   message bigint not null,
@@ -201,6 +227,17 @@ CREATE INDEX lane_due ON public.lane USING btree (due_at) WHERE ((owner IS NULL)
 CREATE INDEX lane_owner ON public.lane USING btree (owner) WHERE (owner IS NOT NULL);
 CREATE UNIQUE INDEX lane_pkey ON public.lane USING btree (endpoint);
 
+create table leader (
+  one smallint not null,
+  candidate text not null,
+  description text not null,
+  epoch bigint not null,
+  since bigint not null,
+  lease_ms bigint not null,
+  lease_until bigint not null
+);
+CREATE UNIQUE INDEX leader_pkey ON public.leader USING btree (one);
+
 create table message (
   key bigint not null,
   id text not null,
@@ -261,6 +298,14 @@ create table notice (
 );
 CREATE UNIQUE INDEX notice_pkey ON public.notice USING btree (key);
 
+create table payload_end (
+  message bigint not null,
+  app bigint not null,
+  at bigint not null
+);
+CREATE INDEX payload_end_at ON public.payload_end USING btree (at);
+CREATE UNIQUE INDEX payload_end_pkey ON public.payload_end USING btree (message);
+
 create table pending (
   endpoint bigint not null,
   class smallint not null,
@@ -287,6 +332,36 @@ create table removal (
 CREATE INDEX removal_due ON public.removal USING btree (due_at);
 CREATE UNIQUE INDEX removal_pkey ON public.removal USING btree (key);
 
+create table schedule (
+  key bigint not null,
+  id text not null,
+  app bigint not null,
+  uid text,
+  cron text not null,
+  timezone text not null,
+  event_type text not null,
+  body bytea not null,
+  content_type text not null,
+  channels json,
+  tags json,
+  missed text not null,
+  missed_limit integer not null,
+  paused boolean not null,
+  metadata json not null,
+  reached_at bigint not null,
+  next_at bigint,
+  due_at bigint,
+  failures integer not null default 0,
+  runs json not null default '[]'::json,
+  revision bigint not null default 0,
+  created_at bigint not null,
+  updated_at bigint not null
+);
+CREATE INDEX schedule_app ON public.schedule USING btree (app, key);
+CREATE INDEX schedule_due ON public.schedule USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE UNIQUE INDEX schedule_pkey ON public.schedule USING btree (key);
+CREATE UNIQUE INDEX schedule_uid ON public.schedule USING btree (app, uid) WHERE (uid IS NOT NULL);
+
 create table sealing_key (
   id text not null,
   proof text not null
@@ -308,6 +383,7 @@ create table task (
   updated_at bigint not null,
   rest_until bigint not null default 0
 );
+CREATE INDEX task_ended ON public.task USING btree (updated_at) WHERE (status = ANY (ARRAY['finished'::text, 'failed'::text, 'cancelled'::text]));
 CREATE UNIQUE INDEX task_pkey ON public.task USING btree (key);
 CREATE INDEX task_running ON public.task USING btree (lease_until) WHERE (status = 'running'::text);
 

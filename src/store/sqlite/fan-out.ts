@@ -1,8 +1,11 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import type { Plan } from '../plan.ts'
 import type { Connection } from './connection.ts'
 import type { Enqueue, Queued } from './intake.ts'
+import type { EnqueuePlanned } from './planned.ts'
+import { fromJson } from './rows.ts'
 
-const selectEndpoints = 'select endpoints from message where key = ? and expunged_at is null'
+const selectWide = 'select app, endpoints, expires_at, plan from message where key = ? and expunged_at is null'
 const selectCursor = 'select message, since, next from fan_out order by message limit 1'
 const selectLive = 'select 1 from endpoint where key = ? and deleted_at is null'
 const moveOn = 'update fan_out set next = ? where message = ?'
@@ -15,6 +18,22 @@ interface Cursor {
   readonly next: number
 }
 
+interface WideRow {
+  readonly app: number
+  readonly endpoints: string
+  readonly expires_at: EpochMs | null
+  readonly plan: string | null
+}
+
+/** A wide message, as far as its deliveries need it. */
+interface Wide {
+  readonly message: number
+  readonly app: number
+  readonly endpoints: readonly number[]
+  readonly expiresAt: EpochMs | null
+  readonly plan: Plan | null
+}
+
 /**
  * Makes what queues the deliveries of wide messages. The rows and the cursor behind them are one transaction, so that a
  * crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message was decided when it was
@@ -25,19 +44,28 @@ export function fanOut(
   connection: Connection,
   queueing: <T>(work: (queued: Queued) => T) => T,
   enqueue: Enqueue,
+  enqueuePlanned: EnqueuePlanned,
 ): (limit: number) => boolean {
-  const listed = connection.prepare<{ endpoints: string }>(selectEndpoints)
+  const listed = connection.prepare<WideRow>(selectWide)
   const cursor = connection.prepare<Cursor>(selectCursor)
   const live = connection.prepare<unknown>(selectLive)
   const move = connection.prepare(moveOn)
   const remove = connection.prepare(deleteDone)
   const any = connection.prepare<unknown>(selectAny)
   // Fifty thousand keys take milliseconds to parse, and are needed once per chunk.
-  let parsed: { readonly message: number; readonly endpoints: readonly number[] } | undefined
+  let parsed: Wide | undefined
 
-  function endpointsOf(message: number): readonly number[] {
-    if (parsed?.message !== message) parsed = { message, endpoints: JSON.parse(listed.get(message)?.endpoints ?? '[]') }
-    return parsed.endpoints
+  function wideOf(message: number): Wide {
+    if (parsed?.message === message) return parsed
+    const row = listed.get(message)
+    parsed = {
+      message,
+      app: row?.app ?? 0,
+      endpoints: JSON.parse(row?.endpoints ?? '[]'),
+      expiresAt: row?.expires_at ?? null,
+      plan: fromJson(row?.plan ?? null),
+    }
+    return parsed
   }
 
   return (limit) => {
@@ -45,10 +73,11 @@ export function fanOut(
     queueing((queued) => {
       const found = cursor.get()
       if (found === undefined) return
-      const endpoints = endpointsOf(found.message)
+      const { app, endpoints, expiresAt, plan } = wideOf(found.message)
       const end = found.next + limit
       const chunk = endpoints.slice(found.next, end).filter((endpoint) => live.get(endpoint) !== undefined)
-      enqueue(queued, chunk, found.message, found.since)
+      if (plan === null && expiresAt === null) enqueue(queued, chunk, found.message, found.since)
+      else enqueuePlanned(queued, chunk, { key: found.message, app, since: found.since, expiresAt, plan })
       if (end < endpoints.length) move.run(end, found.message)
       else {
         remove.run(found.message)

@@ -2,11 +2,13 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
 import { wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
+import { isPlain, planOf } from '../plan.ts'
 import type { Intake, Publication, Published, PublishedTogether, Subscriptions } from '../store.ts'
 import type { Connection, Identity, Synchronous } from './connection.ts'
 import { fanOut } from './fan-out.ts'
 import { takenOnce } from './idempotency.ts'
 import { laneWakes } from './lane-wakes.ts'
+import { plannedQueue, variantKeeper } from './planned.ts'
 import { fromJson, toJson } from './rows.ts'
 import { waitingCounter } from './waiting.ts'
 
@@ -19,8 +21,10 @@ const selectByEventId = `
 const selectId = 'select id from message where key = ?'
 const insertEventId = 'insert into event_id (app, event_id, message) values (?, ?, ?)'
 const insertMessage = `
-  insert into message (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+  insert into message
+    (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at, expires_at,
+     ordering_key, plan)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const insertPending = `
   insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, ?, ?, ?, ?, 0, 0)`
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
@@ -28,6 +32,8 @@ const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0
 /** What is written in one transaction, for those who are to be told after it. */
 export interface Queued {
   readonly now: EpochMs
+  /** When what is due at once is due. */
+  readonly freshAt: EpochMs
   /** When each endpoint has something to do. */
   readonly due: Map<number, EpochMs>
   onlyFresh: boolean
@@ -47,8 +53,18 @@ class Refused extends Error {
   }
 }
 
+/** Takes messages in, if need be along with something else. */
+export interface IntakeAlong extends Synchronous<Intake> {
+  /** `along` is run in the transaction that stored these messages; what it throws undoes them. */
+  publishTogether(
+    publications: readonly Publication[],
+    once: Once | null,
+    along?: (messages: readonly Identity[], now: EpochMs) => void,
+  ): PublishedTogether
+}
+
 /** Takes messages in. */
-export function intake(connection: Connection): Synchronous<Intake> {
+export function intake(connection: Connection): IntakeAlong {
   const version = connection.prepare<{ version: number; dedupe_s: number | null }>(selectVersion)
   const subscribed = connection.prepare<{ key: number; event_types: string | null; channels: string | null }>(
     selectSubscriptions,
@@ -59,19 +75,18 @@ export function intake(connection: Connection): Synchronous<Intake> {
   const addMessage = connection.prepare(insertMessage)
   const addPending = connection.prepare(insertPending)
   const addFanOut = connection.prepare(insertFanOut)
+  const addVariants = variantKeeper(connection)
+  const enqueuePlanned = plannedQueue(connection)
   const taken = takenOnce(connection)
   const wakes = laneWakes(connection)
   let lastFreshAt: EpochMs = 0
 
   const enqueue: Enqueue = (queued, endpoints, message, since) => {
-    const { now, due } = queued
-    // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
-    // a clock set back puts behind a reader's cursor would wait until that reader has drained the lane.
-    lastFreshAt = Math.max(lastFreshAt, now)
+    const { now, due, freshAt } = queued
     const delayed = since > now
     if (delayed) queued.onlyFresh = false
     const rowClass = delayed ? timed : fresh
-    const rowDueAt = delayed ? since : lastFreshAt
+    const rowDueAt = delayed ? since : freshAt
     for (const endpoint of endpoints) {
       addPending.run(endpoint, rowClass, rowDueAt, message, since)
       const earlier = due.get(endpoint)
@@ -111,16 +126,21 @@ export function intake(connection: Connection): Synchronous<Intake> {
     const delayMs = Math.max(0, Math.ceil(publication.delayMs))
     const since = now + delayMs
     const deliverAt = delayMs > 0 ? since : null
+    const { expiresInMs = null, orderingKey = null, special, variants } = publication
+    const expiresAt = expiresInMs === null ? null : now + Math.floor(expiresInMs)
+    const plan = planOf(special)
     const identity = connection.insertNew('msg', now, ({ key, id }) => {
       const head = [key, id, app, eventType, eventId, channels, contentType] as const
-      return addMessage.run(...head, list, body, tags, headers, deliverAt).changes
+      return addMessage.run(...head, list, body, tags, headers, deliverAt, expiresAt, orderingKey, toJson(plan)).changes
     })
     if (eventId !== null) addEventId.run(app, eventId, identity.key)
     for (const each of once) taken.take(each, identity.key, null, now)
+    if (variants !== undefined) addVariants(identity.key, variants)
     if (wide) {
       addFanOut.run(identity.key, since)
       queued.wide = true
-    } else enqueue(queued, endpoints, identity.key, since)
+    } else if (isPlain(publication)) enqueue(queued, endpoints, identity.key, since)
+    else enqueuePlanned(queued, endpoints, { key: identity.key, app, since, expiresAt, plan })
     return { state: 'accepted', ...identity }
   }
 
@@ -140,7 +160,11 @@ export function intake(connection: Connection): Synchronous<Intake> {
     let queued: Queued | undefined
     let woke = false
     const result = connection.transaction(() => {
-      queued = { now: connection.now(), due: new Map(), onlyFresh: true, wide: false }
+      const now = connection.now()
+      // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
+      // a clock set back puts behind a reader's cursor would wait until that reader has drained the lane.
+      lastFreshAt = Math.max(lastFreshAt, now)
+      queued = { now, freshAt: lastFreshAt, due: new Map(), onlyFresh: true, wide: false }
       const answer = work(queued)
       for (const [endpoint, at] of queued.due) if (wakes.wake(endpoint, at)) woke = true
       return answer
@@ -170,7 +194,7 @@ export function intake(connection: Connection): Synchronous<Intake> {
       return queueing((queued) => storeAll(publications, queued))
     },
 
-    publishTogether(publications, once): PublishedTogether {
+    publishTogether(publications, once, along): PublishedTogether {
       try {
         return queueing((queued): PublishedTogether => {
           const found = once === null ? undefined : taken.find(once, queued.now)
@@ -184,6 +208,7 @@ export function intake(connection: Connection): Synchronous<Intake> {
             return { key: answer.key, id: answer.id }
           })
           if (once) taken.take(once, messages[0]?.key ?? null, writeIdentities(messages), queued.now)
+          along?.(messages, queued.now)
           return { state: 'accepted', messages }
         })
       } catch (error) {
@@ -192,7 +217,7 @@ export function intake(connection: Connection): Synchronous<Intake> {
       }
     },
 
-    expand: fanOut(connection, queueing, enqueue),
+    expand: fanOut(connection, queueing, enqueue, enqueuePlanned),
     surveyWaiting: waitingCounter(connection),
   }
 }

@@ -2,20 +2,23 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import type { DeliveryKey } from '../browsing.ts'
+import { type Plan, plainly } from '../plan.ts'
 import { bringForwardMs, countLimit, type LaneFacts, type QueuedRow, type Replaying } from '../replaying.ts'
 import { selectAttempted } from './browsing.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
+import { fromJson } from './rows.ts'
 
-const selectSendable = 'select endpoints from message where key = ? and expunged_at is null'
+const selectSendable = 'select endpoints, plan from message where key = ? and expunged_at is null'
 const selectLatest = 'select n, next_at from attempt where message = ? and endpoint = ? order by n desc limit 1'
 const selectQueued = 'select 1 from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
 const deleteQueued = 'delete from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
 // A replayed row is due when its message was made. So it is found without an index by message, replays run in the order
-// their messages came, and replaying twice finds the row taken.
+// their messages came, and replaying twice finds the row taken. It does not expire: somebody wants it.
 const insertReplay = `
-  insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts)
-  values (?, ${replay}, ?, ?, ?, 0, ?)`
+  insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, variant)
+  values (?, ${replay}, ?, ?, ?, 0, ?, ?, ?)`
+const selectDead = 'select 1 from dead where endpoint = ? and message = ?'
 const deleteDead = 'delete from dead where endpoint = ? and message = ?'
 
 // A range of pending's primary key: where the row must be by what is known of it, else the whole class of the endpoint.
@@ -28,6 +31,7 @@ const countAhead = `
 
 const selectMessage = 'select endpoints from message where key = ?'
 const deleteFanOut = 'delete from fan_out where message = ?'
+const deleteVariants = 'delete from variant where message = ?'
 const eraseBody = `update message set body = x'', expunged_at = ?2 where key = ?1 and expunged_at is null`
 
 const selectLane = `
@@ -36,7 +40,8 @@ const selectLane = `
     left join worker on worker.id = lane.owner
   where lane.endpoint = ?`
 const countClass = `
-  select count(*) as count from (select 1 from pending where endpoint = ? and class = ? limit ${countLimit})`
+  select count(*) as count, min(since) as oldest
+  from (select since from pending where endpoint = ? and class = ? limit ${countLimit})`
 const selectNextTimed = `select min(due_at) as due_at from pending where endpoint = ? and class = ${timed}`
 const countWorkers = 'select count(*) as count from worker where ended_at is null and lease_until >= ?'
 
@@ -49,6 +54,8 @@ interface LaneRow {
   readonly not_before: EpochMs
   readonly description: string | null
   readonly lease_until: EpochMs | null
+  readonly health: string | null
+  readonly health_at: EpochMs
 }
 
 interface QueuedColumns {
@@ -70,9 +77,10 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
   const ahead = connection.prepare<{ count: number }>(countAhead)
   const message = connection.prepare<{ endpoints: string }>(selectMessage)
   const erase = connection.prepare(eraseBody)
+  const eraseVariants = connection.prepare(deleteVariants)
   const remove = connection.prepare(deleteQueued)
   const lane = connection.prepare<LaneRow>(selectLane)
-  const waiting = connection.prepare<{ count: number }>(countClass)
+  const waiting = connection.prepare<{ count: number; oldest: EpochMs | null }>(countClass)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
   const workers = connection.prepare<{ count: number }>(countWorkers)
   const attempted = connection.prepare<{ endpoint: number }>(selectAttempted)
@@ -104,6 +112,7 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
           }
           stopFanOut.run(key)
           erase.run(key, connection.now())
+          eraseVariants.run(key)
         })
       } finally {
         connection.db.exec('pragma secure_delete = off')
@@ -127,7 +136,9 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
       const row = lane.get(endpoint)
       if (row === undefined) return undefined
       const now = connection.now()
-      const [first, second, third] = classes.map((c) => waiting.get(endpoint, c)?.count ?? 0)
+      const counted = classes.map((c) => waiting.get(endpoint, c))
+      const [first, second, third] = counted.map((found) => found?.count ?? 0)
+      const since = counted.flatMap((found) => found?.oldest ?? [])
       return {
         now,
         stopped: row.stopped === 1,
@@ -141,6 +152,9 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
         notBefore: row.not_before,
         waiting: [first as number, second as number, third as number],
         nextTimedAt: nextTimed.get(endpoint)?.due_at ?? null,
+        oldestSince: since.length === 0 ? null : Math.min(...since),
+        health: row.health,
+        healthAgeMs: row.health === null ? 0 : Math.max(0, now - row.health_at),
         workersAlive: workers.get(now)?.count ?? 0,
       }
     },
@@ -163,7 +177,7 @@ export function tell(connection: Connection, { queued, lanes }: Woken): void {
 
 /** Makes what queues deliveries again, inside the caller's transaction. */
 export function replayer(connection: Connection): (deliveries: readonly DeliveryKey[], now: EpochMs) => Woken {
-  const sendable = connection.prepare<{ endpoints: string }>(selectSendable)
+  const sendable = connection.prepare<{ endpoints: string; plan: string | null }>(selectSendable)
   const latest = connection.prepare<Latest>(selectLatest)
   const remove = connection.prepare(deleteQueued)
   const insert = connection.prepare(insertReplay)
@@ -186,7 +200,8 @@ export function replayer(connection: Connection): (deliveries: readonly Delivery
       const { endpoint, message } = delivery
       const found = sendable.get(message)
       if (found === undefined || !isFree(delivery, found.endpoints, now)) continue
-      insert.run(endpoint, keyTime(message), message, now, latest.get(message, endpoint)?.n ?? 0)
+      const { orderKey = null, variant = null } = fromJson<Plan>(found.plan)?.[endpoint] ?? plainly
+      insert.run(endpoint, keyTime(message), message, now, latest.get(message, endpoint)?.n ?? 0, orderKey, variant)
       revive.run(endpoint, message)
       queued.push(delivery)
     }
@@ -206,12 +221,13 @@ type QueueSearch = (delivery: DeliveryKey, isAccepted: () => boolean) => QueuedC
 /**
  * Makes what finds a delivery's row. Rows are not indexed by message, since every delivery would pay for it; but a
  * replay's instant is known, a retry's is told by the last attempt, and a fresh row's is that of its message but for a
- * moment. Only a row that must exist and is none of these is looked for among all of its class. `isAccepted` says
- * whether the message was accepted for the endpoint, and is asked only before the first attempt.
+ * moment. Only a row that must exist and is none of these is looked for among all of its class: a dead letter's does
+ * not. `isAccepted` says whether the message was accepted for the endpoint, and is asked only before the first attempt.
  */
 function queueSearch(connection: Connection): QueueSearch {
   const find = connection.prepare<QueuedColumns>(searchQueued)
   const latest = connection.prepare<Latest>(selectLatest)
+  const dead = connection.prepare<unknown>(selectDead)
 
   return ({ endpoint, message }, isAccepted) => {
     const madeAt = keyTime(message)
@@ -222,8 +238,10 @@ function queueSearch(connection: Connection): QueueSearch {
     const nextAt = last?.next_at ?? null
     // An attempt that was the last one left nothing in a queue.
     if (last === undefined ? !isAccepted() : nextAt === null) return undefined
+    if (dead.get(endpoint, message) !== undefined) return undefined
     return (
-      (nextAt === null ? within(fresh, madeAt - nearMs, madeAt + nearMs) : within(timed, nextAt, nextAt)) ??
+      (nextAt === null ? undefined : within(timed, nextAt, nextAt)) ??
+      within(fresh, madeAt - nearMs, madeAt + nearMs) ??
       within(timed, 0, Number.MAX_SAFE_INTEGER) ??
       within(fresh, 0, Number.MAX_SAFE_INTEGER)
     )

@@ -70,6 +70,24 @@ CREATE TABLE audit (
   hash text not null
 ) strict;
 
+CREATE TABLE coalesced (
+  message integer not null,
+  endpoint integer not null,
+  at integer not null,
+  successor integer not null, -- the message that took its place
+  primary key (message, endpoint)
+) strict, without rowid;
+
+CREATE TABLE coalescing (
+  endpoint integer not null,
+  key text not null, -- what deliveries of one kind have in common, hashed
+  message integer not null,
+  due_at integer not null,
+  primary key (endpoint, key)
+) strict, without rowid;
+
+CREATE INDEX coalescing_due on coalescing (due_at);
+
 CREATE TABLE dead (
   endpoint integer not null,
   message integer not null,
@@ -173,6 +191,16 @@ CREATE INDEX lane_due on lane (due_at) where owner is null and due_at is not nul
 
 CREATE INDEX lane_owner on lane (owner) where owner is not null;
 
+CREATE TABLE leader (
+  one integer primary key check (one = 1),
+  candidate text not null,
+  description text not null,
+  epoch integer not null, -- grows with every leader
+  since integer not null,
+  lease_ms integer not null, -- bounds what a clock set back can add to lease_until
+  lease_until integer not null
+) strict;
+
 CREATE TABLE message (
   key integer primary key,
   id text not null,
@@ -203,6 +231,14 @@ CREATE TABLE notice (
   data text not null
 ) strict;
 
+CREATE TABLE payload_end (
+  message integer primary key,
+  app integer not null,
+  at integer not null
+) strict;
+
+CREATE INDEX payload_end_at on payload_end (at);
+
 CREATE TABLE pending (
   endpoint integer not null,
   class integer not null,
@@ -226,6 +262,38 @@ CREATE TABLE removal (
 
 CREATE INDEX removal_due on removal (due_at);
 
+CREATE TABLE schedule (
+  key integer primary key,
+  id text not null,
+  app integer not null,
+  uid text,
+  cron text not null,
+  timezone text not null,
+  event_type text not null,
+  body blob not null,
+  content_type text not null,
+  channels text,
+  tags text,
+  missed text not null,
+  missed_limit integer not null,
+  paused integer not null,
+  metadata text not null,
+  reached_at integer not null, -- every tick up to here is dealt with
+  next_at integer, -- the tick to come
+  due_at integer, -- when to look at it: the tick to come, or the next try of one that failed; null while it is paused
+  failures integer not null default 0,
+  runs text not null default '[]', -- the last ones
+  revision integer not null default 0, -- grows with every change and every run: a run of an earlier one does nothing
+  created_at integer not null,
+  updated_at integer not null
+) strict;
+
+CREATE INDEX schedule_app on schedule (app, key);
+
+CREATE INDEX schedule_due on schedule (due_at) where due_at is not null;
+
+CREATE UNIQUE INDEX schedule_uid on schedule (app, uid) where uid is not null;
+
 CREATE TABLE sealing_key (
   id text primary key,
   proof text not null
@@ -246,6 +314,8 @@ CREATE TABLE task (
   updated_at integer not null
 , rest_until integer not null default 0) strict;
 
+CREATE INDEX task_ended on task (updated_at) where status in ('finished', 'failed', 'cancelled');
+
 CREATE INDEX task_running on task (lease_until) where status = 'running';
 
 CREATE TABLE variant (
@@ -254,7 +324,7 @@ CREATE TABLE variant (
   body blob,
   signature text,
   primary key (message, n)
-) without rowid;
+) strict;
 
 CREATE TABLE worker (
   id integer primary key autoincrement,

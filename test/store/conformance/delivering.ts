@@ -141,7 +141,18 @@ export function delivering(open: Open): void {
     const loaded = await world.store.loadMessages([1, key])
     assert.deepEqual(
       loaded.map((message) => ({ ...message, body: [...message.body] })),
-      [{ key, id, eventType: 'a.b', contentType: 'text/x', headers: null, body: [...body] }],
+      [
+        {
+          key,
+          id,
+          eventType: 'a.b',
+          contentType: 'text/x',
+          headers: null,
+          body: [...body],
+          variant: null,
+          signature: null,
+        },
+      ],
     )
     assert.deepEqual(await world.store.loadMessages([]), [])
   })

@@ -50,6 +50,8 @@ export function intake(open: Open): void {
       app: endpoint.app,
       endpoints: [endpoint.key],
       deliverAt: null,
+      expiresAt: null,
+      orderingKey: null,
       expunged: false,
     }
     assert.deepEqual({ ...message, body: [...message.body] }, expected)

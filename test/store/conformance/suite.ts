@@ -14,6 +14,7 @@ import { intake } from './intake.ts'
 import { lanes } from './lanes.ts'
 import { notices } from './notices.ts'
 import { ownership } from './ownership.ts'
+import { planned } from './planned.ts'
 import { reconciling } from './reconciling.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
@@ -32,6 +33,7 @@ export function conformance(open: Open): void {
   describe('intake', () => intake(open))
   describe('idempotency', () => idempotency(open))
   describe('fan-out', () => fanOut(open))
+  describe('planned', () => planned(open))
   describe('waiting', () => waiting(open))
   describe('ownership', () => ownership(open))
   describe('lanes', () => lanes(open))

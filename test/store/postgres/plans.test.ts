@@ -4,8 +4,14 @@ import pg from 'pg'
 import { selectApiKey, selectAppToken } from '../../../src/store/postgres/access.ts'
 import { selectAudit } from '../../../src/store/postgres/auditing.ts'
 import {
+  countAllDead,
+  countDeadByMessage,
+  countDeadOfApp,
+  countDeadOfEndpoint,
   countEndpoints,
+  countMessages,
   selectAccepted,
+  selectAllDead,
   selectAttempts,
   selectDeadByMessage,
   selectDeadOfApp,
@@ -15,13 +21,14 @@ import {
   selectMessages,
   selectOwnAttempts,
 } from '../../../src/store/postgres/browsing.ts'
-import { loadOutgoing, readPending } from '../../../src/store/postgres/delivering.ts'
+import { loadOutgoing, loadOutgoingVariants, readPending } from '../../../src/store/postgres/delivering.ts'
 import { expandOldest } from '../../../src/store/postgres/fan-out.ts'
 import { deleteExpired, selectTaken, takeHashes } from '../../../src/store/postgres/idempotency.ts'
 import {
   publishOnce,
   publishOnceWithEventIds,
   publishPlain,
+  publishPlanned,
   publishWithEventIds,
   selectByEventIds,
 } from '../../../src/store/postgres/intake.ts'
@@ -47,6 +54,7 @@ import { newDatabase } from '../postgres-harness.ts'
 const hot: [Statement, RegExp[]][] = [
   [readPending, [/endpoint = \S+ AND class = \S+ AND .*due_at, message > .* AND due_at <= /, /due_at > \S+\.now/]],
   [loadOutgoing, [/key = ANY/]],
+  [loadOutgoingVariants, [/message = w\S*\.message AND n = w\S*\.n/, /key = w\S*\.message/]],
   [cancelPending, [/endpoint = \$1/]],
   [selectDueRemoval, [/due_at <= /]],
   [settleBatch, [/endpoint = \S+ AND class = \S+ AND due_at = \S+ AND message = /]],
@@ -61,6 +69,7 @@ const hot: [Statement, RegExp[]][] = [
   [publishWithEventIds, [/key = m\.app/]],
   [publishOnce, [/key = m\.app/, /hash = o\S*\.hash/]],
   [publishOnceWithEventIds, [/key = m\.app/, /hash = o\S*\.hash/]],
+  [publishPlanned, [/key = m\.app/, /hash = o\S*\.hash/]],
   [selectTaken, [/hash = o\S*\.hash/, /key = idempotency\.message|key = i\.message/]],
   [takeHashes, []],
   [deleteExpired, [/expires_at <= /]],
@@ -80,6 +89,12 @@ const hot: [Statement, RegExp[]][] = [
   [selectOwnAttempts, [/message = \$1 AND endpoint = wanted\.endpoint AND n <= wanted\.n/]],
   [selectLatest, [/message = wanted\.message AND endpoint = wanted\.endpoint/]],
   [selectDeadOfApp.descending, [/app = \$1 AND died_at >= \$2 AND died_at < \$3 AND died_at <= \$4/]],
+  [selectAllDead.descending, [/died_at >= \$1 AND died_at < \$2 AND died_at <= \$3/]],
+  [countMessages, [/app = \$1 AND key >= \$2 AND key < \$3/]],
+  [countAllDead, [/died_at >= \$1 AND died_at < \$2/]],
+  [countDeadOfApp, [/app = \$1 AND died_at >= \$2 AND died_at < \$3/]],
+  [countDeadOfEndpoint, [/endpoint \+ 0 = \$1 AND died_at >= \$2 AND died_at < \$3/]],
+  [countDeadByMessage, [/endpoint = \$1 AND message >= \$2 AND message < \$3/]],
   [selectDeadOfEndpoint.descending, [/endpoint \+ 0 = \$1 AND died_at >= \$2 AND died_at < \$3 AND died_at <= \$4/]],
   [selectDeadByMessage.ascending, [/endpoint = \$1 AND message >= \$2 AND message < \$3 AND message > \$4/]],
   [

@@ -1,0 +1,19 @@
+import type { Publication, Special } from './store.ts'
+
+/** How a message's deliveries differ from plain ones, by endpoint: kept with it for those that are queued later or anew. */
+export type Plan = Readonly<Record<string, Planned>>
+export type Planned = Omit<Special, 'endpoint'>
+
+/** What is not in a plan. */
+export const plainly: Planned = {}
+
+/** Whether all there is to a publication is its message and one row in the queue of each endpoint. */
+export function isPlain({ expiresInMs, orderingKey, special, variants }: Publication): boolean {
+  return expiresInMs == null && orderingKey == null && !special?.length && !variants?.length
+}
+
+/** Null when every delivery is plain. */
+export function planOf(special: readonly Special[] = []): Plan | null {
+  if (special.length === 0) return null
+  return Object.fromEntries(special.map(({ endpoint, ...planned }) => [endpoint, planned]))
+}

@@ -1,0 +1,11 @@
+-- What some endpoints get instead of their message's own body (null: its own), and the signature where it is made once.
+-- Fixed when the message is accepted. Lies in its message's day, so that both are dropped together.
+create table variant (
+  message bigint not null,
+  n smallint not null,
+  body bytea,
+  signature text,
+  primary key (message, n)
+) partition by range (message);
+
+create table variant_default partition of variant default;

@@ -1,0 +1,61 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { fresh, timed } from '../../domain/delivery.ts'
+import { type Plan, plainly } from '../plan.ts'
+import type { Variant } from '../store.ts'
+import { untried } from '../untried.ts'
+import type { Connection } from './connection.ts'
+import type { Queued } from './intake.ts'
+
+const insertPlanned = `
+  insert into pending
+    (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
+  values (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`
+const insertDropped = `
+  insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
+  values (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`
+const insertVariant = 'insert into variant (message, n, body, signature) values (?, ?, ?, ?)'
+
+/** A message whose deliveries are not all plain. */
+export interface PlannedMessage {
+  readonly key: number
+  readonly app: number
+  readonly since: EpochMs
+  readonly expiresAt: EpochMs | null
+  readonly plan: Plan | null
+}
+
+/** Adds a message to the queues of endpoints as it was planned, inside the caller's transaction. */
+export type EnqueuePlanned = (queued: Queued, endpoints: readonly number[], message: PlannedMessage) => void
+
+/** Makes what queues deliveries that are more than a row in a queue. */
+export function plannedQueue(connection: Connection): EnqueuePlanned {
+  const add = connection.prepare(insertPlanned)
+  const drop = connection.prepare(insertDropped)
+  const { status, code, error, response } = untried
+
+  return (queued, endpoints, { key, app, since, expiresAt, plan }) => {
+    const { now, due, freshAt } = queued
+    const delayed = since > now
+    if (delayed) queued.onlyFresh = false
+    const rowClass = delayed ? timed : fresh
+    const rowDueAt = delayed ? since : freshAt
+    for (const endpoint of endpoints) {
+      const planned = plan?.[endpoint] ?? plainly
+      if (planned.drop !== undefined) {
+        drop.run(endpoint, key, app, planned.drop, now, since, status, code, error, response)
+        continue
+      }
+      add.run(endpoint, rowClass, rowDueAt, key, since, planned.orderKey ?? null, expiresAt, planned.variant ?? null)
+      const earlier = due.get(endpoint)
+      if (earlier === undefined || earlier > since) due.set(endpoint, since)
+    }
+  }
+}
+
+/** Makes what stores the bodies and signatures of a message that differ from its own. */
+export function variantKeeper(connection: Connection): (message: number, variants: readonly Variant[]) => void {
+  const add = connection.prepare(insertVariant)
+  return (message, variants) => {
+    for (const [n, { body, signature }] of variants.entries()) add.run(message, n, body, signature)
+  }
+}
