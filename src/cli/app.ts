@@ -1,5 +1,5 @@
 import type { Command as Commander } from 'commander'
-import { count } from '../runtime/setting-kinds.ts'
+import { count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { limitOption, option, pairsOf, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
 import { instant, nameOf, text } from './show.ts'
@@ -7,7 +7,7 @@ import { facts, table } from './table.ts'
 
 /** `sluice app`: applications. */
 export function addApp(commands: RemoteCommands): void {
-  const app = commands.group('app', 'applications: list, create, get, update, delete')
+  const app = commands.group('app', 'applications: list, create, get, update, portal, delete')
 
   commands
     .add(app, 'list', 'list applications', async (session) => {
@@ -46,6 +46,17 @@ export function addApp(commands: RemoteCommands): void {
       session.show(await session.client.patch(pathOf('app', ref), { body }), (item) => describe(session, item))
     }),
   ).option('--name <NAME>', 'its name')
+
+  commands
+    .add(app, 'portal <app>', 'a link that lets somebody see and manage its endpoints', async (session, [ref = '']) => {
+      const { readOnly, expires } = session.options as { readOnly?: boolean; expires?: number }
+      const body = { readOnly, expiry: expires === undefined ? undefined : Math.ceil(expires / 1000) }
+      session.show(await session.client.post(pathOf('auth', 'app-portal-access', ref), { body }), ({ url }) =>
+        text(url),
+      )
+    })
+    .option('--read-only', 'for looking alone')
+    .addOption(option('--expires <DURATION>', 'ends after this (default: 1h)', duration(1000, 7 * 86_400_000)))
 
   commands.add(app, 'delete <app>', 'delete an application with its endpoints', async (session, [ref = '']) => {
     await session.client.delete(pathOf('app', ref))

@@ -3,14 +3,17 @@ import { ConfigError, type Loaded, loadConfig } from '../runtime/config.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { flagOf, settingNames, settings } from '../runtime/settings.ts'
 import { StoreTrouble } from '../store/store.ts'
+import { addAgain } from './again.ts'
 import { addApp } from './app.ts'
 import { addAttempts } from './attempts.ts'
+import { addAudit } from './audit.ts'
 import { addChaos } from './chaos.ts'
 import { addCompletion } from './completion.ts'
 import { printConfig } from './config.ts'
 import { addDead } from './dead.ts'
 import { drain } from './drain.ts'
 import { addEndpoint } from './endpoint.ts'
+import { addEventType } from './event-type.ts'
 import { addKey } from './key.ts'
 import { addLane } from './lane.ts'
 import { addListen } from './listen.ts'
@@ -82,13 +85,16 @@ export async function runProgram(world: World, args: readonly string[]): Promise
   program.commandsGroup('Manage:')
   addApp(remote)
   addEndpoint(remote)
+  addEventType(remote)
   addKey(remote)
+  addAudit(remote)
   program.commandsGroup('Send and follow:')
   addSend(remote)
   addMessages(remote)
   addAttempts(remote)
   addWhy(remote)
   addLane(remote)
+  addAgain(remote)
   addDead(remote)
   addTail(remote)
   program.commandsGroup('Try out:')

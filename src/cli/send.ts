@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import { type Item, pathOf } from './client.ts'
 import { CommandError, exitCode } from './outcome.ts'
+import { readNamedFile } from './read-file.ts'
 import { instantText, type RemoteCommands, repeated, type Session } from './remote.ts'
 import { text } from './show.ts'
 
@@ -80,15 +79,7 @@ async function readPayload({ terminal, options }: Session, given: string | undef
       return terminal.readInput()
     }
     if (!given.startsWith(fileSign)) return Buffer.from(given)
-    const name = given.slice(fileSign.length)
-    try {
-      return await readFile(resolve(terminal.directory, name))
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException
-      if (code === undefined) throw error
-      const reason = code === 'ENOENT' ? 'there is no such file' : code
-      throw new CommandError(`Cannot read ${name}: ${reason}.`, exitCode.misused, { cause: error })
-    }
+    return readNamedFile(terminal, given.slice(fileSign.length))
   }
 }
 

@@ -1,0 +1,40 @@
+import { type Item, pathOf } from './client.ts'
+import { instantText, type RemoteCommands } from './remote.ts'
+import { counted, text } from './show.ts'
+import { followTask } from './task.ts'
+
+/** `sluice resend` and `sluice recover`: what was sent, failed or was missed, once more. */
+export function addAgain(commands: RemoteCommands): void {
+  commands.add(
+    commands.program,
+    'resend <app> <message> <endpoint>',
+    'send one message to one endpoint again',
+    async (session, [app = '', message = '', endpoint = '']) => {
+      await session.client.post(pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'resend'), { body: {} })
+      session.show({ resent: message, endpoint }, () => `${message} is sent to ${endpoint} again, after what is new.`)
+    },
+  )
+
+  commands
+    .add(
+      commands.program,
+      'recover <app> <endpoint>',
+      'send an endpoint again what it failed to take, or with --missing what it never got',
+      async (session, [app = '', endpoint = '']) => {
+        const { since, until, missing } = session.options as { since: string; until?: string; missing?: boolean }
+        const now = session.world.clock.now()
+        const body = { since: instantText(since, now), until: until && instantText(until, now) }
+        const verb = missing === true ? 'replay-missing' : 'recover'
+        const task = await session.client.post(pathOf('app', app, 'endpoint', endpoint, verb), { body })
+        if (session.options.wait === false) session.show(task, ({ id }) => `It goes on as task ${text(id)}.`)
+        else {
+          const done = await followTask(session, text(task.id), 'Recovering')
+          session.show(done, ({ data }) => `Queued again: ${counted(Number((data as Item).replayed ?? 0), 'message')}.`)
+        }
+      },
+    )
+    .requiredOption('--since <INSTANT>', 'accepted since, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
+    .option('--until <INSTANT>', 'accepted before (default: now)')
+    .option('--missing', 'what it would have got, had it existed as it is now')
+    .option('--no-wait', 'do not wait until it is done')
+}

@@ -1,0 +1,101 @@
+import { type Item, pathOf } from './client.ts'
+import { readFileOrInput } from './read-file.ts'
+import { jsonValue, limitOption, option, type RemoteCommands, type Session, showList } from './remote.ts'
+import { counted, instant, text } from './show.ts'
+import { facts, table } from './table.ts'
+
+/** `sluice event-type`: the kinds of events that are known. */
+export function addEventType(commands: RemoteCommands): void {
+  const group = commands.group('event-type', 'event types: list, get, create, update, delete, import')
+
+  commands
+    .add(group, 'list', 'list event types', async (session) => {
+      const query = { include_archived: session.options.archived === true ? true : undefined }
+      const found = await session.client.list('/event-type', query, session.options.limit as number)
+      showList(session, found, 'No event types. Messages may have any; these are for people.', (items) =>
+        table(
+          session.terminal,
+          [
+            { title: 'NAME', cell: ({ name }) => text(name) },
+            { title: 'GROUP', cell: ({ groupName }) => text(groupName), flexible: true },
+            { title: 'DESCRIPTION', cell: ({ description }) => text(description), flexible: true },
+            { title: 'STATE', cell: stateOf },
+          ],
+          items,
+        ),
+      )
+    })
+    .option('--archived', 'also those that are archived')
+    .addOption(limitOption())
+
+  commands.add(group, 'get <name>', 'show an event type', async (session, [name = '']) => {
+    const query = { include_archived: true }
+    session.show(await session.client.get(pathOf('event-type', name), query), (item) => describe(session, item))
+  })
+
+  commands
+    .add(group, 'create <name> <description>', 'make an event type', async (session, [name = '', description = '']) => {
+      const body = { name, description, ...fieldsOf(session) }
+      session.show(await session.client.post('/event-type', { body }), (item) => describe(session, item))
+    })
+    .option('--group <NAME>', 'the group it is shown in')
+    .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
+
+  commands
+    .add(group, 'update <name>', 'change an event type; what is not given stays', async (session, [name = '']) => {
+      const { description, archived, deprecated } = session.options
+      const body = { description, archived, deprecated, ...fieldsOf(session) }
+      const item = await session.client.patch(pathOf('event-type', name), { body })
+      session.show(item, (changed) => describe(session, changed))
+    })
+    .option('--description <TEXT>', 'what it means')
+    .option('--group <NAME>', 'the group it is shown in')
+    .option('--archived', 'keep it out of lists')
+    .option('--no-archived', 'bring it back into lists')
+    .option('--deprecated', 'mark it as deprecated')
+    .option('--no-deprecated', 'not deprecated after all')
+    .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
+
+  commands
+    .add(group, 'delete <name>', 'archive an event type; with --expunge remove it', async (session, [name = '']) => {
+      const query = { expunge: session.options.expunge === true ? true : undefined }
+      await session.client.delete(pathOf('event-type', name), query)
+      session.show({ deleted: name }, () => `${query.expunge ? 'Removed' : 'Archived'} ${name}.`)
+    })
+    .option('--expunge', 'remove it for good')
+
+  commands
+    .add(group, 'import <file>', 'take the webhooks of an OpenAPI document over', async (session, [file = '']) => {
+      const { dryRun = false, replaceAll = false } = session.options
+      const specRaw = (await readFileOrInput(session.terminal, file)).toString()
+      const answer = await session.client.post('/event-type/import/openapi', { body: { specRaw, dryRun, replaceAll } })
+      session.show(answer, ({ data }) => {
+        const { modified } = data as { modified: string[] }
+        const verb = dryRun ? 'would be made or changed' : 'made or changed'
+        return [`${counted(modified.length, 'event type')} ${verb}:`, ...modified.map((name) => `  ${name}`)].join('\n')
+      })
+    })
+    .option('--dry-run', 'only say what would be done')
+    .option('--replace-all', 'archive those that the document does not have')
+}
+
+function fieldsOf({ options }: Session): Item {
+  return { groupName: options.group, schemas: options.schemas }
+}
+
+function stateOf({ archived, deprecated }: Item): string {
+  if (archived === true) return 'archived'
+  return deprecated === true ? 'deprecated' : 'active'
+}
+
+function describe({ terminal }: Session, item: Item): string {
+  return facts(terminal, [
+    ['name', text(item.name)],
+    ['description', text(item.description)],
+    ['group', text(item.groupName)],
+    ['state', stateOf(item)],
+    ['schemas', text(item.schemas)],
+    ['created', instant(item.createdAt)],
+    ['updated', instant(item.updatedAt)],
+  ])
+}

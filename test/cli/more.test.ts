@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, describe, test } from 'node:test'
+import { Receiver } from '../e2e/receiver.ts'
+import { type Served, served, workplace } from './program.ts'
+
+const document = {
+  openapi: '3.1.0',
+  info: { title: 'Video', version: '1' },
+  webhooks: { 'video.made': { post: { description: 'A video was made.', responses: {} } } },
+}
+
+describe('more commands', { timeout: 60_000 }, () => {
+  const where = workplace()
+  let place: Served
+  before(async () => {
+    place = await served(where)
+    await place.sluice('app create Acme --uid acme')
+  })
+
+  test('event types are made, changed, archived, removed and imported', async () => {
+    const { sluice, json } = place
+    await sluice(['event-type', 'create', 'video.up', 'A video is up', '--group', 'video'])
+    assert.match(await sluice('event-type list'), /^video\.up +video +A video is up +active$/m)
+    assert.equal((await json('event-type update video.up --deprecated')).deprecated, true)
+    assert.match(await sluice('event-type get video.up'), /^state +deprecated$/m)
+    await sluice('event-type delete video.up')
+    assert.equal(await sluice('event-type list'), 'No event types. Messages may have any; these are for people.\n')
+    assert.match(await sluice('event-type list --archived'), /archived$/m)
+    await sluice('event-type delete video.up --expunge')
+    await sluice('event-type get video.up', 4)
+
+    writeFileSync(join(where.directory, 'openapi.json'), JSON.stringify(document))
+    assert.equal(
+      await sluice('event-type import openapi.json --dry-run'),
+      '1 event type would be made or changed:\n  video.made\n',
+    )
+    await sluice('event-type get video.made', 4)
+    await sluice('event-type import openapi.json')
+    assert.equal((await json('event-type get video.made')).description, 'A video was made.')
+    assert.equal(
+      await sluice('event-type import nowhere.json', 2),
+      'Cannot read nowhere.json: there is no such file.\n',
+    )
+  })
+
+  test('the audit log says who did what and that it is whole', async () => {
+    const { sluice, json } = place
+    await sluice('app create Audited --uid audited')
+    assert.match(await sluice('audit list --limit 5'), /^20\d\d-.* +POST \/app\b.*$/m)
+    assert.equal((await json('audit verify')).whole, true)
+    assert.match(await sluice('audit verify'), /^The log is whole: \d+ rows\.$/m)
+    assert.deepEqual(await json('audit list --before 2000-01-01T00:00:00Z'), [])
+  })
+
+  test('a portal link is one line, for pasting', async () => {
+    assert.match(await place.sluice('app portal acme --read-only'), /^http\S+\/portal#app=app_\w+&token=appsk_\w+\n$/)
+    await place.sluice('app portal nobody', 4)
+  })
+
+  test('what failed is sent again, one by one or all since an instant', async (t) => {
+    const { sluice, json } = place
+    const receiver = await Receiver.listen(t)
+    let status = 500
+    receiver.behave('/', () => ({ status }))
+    const noRetry = '{"waits":{"kind":"list","ms":[]}}'
+    await sluice(['endpoint', 'create', 'acme', `${receiver.url}/`, '--uid', 'main', '--retry', noRetry])
+    const { id } = await json('send acme x.y {}')
+    await json('send acme x.y {}')
+    await receiver.until('both attempts', () => receiver.arrivals.length === 2)
+    status = 204
+    await sluice(`resend acme ${id} main`)
+    await receiver.until('the one sent again', () => receiver.arrivals.length === 3)
+    assert.equal(await sluice('recover acme main --since 1h'), 'Queued again: 1 message.\n')
+    await receiver.until('the other one', () => receiver.arrivals.length === 4)
+    assert.match(await sluice('recover acme main', 2), /--since/)
+  })
+})
