@@ -16,18 +16,29 @@ export interface Task {
   readonly updatedAt: EpochMs
 }
 
-export type TaskStatus = 'running' | 'finished' | 'failed'
-export const taskStatuses: readonly TaskStatus[] = ['running', 'finished', 'failed']
+/** Paused and cancelled by somebody; the others by itself. Only a paused one can run again. */
+export type TaskStatus = 'running' | 'paused' | 'finished' | 'failed' | 'cancelled'
+export const taskStatuses: readonly TaskStatus[] = ['running', 'paused', 'finished', 'failed', 'cancelled']
+
+/** What somebody may say to a task. */
+export type TaskOrder = 'pause' | 'resume' | 'cancel'
+
+/** What a task that has this status becomes by an order; undefined when it is past that. */
+export function statusAfter(status: TaskStatus, order: TaskOrder): TaskStatus | undefined {
+  if (status !== 'running' && status !== 'paused')
+    return order === 'cancel' && status === 'cancelled' ? status : undefined
+  return order === 'pause' ? 'paused' : order === 'resume' ? 'running' : 'cancelled'
+}
 
 /** What a task does. The names that Svix has are Svix's. */
 export type TaskWork =
   /** Sends the endpoint's dead letters of that time again. */
-  | { readonly type: 'endpoint.recover'; readonly input: EndpointSpan }
+  | { readonly type: 'endpoint.recover'; readonly input: EndpointSpan & Paced }
   /** Sends the endpoint what it would have got, had it existed as it is now. */
-  | { readonly type: 'endpoint.replay'; readonly input: EndpointSpan }
+  | { readonly type: 'endpoint.replay'; readonly input: EndpointSpan & Paced }
   /** Sends the endpoint again what it got or failed to get, by filter. */
-  | { readonly type: 'endpoint.bulk-replay'; readonly input: EndpointSpan & ReplayFilter }
-  | { readonly type: 'dead.replay'; readonly input: DeadFilter }
+  | { readonly type: 'endpoint.bulk-replay'; readonly input: EndpointSpan & ReplayFilter & Paced }
+  | { readonly type: 'dead.replay'; readonly input: DeadFilter & Paced }
   | { readonly type: 'dead.purge'; readonly input: DeadFilter }
   /** Counts deliveries per application. */
   | { readonly type: 'application.stats'; readonly input: Span & { readonly apps: readonly number[] | null } }
@@ -44,6 +55,27 @@ export const taskTypes: readonly TaskType[] = [
   'application.stats',
   'event-type.aggregate',
 ]
+
+/** How many deliveries a second a replay queues at most; missing for as fast as it can. */
+export interface Paced {
+  readonly perSecond?: number | null
+}
+
+/** A paced task queues a quarter of a second's worth at once, and then rests for as long as that is worth. */
+const stepMs = 250
+
+/** How many a step of a paced task queues at most. */
+export function queuedPerStep({ perSecond }: Paced): number {
+  return perSecond == null ? Number.POSITIVE_INFINITY : Math.max(1, Math.ceil((perSecond * stepMs) / 1000))
+}
+
+/** How long a paced task rests when it has queued this many. */
+export function restAfter({ perSecond }: Paced, queued: number): number {
+  return perSecond == null ? 0 : Math.ceil((queued * 1000) / perSecond)
+}
+
+/** The longest rest there is, for whoever reads a clock that was set back. */
+export const longestRestMs = 1000
 
 /** Messages accepted from `since` on and before `until`. */
 export interface Span {
@@ -65,7 +97,7 @@ export interface ReplayFilter {
   readonly statusClass: number | null
 }
 
-/** Which dead letters of an application are meant. Null: any. */
+/** Which dead letters of an application, or of all, are meant. Null: any. */
 export interface DeadFilter {
   readonly endpoint: number | null
   readonly message: number | null

@@ -66,6 +66,8 @@ export class Engine {
   #pausedUntil: SteadyMs = Number.NEGATIVE_INFINITY
   #alarm: { at: SteadyMs; cancel: () => void } | undefined
   #cancels: (() => void)[] = []
+  /** Tasks that this worker let rest, and is to go on with. */
+  readonly #restingTasks = new Set<{ readonly until: SteadyMs; readonly cancel: () => void }>()
   #quiet: (() => void) | undefined
 
   constructor(parts: EngineParts) {
@@ -77,7 +79,7 @@ export class Engine {
     this.#expanding = new Chore(clock, () => store.expand(expandRows), onTrouble)
     this.#sweeping = new Chore(clock, async () => (await store.sweepIdempotency(sweepRows)) === sweepRows, onTrouble)
     this.#removing = new Chore(clock, async () => (await store.sweepRemoved()).more, onTrouble)
-    this.#taskRunner = new TaskRunner(store)
+    this.#taskRunner = new TaskRunner(store, (restMs) => this.#taskRests(restMs))
     this.#tasks = new Chore(clock, () => this.#taskRunner.step(), onTrouble)
     this.#membership = new Membership({
       store,
@@ -219,6 +221,7 @@ export class Engine {
       this.#book.claimSoon()
       return false
     }
+    for (const { until } of this.#restingTasks) if (until <= now + withinMs) return false
     return this.#book.isIdleUntil(now + withinMs, now)
   }
 
@@ -233,10 +236,24 @@ export class Engine {
   }
 
   #stopChores(): void {
+    for (const { cancel } of this.#restingTasks) cancel()
     this.#expanding.stop()
     this.#sweeping.stop()
     this.#tasks.stop()
     this.#removing.stop()
+  }
+
+  /** Goes on with a task when it has rested; until when it rests is in the store, for whoever comes first. */
+  #taskRests(restMs: number): void {
+    const { clock } = this.#parts
+    const resting = {
+      until: clock.steady() + restMs,
+      cancel: clock.after(restMs, () => {
+        this.#restingTasks.delete(resting)
+        this.#tasks.ask()
+      }),
+    }
+    this.#restingTasks.add(resting)
   }
 
   #every(ms: number, fn: () => void): void {
@@ -329,6 +346,8 @@ export class Engine {
     const { owned, row } = delivery
     this.tally[verdict.state]++
     owned.unsettled--
+    owned.doomed?.delete(row.message)
+    if (!('waitMs' in verdict)) owned.ended++
     if (isReading(owned)) owned.settledMeanwhile.push(row.message)
     else owned.held.delete(row.message)
     if (verdict.state === 'waiting') this.#expect(owned, this.#parts.clock.steady() + verdict.waitMs)

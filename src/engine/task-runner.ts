@@ -8,11 +8,14 @@ const leaseMs = 10_000
 /** Does the store's tasks, one step at a time. Whatever happens to it, another goes on where its last step ended. */
 export class TaskRunner {
   readonly #store: Store
+  readonly #onRest: (restMs: number) => void
   #held: HeldTask | undefined
   #underWay: Promise<boolean> | undefined
 
-  constructor(store: Store) {
+  /** `onRest` hears how long a task rests for the sake of its pace; it is for whoever comes first to go on with it then. */
+  constructor(store: Store, onRest: (restMs: number) => void = () => {}) {
     this.#store = store
+    this.#onRest = onRest
   }
 
   /** Does one step of one task; answers whether there is more to do. Rejects when the store is in trouble, and after a bug. */
@@ -49,17 +52,23 @@ export class TaskRunner {
     const step = await nextStep(this.#store, task)
     const status = step.cursor === null ? 'finished' : 'running'
     let data = task.data
+    let restMs = 0
     const done = await this.#store.advanceTask(task, {
       ...step,
       status,
       leaseMs,
+      restMs(stepDone) {
+        restMs = step.restMs(stepDone)
+        return restMs
+      },
       data(stepDone) {
         data = step.data(stepDone)
         return data
       },
     })
     const goesOn = done !== 'lost' && status === 'running'
-    this.#held = goesOn ? { ...task, cursor: step.cursor, data } : undefined
+    if (goesOn && restMs > 0) this.#onRest(restMs)
+    this.#held = goesOn && restMs === 0 ? { ...task, cursor: step.cursor, data } : undefined
   }
 
   /** A step that can never succeed must not be tried for ever. */
@@ -72,6 +81,7 @@ export class TaskRunner {
       cursor: task.cursor,
       status: 'failed',
       leaseMs,
+      restMs: () => 0,
       data,
     })
   }

@@ -3,13 +3,26 @@ import { managementApplication } from '../domain/endpoint.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { Matcher } from '../domain/match.ts'
 import { meetsReplay } from '../domain/message-filter.ts'
-import type { DeadFilter, EndpointSpan, ReplayFilter, Span, Task, TaskCursor, TaskData } from '../domain/task.ts'
-import type { DeliveryKey } from '../store/browsing.ts'
+import {
+  type DeadFilter,
+  type EndpointSpan,
+  type Paced,
+  queuedPerStep,
+  type ReplayFilter,
+  restAfter,
+  type Span,
+  type Task,
+  type TaskCursor,
+  type TaskData,
+} from '../domain/task.ts'
+import type { CountedList, DeliveryKey } from '../store/browsing.ts'
 import type { Store } from '../store/store.ts'
 import type { StepDone } from '../store/tasks.ts'
 
 /** What one step looks at: a few milliseconds of the store's time. */
 const rowsPerStep = 200
+/** Counting what there is to do stops here: some milliseconds of an index. */
+const totalLimit = 100_000
 const messagesCounted = 1000
 const applicationsPerStep = 50
 
@@ -18,11 +31,19 @@ export interface Step {
   readonly replay: readonly DeliveryKey[]
   readonly purge: readonly DeliveryKey[]
   readonly cursor: TaskCursor | null
+  restMs(done: StepDone): number
   data(done: StepDone): TaskData
 }
 
 /** Finds what the task has to do next. It only reads: the doing is one transaction of the store's. */
-export function nextStep(store: Store, task: Task): Promise<Step> {
+export async function nextStep(store: Store, task: Task): Promise<Step> {
+  const list = task.cursor === null ? listOf(task) : undefined
+  const total = list === undefined ? totalIn(task.data) : toTotal(await store.countListed(list, totalLimit))
+  const step = await stepOf(store, task)
+  return { ...step, data: (done) => ({ ...step.data(done), ...total }) }
+}
+
+function stepOf(store: Store, task: Task): Promise<Step> {
   const { work } = task
   switch (work.type) {
     case 'endpoint.recover':
@@ -32,9 +53,9 @@ export function nextStep(store: Store, task: Task): Promise<Step> {
     case 'endpoint.bulk-replay':
       return bulkReplay(store, task, work.input)
     case 'dead.replay':
-      return walkDead(store, task, work.input, (found) => ({ replay: found, purge: [] }))
+      return walkDead(store, task, work.input, 'replay')
     case 'dead.purge':
-      return walkDead(store, task, work.input, (found) => ({ replay: [], purge: found }))
+      return walkDead(store, task, work.input, 'purge')
     case 'application.stats':
       return countDestinations(store, task, work.input)
     case 'event-type.aggregate':
@@ -42,54 +63,83 @@ export function nextStep(store: Store, task: Task): Promise<Step> {
   }
 }
 
-async function recover(store: Store, task: Task, span: EndpointSpan): Promise<Step> {
-  const range = { ...keysOf(span), after: task.cursor?.[0] ?? null, order: 'ascending', limit: rowsPerStep } as const
-  const letters = await store.listDeadOf(span.endpoint, range)
-  const last = letters.at(-1)
-  const cursor = letters.length < rowsPerStep || last === undefined ? null : [last.message]
-  return { replay: letters, purge: [], cursor, data: counting(task, letters.length) }
+/** What the task looks through, where that can be counted. */
+function listOf({ app, work }: Task): CountedList | undefined {
+  switch (work.type) {
+    case 'endpoint.recover':
+      return { of: 'dead by message', endpoint: work.input.endpoint, ...keysOf(work.input) }
+    case 'endpoint.replay':
+    case 'endpoint.bulk-replay':
+      return { of: 'messages', app: app as number, ...keysOf(work.input) }
+    case 'dead.replay':
+    case 'dead.purge': {
+      const { message, endpoint, after: from, before: until } = work.input
+      return message === null ? { of: 'dead', app, endpoint, from, until } : undefined
+    }
+    default:
+      return undefined
+  }
 }
 
-async function replayMissing(store: Store, task: Task, span: EndpointSpan): Promise<Step> {
-  const [endpoint] = await store.loadEndpoints([span.endpoint])
-  const heads = endpoint === undefined ? [] : await messagesOf(store, task, span)
+/** How much there is to look through, for whoever wants to see how far the task is. */
+function toTotal(count: number): TaskData {
+  return count < totalLimit ? { total: count } : { totalAtLeast: count }
+}
+
+function totalIn({ total, totalAtLeast }: TaskData): TaskData {
+  return total !== undefined ? { total } : totalAtLeast !== undefined ? { totalAtLeast } : {}
+}
+
+async function recover(store: Store, task: Task, input: EndpointSpan & Paced): Promise<Step> {
+  const range = { ...keysOf(input), after: task.cursor?.[0] ?? null, order: 'ascending', limit: rowsPerStep } as const
+  const letters = await store.listDeadOf(input.endpoint, range)
+  return walk(task, input, letters, {
+    deliveryOf: (letter) => letter,
+    cursorAt: ({ message }) => [message],
+  })
+}
+
+async function replayMissing(store: Store, task: Task, input: EndpointSpan & Paced): Promise<Step> {
+  const [endpoint] = await store.loadEndpoints([input.endpoint])
+  const heads = endpoint === undefined ? [] : await messagesOf(store, task, input)
   const matcher = new Matcher(endpoint === undefined ? [] : [{ ...endpoint, endpoint: endpoint.key }])
   const wanted = heads.filter((head) => !head.expunged && matcher.match(head.eventType, head.channels).length > 0)
   const keys = wanted.map((head) => head.key)
-  const accepted = new Set(await store.acceptedFor(span.endpoint, keys))
-  const deliveries = keys.filter((key) => !accepted.has(key)).map((message) => ({ endpoint: span.endpoint, message }))
+  const accepted = new Set(await store.acceptedFor(input.endpoint, keys))
+  const deliveries = keys.filter((key) => !accepted.has(key)).map((message) => ({ endpoint: input.endpoint, message }))
   const latest = await store.latestAttempts(deliveries)
-  const missing = deliveries.filter((_, i) => latest[i] === undefined)
-  return { replay: missing, purge: [], cursor: cursorBehind(heads, rowsPerStep), data: counting(task, heads.length) }
+  const missing = new Map(deliveries.filter((_, i) => latest[i] === undefined).map((each) => [each.message, each]))
+  return walk(task, input, heads, { deliveryOf: ({ key }) => missing.get(key), cursorAt: ({ key }) => [key] })
 }
 
-async function bulkReplay(store: Store, task: Task, span: EndpointSpan & ReplayFilter): Promise<Step> {
-  const heads = await messagesOf(store, task, span)
-  const deliveries = heads.map((head) => ({ endpoint: span.endpoint, message: head.key }))
+async function bulkReplay(store: Store, task: Task, input: EndpointSpan & ReplayFilter & Paced): Promise<Step> {
+  const heads = await messagesOf(store, task, input)
+  const deliveries = heads.map((head) => ({ endpoint: input.endpoint, message: head.key }))
   const latest = await store.latestAttempts(deliveries)
-  const meant = deliveries.filter((_, i) => {
-    const head = heads[i]
-    return head !== undefined && meetsReplay(head, latest[i], span)
+  return walk(task, input, heads, {
+    deliveryOf: (head, i) => (meetsReplay(head, latest[i], input) ? deliveries[i] : undefined),
+    cursorAt: ({ key }) => [key],
   })
-  return { replay: meant, purge: [], cursor: cursorBehind(heads, rowsPerStep), data: counting(task, heads.length) }
 }
 
-async function walkDead(
-  store: Store,
-  task: Task,
-  filter: DeadFilter,
-  use: (found: DeliveryKey[]) => Pick<Step, 'replay' | 'purge'>,
-): Promise<Step> {
+async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, use: 'replay' | 'purge'): Promise<Step> {
   if (filter.message !== null) {
-    const { letters, cursor } = await deadOfMessage(store, task, filter.message, filter)
-    return {
-      ...use(letters.filter((letter) => meetsDead(letter, filter))),
-      cursor,
-      data: counting(task, letters.length),
-    }
+    const endpoints = await endpointsOf(store, task, filter.message, filter)
+    const letters = await Promise.all(endpoints.map((key) => store.findDead(key, filter.message as number)))
+    return walk(
+      task,
+      filter,
+      letters.map((letter, i) => ({ letter, endpoint: endpoints[i] as number })),
+      {
+        use,
+        countsAs: ({ letter }) => (letter === undefined ? 0 : 1),
+        deliveryOf: ({ letter }) => (letter !== undefined && meetsDead(letter, filter) ? letter : undefined),
+        cursorAt: ({ endpoint }) => [endpoint],
+      },
+    )
   }
   const [diedAt = 0, endpoint = 0, message = 0] = task.cursor ?? []
-  const letters = await store.listDead(task.app as number, {
+  const letters = await store.listDead(task.app, {
     endpoint: filter.endpoint,
     from: filter.after,
     until: filter.before,
@@ -100,27 +150,60 @@ async function walkDead(
   const { eventTypes } = filter
   const heads = eventTypes === null ? [] : await store.loadHeads([...new Set(letters.map((letter) => letter.message))])
   const types = new Map(heads.map((head) => [head.key, head.eventType]))
-  const found = letters.filter(
-    (letter) =>
-      meetsDead(letter, filter) && (eventTypes === null || eventTypes.includes(types.get(letter.message) ?? '')),
-  )
-  const last = letters.at(-1)
-  const isLast = letters.length < rowsPerStep || last === undefined
-  const cursor = isLast ? null : [last.diedAt, last.endpoint, last.message]
-  return { ...use(found), cursor, data: counting(task, letters.length) }
+  const isMeant = (letter: DeadLetter) =>
+    meetsDead(letter, filter) && (eventTypes === null || eventTypes.includes(types.get(letter.message) ?? ''))
+  return walk(task, filter, letters, {
+    use,
+    deliveryOf: (letter) => (isMeant(letter) ? letter : undefined),
+    cursorAt: (letter) => [letter.diedAt, letter.endpoint, letter.message],
+  })
 }
 
-/** The dead letters of one message, endpoint by endpoint: whatever died was tried. */
-async function deadOfMessage(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
+/** What to make of rows that were read. */
+interface Walk<Row> {
+  readonly use?: 'replay' | 'purge'
+  /** How many the row counts as, of what was looked at. */
+  countsAs?(row: Row): number
+  /** The delivery that the row means; undefined when it means none. */
+  deliveryOf(row: Row, i: number): DeliveryKey | undefined
+  cursorAt(row: Row): TaskCursor
+}
+
+/** The step that does what the rows mean, up to where its pace ends it. Fewer rows than a step reads are the last ones. */
+function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row>): Step {
+  const { use = 'replay', countsAs = () => 1 } = walk
+  const limit = use === 'replay' ? queuedPerStep(pace) : Number.POSITIVE_INFINITY
+  const found: DeliveryKey[] = []
+  let looked = 0
+  let scanned = 0
+  for (; looked < rows.length && found.length < limit; looked++) {
+    const row = rows[looked] as Row
+    const delivery = walk.deliveryOf(row, looked)
+    if (delivery !== undefined) found.push(delivery)
+    scanned += countsAs(row)
+  }
+  const isLast = looked === rows.length && rows.length < rowsPerStep
+  return {
+    replay: use === 'replay' ? found : [],
+    purge: use === 'purge' ? found : [],
+    cursor: isLast ? null : walk.cursorAt(rows[looked - 1] as Row),
+    restMs: ({ replayed }) => restAfter(pace, replayed),
+    data: counting(task, scanned),
+  }
+}
+
+/** Where a message may be dead, a step's worth: it was accepted for the endpoint, or tried there later. */
+async function endpointsOf(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
   const [head] = await store.loadHeads([message])
-  if (head === undefined || eventTypes?.includes(head.eventType) === false) return { letters: [], cursor: null }
-  const tried = endpoint === null ? await store.attemptedEndpoints(message) : [endpoint]
+  if (head === undefined || eventTypes?.includes(head.eventType) === false) return []
   const [after = -1] = task.cursor ?? []
-  const rest = tried.filter((key) => key > after)
-  const endpoints = rest.slice(0, rowsPerStep)
-  const found = await Promise.all(endpoints.map((key) => store.findDead(key, message)))
-  const cursor = rest.length > endpoints.length ? [endpoints.at(-1) as number] : null
-  return { letters: found.filter((letter) => letter !== undefined), cursor }
+  if (endpoint !== null) return endpoint > after ? [endpoint] : []
+  const accepted = (await store.findMessage(head.app, head.id))?.endpoints ?? []
+  const all = new Set([...accepted, ...(await store.attemptedEndpoints(message))])
+  return [...all]
+    .filter((key) => key > after)
+    .sort((a, b) => a - b)
+    .slice(0, rowsPerStep)
 }
 
 function meetsDead({ reason, diedAt }: DeadLetter, filter: DeadFilter): boolean {
@@ -189,11 +272,6 @@ function keysOf({ since, until }: Span): { from: number; until: number } {
   return { from: firstKeyAt(since), until: Math.min(firstKeyAt(until), Number.MAX_SAFE_INTEGER) }
 }
 
-function cursorBehind(heads: readonly { readonly key: number }[], limit: number): TaskCursor | null {
-  const last = heads.at(-1)
-  return heads.length < limit || last === undefined ? null : [last.key]
-}
-
 /** Adds what a step looked at and did to what the task has counted so far. */
 function counting({ data }: Task, scanned: number): Step['data'] {
   const { scanned: before = 0, replayed = 0, purged = 0 } = data as Readonly<Record<string, number>>
@@ -206,5 +284,5 @@ function counting({ data }: Task, scanned: number): Step['data'] {
 
 /** A step that changes nothing but what is known. */
 function reading(data: TaskData, cursor: TaskCursor | null): Step {
-  return { replay: [], purge: [], cursor, data: () => data }
+  return { replay: [], purge: [], cursor, restMs: () => 0, data: () => data }
 }

@@ -27,10 +27,12 @@ export interface Browsing {
   latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(Attempt | undefined)[]>
   /** Replaces what the receiver answered, also in the dead letter that quotes it. */
   expungeAttempt(attempt: Pick<Attempt, 'message' | 'endpoint' | 'n'>): Promise<void>
-  /** An application's dead letters, or those of one of its endpoints, by the instant they died. */
-  listDead(app: number, range: DeadRange): Promise<DeadLetter[]>
+  /** An application's dead letters, those of one of its endpoints, or all there are, by the instant they died. */
+  listDead(app: number | null, range: DeadRange): Promise<DeadLetter[]>
   /** An endpoint's dead letters by message. */
   listDeadOf(endpoint: number, range: KeyRange): Promise<DeadLetter[]>
+  /** How many rows one of these lists has, counted up to `limit`. */
+  countListed(list: CountedList, limit: number): Promise<number>
 }
 
 export type Order = 'ascending' | 'descending'
@@ -75,7 +77,7 @@ export interface ListedAttempt extends Attempt {
 }
 
 export interface DeadRange {
-  /** Only this endpoint's; null for all of the application's. */
+  /** Only this endpoint's; null for all of the application's, or of every application. */
   readonly endpoint: number | null
   readonly from: EpochMs
   readonly until: EpochMs
@@ -83,6 +85,18 @@ export interface DeadRange {
   readonly order: Order
   readonly limit: number
 }
+
+/** A list to be counted: keys or instants in `[from, until)`. */
+export type CountedList =
+  | { readonly of: 'messages'; readonly app: number; readonly from: number; readonly until: number }
+  | { readonly of: 'dead by message'; readonly endpoint: number; readonly from: number; readonly until: number }
+  | {
+      readonly of: 'dead'
+      readonly app: number | null
+      readonly endpoint: number | null
+      readonly from: EpochMs
+      readonly until: EpochMs
+    }
 
 /** What stands in place of an answer that was erased. */
 export const expungedResponse = new TextEncoder().encode('EXPUNGED')

@@ -1,4 +1,4 @@
-import type { Task, TaskCursor, TaskData, TaskStatus, TaskWork } from '../domain/task.ts'
+import type { Task, TaskCursor, TaskData, TaskOrder, TaskStatus, TaskWork } from '../domain/task.ts'
 import type { DeliveryKey } from './browsing.ts'
 import type { PageRequest } from './store.ts'
 
@@ -8,7 +8,7 @@ export interface Tasks {
   findTask(id: string): Promise<Task | undefined>
   /** By key. */
   listTasks(page: PageRequest): Promise<Task[]>
-  /** Takes the running task that has waited longest for somebody; undefined when all are held or done. */
+  /** Takes the running task that has waited longest for somebody; undefined when all are held, resting or done. */
   takeTask(leaseMs: number): Promise<HeldTask | undefined>
   /**
    * Does one step's work, saves where the next one goes on and extends the lease, all or nothing. `lost` means that the
@@ -17,6 +17,11 @@ export interface Tasks {
   advanceTask(held: HeldTask, step: TaskStep): Promise<StepDone | 'lost'>
   /** Gives a task back, for somebody to take at once. */
   releaseTask(held: HeldTask): Promise<void>
+  /**
+   * Pauses, resumes or cancels a task. A step under way when it is paused or cancelled does nothing any more. `ended`
+   * means that it is past that; undefined that there is none.
+   */
+  orderTask(id: string, order: TaskOrder): Promise<Task | 'ended' | undefined>
 }
 
 export interface NewTask {
@@ -35,6 +40,8 @@ export interface TaskStep {
   readonly cursor: TaskCursor | null
   readonly status: TaskStatus
   readonly leaseMs: number
+  /** Lets go of the task, for nobody to go on with before this time has passed, given what this step did. 0: goes on. */
+  restMs(done: StepDone): number
   /** What callers see from now on, given what this step did. */
   data(done: StepDone): TaskData
 }

@@ -75,7 +75,7 @@ test("recovering sends an endpoint's dead letters of that time again, in small s
   )
   assert.deepEqual(await replayed(w, endpoint), keys)
   assert.deepEqual(await replayed(w, other), [])
-  assert.deepEqual([data, steps], [{ scanned: 450, replayed: 450 }, 3])
+  assert.deepEqual([data, steps], [{ scanned: 450, replayed: 450, total: 450 }, 3])
 })
 
 test('replaying what is missing sends what the endpoint subscribes to and was never tried with', async (t) => {
@@ -119,7 +119,7 @@ test('replaying in bulk sends again what ended as the filter says', async (t) =>
   assert.deepEqual(await replayed(w, endpoint), delivered)
   const { data } = await bulk({})
   assert.deepEqual(await replayed(w, endpoint), [...failed, ...delivered])
-  assert.deepEqual(data, { scanned: 5, replayed: 2 })
+  assert.deepEqual(data, { scanned: 5, replayed: 2, total: 5 })
 })
 
 test('dead letters are replayed and purged by filter, and those of other applications left alone', async (t) => {
@@ -147,7 +147,7 @@ test('dead letters are replayed and purged by filter, and those of other applica
   const purge = { ...anyDead, message: both.key }
   assert.deepEqual((await run(w, { type: 'dead.purge', input: purge }, app.key)).data, { scanned: 2, purged: 2 })
   const gone = await run(w, { type: 'dead.purge', input: { ...anyDead, reason: 'gone' } }, app.key)
-  assert.deepEqual(gone.data, { scanned: 252 })
+  assert.deepEqual(gone.data, { scanned: 252, total: 252 })
   await run(w, { type: 'dead.purge', input: { ...anyDead, eventTypes: ['x'] } }, app.key)
   assert.equal((await w.store.counts()).dead, 251)
   await run(w, { type: 'dead.replay', input: { ...anyDead, endpoint: second.key } }, app.key)
@@ -240,4 +240,73 @@ test('a task that meets a bug fails and says so; one that meets trouble stays', 
   const task = await w.store.findTask(id)
   assert.deepEqual([task?.status, task?.data], ['failed', { seen: 1, error: 'planted' }])
   assert.equal(await new TaskRunner(w.store).step(), false)
+})
+
+test('a paced replay queues no more than its pace in any window, whoever does its steps', async (t) => {
+  const w = await world(t)
+  const app = await w.application()
+  const endpoint = await w.endpoint(app)
+  const worker = await w.join(1_000_000)
+  const keys = await publishMany(w, endpoint, 100)
+  await end(w, worker, endpoint, 'dead')
+  const input = { ...anyDead, perSecond: 20 }
+  const { id } = await w.store.createTask({ app: app.key, work: { type: 'dead.replay', input }, data: {} })
+  const queuedAt: number[] = []
+  const rests: number[] = []
+  for (let ms = 0; queuedAt.length < keys.length && ms < 10_000; ms += 10) {
+    // Each time another worker: the pace is the task's, and outlives whoever keeps it.
+    const runner = new TaskRunner(w.store, (restMs) => rests.push(restMs))
+    while (await runner.step());
+    const queued = (await replayed(w, endpoint)).length
+    while (queuedAt.length < queued) queuedAt.push(ms)
+    await w.pass(10)
+  }
+  assert.deepEqual(await replayed(w, endpoint), keys)
+  for (const [i, at] of queuedAt.entries()) {
+    const within = queuedAt.slice(i).filter((other) => other < at + 1000).length
+    assert(within <= 25, `${within} within a second of ${at} ms`)
+  }
+  assert(queuedAt.at(-1) === 4750, `the last was queued after ${queuedAt.at(-1)} ms`)
+  assert.deepEqual(new Set(rests), new Set([250]))
+  assert.deepEqual((await w.store.findTask(id))?.data, { scanned: 100, replayed: 100, total: 100 })
+})
+
+test('a paced replay does not rest for what its filter leaves out', async (t) => {
+  const w = await world(t)
+  const app = await w.application()
+  const endpoint = await w.endpoint(app)
+  const worker = await w.join()
+  await publishMany(w, endpoint, 400, 'x')
+  const [wanted] = await publishMany(w, endpoint, 1, 'y')
+  await end(w, worker, endpoint, 'dead')
+  const input = { ...anyDead, eventTypes: ['y'], perSecond: 1 }
+  const { data, steps } = await run(w, { type: 'dead.replay', input }, app.key)
+  assert.deepEqual([data, steps], [{ scanned: 401, replayed: 1, total: 401 }, 3])
+  assert.deepEqual(await replayed(w, endpoint), [wanted])
+})
+
+test('dead letters of every application are replayed together when none is named', async (t) => {
+  const w = await world(t)
+  const endpoints = [await w.endpoint(await w.application()), await w.endpoint(await w.application())]
+  const worker = await w.join()
+  for (const endpoint of endpoints) {
+    await publishMany(w, endpoint, 150)
+    await end(w, worker, endpoint, 'dead')
+  }
+  const { data } = await run(w, { type: 'dead.replay', input: anyDead })
+  assert.deepEqual(data, { scanned: 300, replayed: 300, total: 300 })
+  for (const endpoint of endpoints) assert.equal((await replayed(w, endpoint)).length, 150)
+})
+
+test("a message's dead letters are found where it was never tried", async (t) => {
+  const w = await world(t)
+  const app = await w.application()
+  const [tried, untried] = [await w.endpoint(app), await w.endpoint(app)]
+  const worker = await w.join()
+  const { key } = await w.publish([tried, untried])
+  await end(w, worker, tried, 'dead')
+  const verdict = { state: 'dead', reason: 'expired' } as const
+  await w.settle(worker, { ...w.settlement(untried, await w.head(untried), verdict), attempt: null })
+  const { data } = await run(w, { type: 'dead.replay', input: { ...anyDead, message: key } }, app.key)
+  assert.deepEqual(data, { scanned: 2, replayed: 2 })
 })

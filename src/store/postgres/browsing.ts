@@ -3,6 +3,7 @@ import {
   type AttemptHead,
   type AttemptRange,
   type Browsing,
+  type CountedList,
   type DeadRange,
   type DestinationCount,
   expungedResponse,
@@ -111,7 +112,15 @@ const expungeResponse: Statement = {
     update attempt set response = $4 where message = $1 and endpoint = $2 and n = $3`,
 }
 
-// Lean on dead_app and dead_endpoint. Only rows of one instant are sorted.
+// Lean on dead_died, dead_app and dead_endpoint. Only rows of one instant are sorted.
+export const selectAllDead = both(
+  'all-dead',
+  (beyond, direction) => `
+    select ${deadColumns} from dead
+     where died_at + 0 >= $1 and died_at + 0 < $2 and died_at + 0 ${beyond}= $3
+       and (died_at, endpoint, message) ${beyond} ($3, $4, $5)
+     order by died_at + 0 ${direction}, endpoint ${direction}, message ${direction} limit $6`,
+)
 export const selectDeadOfApp = both(
   'dead-of-app',
   (beyond, direction) => `
@@ -135,6 +144,31 @@ export const selectDeadByMessage = both(
     select ${deadColumns} from dead
      where endpoint = $1 and message >= $2 and message < $3 and message ${beyond} $4
      order by message ${direction} limit $5`,
+)
+
+// In the order of the index each of them leans on, which keeps the planner to it.
+function count(name: string, rows: string): Statement {
+  return { name: `count-${name}`, text: `select count(*) as count from (select from ${rows}) as listed` }
+}
+export const countMessages = count(
+  'messages',
+  'message where app = $1 and key >= $2 and key < $3 order by key limit $4',
+)
+export const countAllDead = count(
+  'dead',
+  'dead where died_at + 0 >= $1 and died_at + 0 < $2 order by died_at + 0 limit $3',
+)
+export const countDeadOfApp = count(
+  'dead-of-app',
+  'dead where app = $1 and died_at >= $2 and died_at < $3 order by died_at limit $4',
+)
+export const countDeadOfEndpoint = count(
+  'dead-of-endpoint',
+  'dead where endpoint + 0 = $1 and died_at >= $2 and died_at < $3 order by died_at limit $4',
+)
+export const countDeadByMessage = count(
+  'dead-by-message',
+  'dead where endpoint = $1 and message >= $2 and message < $3 order by message limit $4',
 )
 
 /** Looking back. */
@@ -205,26 +239,35 @@ export function browsing({ durable }: Database): Browsing {
       const { endpoint, from, until, after, order, limit } = range
       const start = after ?? { diedAt: outside(order), endpoint: outside(order), message: outside(order) }
       const { diedAt, message } = start
-      const rows =
-        endpoint === null
-          ? await durable.run<DeadRow>(selectDeadOfApp[order], [
-              app,
-              from,
-              until,
-              diedAt,
-              start.endpoint,
-              message,
-              limit,
-            ])
-          : await durable.run<DeadRow>(selectDeadOfEndpoint[order], [endpoint, from, until, diedAt, message, limit])
-      return rows.map(toDeadLetter)
+      const [statement, values] =
+        endpoint !== null
+          ? [selectDeadOfEndpoint, [endpoint, from, until, diedAt, message, limit]]
+          : app !== null
+            ? [selectDeadOfApp, [app, from, until, diedAt, start.endpoint, message, limit]]
+            : [selectAllDead, [from, until, diedAt, start.endpoint, message, limit]]
+      return (await durable.run<DeadRow>(statement[order], values)).map(toDeadLetter)
     },
 
     async listDeadOf(endpoint, { from, until, after, order, limit }) {
       const values = [endpoint, from, until, after ?? outside(order), limit]
       return (await durable.run<DeadRow>(selectDeadByMessage[order], values)).map(toDeadLetter)
     },
+
+    async countListed(list, limit) {
+      const [statement, ...values] = countOf(list)
+      const [row] = await durable.run<{ count: number }>(statement, [...values, limit])
+      return row?.count ?? 0
+    },
   }
+}
+
+/** The statement that counts a list, and its values but for the limit. */
+function countOf(list: CountedList): [Statement, ...number[]] {
+  const { from, until } = list
+  if (list.of === 'messages') return [countMessages, list.app, from, until]
+  if (list.of === 'dead by message') return [countDeadByMessage, list.endpoint, from, until]
+  if (list.endpoint !== null) return [countDeadOfEndpoint, list.endpoint, from, until]
+  return list.app === null ? [countAllDead, from, until] : [countDeadOfApp, list.app, from, until]
 }
 
 /** What every key lies behind. */

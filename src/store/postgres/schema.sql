@@ -134,7 +134,7 @@ create table dead (
   response bytea
 );
 CREATE INDEX dead_app ON public.dead USING btree (app, died_at);
-CREATE INDEX dead_died ON public.dead USING btree (died_at);
+CREATE INDEX dead_died ON public.dead USING btree (((died_at + 0)));
 CREATE INDEX dead_endpoint ON public.dead USING btree (((endpoint + 0)), died_at);
 CREATE UNIQUE INDEX dead_pkey ON public.dead USING btree (endpoint, message);
 
@@ -385,7 +385,7 @@ create table task (
 );
 CREATE INDEX task_ended ON public.task USING btree (updated_at) WHERE (status = ANY (ARRAY['finished'::text, 'failed'::text, 'cancelled'::text]));
 CREATE UNIQUE INDEX task_pkey ON public.task USING btree (key);
-CREATE INDEX task_running ON public.task USING btree (lease_until) WHERE (status = 'running'::text);
+CREATE INDEX task_running ON public.task USING btree (lease_until, rest_until) WHERE (status = 'running'::text);
 
 create table variant (
   message bigint not null,

@@ -1,5 +1,13 @@
 import { decodeKey } from '../../domain/ids.ts'
-import type { Task, TaskCursor, TaskData, TaskStatus, TaskWork } from '../../domain/task.ts'
+import {
+  longestRestMs,
+  statusAfter,
+  type Task,
+  type TaskCursor,
+  type TaskData,
+  type TaskStatus,
+  type TaskWork,
+} from '../../domain/task.ts'
 import type { Order } from '../browsing.ts'
 import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
 import { integers } from './arrays.ts'
@@ -24,7 +32,7 @@ export const selectTasks: Readonly<Record<Order, Statement>> = {
   ascending: { name: 'tasks', text: `select ${taskColumns} from task where key > $1 order by key limit $2` },
   descending: { name: 'tasks-down', text: `select ${taskColumns} from task where key < $1 order by key desc limit $2` },
 }
-// Leans on task_running. A lease that reaches further than it is long was written before the clock was set back.
+// Leans on task_running. What reaches further than it is long was written before the clock was set back.
 export const takeFree: Statement = {
   name: 'take-task',
   text: `
@@ -34,6 +42,7 @@ export const takeFree: Statement = {
              select key from task
               where status = 'running'
                 and (lease_until <= (select now from clock) or lease_until > (select now from clock) + $1)
+                and (rest_until <= (select now from clock) or rest_until > (select now from clock) + ${longestRestMs})
               order by lease_until limit 1 for update skip locked))
     returning ${taskColumns}`,
 }
@@ -44,7 +53,16 @@ const lockHeld: Statement = {
 const saveStep: Statement = {
   name: 'save-step',
   text: `
-    update task set cursor = $2, status = $3, data = $4, lease_until = ${sqlNow} + $5, updated_at = ${sqlNow} where key = $1`,
+    update task
+       set cursor = $2, status = $3, data = $4, lease_until = ${sqlNow} + $5, rest_until = ${sqlNow} + $6,
+           updated_at = ${sqlNow}
+     where key = $1`,
+}
+const lockTask: Statement = { name: 'lock-any-task', text: `select ${taskColumns} from task where key = $1 for update` }
+const setStatus: Statement = {
+  name: 'set-task-status',
+  text: `
+    update task set status = $2, lease_until = 0, updated_at = ${sqlNow} where key = $1 returning ${taskColumns}`,
 }
 const freeTask: Statement = {
   name: 'free-task',
@@ -120,8 +138,9 @@ export function tasks(database: Database): Tasks {
           purged = row?.purged ?? 0
         }
         const done = { replayed: queued.length, purged }
-        const leaseMs = step.status === 'running' ? step.leaseMs : 0
-        await run(saveStep, [key, toJson(step.cursor), step.status, toJson(step.data(done)), leaseMs])
+        const restMs = step.status === 'running' ? step.restMs(done) : 0
+        const leaseMs = step.status === 'running' && restMs === 0 ? step.leaseMs : 0
+        await run(saveStep, [key, toJson(step.cursor), step.status, toJson(step.data(done)), leaseMs, restMs])
         return done
       })
       tell(database, queued)
@@ -130,6 +149,19 @@ export function tasks(database: Database): Tasks {
 
     async releaseTask({ key, epoch }) {
       await relaxed.run(freeTask, [key, epoch])
+    },
+
+    orderTask(id, order) {
+      return durable.transaction(async (run) => {
+        const key = decodeKey('qtask', id)
+        const [row] = key === undefined ? [] : await run<TaskRow>(lockTask, [key])
+        if (row?.id !== id) return undefined
+        const status = statusAfter(row.status, order)
+        if (status === undefined) return 'ended'
+        if (status === row.status) return toTask(row)
+        const [changed] = await run<TaskRow>(setStatus, [key, status])
+        return toTask(changed as TaskRow)
+      })
     },
   }
 }

@@ -51,8 +51,16 @@ const expungeDead = `
     and response = (select response from attempt where message = ?1 and endpoint = ?2 and n = ?3)`
 const expungeResponse = 'update attempt set response = ?4 where message = ?1 and endpoint = ?2 and n = ?3'
 
-// Leans on dead_app and dead_endpoint, which end in the primary key.
+// Leans on dead_died, dead_app and dead_endpoint, which end in the primary key.
 const selectDead = {
+  all: {
+    ascending: `
+      select * from dead where died_at >= ? and died_at < ? and died_at >= ?
+        and (died_at, endpoint, message) > (?, ?, ?) order by died_at, endpoint, message limit ?`,
+    descending: `
+      select * from dead where died_at >= ? and died_at < ? and died_at <= ?
+        and (died_at, endpoint, message) < (?, ?, ?) order by died_at desc, endpoint desc, message desc limit ?`,
+  },
   app: {
     ascending: `
       select * from dead where app = ? and died_at >= ? and died_at < ? and died_at >= ?
@@ -77,6 +85,15 @@ const selectDeadOf = {
     select * from dead where endpoint = ? and message >= ? and message < ? and message < ? order by message desc limit ?`,
 }
 
+const count = (rows: string) => `select count(*) as count from (select 1 from ${rows} limit ?)`
+const countMessages = count('message where app = ? and key >= ? and key < ?')
+const countDead = {
+  all: count('dead where died_at >= ? and died_at < ?'),
+  app: count('dead where app = ? and died_at >= ? and died_at < ?'),
+  endpoint: count('dead indexed by dead_endpoint where endpoint = ? and died_at >= ? and died_at < ?'),
+  message: count('dead where endpoint = ? and message >= ? and message < ?'),
+}
+
 const lowest = -1
 const highest = Number.MAX_SAFE_INTEGER
 
@@ -94,9 +111,17 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
   const latest = connection.prepare<AttemptRow>(selectLatest)
   const eraseDead = connection.prepare(expungeDead)
   const eraseResponse = connection.prepare(expungeResponse)
+  const allDead = both<DeadRow>(connection, selectDead.all)
   const deadByApp = both<DeadRow>(connection, selectDead.app)
   const deadByEndpoint = both<DeadRow>(connection, selectDead.endpoint)
   const deadOf = both<DeadRow>(connection, selectDeadOf)
+  const counting = {
+    messages: connection.prepare<{ count: number }>(countMessages),
+    all: connection.prepare<{ count: number }>(countDead.all),
+    app: connection.prepare<{ count: number }>(countDead.app),
+    endpoint: connection.prepare<{ count: number }>(countDead.endpoint),
+    message: connection.prepare<{ count: number }>(countDead.message),
+  }
 
   return {
     listMessages(app, { from, until, after, order, limit }): MessageHead[] {
@@ -161,15 +186,29 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
     listDead(app, { endpoint, from, until, after, order, limit }): DeadLetter[] {
       const start = after ?? { diedAt: outside(order), endpoint: outside(order), message: outside(order) }
       const { diedAt, message } = start
+      const range = [from, until, diedAt, diedAt] as const
       const rows =
-        endpoint === null
-          ? deadByApp[order].all(app, from, until, diedAt, diedAt, start.endpoint, message, limit)
-          : deadByEndpoint[order].all(endpoint, from, until, diedAt, diedAt, message, limit)
+        endpoint !== null
+          ? deadByEndpoint[order].all(endpoint, ...range, message, limit)
+          : app !== null
+            ? deadByApp[order].all(app, ...range, start.endpoint, message, limit)
+            : allDead[order].all(...range, start.endpoint, message, limit)
       return rows.map(toDeadLetter)
     },
 
     listDeadOf(endpoint, { from, until, after, order, limit }): DeadLetter[] {
       return deadOf[order].all(endpoint, from, until, after ?? outside(order), limit).map(toDeadLetter)
+    },
+
+    countListed(list, limit): number {
+      const { from, until } = list
+      if (list.of === 'messages') return counting.messages.get(list.app, from, until, limit)?.count ?? 0
+      if (list.of === 'dead by message') return counting.message.get(list.endpoint, from, until, limit)?.count ?? 0
+      const { app, endpoint } = list
+      if (endpoint !== null) return counting.endpoint.get(endpoint, from, until, limit)?.count ?? 0
+      return (
+        (app === null ? counting.all.get(from, until, limit) : counting.app.get(app, from, until, limit))?.count ?? 0
+      )
     },
   }
 }

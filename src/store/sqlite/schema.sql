@@ -316,7 +316,7 @@ CREATE TABLE task (
 
 CREATE INDEX task_ended on task (updated_at) where status in ('finished', 'failed', 'cancelled');
 
-CREATE INDEX task_running on task (lease_until) where status = 'running';
+CREATE INDEX task_running on task (lease_until, rest_until) where status = 'running';
 
 CREATE TABLE variant (
   message integer not null,

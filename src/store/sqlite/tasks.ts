@@ -1,5 +1,5 @@
 import { decodeKey } from '../../domain/ids.ts'
-import type { Task, TaskStatus, TaskWork } from '../../domain/task.ts'
+import { longestRestMs, statusAfter, type Task, type TaskStatus, type TaskWork } from '../../domain/task.ts'
 import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { replayer, tell, type Woken } from './replaying.ts'
@@ -13,15 +13,19 @@ const selectTasks = {
   ascending: 'select * from task where key > ? order by key limit ?',
   descending: 'select * from task where key < ? order by key desc limit ?',
 }
-// Leans on task_running. A lease that reaches further than it is long was written before the clock was set back.
+// Leans on task_running. What reaches further than it is long was written before the clock was set back.
 const selectFree = `
-  select key from task where status = 'running' and (lease_until <= ?1 or lease_until > ?1 + ?2) order by lease_until limit 1`
+  select key from task
+  where status = 'running' and (lease_until <= ?1 or lease_until > ?1 + ?2)
+    and (rest_until <= ?1 or rest_until > ?1 + ${longestRestMs})
+  order by lease_until limit 1`
 const takeTask = 'update task set epoch = epoch + 1, lease_until = ?2 where key = ?1 returning *'
 const saveStep = `
-  update task set cursor = ?3, status = ?4, data = ?5, lease_until = ?6, updated_at = ?7
+  update task set cursor = ?3, status = ?4, data = ?5, lease_until = ?6, rest_until = ?7, updated_at = ?8
   where key = ?1 and epoch = ?2 and status = 'running'`
 const selectHeld = `select 1 from task where key = ? and epoch = ? and status = 'running'`
 const freeTask = `update task set lease_until = 0 where key = ? and epoch = ? and status = 'running'`
+const setStatus = 'update task set status = ?2, lease_until = 0, updated_at = ?3 where key = ?1 returning *'
 const freeAll = `update task set lease_until = 0 where status = 'running'`
 const deleteDead = 'delete from dead where endpoint = ? and message = ?'
 
@@ -50,6 +54,7 @@ export function tasks(connection: Connection): Synchronous<Tasks> {
   const held = connection.prepare<unknown>(selectHeld)
   const save = connection.prepare(saveStep)
   const release = connection.prepare(freeTask)
+  const change = connection.prepare<TaskRow>(setStatus)
   const purge = connection.prepare(deleteDead)
   const replay = replayer(connection)
 
@@ -96,15 +101,10 @@ export function tasks(connection: Connection): Synchronous<Tasks> {
         woken = replay(step.replay, now)
         const purged = step.purge.reduce((sum, d) => sum + purge.run(d.endpoint, d.message).changes, 0)
         const done = { replayed: woken.queued.length, purged }
-        save.run(
-          key,
-          epoch,
-          toJson(step.cursor),
-          step.status,
-          JSON.stringify(step.data(done)),
-          step.status === 'running' ? now + step.leaseMs : 0,
-          now,
-        )
+        const restMs = step.status === 'running' ? step.restMs(done) : 0
+        const leaseUntil = step.status === 'running' && restMs === 0 ? now + step.leaseMs : 0
+        const data = JSON.stringify(step.data(done))
+        save.run(key, epoch, toJson(step.cursor), step.status, data, leaseUntil, now + restMs, now)
         return done
       })
       if (woken) tell(connection, woken)
@@ -113,6 +113,17 @@ export function tasks(connection: Connection): Synchronous<Tasks> {
 
     releaseTask({ key, epoch }): void {
       release.run(key, epoch)
+    },
+
+    orderTask(id, order): Task | 'ended' | undefined {
+      const key = decodeKey('qtask', id)
+      return connection.transaction(() => {
+        const row = key === undefined ? undefined : byKey.get(key)
+        if (row?.id !== id) return undefined
+        const status = statusAfter(row.status, order)
+        if (status === undefined) return 'ended'
+        return toTask(status === row.status ? row : (change.get(row.key, status, connection.now()) as TaskRow))
+      })
     },
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
-import type { AttemptRange, DeadRange, KeyRange } from '../../../src/store/browsing.ts'
+import type { AttemptRange, CountedList, DeadRange, KeyRange } from '../../../src/store/browsing.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 const all = { from: 0, until: Number.MAX_SAFE_INTEGER, after: null, order: 'ascending', limit: 100 } as const
@@ -191,6 +191,31 @@ export function browsing(open: Open): void {
     assert.deepEqual(await byMessage({ order: 'descending', limit: 1 }), [c.message])
     assert.deepEqual(await byMessage({ after: b.message }), [c.message])
     assert.deepEqual(await byMessage({ until: c.message }), [b.message])
+
+    const all = (await world.store.listDead(null, anyDead)).map((letter) => letter.endpoint)
+    assert.deepEqual(all, [second.key, first.key, first.key, foreign.key])
+    const [newest, next] = await world.store.listDead(null, { ...anyDead, order: 'descending', limit: 2 })
+    assert.equal(newest?.endpoint, foreign.key)
+    assert.deepEqual(await world.store.listDead(null, { ...anyDead, after: next ?? null }), [newest])
+    const before = await world.store.listDead(null, { ...anyDead, until: b.diedAt })
+    assert.deepEqual(before, [a])
+
+    const count = (list: Partial<CountedList>, limit = 10) =>
+      world.store.countListed(
+        { of: 'dead', app: app.key, endpoint: null, from: 0, until: Number.MAX_SAFE_INTEGER, ...list } as CountedList,
+        limit,
+      )
+    assert.equal(await count({}), 3)
+    assert.equal(await count({}, 2), 2)
+    assert.equal(await count({ app: null }), 4)
+    assert.equal(await count({ endpoint: first.key }), 2)
+    assert.equal(await count({ endpoint: first.key, until: b.diedAt }), 0)
+    assert.equal(await count({ from: b.diedAt }), 2)
+    assert.equal(await count({ app: null, until: b.diedAt }), 1)
+    assert.equal(await count({ of: 'dead by message', endpoint: first.key }), 2)
+    assert.equal(await count({ of: 'dead by message', endpoint: first.key, from: c.message }), 1)
+    assert.equal(await count({ of: 'messages' }), 2)
+    assert.equal(await count({ of: 'messages', until: c.message }), 1)
   })
 }
 

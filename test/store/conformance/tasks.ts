@@ -11,6 +11,7 @@ const idleStep: TaskStep = {
   cursor: null,
   status: 'running',
   leaseMs: longMs,
+  restMs: () => 0,
   data: () => ({}),
 }
 
@@ -91,6 +92,61 @@ export function tasks(open: Open): void {
     assert.deepEqual([finished?.status, finished?.data], ['finished', { answer: 42 }])
     assert.equal(await store.takeTask(longMs), undefined)
     assert.equal(await store.advanceTask(held, idleStep), 'lost')
+  })
+
+  test("a task that rests is nobody's until it has rested, also when its clock is set back", async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    await store.createTask({ app: null, work, data: {} })
+    const held = await take(world, longMs)
+    assert.notEqual(await store.advanceTask(held, { ...idleStep, cursor: [1], restMs: () => 200 }), 'lost')
+    assert.equal(await store.takeTask(longMs), undefined)
+    await world.pass(250)
+    const next = await take(world, longMs)
+    assert.deepEqual(next.cursor, [1])
+    await store.advanceTask(next, { ...idleStep, restMs: () => 200 })
+    await world.harness.sql('update task set rest_until = rest_until + 3600000')
+    await take(world, longMs)
+  })
+
+  test("a task that is paused is nobody's until it is resumed, and goes on where it was", async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const { id } = await store.createTask({ app: null, work, data: {} })
+    const held = await take(world, longMs)
+    await store.advanceTask(held, { ...idleStep, cursor: [1] })
+    for (let times = 0; times < 2; times++) {
+      const paused = await store.orderTask(id, 'pause')
+      assert(typeof paused === 'object')
+      assert.deepEqual([paused.status, paused.cursor], ['paused', [1]])
+    }
+    // Whoever was in the midst of a step does nothing with it.
+    assert.equal(await store.advanceTask(held, { ...idleStep, cursor: [2] }), 'lost')
+    await store.releaseTask(held)
+    assert.equal(await store.takeTask(longMs), undefined)
+    const resumed = await store.orderTask(id, 'resume')
+    assert(typeof resumed === 'object')
+    assert.deepEqual([resumed.status, resumed.cursor], ['running', [1]])
+    assert.deepEqual((await take(world, longMs)).cursor, [1])
+  })
+
+  test('a task that is cancelled or has ended takes no orders any more', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const { id } = await store.createTask({ app: null, work, data: {} })
+    await store.orderTask(id, 'pause')
+    const cancelled = await store.orderTask(id, 'cancel')
+    assert(typeof cancelled === 'object')
+    assert.equal(cancelled.status, 'cancelled')
+    assert.deepEqual(await store.orderTask(id, 'cancel'), cancelled)
+    assert.equal(await store.orderTask(id, 'resume'), 'ended')
+    assert.equal(await store.takeTask(longMs), undefined)
+    const other = await store.createTask({ app: null, work, data: {} })
+    await store.advanceTask(await take(world, longMs), { ...idleStep, status: 'finished' })
+    for (const order of ['pause', 'resume', 'cancel'] as const) {
+      assert.equal(await store.orderTask(other.id, order), 'ended')
+    }
+    assert.equal(await store.orderTask('qtask_nonsense', 'pause'), undefined)
   })
 
   test('a step that fails leaves nothing', async (t) => {

@@ -199,10 +199,20 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ['SEARCH dead USING INDEX dead_endpoint (endpoint=? AND died_at>? AND died_at<?)'],
   ],
   [
-    'a task to take is sought among those that run',
-    ['select key from task'],
-    ['SCAN task USING COVERING INDEX task_running'],
+    'a page of all dead letters is a range of them',
+    ['from dead where died_at', 'order by died_at, endpoint, message'],
+    ['SEARCH dead USING INDEX dead_died (died_at>? AND died_at<?)'],
   ],
+  [
+    "an endpoint's dead letters of some time are counted without reading them",
+    ['select count(*)', 'from dead indexed by dead_endpoint'],
+    [
+      'CO-ROUTINE (subquery-1)',
+      'SEARCH dead USING COVERING INDEX dead_endpoint (endpoint=? AND died_at>? AND died_at<?)',
+      'SCAN (subquery-1)',
+    ],
+  ],
+  ['a task to take is sought among those that run', ['select key from task'], ['SCAN task USING COVERING INDEX task_running']],
 ]
 
 for (const [what, words, plan] of pins) {
