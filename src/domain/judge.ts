@@ -36,9 +36,17 @@ const noEffect: LaneEffect = { holdMs: undefined, disable: false }
 
 /**
  * Decides what becomes of a delivery after one attempt. Pure: same inputs, same verdict.
- * `attempts` counts the one just made; `ageMs` is the time since the delivery was first due.
+ * `attempts` counts the one just made; `ageMs` is the time since the delivery was first due, `expiresInMs` the time until
+ * nobody wants it any more.
  */
-export function judge(attempts: number, ageMs: number, outcome: Outcome, policy: RetryPolicy, random: Random): Verdict {
+export function judge(
+  attempts: number,
+  ageMs: number,
+  outcome: Outcome,
+  policy: RetryPolicy,
+  random: Random,
+  expiresInMs = Number.POSITIVE_INFINITY,
+): Verdict {
   if (outcome.code === 'delivered') return { state: 'delivered' }
   if (outcome.status === 410) return { state: 'dead', reason: 'gone' }
 
@@ -46,7 +54,8 @@ export function judge(attempts: number, ageMs: number, outcome: Outcome, policy:
   if (policyMs === undefined) return { state: 'dead', reason: 'exhausted' }
 
   const waitMs = jittered(Math.max(policyMs, outcome.retryAfterMs ?? 0), policy.jitter, random)
-  // A wait that ends past the age limit would only postpone the same end.
+  // A wait that ends past one of the limits would only postpone the same end.
+  if (waitMs >= expiresInMs) return { state: 'dead', reason: 'expired' }
   if (ageMs + waitMs > policy.maxAgeMs) return { state: 'dead', reason: 'aged' }
   return { state: 'waiting', waitMs }
 }

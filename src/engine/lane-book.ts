@@ -1,3 +1,4 @@
+import { retryPolicyOf } from '../domain/bounds.ts'
 import { emptyBucketDebt } from '../domain/bucket.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Endpoint, isStopped } from '../domain/endpoint.ts'
@@ -7,7 +8,7 @@ import { Throughput } from '../domain/throughput.ts'
 import type { Line, Sender } from '../sender/send.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
 import type { Membership } from './membership.ts'
-import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane, policyOf } from './owned-lane.ts'
+import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane } from './owned-lane.ts'
 
 const claimLanes = 256
 /** Claims are asked for at least this often, in case a signal was missed. */
@@ -121,12 +122,14 @@ export class LaneBook {
     const owned: OwnedLane = {
       endpoint,
       line: this.#open(endpoint),
-      policy: policyOf(endpoint),
+      policy: retryPolicyOf(endpoint),
       lane: scheduler.add(endpoint.key, endpoint.app, limitsOf(endpoint), start, now),
       cursors: newCursors(),
       held: new Set(),
       settledMeanwhile: [],
       unsettled: 0,
+      ended: 0,
+      doomed: null,
       nextTimedAt: Number.POSITIVE_INFINITY,
       lastActiveAt: now,
       throughput: new Throughput(now),
@@ -171,7 +174,7 @@ export class LaneBook {
     const now = this.#parts.clock.steady()
     owned.endpoint = endpoint
     owned.line = this.#open(endpoint)
-    owned.policy = policyOf(endpoint)
+    owned.policy = retryPolicyOf(endpoint)
     owned.lane.reshape(limitsOf(endpoint), now)
     owned.lane.closed = isStopped(endpoint) || owned.leaving || this.#closed
     this.#parts.scheduler.reconsider(owned.lane, now)

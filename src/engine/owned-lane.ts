@@ -2,7 +2,7 @@ import type { Bucket } from '../domain/bucket.ts'
 import type { SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import { type Endpoint, endpointDefaults, rateLimit } from '../domain/endpoint.ts'
-import { defaultRetryPolicy, type RetryPolicy } from '../domain/retry.ts'
+import type { RetryPolicy } from '../domain/retry.ts'
 import type { Lane, LaneLimits } from '../domain/scheduler.ts'
 import type { Throughput } from '../domain/throughput.ts'
 import type { Line } from '../sender/send.ts'
@@ -19,8 +19,12 @@ export interface OwnedLane {
   readonly held: Set<number>
   /** Messages settled while a read was under way: that read may still show them. They stay in `held` until it ends. */
   readonly settledMeanwhile: number[]
-  /** Attempts that ended and are not recorded yet. */
+  /** Ends that are not recorded yet. */
   unsettled: number
+  /** Deliveries that have ended for good since the lane was taken. */
+  ended: number
+  /** Messages too many for the endpoint: they end when their turn comes. Null while there are none. */
+  doomed: Set<number> | null
   /** When the next timed row is due, as far as is known. */
   nextTimedAt: SteadyMs
   lastActiveAt: SteadyMs
@@ -49,6 +53,8 @@ export interface Delivery {
   readonly row: PendingRow
   /** When it was first due, on the steady clock. */
   readonly bornAt: SteadyMs
+  /** When nobody wants it any more, on the steady clock. */
+  readonly expiresAt: SteadyMs
   bucket: Bucket | undefined
   left: boolean
   startedAt: SteadyMs
@@ -75,6 +81,16 @@ export function limitsOf(endpoint: Endpoint): LaneLimits {
   return { rate: rateLimit(endpoint), concurrency: endpoint.concurrency ?? endpointDefaults.concurrency }
 }
 
-export function policyOf(endpoint: Endpoint): RetryPolicy {
-  return endpoint.retry ?? defaultRetryPolicy
+/** A row on its way through this worker, from now on. */
+export function newDelivery(owned: OwnedLane, row: PendingRow, now: SteadyMs): Delivery {
+  return {
+    owned,
+    row,
+    bornAt: now - row.ageMs,
+    expiresAt: row.expiresInMs === null ? Number.POSITIVE_INFINITY : now + row.expiresInMs,
+    bucket: undefined,
+    left: false,
+    startedAt: 0,
+    abort: undefined,
+  }
 }

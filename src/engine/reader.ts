@@ -1,8 +1,8 @@
 import type { Clock } from '../domain/clock.ts'
 import { type Class, timed } from '../domain/delivery.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
-import type { DueRead, DueRows, PendingRow, Store } from '../store/store.ts'
-import { type Delivery, isReading, type OwnedLane } from './owned-lane.ts'
+import type { DueRead, DueRows, Store } from '../store/store.ts'
+import { type Delivery, isReading, newDelivery, type OwnedLane } from './owned-lane.ts'
 
 /** A lane is read again when fewer rows than this are left in memory. */
 const lowWater = 64
@@ -123,16 +123,4 @@ export interface ReaderParts {
 /** Another read of the lane is still out, so reading again now would skip the same rows; housekeeping asks again. */
 function mustWait({ owned, class: itsClass }: Wish): boolean {
   return itsClass === timed && owned.cursors[itsClass].stale && owned.settledMeanwhile.length > 0
-}
-
-function newDelivery(owned: OwnedLane, row: PendingRow, now: number): Delivery {
-  return {
-    owned,
-    row,
-    bornAt: now - row.ageMs,
-    bucket: undefined,
-    left: false,
-    startedAt: 0,
-    abort: undefined,
-  }
 }

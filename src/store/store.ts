@@ -9,13 +9,16 @@ import type { Notice } from '../domain/notice.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
 import type { Access } from './access.ts'
 import type { Auditing, Trailing } from './auditing.ts'
+import type { Bounding } from './bounding.ts'
 import type { Browsing } from './browsing.ts'
 import type { Enlisting } from './enlisting.ts'
 import type { EventTypes } from './event-types.ts'
 import type { Idempotency, Once } from './idempotency.ts'
+import type { Leading } from './leading.ts'
 import type { Notices } from './notices.ts'
 import type { Removals } from './removals.ts'
 import type { Replaying } from './replaying.ts'
+import type { Schedules } from './schedules.ts'
 import type { Standing } from './standing.ts'
 import type { Statistics } from './statistics.ts'
 import type { Tasks } from './tasks.ts'
@@ -39,11 +42,14 @@ export interface Store
     History,
     Enlisting,
     Idempotency,
+    Bounding,
     Browsing,
     Replaying,
     Tasks,
     EventTypes,
     Removals,
+    Schedules,
+    Leading,
     Statistics,
     Standing,
     Access,

@@ -5,6 +5,7 @@ import type { Endpoint } from '../../src/domain/endpoint.ts'
 import { defaultFlow } from '../../src/domain/flow.ts'
 import { defaultRetryPolicy } from '../../src/domain/retry.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
+import { Throughput } from '../../src/domain/throughput.ts'
 import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane, reopen } from '../../src/engine/owned-lane.ts'
 import { Reader } from '../../src/engine/reader.ts'
 import { type DueRead, type DueRows, type PendingRow, StoreTrouble } from '../../src/store/store.ts'
@@ -70,6 +71,8 @@ function open() {
       held: new Set(),
       settledMeanwhile: [],
       unsettled: 0,
+      ended: 0,
+      doomed: null,
       nextTimedAt: Number.POSITIVE_INFINITY,
       lastActiveAt: 0,
       throughput: new Throughput(0),

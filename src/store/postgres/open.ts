@@ -1,6 +1,7 @@
 import type { Store, StoreContext } from '../store.ts'
 import { access } from './access.ts'
 import { auditing } from './auditing.ts'
+import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { configuration } from './configuration.ts'
 import type { Database } from './database.ts'
@@ -12,6 +13,7 @@ import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { Keys } from './keys.ts'
 import { LaneWakes } from './lane-wakes.ts'
+import { leading } from './leading.ts'
 import { Listener } from './listen.ts'
 import { migrate } from './migrate.ts'
 import { notices } from './notices.ts'
@@ -19,6 +21,7 @@ import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
+import { schedules } from './schedules.ts'
 import { checkSeals } from './sealing.ts'
 import { ServerTime } from './server-time.ts'
 import { openSessions, type Statement } from './sessions.ts'
@@ -65,6 +68,7 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
 
 function storeOver(url: string, listener: Listener, database: Database): Store {
   const { context, durable, relaxed, signals, wakes } = database
+  const taking = intake(database)
   const partitions = keepPartitions(durable, context)
   let closing: Promise<void> | undefined
 
@@ -80,10 +84,13 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...access(database),
     ...auditing(database),
     ...notices(database),
-    ...intake(database),
+    ...taking,
+    ...schedules(database, taking),
+    ...leading(database),
     ...ownership(database, partitions),
     ...delivering(database),
     ...history(database),
+    ...bounding(database),
     ...browsing(database),
     ...replaying(database),
     ...tasks(database),

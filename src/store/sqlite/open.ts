@@ -1,7 +1,8 @@
 import { DatabaseSync } from 'node:sqlite'
-import type { Store, StoreContext } from '../store.ts'
+import type { Intake, Store, StoreContext } from '../store.ts'
 import { access } from './access.ts'
 import { auditing } from './auditing.ts'
+import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { followClock } from './clock-jumps.ts'
 import { configuration } from './configuration.ts'
@@ -14,12 +15,14 @@ import { watchForeignCommits } from './foreign-commits.ts'
 import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
+import { endLeadership, leading } from './leading.ts'
 import { migrate } from './migrate.ts'
 import { notices } from './notices.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { promised } from './promised.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
+import { schedules } from './schedules.ts'
 import { checkSeals } from './sealing.ts'
 import { standing } from './standing.ts'
 import { statistics } from './statistics.ts'
@@ -54,6 +57,7 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     if (alone) {
       endAllWorkers(connection)
       freeAllTasks(connection)
+      endLeadership(connection)
     }
     return storeOver(connection, { alone, inMemory, unlock, path: options.path })
   } catch (error) {
@@ -115,6 +119,7 @@ interface Opened {
 function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Opened): Store {
   const beforeDeciding = alone ? followClock(connection) : () => {}
   const ping = connection.prepare('select 1')
+  const taking = intake(connection)
   let unwatch: (() => void) | undefined
   let closed = false
 
@@ -125,7 +130,9 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(auditing(connection)),
     ...promised(notices(connection)),
     trailing: (trail, work) => connection.trails.run(trail, work),
-    ...promised(intake(connection)),
+    ...promised<Intake>(taking),
+    ...promised(schedules(connection, taking)),
+    ...promised(leading(connection)),
     ...promised(ownership(connection), beforeDeciding),
     ...promised(delivering(connection), beforeDeciding),
     ...promised(history(connection)),
@@ -133,6 +140,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(eventTypes(connection)),
     ...promised(statistics(connection)),
     ...promised(standing(connection)),
+    ...promised(bounding(connection), beforeDeciding),
     ...promised(browsing(connection)),
     ...promised(replaying(connection), beforeDeciding),
     ...promised(tasks(connection), beforeDeciding),

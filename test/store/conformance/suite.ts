@@ -1,6 +1,7 @@
 import { describe } from 'node:test'
 import { access } from './access.ts'
 import { auditing } from './auditing.ts'
+import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { configuration } from './configuration.ts'
 import { delivering } from './delivering.ts'
@@ -12,12 +13,14 @@ import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { lanes } from './lanes.ts'
+import { leading } from './leading.ts'
 import { notices } from './notices.ts'
 import { ownership } from './ownership.ts'
 import { planned } from './planned.ts'
 import { reconciling } from './reconciling.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
+import { schedules } from './schedules.ts'
 import { settling } from './settling.ts'
 import { standing } from './standing.ts'
 import { statistics } from './statistics.ts'
@@ -37,9 +40,12 @@ export function conformance(open: Open): void {
   describe('waiting', () => waiting(open))
   describe('ownership', () => ownership(open))
   describe('lanes', () => lanes(open))
+  describe('schedules', () => schedules(open))
+  describe('leading', () => leading(open))
   describe('reconciling', () => reconciling(open))
   describe('delivering', () => delivering(open))
   describe('settling', () => settling(open))
+  describe('bounding', () => bounding(open))
   describe('history', () => history(open))
   describe('removals', () => removals(open))
   describe('event types', () => eventTypes(open))

@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
 import { selectApiKey, selectAppToken } from '../../../src/store/postgres/access.ts'
 import { selectAudit } from '../../../src/store/postgres/auditing.ts'
+import { endRows, findExpired, findResting, readHeads } from '../../../src/store/postgres/bounding.ts'
 import {
   countAllDead,
   countDeadByMessage,
@@ -65,6 +66,10 @@ const hot: [Statement, RegExp[]][] = [
   [rouseLanes, [/class = 0/, /class = 2/, /class = 1/, /endpoint = ANY/]],
   [findOversleepers, [/endpoint > \$1/, /class = 0/, /class = 2/, /class = 1/]],
   [repairLanes, [/class = 0/, /class = 2/, /class = 1/, /endpoint = ANY/]],
+  [findResting, [/endpoint > \$1/, /endpoint = walk\S*\.endpoint/, /key = walk\S*\.endpoint/, /class = c\.class/]],
+  [readHeads, [/endpoint = \$1 AND class = c\.class/]],
+  [findExpired, [/expires_at >= \$1 AND expires_at <= /, /endpoint = p\.endpoint/]],
+  [endRows, [/endpoint = ANY/, /endpoint = w\S*\.endpoint AND class = \S+ AND due_at = \S+ AND message = /]],
   [publishPlain, [/key = m\.app/]],
   [publishWithEventIds, [/key = m\.app/]],
   [publishOnce, [/key = m\.app/, /hash = o\S*\.hash/]],

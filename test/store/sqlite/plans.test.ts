@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { before, test } from 'node:test'
 import { access } from '../../../src/store/sqlite/access.ts'
 import { auditing } from '../../../src/store/sqlite/auditing.ts'
+import { bounding } from '../../../src/store/sqlite/bounding.ts'
 import { browsing } from '../../../src/store/sqlite/browsing.ts'
 import { configuration } from '../../../src/store/sqlite/configuration.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
@@ -40,6 +41,7 @@ before(() => {
     ownership,
     delivering,
     history,
+    bounding,
     browsing,
     replaying,
     tasks,
@@ -160,6 +162,19 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ['SEARCH pending USING PRIMARY KEY (endpoint>?)'],
   ],
   [
+    'what has expired is a range of the index over what can',
+    ['pending.expires_at >= ?'],
+    [
+      'SEARCH pending USING INDEX pending_expires (expires_at>? AND expires_at<?)',
+      'SEARCH lane USING INTEGER PRIMARY KEY (rowid=?)',
+    ],
+  ],
+  [
+    'the head of a class, due or not, is a range of its primary key',
+    ['select message, class', 'class = ? order by'],
+    ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=?)'],
+  ],
+  [
     'a woken lane is found by its key',
     ['update lane set due_at = max(?2'],
     ['SEARCH lane USING INTEGER PRIMARY KEY (rowid=?)'],
@@ -212,7 +227,11 @@ const pins: [what: string, words: string[], plan: string[]][] = [
       'SCAN (subquery-1)',
     ],
   ],
-  ['a task to take is sought among those that run', ['select key from task'], ['SCAN task USING COVERING INDEX task_running']],
+  [
+    'a task to take is sought among those that run',
+    ['select key from task'],
+    ['SCAN task USING COVERING INDEX task_running'],
+  ],
 ]
 
 for (const [what, words, plan] of pins) {

@@ -1,0 +1,27 @@
+import type { Endpoint } from './endpoint.ts'
+import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
+
+/**
+ * Why a delivery ends instead of being tried, if it does: nobody wants it any more, or it has waited for too long since it
+ * was first due. A time that never comes is null.
+ */
+export function overdue(ageMs: number, expiresInMs: number | null, maxAgeMs: number): 'expired' | 'aged' | undefined {
+  if (expiresInMs !== null && expiresInMs <= 0) return 'expired'
+  return ageMs > maxAgeMs ? 'aged' : undefined
+}
+
+/** Those that have waited for the longest, up to `count` of them, the oldest first. */
+export function oldest<T extends { readonly ageMs: number }>(waiting: readonly T[], count: number): T[] {
+  return waiting.toSorted((a, b) => b.ageMs - a.ageMs).slice(0, Math.max(0, count))
+}
+
+/** The endpoint's retry policy, with the endpoint's own word on how long a delivery may wait, tried or not. */
+export function retryPolicyOf({ retry, flow }: Pick<Endpoint, 'retry' | 'flow'>): RetryPolicy {
+  const policy = retry ?? defaultRetryPolicy
+  return flow.maxAgeMs === null ? policy : { ...policy, maxAgeMs: flow.maxAgeMs }
+}
+
+/** How many may wait before the oldest give way; undefined for an endpoint whose oldest never do. */
+export function trimmedTo({ flow }: Pick<Endpoint, 'flow'>, serverLimit: number): number | undefined {
+  return flow.overflow === 'drop_oldest' ? (flow.maxWaiting ?? serverLimit) : undefined
+}

@@ -1,0 +1,219 @@
+import type { Class } from '../../domain/delivery.ts'
+import { type Flow, toFlow } from '../../domain/flow.ts'
+import type { Bounding, RestingEnd, RestingLane } from '../bounding.ts'
+import type { PendingRow } from '../store.ts'
+import { untried } from '../untried.ts'
+import { integers, texts } from './arrays.ts'
+import type { Database } from './database.ts'
+import { withClock } from './server-time.ts'
+import type { Statement } from './sessions.ts'
+
+const pendingColumns =
+  'class, due_at, message, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
+
+/** The columns of a row as it is read, `p`, by the clock. */
+const rowColumns = `
+  p.class, p.due_at, p.message, p.attempts, p.prior_attempts, clock.now - p.since as age_ms, p.order_key,
+  p.held_until - clock.now as held_ms, p.expires_at - clock.now as expires_in_ms, p.variant`
+
+/** One seek of pending's primary key per endpoint, and one per class of those that rest, however many rows they have. */
+export const findResting: Statement = {
+  name: 'find-resting',
+  text: `
+    with recursive clock as materialized (
+      select (extract(epoch from clock_timestamp()) * 1000)::bigint as now
+    ), walk (endpoint, n) as (
+      (select endpoint, 1 from pending where endpoint > $1 order by endpoint limit 1)
+      union all
+      select (select p.endpoint from pending p where p.endpoint > walk.endpoint order by p.endpoint limit 1), n + 1
+        from walk where endpoint is not null and n < $2
+    ), walked as materialized (
+      select max(endpoint) as last, count(endpoint) as looked from walk
+    ), resting as materialized (
+      select walk.endpoint, lane.app, e.flow, e.retry
+        from walk cross join lateral (
+               select app from lane where endpoint = walk.endpoint and owner is null limit 1
+             ) as lane
+       cross join lateral (
+               select flow, retry from endpoint where key = walk.endpoint and deleted_at is null limit 1
+             ) as e
+       where walk.endpoint is not null
+    )
+    select walked.last, walked.looked, found.*
+      from walked left join (
+        select resting.*, ${rowColumns}
+          from clock, resting cross join unnest('{0,1,2}'::smallint[]) as c (class)
+         cross join lateral (
+                 select ${pendingColumns} from pending
+                  where endpoint = resting.endpoint and class = c.class order by due_at, message limit 1
+               ) as p
+      ) as found on true`,
+}
+
+/** For each class a range of pending's primary key. */
+export const readHeads: Statement = {
+  name: 'read-heads',
+  text: `
+    ${withClock}
+    select ${rowColumns}
+      from clock, unnest('{0,1,2}'::smallint[]) as c (class)
+     cross join lateral (
+             select ${pendingColumns} from pending where endpoint = $1 and class = c.class order by due_at, message limit $2
+           ) as p`,
+}
+
+/** Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded. */
+export const findExpired: Statement = {
+  name: 'find-expired',
+  text: `
+    ${withClock}, page as materialized (
+      select endpoint, ${pendingColumns} from pending
+       where expires_at >= $1 and expires_at <= (select now from clock) order by expires_at limit $2
+    )
+    select p.endpoint, p.expires_at, lane.app, ${rowColumns}
+      from clock, page p left join lateral (
+             select app from lane where endpoint = p.endpoint and owner is null limit 1
+           ) as lane on true
+     order by p.expires_at`,
+}
+
+/**
+ * Lanes are locked for as long as this takes, those that nobody owns and nobody else is at: nobody claims them meanwhile.
+ * Rows are locked before they are deleted by their place. Nothing here waits for a lock, so nothing deadlocks; what was
+ * passed over is found again by the next sweep.
+ */
+export const endRows: Statement = {
+  name: 'end-resting',
+  text: `
+    ${withClock}, unowned as materialized (
+      select endpoint from lane where endpoint = any ($7::bigint[]) and owner is null for update skip locked
+    ), wanted as materialized (
+      select w.* from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
+               with ordinality as w (endpoint, class, due_at, message, app, reason, n)
+       where endpoint = any (array (select endpoint from unowned))
+    ), found as materialized (
+      select w.*, p.*
+        from wanted w cross join lateral (
+               select ctid as place, since, attempts from pending
+                where endpoint = w.endpoint and class = w.class and due_at = w.due_at and message = w.message
+                limit 1 for update skip locked
+             ) as p
+    ), taken as (
+      delete from pending where ctid = any (array (select place from found))
+      returning ctid as place
+    ), ended as materialized (
+      select * from found where place in (select place from taken)
+    ), dead as (
+      insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
+      select distinct on (endpoint, message)
+             endpoint, message, app, reason, attempts, now, since, ${untried.status}, '${untried.code}', null, null
+        from clock, ended order by endpoint, message
+      on conflict (endpoint, message) do update
+        set app = excluded.app, reason = excluded.reason, attempts = excluded.attempts, died_at = excluded.died_at,
+            since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
+            response = excluded.response
+    )
+    select n from ended order by n`,
+}
+
+interface RowColumns {
+  readonly class: Class
+  readonly due_at: number
+  readonly message: number
+  readonly attempts: number
+  readonly prior_attempts: number
+  readonly age_ms: number
+  readonly order_key: number | null
+  readonly held_ms: number | null
+  readonly expires_in_ms: number | null
+  readonly variant: number | null
+}
+
+interface RestingRow extends RowColumns {
+  /** Null when nothing at all waits. */
+  readonly last: number | null
+  readonly looked: number
+  /** Null when none of the lanes rests. */
+  readonly endpoint: number | null
+  readonly app: number
+  readonly flow: Partial<Flow> | null
+  readonly retry: RestingLane['retry']
+}
+
+interface ExpiredRow extends RowColumns {
+  readonly endpoint: number
+  readonly expires_at: number
+  /** Null when somebody owns the lane. */
+  readonly app: number | null
+}
+
+/** Ends what waits for too long, or as one of too many, in lanes that nobody owns. */
+export function bounding({ relaxed }: Database): Bounding {
+  return {
+    async readResting(after, limit) {
+      const rows = await relaxed.run<RestingRow>(findResting, [after ?? -1, limit])
+      const { last, looked } = rows[0] as RestingRow
+      return { lanes: lanesOf(rows), next: looked < limit ? null : last }
+    },
+
+    async readHeads(endpoint, limit) {
+      return (await relaxed.run<RowColumns>(readHeads, [endpoint, limit])).map(toRow)
+    },
+
+    async readExpired(from, limit) {
+      const rows = await relaxed.run<ExpiredRow>(findExpired, [from ?? 0, limit])
+      const deliveries = rows.flatMap((row) =>
+        row.app === null ? [] : [{ endpoint: row.endpoint, app: row.app, row: toRow(row) }],
+      )
+      const last = rows.at(-1)
+      if (rows.length < limit || last === undefined) return { deliveries, next: null }
+      // Past an instant that the whole page has.
+      return { deliveries, next: last.expires_at === from ? last.expires_at + 1 : last.expires_at }
+    },
+
+    async endResting(ends) {
+      if (ends.length === 0) return []
+      const rows = await relaxed.run<{ n: number }>(endRows, valuesOf(ends))
+      return rows.map(({ n }) => ends[n - 1] as RestingEnd)
+    },
+  }
+}
+
+function lanesOf(rows: readonly RestingRow[]): RestingLane[] {
+  const lanes = new Map<number, RestingLane & { rows: PendingRow[] }>()
+  for (const row of rows) {
+    if (row.endpoint === null) continue
+    const { endpoint, app, flow, retry } = row
+    const known = lanes.get(endpoint)
+    if (known) known.rows.push(toRow(row))
+    else lanes.set(endpoint, { endpoint, app, flow: toFlow(flow), retry, rows: [toRow(row)] })
+  }
+  return [...lanes.values()]
+}
+
+function valuesOf(ends: readonly RestingEnd[]): string[] {
+  return [
+    integers(ends.map(({ endpoint }) => endpoint)),
+    integers(ends.map(({ row }) => row.class)),
+    integers(ends.map(({ row }) => row.dueAt)),
+    integers(ends.map(({ row }) => row.message)),
+    integers(ends.map(({ app }) => app)),
+    texts(ends.map(({ reason }) => reason)),
+    integers([...new Set(ends.map(({ endpoint }) => endpoint))]),
+  ]
+}
+
+function toRow(row: RowColumns): PendingRow {
+  return {
+    message: row.message,
+    class: row.class,
+    dueAt: row.due_at,
+    attempts: row.attempts,
+    priorAttempts: row.prior_attempts,
+    ageMs: Math.max(0, row.age_ms),
+    orderKey: row.order_key,
+    heldMs: Math.max(0, row.held_ms ?? 0),
+    expiresInMs: row.expires_in_ms,
+    variant: row.variant,
+  }
+}

@@ -1,0 +1,112 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { classes } from '../../domain/delivery.ts'
+import { toFlow } from '../../domain/flow.ts'
+import type { Bounding, Expired, RestingEnd, RestingLane } from '../bounding.ts'
+import type { PendingRow } from '../store.ts'
+import { untried } from '../untried.ts'
+import type { Connection, Synchronous } from './connection.ts'
+import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
+
+// One seek of pending's primary key, however many rows an endpoint has.
+const selectNextEndpoint = 'select min(endpoint) as endpoint from pending where endpoint > ?'
+const selectResting = `
+  select lane.app, endpoint.flow, endpoint.retry from lane join endpoint on endpoint.key = lane.endpoint
+  where lane.endpoint = ? and lane.owner is null and endpoint.deleted_at is null`
+const pendingColumns =
+  'message, class, due_at, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
+const selectHead = `
+  select ${pendingColumns} from pending where endpoint = ? and class = ? order by due_at, message limit ?`
+// Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded.
+const selectExpired = `
+  select pending.endpoint, lane.app, lane.owner, ${pendingColumns.replaceAll(/\w+/g, 'pending.$&')}
+  from pending join lane on lane.endpoint = pending.endpoint
+  where pending.expires_at >= ? and pending.expires_at <= ? order by pending.expires_at limit ?`
+const selectUnowned = 'select 1 from lane where endpoint = ? and owner is null'
+const takePending = `
+  delete from pending where endpoint = ? and class = ? and due_at = ? and message = ? returning since, attempts`
+const insertDead = `
+  insert or replace into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+interface RestingRow {
+  readonly app: number
+  readonly flow: string | null
+  readonly retry: string | null
+}
+
+interface ExpiredRow extends PendingColumns {
+  readonly endpoint: number
+  readonly app: number
+  readonly owner: number | null
+  readonly expires_at: EpochMs
+}
+
+/** Ends what waits for too long, or as one of too many, in lanes that nobody owns. */
+export function bounding(connection: Connection): Synchronous<Bounding> {
+  const nextEndpoint = connection.prepare<{ endpoint: number | null }>(selectNextEndpoint)
+  const resting = connection.prepare<RestingRow>(selectResting)
+  const head = connection.prepare<PendingColumns>(selectHead)
+  const expired = connection.prepare<ExpiredRow>(selectExpired)
+  const unowned = connection.prepare<unknown>(selectUnowned)
+  const take = connection.prepare<{ since: EpochMs; attempts: number }>(takePending)
+  const addDead = connection.prepare(insertDead)
+
+  function headsOf(endpoint: number, limit: number, now: EpochMs): PendingRow[] {
+    return classes.flatMap((c) => head.all(endpoint, c, limit)).map((row) => toPendingRow(row, now))
+  }
+
+  function end({ endpoint, app, row, reason }: RestingEnd, now: EpochMs): boolean {
+    if (unowned.get(endpoint) === undefined) return false
+    const taken = take.get(endpoint, row.class, row.dueAt, row.message)
+    if (taken === undefined) return false
+    const { status, code, error, response } = untried
+    const { since, attempts } = taken
+    addDead.run(endpoint, row.message, app, reason, attempts, now, since, status, code, error, response)
+    return true
+  }
+
+  return {
+    readResting(after, limit) {
+      const now = connection.now()
+      const lanes: RestingLane[] = []
+      let cursor = after ?? -1
+      for (let looked = 0; looked < limit; looked++) {
+        const endpoint = nextEndpoint.get(cursor)?.endpoint ?? null
+        if (endpoint === null) return { lanes, next: null }
+        cursor = endpoint
+        const found = resting.get(endpoint)
+        if (found === undefined) continue
+        const { app, flow, retry } = found
+        const bounds = { flow: toFlow(fromJson(flow)), retry: fromJson<RestingLane['retry']>(retry) }
+        lanes.push({ endpoint, app, ...bounds, rows: headsOf(endpoint, 1, now) })
+      }
+      return { lanes, next: cursor }
+    },
+
+    readHeads: (endpoint, limit) => headsOf(endpoint, limit, connection.now()),
+
+    readExpired(from, limit): Expired {
+      const now = connection.now()
+      const rows = expired.all(from ?? 0, now, limit)
+      const deliveries = rows.flatMap((row) =>
+        row.owner === null ? [{ endpoint: row.endpoint, app: row.app, row: toPendingRow(row, now) }] : [],
+      )
+      return { deliveries, next: nextPage(rows, from, limit) }
+    },
+
+    endResting(ends) {
+      if (ends.length === 0) return []
+      return connection.transaction(() => {
+        const now = connection.now()
+        return ends.filter((each) => end(each, now))
+      })
+    },
+  }
+}
+
+/** From the last instant of a full page on; past it, when the whole page has but that one. */
+function nextPage(rows: readonly ExpiredRow[], from: number | null, limit: number): number | null {
+  const last = rows.at(-1)
+  if (rows.length < limit || last === undefined) return null
+  return last.expires_at === from ? last.expires_at + 1 : last.expires_at
+}
