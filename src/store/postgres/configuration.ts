@@ -245,7 +245,7 @@ function paged(name: string, select: string, within = ''): Paged {
   }
 }
 
-async function pageOf<Row, Item>(
+export async function pageOf<Row, Item>(
   sessions: Sessions,
   statements: Paged,
   page: PageRequest,
@@ -259,7 +259,7 @@ async function pageOf<Row, Item>(
 }
 
 /** The only unique value a caller chooses here is the uid. */
-async function conflictOnUid<T>(uid: string | null, work: () => Promise<T>): Promise<T> {
+export async function conflictOnUid<T>(uid: string | null, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -12,6 +12,8 @@ const deleteApplicationRow: Statement = {
      where key = $1 and key > 0 and deleted_at is null
     returning key`,
 }
+// At once: one that is due would publish into what is gone. An application has a thousand at most.
+const deleteSchedules: Statement = { name: 'delete-schedules', text: 'delete from schedule where app = $1' }
 const selectEndpoint: Statement = {
   name: 'endpoint-exists',
   text: 'select key from endpoint where key = $2 and app = $1 and deleted_at is null',
@@ -132,6 +134,7 @@ export function removals({ durable, relaxed, signals }: Database): Removals {
       const existed = await durable.transaction(async (run) => {
         if ((await run(deleteApplicationRow, [app])).length === 0) return false
         await run(insertRemovals, [integers([app]), 'application'])
+        await run(deleteSchedules, [app])
         stopped = await removeSome(run, app, 0)
         return true
       })

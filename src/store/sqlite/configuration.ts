@@ -209,7 +209,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
   }
 }
 
-function pageOf<Row, Item>(
+export function pageOf<Row, Item>(
   page: PageRequest,
   query: Query<Row>,
   within: readonly number[],
@@ -222,7 +222,7 @@ function pageOf<Row, Item>(
 }
 
 /** The only unique value a caller chooses here is the uid, so that is what a violation is about. */
-function conflictOnUid<T>(uid: string | null, work: () => T): T {
+export function conflictOnUid<T>(uid: string | null, work: () => T): T {
   try {
     return work()
   } catch (error) {

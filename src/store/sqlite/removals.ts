@@ -11,6 +11,8 @@ const deleteEndpointRow = `
   update endpoint set deleted_at = ?3, updated_at = max(?3, updated_at + 1), disabled = 1, disabled_reason = 'operator',
     secrets = '[]', headers = '{}'
   where key = ?2 and app = ?1 and deleted_at is null`
+// At once: one that is due would publish into what is gone. An application has a thousand at most.
+const deleteSchedules = 'delete from schedule where app = ?'
 const bumpVersion = 'update application set version = version + 1 where key = ?'
 // Leans on endpoint_app.
 const selectEndpoints = `
@@ -47,6 +49,7 @@ export function removals(connection: Connection): Synchronous<Removals> {
   const endApplication = connection.prepare(deleteApplicationRow)
   const endEndpoint = connection.prepare(deleteEndpointRow)
   const bump = connection.prepare(bumpVersion)
+  const removeSchedules = connection.prepare(deleteSchedules)
   const endpointsAfter = connection.prepare<{ key: number }>(selectEndpoints)
   const add = connection.prepare(insertRemoval)
   const nextDue = connection.prepare<RemovalRow>(selectDueRemoval)
@@ -94,6 +97,7 @@ export function removals(connection: Connection): Synchronous<Removals> {
         const now = connection.now()
         if (endApplication.run(app, now).changes === 0) return false
         add.run(app, 'application', now)
+        removeSchedules.run(app)
         stopped = removeSome(app, 0, now)
         return true
       })

@@ -1,0 +1,266 @@
+import { AppError } from '../../domain/app-error.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
+import {
+  type Advanced,
+  advanced,
+  changedSchedule,
+  dueAtOf,
+  newSchedule,
+  type ScheduleStep,
+  type Schedules,
+  schedulesPerApp,
+  tooManySchedules,
+} from '../schedules.ts'
+import { conflictOnUid, pageOf } from './configuration.ts'
+import { type Database, withNewIdentity } from './database.ts'
+import type { IntakeAlong } from './intake.ts'
+import { toJson } from './rows.ts'
+import { sqlNow, withClock } from './server-time.ts'
+import type { Run, Statement } from './sessions.ts'
+
+const columns = `
+  uid, cron, timezone, event_type, body, content_type, channels, tags, missed, missed_limit, paused, metadata, reached_at,
+  next_at, due_at, failures, revision`
+const allColumns = `key, id, app, ${columns}, runs, created_at, updated_at`
+
+const insertSchedule: Statement = {
+  name: 'insert-schedule',
+  text: `
+    insert into schedule (key, id, app, ${columns}, created_at, updated_at)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21)`,
+}
+const updateScheduleRow: Statement = {
+  name: 'update-schedule',
+  text: `
+    update schedule set (${columns}) = row ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18),
+           updated_at = $19
+     where key = $1`,
+}
+const selectSchedule: Statement = { name: 'schedule', text: `select ${allColumns} from schedule where key = $1` }
+const lockSchedule: Statement = { name: 'lock-schedule', text: `${selectSchedule.text} for update` }
+const selectByUid: Statement = {
+  name: 'schedule-by-uid',
+  text: `select ${allColumns} from schedule where app = $1 and uid = $2`,
+}
+// Both lean on schedule_app.
+const selectSchedules = {
+  ascending: {
+    name: 'schedules-up',
+    text: `select ${allColumns} from schedule where app = $3 and key > $1 order by key limit $2`,
+  },
+  descending: {
+    name: 'schedules-down',
+    text: `select ${allColumns} from schedule where app = $3 and key < $1 order by key desc limit $2`,
+  },
+}
+// Behind the application's row lock, so that no two count at once; and none is made for one that was deleted meanwhile.
+const lockApplication: Statement = {
+  name: 'lock-application',
+  text: `
+    select ${sqlNow} as now, (select count(*) from schedule where app = $1) as count
+      from application where key = $1 and deleted_at is null for update`,
+}
+const deleteRow: Statement = {
+  name: 'delete-schedule',
+  text: 'delete from schedule where app = $1 and key = $2 returning key',
+}
+// Both lean on schedule_due.
+export const selectDueSchedules: Statement = {
+  name: 'due-schedules',
+  text: `
+    select ${allColumns}, (select id from application where key = schedule.app) as app_id
+      from schedule where due_at <= $1 order by due_at limit $2`,
+}
+export const selectNextSchedule: Statement = {
+  name: 'next-schedule',
+  text: `${withClock} select now, (select min(due_at) from schedule where due_at > now) as next from clock`,
+}
+const advanceRow: Statement = {
+  name: 'advance-schedule',
+  text: `
+    update schedule set reached_at = $2, next_at = $3, due_at = $4, failures = $5, runs = $6, revision = revision + 1
+     where key = $1`,
+}
+const readClock: Statement = { name: 'clock', text: `select ${sqlNow} as now` }
+
+interface ScheduleRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly uid: string | null
+  readonly cron: string
+  readonly timezone: string
+  readonly event_type: string
+  readonly body: Buffer
+  readonly content_type: string
+  readonly channels: string[] | null
+  readonly tags: string[] | null
+  readonly missed: MissedPolicy
+  readonly missed_limit: number
+  readonly paused: boolean
+  readonly metadata: Readonly<Record<string, string>>
+  readonly reached_at: EpochMs
+  readonly next_at: EpochMs | null
+  readonly due_at: EpochMs | null
+  readonly failures: number
+  readonly runs: ScheduleRun[]
+  readonly revision: number
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+/** Somebody else moved the schedule on: undoes what was to be done with it. */
+class Moved extends Error {}
+
+/** Messages by the clock. */
+export function schedules(database: Database, { publishTogether }: IntakeAlong): Schedules {
+  const { durable } = database
+
+  async function move(
+    run: Run,
+    { key, revision }: Pick<Schedule, 'key' | 'revision'>,
+    step: ScheduleStep,
+    message: string | null,
+  ): Promise<void> {
+    const [row] = await run<ScheduleRow>(lockSchedule, [key])
+    if (row?.revision !== revision) throw new Moved()
+    const next = advanced(toSchedule(row), step, message, await clockOf(run))
+    const { reachedAt, nextAt, dueAt, failures, runs } = next
+    await run(advanceRow, [key, reachedAt, nextAt, dueAt, failures, JSON.stringify(runs)])
+  }
+
+  return {
+    createSchedule(app, input) {
+      return conflictOnUid(input.uid, () =>
+        withNewIdentity(database, 'sch', ({ key, id }) =>
+          durable.transaction(async (run) => {
+            const [found] = await run<{ now: EpochMs; count: number }>(lockApplication, [app])
+            if (found === undefined) throw new AppError('not_found', 'There is no such application.')
+            if (found.count >= schedulesPerApp) throw tooManySchedules()
+            const { now } = found
+            const schedule = newSchedule(input, now)
+            await run(insertSchedule, [key, id, app, ...valuesOf(schedule), now])
+            return { ...schedule, key, id, app }
+          }),
+        ),
+      )
+    },
+
+    async findSchedule(app, ref) {
+      const key = decodeKey('sch', ref)
+      const [named] = key === undefined ? [] : await durable.run<ScheduleRow>(selectSchedule, [key])
+      if (named?.id === ref && named.app === app) return toSchedule(named)
+      const [row] = await durable.run<ScheduleRow>(selectByUid, [app, ref])
+      return row && toSchedule(row)
+    },
+
+    listSchedules: (app, page) => pageOf<ScheduleRow, Schedule>(durable, selectSchedules, page, [app], toSchedule),
+
+    updateSchedule(app, key, change) {
+      const uid = typeof change === 'function' ? null : (change.uid ?? null)
+      return conflictOnUid(uid, () =>
+        durable.transaction(async (run) => {
+          const [row] = await run<ScheduleRow>(lockSchedule, [key])
+          if (row?.app !== app) return undefined
+          const after = changedSchedule(toSchedule(row), change, await clockOf(run))
+          await run(updateScheduleRow, [key, ...valuesOf(after), after.updatedAt])
+          return after
+        }),
+      )
+    },
+
+    async deleteSchedule(app, key) {
+      return (await durable.transaction((run) => run(deleteRow, [app, key]))).length > 0
+    },
+
+    async dueSchedules(limit) {
+      const [clock] = await durable.run<{ now: EpochMs; next: EpochMs | null }>(selectNextSchedule)
+      const { now, next } = clock as { now: EpochMs; next: EpochMs | null }
+      const rows = await durable.run<ScheduleRow & { app_id: string }>(selectDueSchedules, [now, limit])
+      return {
+        now,
+        schedules: rows.map((row) => ({ ...toSchedule(row), appId: row.app_id })),
+        nextInMs: next === null ? undefined : next - now,
+      }
+    },
+
+    async advanceSchedule(schedule, step): Promise<Advanced> {
+      const moveAlone = (message: string | null) => durable.transaction((run) => move(run, schedule, step, message))
+      try {
+        if (step.publication === null) {
+          await moveAlone(null)
+          return { state: 'advanced' }
+        }
+        const answer = await publishTogether([step.publication], null, (run, [message]) =>
+          move(run, schedule, step, message?.id ?? null),
+        )
+        if (answer.state === 'conflict') {
+          await moveAlone(answer.id)
+          return { state: 'conflict', id: answer.id }
+        }
+        if (answer.state === 'stale' || answer.state === 'mismatch') return answer
+        const [message] = answer.messages
+        return { state: 'accepted', ...(message as { key: number; id: string }) }
+      } catch (error) {
+        if (error instanceof Moved) return { state: 'moved' }
+        throw error
+      }
+    },
+  }
+}
+
+async function clockOf(run: Run): Promise<EpochMs> {
+  const [row] = await run<{ now: EpochMs }>(readClock)
+  return row?.now as EpochMs
+}
+
+function valuesOf(schedule: Omit<Schedule, 'key' | 'id' | 'app'>): unknown[] {
+  return [
+    schedule.uid,
+    schedule.cron,
+    schedule.timezone,
+    schedule.eventType,
+    schedule.body,
+    schedule.contentType,
+    toJson(schedule.channels),
+    toJson(schedule.tags),
+    schedule.missed,
+    schedule.missedLimit,
+    schedule.paused,
+    JSON.stringify(schedule.metadata),
+    schedule.reachedAt,
+    schedule.nextAt,
+    dueAtOf(schedule),
+    schedule.failures,
+    schedule.revision,
+  ]
+}
+
+function toSchedule(row: ScheduleRow): Schedule {
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    uid: row.uid,
+    cron: row.cron,
+    timezone: row.timezone,
+    eventType: row.event_type,
+    body: row.body,
+    contentType: row.content_type,
+    channels: row.channels,
+    tags: row.tags,
+    missed: row.missed,
+    missedLimit: row.missed_limit,
+    paused: row.paused,
+    metadata: row.metadata,
+    reachedAt: row.reached_at,
+    nextAt: row.next_at,
+    failures: row.failures,
+    runs: row.runs,
+    revision: row.revision,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}

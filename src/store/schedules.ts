@@ -1,0 +1,126 @@
+import { AppError } from '../domain/app-error.ts'
+import type { EpochMs } from '../domain/clock.ts'
+import { nextAfter, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
+import { given } from './changing.ts'
+import type { Page, PageRequest, Publication, Published } from './store.ts'
+
+/**
+ * Messages that are published by a cron expression. A schedule begins with the first tick after it is made, resumed or
+ * given another timing; what came before that is not missed.
+ */
+export interface Schedules {
+  /** Rejects with AppError `conflict` when the uid is taken within the application, or it has too many. */
+  createSchedule(app: number, input: NewSchedule): Promise<Schedule>
+  /** By id or uid, within the application. */
+  findSchedule(app: number, ref: string): Promise<Schedule | undefined>
+  listSchedules(app: number, page: PageRequest): Promise<Page<Schedule>>
+  /** Changes the given fields. A change that depends on what is stored is a function, run inside the transaction. */
+  updateSchedule(app: number, key: number, change: ScheduleChange): Promise<Schedule | undefined>
+  /** Answers whether there was one. What it has published stays. */
+  deleteSchedule(app: number, key: number): Promise<boolean>
+  /** Schedules that have something to do, the longest waiting first. */
+  dueSchedules(limit: number): Promise<DueSchedules>
+  /**
+   * Records what became of a schedule's tick and moves the schedule on, together with publishing the message where there
+   * is one: all or nothing, in one durable transaction. `moved` means that the schedule was changed, run or deleted since
+   * it was read: nothing was done. What a publish answers is answered here; after `stale` and `mismatch` nothing was done
+   * either, and a `conflict` is the tick's own message, published before: the schedule has moved on.
+   */
+  advanceSchedule(schedule: Pick<Schedule, 'key' | 'revision'>, step: ScheduleStep): Promise<Advanced>
+}
+
+export type NewSchedule = Pick<
+  Schedule,
+  | 'uid'
+  | 'cron'
+  | 'timezone'
+  | 'eventType'
+  | 'body'
+  | 'contentType'
+  | 'channels'
+  | 'tags'
+  | 'missed'
+  | 'missedLimit'
+  | 'paused'
+  | 'metadata'
+>
+
+/** What to change of a schedule, or how to find that out from what is stored at that instant; it may throw AppError. */
+export type ScheduleChange = Partial<NewSchedule> | ((before: Schedule, now: EpochMs) => Partial<NewSchedule>)
+
+export interface DueSchedules {
+  /** What the store's clock shows, by which ticks are reckoned. */
+  readonly now: EpochMs
+  readonly schedules: readonly DueSchedule[]
+  /** When the next one is due, from now; undefined when none is. */
+  readonly nextInMs: number | undefined
+}
+
+export interface DueSchedule extends Schedule {
+  /** Its application's id. */
+  readonly appId: string
+}
+
+export interface ScheduleStep {
+  readonly publication: Publication | null
+  /** What to remember; the instant it ran and its message are the store's to say. */
+  readonly runs: readonly Omit<ScheduleRun, 'ranAt' | 'message'>[]
+  /** Every tick up to here is dealt with; null leaves that as it is. */
+  readonly reachedAt: EpochMs | null
+  /** Look at it again after this long, because it failed; null for when its next tick comes. */
+  readonly retryInMs: number | null
+}
+
+export type Advanced = Published | { readonly state: 'moved' } | { readonly state: 'advanced' }
+
+/** How many schedules an application may have, so that none of them waits for the others. */
+export const schedulesPerApp = 1000
+
+export function tooManySchedules(): AppError {
+  return new AppError('conflict', `An application may have ${schedulesPerApp} schedules; delete one first.`)
+}
+
+/** Where a schedule stands after a step. `message` is the one that was published. */
+export function advanced(
+  before: Schedule,
+  step: ScheduleStep,
+  message: string | null,
+  now: EpochMs,
+): Pick<Schedule, 'reachedAt' | 'nextAt' | 'failures' | 'runs'> & { readonly dueAt: EpochMs | null } {
+  const reachedAt = Math.max(before.reachedAt, step.reachedAt ?? before.reachedAt)
+  const nextAt = nextAfter(before, reachedAt)
+  const failed = step.retryInMs !== null
+  // Only a skipped run has no message of its own among those that are remembered with one.
+  const runs = step.runs.map((run) => ({ ...run, ranAt: now, message: run.state === 'published' ? message : null }))
+  return {
+    reachedAt,
+    nextAt,
+    failures: failed ? before.failures + 1 : step.reachedAt === null ? before.failures : 0,
+    runs: runs.reduce<readonly ScheduleRun[]>(withRun, before.runs),
+    dueAt: before.paused ? null : step.retryInMs === null ? nextAt : now + Math.ceil(step.retryInMs),
+  }
+}
+
+/** A new schedule, as of now. */
+export function newSchedule(input: NewSchedule, now: EpochMs) {
+  const nextAt = nextAfter(input, now)
+  const clean = { reachedAt: now, nextAt, failures: 0, runs: [] as readonly ScheduleRun[] }
+  return { ...input, ...clean, revision: 0, createdAt: now, updatedAt: now }
+}
+
+/** The schedule with the given fields changed. Another timing and an end of a pause begin anew, from now on. */
+export function changedSchedule(before: Schedule, change: ScheduleChange, now: EpochMs): Schedule {
+  const after = { ...before, ...given(typeof change === 'function' ? change(before, now) : change) }
+  const revision = before.revision + 1
+  const updatedAt = Math.max(now, before.updatedAt)
+  const resumed = before.paused && !after.paused
+  const retimed = after.cron !== before.cron || after.timezone !== before.timezone
+  if (!resumed && !retimed) return { ...after, revision, updatedAt }
+  const reachedAt = Math.max(now, before.reachedAt)
+  return { ...after, reachedAt, nextAt: nextAfter(after, reachedAt), failures: 0, revision, updatedAt }
+}
+
+/** When a schedule that was made or changed is to be looked at. */
+export function dueAtOf(schedule: Pick<Schedule, 'paused' | 'nextAt'>): EpochMs | null {
+  return schedule.paused ? null : schedule.nextAt
+}
