@@ -2,6 +2,7 @@ import { Bucket, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import { Heap } from './heap.ts'
+import { type Entry, OrderedLine, type Ordering, type Place } from './order.ts'
 import { Queue } from './queue.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 
@@ -31,15 +32,22 @@ export class Scheduler<T> {
     return this.#inFlight
   }
 
-  /** Adds a lane with nothing queued. */
-  add(endpoint: number, appKey: number, limits: LaneLimits, start: LaneStart, now: SteadyMs): Lane<T> {
+  /** Adds a lane with nothing queued. In a lane that keeps an order, that is how it stays. */
+  add(
+    endpoint: number,
+    appKey: number,
+    limits: LaneLimits,
+    start: LaneStart,
+    now: SteadyMs,
+    ordering?: Ordering,
+  ): Lane<T> {
     let app = this.#apps.get(appKey)
     if (!app) {
       app = { key: appKey, ready: new Queue(), lanes: 0, inFlight: 0, place: 'out' }
       this.#apps.set(appKey, app)
     }
     app.lanes++
-    return new Lane(endpoint, app, limits, start, now)
+    return new Lane(endpoint, app, limits, start, now, ordering)
   }
 
   /** Forgets a lane and answers what was queued. Attempts still under way finish as usual. */
@@ -48,7 +56,7 @@ export class Scheduler<T> {
     lane.place = 'out'
     lane.app.lanes--
     this.#forgetUnused(lane.app)
-    return classes.flatMap((c) => lane.queues[c].clear())
+    return lane.order ? lane.order.clear() : classes.flatMap((c) => lane.queues[c].clear())
   }
 
   /** Queues a delivery in its class. */
@@ -57,7 +65,14 @@ export class Scheduler<T> {
     if (lane.place === 'out') this.#settle(lane, now)
   }
 
-  /** Looks at a lane again after its limits, hold or openness changed. */
+  /** Lets a delivery take its place in a lane that keeps an order. */
+  offerOrdered(lane: OrderedLane<T>, place: Place, item: T, heldUntil: SteadyMs, now: SteadyMs): Entry<T> {
+    const entry = lane.order.add(item, place, heldUntil, now)
+    this.reconsider(lane, now)
+    return entry
+  }
+
+  /** Looks at a lane again after its limits, hold, openness or order changed. */
   reconsider(lane: Lane<T>, now: SteadyMs): void {
     if (lane.place !== 'ready') this.#settle(lane, now)
   }
@@ -96,14 +111,15 @@ export class Scheduler<T> {
     this.#forgetUnused(lane.app)
     this.#enqueue(lane.app)
     // A token that was given back may be had before the instant a sleeping lane was to wake at. Less is rounding.
-    const mayWake = lane.place === 'asleep' && lane.wakeAt - lane.readyAt(now) > 0.001
+    const mayWake = lane.place === 'asleep' && lane.wakeAt - lane.startableAt(now) > 0.001
     if (lane.place === 'out' || mayWake) this.#settle(lane, now)
   }
 
   /** Undoes a start that led to no attempt: slot, token and place in the queue as before. */
   giveBack(start: Start<T>, now: SteadyMs): void {
     start.bucket?.restore()
-    start.lane.queues[start.class].unshift(start.item)
+    if (start.entry) start.lane.order?.putBack(start.entry, start.entry.heldUntil, now)
+    else start.lane.queues[start.class].unshift(start.item)
     this.finish(start.lane, now)
   }
 
@@ -137,15 +153,16 @@ export class Scheduler<T> {
       this.#crowdedLanes.push(lane)
       return undefined
     }
-    const itsClass = lane.nextClass()
-    const item = lane.queues[itsClass].shift() as T
+    const entry = lane.order?.take(now)
+    const itsClass = entry ? entry.class : lane.nextClass()
+    const item = entry ? entry.item : (lane.queues[itsClass].shift() as T)
     const bucket = lane.bucket
     bucket?.reserve()
     lane.inFlight++
     app.inFlight++
     this.#inFlight++
     this.#settle(lane, now)
-    return { lane, class: itsClass, item, bucket }
+    return { lane, class: itsClass, item, bucket, entry }
   }
 
   /**
@@ -164,14 +181,15 @@ export class Scheduler<T> {
   }
 
   #maySendNow(lane: Lane<T>, now: SteadyMs): boolean {
-    return !lane.closed && lane.queued > 0 && lane.inFlight < lane.concurrency && lane.readyAt(now) <= now
+    return !lane.closed && lane.queued > 0 && lane.inFlight < lane.concurrency && lane.startableAt(now) <= now
   }
 
   /** Puts a lane where it belongs. A lane at its concurrency cap is left out: finish() brings it back. */
   #settle(lane: Lane<T>, now: SteadyMs): void {
     lane.place = 'out'
     if (lane.closed || lane.queued === 0 || lane.inFlight >= lane.concurrency) return
-    const readyAt = lane.readyAt(now)
+    const readyAt = lane.startableAt(now)
+    if (readyAt === Number.POSITIVE_INFINITY) return
     if (readyAt > now) {
       lane.place = 'asleep'
       lane.wakeAt = readyAt
@@ -235,7 +253,12 @@ export interface Start<T> {
   readonly item: T
   /** Where its token is reserved: spend it when the request leaves, restore it when it never does. */
   readonly bucket: Bucket | undefined
+  /** Its place, in a lane that keeps an order. */
+  readonly entry: Entry<T> | undefined
 }
+
+/** A lane that keeps an order. */
+export type OrderedLane<T> = Lane<T> & { readonly order: OrderedLine<T> }
 
 interface App<T> {
   readonly key: number
@@ -250,6 +273,8 @@ export class Lane<T> {
   readonly endpoint: number
   readonly app: App<T>
   readonly queues: readonly [Queue<T>, Queue<T>, Queue<T>] = [new Queue(), new Queue(), new Queue()]
+  /** In a lane that keeps an order, what waits is here and not in the queues. */
+  readonly order: OrderedLine<T> | undefined
   bucket: Bucket | undefined
   concurrency: number
   holdUntil: SteadyMs
@@ -260,9 +285,17 @@ export class Lane<T> {
   wakeAt: SteadyMs = 0
   #turn = 0
 
-  constructor(endpoint: number, app: App<T>, limits: LaneLimits, start: LaneStart, now: SteadyMs) {
+  constructor(
+    endpoint: number,
+    app: App<T>,
+    limits: LaneLimits,
+    start: LaneStart,
+    now: SteadyMs,
+    ordering: Ordering | undefined,
+  ) {
     this.endpoint = endpoint
     this.app = app
+    this.order = ordering && new OrderedLine(ordering)
     this.concurrency = limits.concurrency
     this.bucket = limits.rate && new Bucket(limits.rate, now, start.bucketDebtMs)
     this.holdUntil = now + start.holdMs
@@ -277,6 +310,7 @@ export class Lane<T> {
   }
 
   get queued(): number {
+    if (this.order) return this.order.size
     return this.queues[0].size + this.queues[1].size + this.queues[2].size
   }
 
@@ -284,6 +318,12 @@ export class Lane<T> {
   readyAt(now: SteadyMs): SteadyMs {
     const tokenAt = this.bucket ? this.bucket.readyAt(now) : now
     return tokenAt > this.holdUntil ? tokenAt : this.holdUntil > now ? this.holdUntil : now
+  }
+
+  /** When the next request may go: as `readyAt`, and `Infinity` when order keeps back all that waits. */
+  startableAt(now: SteadyMs): SteadyMs {
+    const readyAt = this.readyAt(now)
+    return this.order ? Math.max(readyAt, this.order.nextAt(now)) : readyAt
   }
 
   /** Fresh before retry before replay, but one turn in eight goes to retries first and one in sixteen to replays. */
