@@ -44,6 +44,11 @@ export function decodeKey(prefix: Prefix, id: string): number | undefined {
   return Number.isSafeInteger(key) ? key : undefined
 }
 
+/** The same id under another key: what is random about it stays, so that it is known again. */
+export function withKey(prefix: Prefix, id: string, key: number): string {
+  return encodeId(prefix, key, () => id.slice(-tailLength))
+}
+
 /** When the thing with this key was made. */
 export function keyTime(key: number): EpochMs {
   return Math.floor(key / keysPerMs)

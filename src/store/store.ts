@@ -11,6 +11,7 @@ import type { Access } from './access.ts'
 import type { Auditing, Trailing } from './auditing.ts'
 import type { Bounding } from './bounding.ts'
 import type { Browsing } from './browsing.ts'
+import type { Coalescing } from './coalescing.ts'
 import type { Enlisting } from './enlisting.ts'
 import type { EventTypes } from './event-types.ts'
 import type { Idempotency, Once } from './idempotency.ts'
@@ -22,6 +23,7 @@ import type { Schedules } from './schedules.ts'
 import type { Standing } from './standing.ts'
 import type { Statistics } from './statistics.ts'
 import type { Tasks } from './tasks.ts'
+import type { Transferring } from './transferring.ts'
 import type { Vault } from './vault.ts'
 
 /**
@@ -44,7 +46,9 @@ export interface Store
     Idempotency,
     Bounding,
     Browsing,
+    Coalescing,
     Replaying,
+    Transferring,
     Tasks,
     EventTypes,
     Removals,
@@ -250,7 +254,13 @@ export interface Variant {
 }
 
 export type Published =
-  | { readonly state: 'accepted'; readonly key: number; readonly id: string }
+  | {
+      readonly state: 'accepted'
+      readonly key: number
+      readonly id: string
+      /** Endpoints whose queues have not grown by it: it took the place of what waited there, or gave way at once. */
+      readonly merged?: readonly number[]
+    }
   | { readonly state: 'stale' }
   | { readonly state: 'conflict'; readonly id: string }
   | { readonly state: 'repeated'; readonly key: number; readonly id: string }
@@ -285,7 +295,8 @@ export interface Ownership {
   claim(worker: number, limit: number, ownedToo?: boolean): Promise<Claim>
   /**
    * Gives lanes back with what their next owner must know. The store itself finds out when each is due next, in a way
-   * that cannot miss a row published at the same moment.
+   * that cannot miss a row published at the same moment. A lane whose endpoint's circuit was changed since it was claimed
+   * does not rest, whatever is said here: whoever takes it next looks anew.
    */
   release(worker: number, lanes: readonly LaneRest[]): Promise<void>
   /**
@@ -336,7 +347,7 @@ export interface LaneRest {
   /** How long nothing may be sent, for want of a token or by Retry-After; the lane sleeps at least this long. */
   readonly notBeforeMs: number
   /** Missing when nothing of it has changed since it was saved. */
-  readonly health?: string | null
+  readonly health?: string | null | undefined
 }
 
 // — Delivering —
@@ -384,7 +395,10 @@ export interface PendingRow {
   readonly ageMs: number
   /** In ordered lanes: what goes one after the other; null for whatever has no order. */
   readonly orderKey: number | null
-  /** In ordered lanes: how long it still waits for its retry, when read. */
+  /**
+   * In ordered lanes: how long it still waits for its retry, when read; `Infinity` until somebody acts, and `skipped` once
+   * somebody did so by taking it out of the way.
+   */
   readonly heldMs: number
   /** How long until nobody wants it any more, when read; 0 or less when that is past, null for never. */
   readonly expiresInMs: number | null
@@ -416,6 +430,8 @@ export interface Settlement {
     | { readonly state: 'waiting'; readonly waitMs: number }
     /** As waiting, but it keeps its place in the queue. */
     | { readonly state: 'held'; readonly waitMs: number }
+    /** As held, until somebody acts. */
+    | { readonly state: 'blocked' }
     | { readonly state: 'dead'; readonly reason: DeadReason }
 }
 
@@ -440,7 +456,7 @@ export interface LaneEffects {
     readonly failingMs?: number
   }[]
   /** How well receivers do, where that changed in a way that must outlive the worker. */
-  readonly health: readonly { readonly endpoint: number; readonly health: string }[]
+  readonly health: readonly { readonly endpoint: number; readonly health: string | null }[]
   /** What else operators are to be told. */
   readonly notices?: readonly Notice[]
 }

@@ -3,6 +3,7 @@ import { access } from './access.ts'
 import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
+import { coalescing } from './coalescing.ts'
 import { configuration } from './configuration.ts'
 import type { Database } from './database.ts'
 import { delivering } from './delivering.ts'
@@ -29,6 +30,7 @@ import { Signals } from './signals.ts'
 import { standing } from './standing.ts'
 import { statistics } from './statistics.ts'
 import { tasks } from './tasks.ts'
+import { transferring } from './transferring.ts'
 import { explain } from './trouble.ts'
 
 export interface PostgresOptions {
@@ -93,12 +95,14 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...bounding(database),
     ...browsing(database),
     ...replaying(database),
+    ...transferring(database),
     ...tasks(database),
     ...removals(database),
     ...eventTypes(database),
     ...statistics(database),
     ...standing(database),
     ...idempotency(database),
+    ...coalescing(database),
     ...enlisting(database, url),
     watch(watcher) {
       signals.watcher = watcher

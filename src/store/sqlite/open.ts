@@ -5,6 +5,7 @@ import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { followClock } from './clock-jumps.ts'
+import { coalescing } from './coalescing.ts'
 import { configuration } from './configuration.ts'
 import { Connection } from './connection.ts'
 import { delivering } from './delivering.ts'
@@ -27,6 +28,7 @@ import { checkSeals } from './sealing.ts'
 import { standing } from './standing.ts'
 import { statistics } from './statistics.ts'
 import { freeAllTasks, tasks } from './tasks.ts'
+import { transferring } from './transferring.ts'
 import { asTrouble, isBusy } from './trouble.ts'
 
 export interface SqliteOptions {
@@ -143,8 +145,10 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(bounding(connection), beforeDeciding),
     ...promised(browsing(connection)),
     ...promised(replaying(connection), beforeDeciding),
+    ...promised(transferring(connection)),
     ...promised(tasks(connection), beforeDeciding),
     ...promised(idempotency(connection)),
+    ...promised(coalescing(connection)),
     ...enlisting(connection, path),
     ...promised<Pick<Store, 'ping' | 'close'>>({
       ping: () => {

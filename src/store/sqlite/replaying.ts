@@ -224,7 +224,7 @@ type QueueSearch = (delivery: DeliveryKey, isAccepted: () => boolean) => QueuedC
  * moment. Only a row that must exist and is none of these is looked for among all of its class: a dead letter's does
  * not. `isAccepted` says whether the message was accepted for the endpoint, and is asked only before the first attempt.
  */
-function queueSearch(connection: Connection): QueueSearch {
+export function queueSearch(connection: Connection): QueueSearch {
   const find = connection.prepare<QueuedColumns>(searchQueued)
   const latest = connection.prepare<Latest>(selectLatest)
   const dead = connection.prepare<unknown>(selectDead)

@@ -3,6 +3,7 @@ import { access } from './access.ts'
 import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
+import { coalescing } from './coalescing.ts'
 import { configuration } from './configuration.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
@@ -25,6 +26,7 @@ import { settling } from './settling.ts'
 import { standing } from './standing.ts'
 import { statistics } from './statistics.ts'
 import { tasks } from './tasks.ts'
+import { transferring } from './transferring.ts'
 import { waiting } from './waiting.ts'
 
 /** What every store promises. `open` makes a fresh, empty store for each test. */
@@ -35,6 +37,7 @@ export function conformance(open: Open): void {
   describe('notices', () => notices(open))
   describe('intake', () => intake(open))
   describe('idempotency', () => idempotency(open))
+  describe('coalescing', () => coalescing(open))
   describe('fan-out', () => fanOut(open))
   describe('planned', () => planned(open))
   describe('waiting', () => waiting(open))
@@ -54,5 +57,6 @@ export function conformance(open: Open): void {
   describe('enlisting', () => enlisting(open))
   describe('browsing', () => browsing(open))
   describe('replaying', () => replaying(open))
+  describe('transferring', () => transferring(open))
   describe('tasks', () => tasks(open))
 }

@@ -5,6 +5,7 @@ import { access } from '../../../src/store/sqlite/access.ts'
 import { auditing } from '../../../src/store/sqlite/auditing.ts'
 import { bounding } from '../../../src/store/sqlite/bounding.ts'
 import { browsing } from '../../../src/store/sqlite/browsing.ts'
+import { coalescing } from '../../../src/store/sqlite/coalescing.ts'
 import { configuration } from '../../../src/store/sqlite/configuration.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
 import { delivering } from '../../../src/store/sqlite/delivering.ts'
@@ -19,6 +20,7 @@ import { replaying } from '../../../src/store/sqlite/replaying.ts'
 import { standing } from '../../../src/store/sqlite/standing.ts'
 import { statistics } from '../../../src/store/sqlite/statistics.ts'
 import { tasks } from '../../../src/store/sqlite/tasks.ts'
+import { transferring } from '../../../src/store/sqlite/transferring.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { contextWith } from '../sqlite-harness.ts'
 
@@ -38,6 +40,7 @@ before(() => {
     configuration,
     intake,
     idempotency,
+    coalescing,
     ownership,
     delivering,
     history,
@@ -45,6 +48,7 @@ before(() => {
     browsing,
     replaying,
     tasks,
+    transferring,
     access,
     auditing,
     removals,
