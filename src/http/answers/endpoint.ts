@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { methods } from '../../domain/endpoint.ts'
 import { nullable } from '../schemas/field.ts'
 import { Instant, Labels } from './field.ts'
+import { flowOut } from './flow.ts'
 
 /** When a failed delivery is tried again. */
 export const RetryOut = Type.Object({
@@ -39,6 +40,7 @@ export const EndpointOut = Type.Object({
   concurrency: nullable(Type.Integer({ description: 'Attempts under way at once' })),
   timeoutMs: nullable(Type.Integer()),
   retry: nullable(RetryOut),
+  ...flowOut,
   metadata: Labels,
   version: Type.Integer(),
   createdAt: Instant,

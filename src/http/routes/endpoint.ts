@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../../domain/app-error.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
+import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import type { HttpContext } from '../context.ts'
 import { endpointProblems } from '../endpoint-problems.ts'
 import type { EndpointScope } from '../endpoint-scope.ts'
@@ -15,6 +16,7 @@ import {
   toEndpointReplacement,
   toNewEndpoint,
 } from '../schemas/endpoint.ts'
+import { flowProblems } from '../schemas/flow.ts'
 import { makeSecret, readSecret, secretProblem } from '../secret.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
@@ -40,7 +42,7 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     const problems = await problemsOf(input)
     if (secret === undefined) problems.push(secretProblem('secret'))
     refuseIf(problems)
-    const endpoint = await store.createEndpoint(app, toNewEndpoint(input, secret as string))
+    const endpoint = await store.createEndpoint(app, checked(toNewEndpoint(input, secret as string)))
     return reply.code(201).send(toEndpointOut(endpoint))
   })
 
@@ -67,7 +69,8 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     refuseIf(patchProblems(request.body))
     const input = request.body as EndpointPatch
     refuseIf(await problemsOf(input))
-    return toEndpointOut(await change(request, before, toEndpointChange(input)))
+    const its = toEndpointChange(input)
+    return toEndpointOut(await change(request, before, ({ flow }) => checked(its, flow)))
   })
 
   api.delete<OfEndpoint>(one, async (request, reply) => {
@@ -96,8 +99,9 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
 
   /** Replaces the endpoint, or makes one whose uid is the name it was asked for by. */
   async function put(app: number, ref: string, input: EndpointPut): Promise<{ endpoint: Endpoint; created: boolean }> {
+    const replacement = checked(toEndpointReplacement(input))
     const known = isRef(ref) ? await store.findEndpoint(app, ref) : undefined
-    const replaced = known && (await store.updateEndpoint(app, known.key, toEndpointReplacement(input)))
+    const replaced = known && (await store.updateEndpoint(app, known.key, replacement))
     if (replaced) return { endpoint: replaced, created: false }
     if (!isRef(ref) || ref.startsWith('ep_')) throw new AppError('not_found', 'There is no such endpoint.')
     try {
@@ -107,9 +111,15 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
       // Between looking and creating, another caller may have created it.
       if (!(error instanceof AppError) || error.code !== 'conflict') throw error
       const other = await store.findEndpoint(app, ref)
-      const after = other && (await store.updateEndpoint(app, other.key, toEndpointReplacement(input)))
+      const after = other && (await store.updateEndpoint(app, other.key, replacement))
       if (after === undefined) throw error
       return { endpoint: after, created: false }
     }
   }
+}
+
+/** What is to be stored, if what the endpoint then wants goes together. */
+function checked<T extends { readonly flow?: Partial<Flow> }>(its: T, before: Flow = defaultFlow): T {
+  refuseIf(flowProblems({ ...before, ...its.flow }))
+  return its
 }

@@ -3,6 +3,7 @@ import { type Endpoint, endpointDefaults, methods } from '../../domain/endpoint.
 import type { NewEndpoint } from '../../store/store.ts'
 import { Headers, lowerCased } from './endpoint-headers.ts'
 import { integer, Metadata, namePattern, nullable, uid } from './field.ts'
+import { flowFields, toFlowChange, toFlowOut, toFlowReplacement } from './flow.ts'
 import { RetryIn, toRetryPolicy } from './retry.ts'
 
 const eventTypes = Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000, uniqueItems: true })
@@ -29,6 +30,7 @@ const fields = {
   concurrency: Type.Optional(nullable(integer(1, 10_000))),
   timeoutMs: Type.Optional(nullable(integer(100, 300_000))),
   retry: Type.Optional(nullable(RetryIn)),
+  ...flowFields,
 }
 
 /** What creates an endpoint. */
@@ -73,7 +75,12 @@ export function toNewEndpoint(input: EndpointIn, secret: string): NewEndpoint {
 /** All that replacing sets, in the store's words. */
 export function toEndpointReplacement(input: EndpointPut): Partial<NewEndpoint> {
   const { secrets: _secrets, paused: _paused, uid, headers, ...rest } = toNewEndpoint(input, '')
-  return { ...rest, ...(input.uid === undefined ? {} : { uid }), ...(input.headers === undefined ? {} : { headers }) }
+  return {
+    ...rest,
+    flow: toFlowReplacement(input),
+    ...(input.uid === undefined ? {} : { uid }),
+    ...(input.headers === undefined ? {} : { headers }),
+  }
 }
 
 /** The fields that were given, in the store's words. */
@@ -97,6 +104,7 @@ export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
     concurrency: input.concurrency,
     timeoutMs: input.timeoutMs,
     retry: input.retry && toRetryPolicy(input.retry),
+    flow: toFlowChange(input),
   }
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
 }
@@ -122,6 +130,7 @@ export function toEndpointOut(endpoint: Endpoint) {
     concurrency: endpoint.concurrency,
     timeoutMs: endpoint.timeoutMs,
     retry: endpoint.retry,
+    ...toFlowOut(endpoint.flow),
     metadata: endpoint.metadata,
     version: 1,
     createdAt: new Date(endpoint.createdAt).toISOString(),

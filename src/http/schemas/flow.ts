@@ -1,0 +1,59 @@
+import { type Static, Type } from 'typebox'
+import type { FieldError } from '../../domain/app-error.ts'
+import { type Coalesce, defaultFlow, type Flow } from '../../domain/flow.ts'
+import { nullable } from './field.ts'
+
+const second = 1000
+const day = 24 * 3600 * second
+
+export const windowMeaning = 'How long the first of a kind waits for others; each later one takes its place'
+export const keyMeaning =
+  'A JSON pointer into the payload: what has the same value there is of one kind. Null: all of an event type is'
+
+/** Deliveries of one event type with the same value at `key` become one. Shorter windows could take nothing in. */
+export const CoalesceIn = Type.Object({
+  windowMs: Type.Integer({ minimum: 2 * second, maximum: day, description: windowMeaning }),
+  key: Type.Optional(
+    nullable(Type.String({ maxLength: 512, pattern: '^(/([^~/]|~[01])*)*$', description: keyMeaning })),
+  ),
+})
+
+/** How an endpoint wants to be treated beyond its rate, as its own fields. Null goes back to the default. */
+export const flowFields = {
+  coalesce: Type.Optional(nullable(CoalesceIn)),
+}
+
+const FlowIn = Type.Object(flowFields)
+export type FlowIn = Static<typeof FlowIn>
+
+/** The fields that were given, in the domain's words. */
+export function toFlowChange(input: FlowIn): Partial<Flow> {
+  const change = {
+    coalesce: input.coalesce && toCoalesce(input.coalesce),
+  }
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+}
+
+/** All that replacing sets: what is not given goes back to its default. What operators ordered is no setting, and stays. */
+export function toFlowReplacement(input: FlowIn): Partial<Flow> {
+  const { circuitOrder: _circuitOrder, ...settings } = defaultFlow
+  return { ...settings, ...toFlowChange(input) }
+}
+
+/** What is wrong with settings that are each right by themselves. */
+export function flowProblems({ coalesce, order }: Flow): FieldError[] {
+  if (coalesce === null || order === 'none') return []
+  const message = 'cannot be had together with an order: what waits would overtake and be overtaken'
+  return [{ at: ['body', 'coalesce'], message, type: 'coalesce' }]
+}
+
+/** The same as callers see it. */
+export function toFlowOut(flow: Flow) {
+  return {
+    coalesce: flow.coalesce,
+  }
+}
+
+function toCoalesce({ windowMs, key }: Static<typeof CoalesceIn>): Coalesce {
+  return { windowMs, key: key ?? null }
+}
