@@ -1,35 +1,183 @@
 import { outcome, statusCode } from './attempts.ts'
 import { type Item, pathOf } from './client.ts'
-import type { RemoteCommands, Session } from './remote.ts'
-import { instant, printable, text } from './show.ts'
-import { facts } from './table.ts'
+import { CommandError, exitCode } from './outcome.ts'
+import { limitOption, type RemoteCommands, type Session } from './remote.ts'
+import { ago, counted, instant, printable, text } from './show.ts'
+import { facts, table } from './table.ts'
 
-/** `sluice why`: why a message is not delivered to an endpoint yet. */
+/** `sluice why`: why something is not delivered yet, and when it will move. */
 export function addWhy(commands: RemoteCommands): void {
-  commands.add(
-    commands.program,
-    'why <app> <message> <endpoint>',
-    'say why a message is not delivered yet, and when it will move',
-    async (session, [app = '', message = '', endpoint = '']) => {
-      const path = pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'why')
-      session.show(await session.client.get(path), (why) => describe(session, why))
-    },
-  )
+  commands
+    .add(
+      commands.program,
+      'why <app> [message] [endpoint]',
+      'say why an application, endpoint or message waits, and when it will move',
+      (session, [app = '', message, endpoint]) => explain(session, app, message, endpoint),
+    )
+    .option('--endpoint <ENDPOINT>', 'all that waits for one endpoint')
+    .addOption(limitOption().default(25))
+    .addHelpText(
+      'after',
+      `
+Examples:
+  sluice why acme                      every endpoint that something waits for
+  sluice why acme --endpoint ep_1a…    one of them
+  sluice why acme msg_2b…              a message, at every endpoint it is for
+  sluice why acme msg_2b… ep_1a…       at one`,
+    )
 }
 
-function describe({ terminal }: Session, why: Item): string {
-  const { reason, detail, nextAt, ahead, isAheadExact, attempts, lastAttempt } = why
+async function explain(
+  session: Session,
+  app: string,
+  message: string | undefined,
+  operand: string | undefined,
+): Promise<undefined> {
+  const option = session.options.endpoint as string | undefined
+  if (operand !== undefined && option !== undefined && operand !== option) {
+    throw new CommandError('Name the endpoint once.', exitCode.misused)
+  }
+  const endpoint = operand ?? option
+  if (message !== undefined && endpoint !== undefined) return explainDelivery(session, app, message, endpoint)
+  if (message !== undefined) return explainMessage(session, app, message)
+  if (endpoint !== undefined) return explainEndpoint(session, app, endpoint)
+  return explainApplication(session, app)
+}
+
+async function explainDelivery(session: Session, app: string, message: string, endpoint: string): Promise<undefined> {
+  const path = pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'why')
+  session.show(await session.client.get(path), (why) => describeDelivery(session, why))
+}
+
+/** Each endpoint it is for, one after the other: whoever looks wants those that have not got it. */
+async function explainMessage(session: Session, app: string, message: string): Promise<undefined> {
+  const { client, terminal, options } = session
+  const path = pathOf('app', app, 'msg', message, 'endpoint')
+  const { items, more } = await client.list(path, {}, options.limit as number)
+  const found: Item[] = []
+  for (const { id } of items) found.push(await client.get(`${path}${pathOf(text(id), 'why')}`))
+  session.show(found, (whys) =>
+    whys.length === 0
+      ? 'It was for no endpoint.'
+      : table(
+          terminal,
+          [
+            { title: 'ENDPOINT', cell: ({ endpointId }) => text(endpointId) },
+            { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
+            { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
+            { title: 'TRIED', cell: ({ attempts }) => text(attempts), align: 'right' },
+            { title: 'IN WORDS', cell: ({ detail }) => text(detail), flexible: true },
+          ],
+          whys,
+        ),
+  )
+  if (more && !session.json) sayMore(session)
+}
+
+async function explainEndpoint(session: Session, app: string, endpoint: string): Promise<undefined> {
+  const why = await session.client.get(pathOf('app', app, 'endpoint', endpoint, 'why'))
+  session.show(why, () => describeEndpoint(session, why))
+}
+
+/** Page by page: one that is short may still not be the last. */
+async function explainApplication(session: Session, app: string): Promise<undefined> {
+  const { client, terminal, options, world } = session
+  const limit = options.limit as number
+  const ask = (iterator?: string) =>
+    client.get(pathOf('app', app, 'why'), { limit: Math.min(100, limit - endpoints.length), iterator })
+  const endpoints: Item[] = []
+  const first = await ask()
+  let page = first
+  for (;;) {
+    endpoints.push(...(page.data as Item[]))
+    if (page.done === true || endpoints.length >= limit) break
+    page = await ask(text(page.iterator))
+  }
+  const { done } = page
+  if (session.json) {
+    terminal.print(JSON.stringify({ ...first, data: endpoints, done }, null, 2))
+    return
+  }
+  const wide = (first.blockers as Item[]).map(
+    ({ reason, detail }) => `${terminal.style(['bold', 'red'], text(reason))}: ${text(detail)}`,
+  )
+  const now = world.clock.now()
+  const rows = table(
+    terminal,
+    [
+      { title: 'ENDPOINT', cell: ({ uid, endpointId }) => text(uid ?? endpointId) },
+      { title: 'WAITING', cell: ({ waiting }) => waitingText(waiting as Item), align: 'right' },
+      { title: 'OLDEST', cell: ({ oldestSince }) => ago(oldestSince, now) },
+      { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
+      { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
+      { title: 'IN WORDS', cell: ({ detail }) => text(detail), flexible: true },
+    ],
+    endpoints,
+  )
+  const summary = page === first ? text(first.detail) : undefined
+  const lines = [summary ?? `${counted(endpoints.length, 'endpoint')} with something waiting.`, ...wide]
+  terminal.print(endpoints.length === 0 ? lines.join('\n') : [...lines, '', rows].join('\n'))
+  if (done !== true) sayMore(session)
+}
+
+function sayMore({ terminal, options }: Session): void {
+  terminal.print(terminal.style('dim', `… and perhaps more: --limit ${(options.limit as number) * 10} looks further.`))
+}
+
+function describeDelivery(session: Session, why: Item): string {
+  const { nextAt, expectedAt, ahead, isAheadExact, attempts, lastAttempt } = why
   const last = lastAttempt as Item | null
-  const colour = reason === 'delivered' ? 'green' : reason === 'dead' || reason === 'cancelled' ? 'red' : 'yellow'
-  const about = facts(terminal, [
+  const about = facts(session.terminal, [
     ['next move', nextAt == null ? undefined : instant(nextAt)],
+    ['expected', expectedAt == null || expectedAt === nextAt ? undefined : `about ${instant(expectedAt)}`],
+    ['also', alsoText(why)],
     ['ahead of it', ahead === 0 ? undefined : `${text(ahead)}${isAheadExact === false ? ' or more' : ''}`],
     ['attempts', text(attempts)],
     [
       'last attempt',
       last == null ? undefined : `${instant(last.timestamp)}  ${statusCode(last)}  ${printable(outcome(last))}`,
     ],
-    ['as of', instant(why.asOf)],
+    ['as of', asOfText(why)],
   ])
-  return `${terminal.style(['bold', colour], text(reason))}: ${text(detail)}\n${about}`
+  return `${headline(session, why)}\n${about}`
+}
+
+function describeEndpoint(session: Session, why: Item): string {
+  const { nextAt, emptyAt, waiting, oldestSince } = why
+  const { fresh, timed, replay } = waiting as Item
+  const about = facts(session.terminal, [
+    ['next move', nextAt == null ? undefined : instant(nextAt)],
+    ['also', alsoText(why)],
+    ['waiting', `${waitingText(waiting as Item)} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
+    ['oldest', oldestSince == null ? undefined : ago(oldestSince, session.world.clock.now())],
+    ['empty', emptyAt == null ? undefined : `about ${instant(emptyAt)}`],
+    ['as of', asOfText(why)],
+  ])
+  return `${headline(session, why)}\n${about}`
+}
+
+function headline({ terminal }: Session, { reason, detail }: Item): string {
+  return `${terminal.style(['bold', colourOf(reason)], text(reason))}: ${printable(text(detail))}`
+}
+
+/** What else is in the way, behind the most decisive. */
+function alsoText({ blockers }: Item): string | undefined {
+  const others = (blockers as Item[]).slice(1)
+  if (others.length === 0) return undefined
+  return others.map(({ reason, until }) => text(reason) + (until == null ? '' : ` until ${instant(until)}`)).join(', ')
+}
+
+function waitingText({ total, isExact }: Item): string {
+  return `${Number(total).toLocaleString('en')}${isExact === false ? '+' : ''}`
+}
+
+function asOfText({ asOf, isLive }: Item): string {
+  return `${instant(asOf)} (${isLive === true ? "its worker's word" : 'as stored'})`
+}
+
+const good: ReadonlySet<unknown> = new Set(['delivered', 'delivering', 'idle', 'sending', 'recording'])
+const bad: ReadonlySet<unknown> = new Set(['dead', 'cancelled', 'disabled', 'no_worker', 'owner_silent'])
+
+function colourOf(reason: unknown): 'green' | 'red' | 'yellow' {
+  return good.has(reason) ? 'green' : bad.has(reason) ? 'red' : 'yellow'
 }

@@ -1,63 +1,76 @@
+import {
+  type Blocker,
+  type BlockerReason,
+  byDecisiveness,
+  type LaneStanding,
+  type LiveWord,
+  laneBlockers,
+  needsSomebody,
+  type Stoppable,
+  speedOf,
+} from './blocker.ts'
 import type { EpochMs } from './clock.ts'
 import { type Attempt, type DeadLetter, type Message, timed } from './delivery.ts'
 import type { Endpoint } from './endpoint.ts'
+import { count, moment, perSecond, span } from './phrases.ts'
 
-/** Where a delivery stands, by name. */
+/** Where a delivery stands, by name: what keeps it from moving on, or what became of it. */
 export type WhyReason =
+  | BlockerReason
   | 'delivered'
   | 'dead'
   | 'cancelled' //          its message was expunged, or it was taken out of the queue
   | 'not_subscribed' //     the message was never meant for this endpoint
   | 'queueing' //           accepted for very many endpoints, and not queued for this one yet
-  | 'disabled'
-  | 'paused'
-  | 'no_worker' //          nobody is there to deliver it
-  | 'held' //               the receiver asked for silence
-  | 'scheduled' //          published for later
-  | 'waiting_for_retry'
-  | 'rate_limited'
-  | 'behind_others'
   | 'sending' //            being sent, or about to be
-  | 'waiting_for_worker' // due, and a worker is about to take the lane
+  | 'recording' //          sent, and how it went is being recorded
 
 /** The answer to "why is this not delivered yet?". */
 export interface Why {
   readonly reason: WhyReason
   /** One sentence for people. */
   readonly detail: string
-  /** When it will next move by itself; null when that is now, never, or not known. */
+  /** When it will next move by itself, and not before; null when that is now, never, or not known. */
   readonly nextAt: EpochMs | null
+  /** About when its turn comes, at the pace of late; null when it cannot be told. */
+  readonly expectedAt: EpochMs | null
+  /** All that keeps it from moving on, the most decisive first. Its reason is that of the first. */
+  readonly blockers: readonly Blocker[]
 }
 
 /** Everything the answer is made from, as of one reading of the store's clock. */
 export interface WhyFacts {
-  readonly now: EpochMs
-  readonly message: Pick<Message, 'expunged' | 'endpoints'>
-  readonly endpoint: Pick<Endpoint, 'key' | 'disabled' | 'disabledReason' | 'paused'>
+  readonly message: Pick<Message, 'key' | 'expunged' | 'endpoints'>
+  readonly endpoint: Stoppable & Pick<Endpoint, 'key'>
   readonly latest: Pick<Attempt, 'code' | 'status'> | undefined
   readonly dead: Pick<DeadLetter, 'reason' | 'diedAt'> | undefined
-  readonly queued:
-    | { readonly class: number; readonly dueAt: EpochMs; readonly attempts: number; readonly ahead: number }
-    | undefined
-  readonly lane: {
-    readonly owner: unknown
-    readonly dueAt: EpochMs | null
-    readonly holdUntil: EpochMs
-    readonly notBefore: EpochMs
-    readonly workersAlive: number
-  }
+  readonly queued: QueuedFacts | undefined
+  readonly lane: LaneStanding
 }
 
-/** Decides where a delivery stands. What stops a whole endpoint comes before what concerns one delivery alone. */
+interface QueuedFacts {
+  readonly class: number
+  readonly dueAt: EpochMs
+  readonly attempts: number
+  readonly ahead: number
+}
+
+/** Decides where a delivery stands. */
 export function whyNotDelivered(facts: WhyFacts): Why {
-  const { queued } = facts
+  const { queued, lane, message } = facts
   if (queued === undefined) return ended(facts)
-  return stopped(facts) ?? waiting(facts, queued)
+  const underWay = lane.live === null ? undefined : beingSent(lane.live, message.key)
+  if (underWay !== undefined) return underWay
+  const blockers = byDecisiveness([...laneBlockers(facts.endpoint, lane), ...ownBlockers(facts, queued)])
+  const [first] = blockers
+  if (first === undefined) return why('sending', 'It is first in its queue: being sent, or about to be.')
+  return { ...first, nextAt: first.until, expectedAt: expectedAt(lane, queued, blockers), blockers }
 }
 
-function ended({ message, endpoint, latest, dead }: WhyFacts): Why {
+function ended({ message, endpoint, latest, dead, lane }: WhyFacts): Why {
   if (dead) {
-    return why('dead', `It is a dead letter (${dead.reason}) since ${text(dead.diedAt)}; it can be replayed.`)
+    const since = moment(dead.diedAt, lane.now)
+    return why('dead', `It is a dead letter (${dead.reason}) since ${since}; it can be replayed.`)
   }
   if (latest?.code === 'delivered') return why('delivered', `The receiver answered ${latest.status}.`)
   if (message.expunged) return why('cancelled', "The message's content was expunged before it was delivered.")
@@ -68,48 +81,47 @@ function ended({ message, endpoint, latest, dead }: WhyFacts): Why {
   return why('queueing', 'The message goes to very many endpoints and is being queued for them.')
 }
 
-/** What keeps the endpoint from getting anything at all. */
-function stopped({ now, endpoint, lane }: WhyFacts): Why | undefined {
-  if (endpoint.disabled) {
-    const cause = endpoint.disabledReason === 'gone' ? 'because the receiver answered 410' : 'by an operator'
-    return why('disabled', `The endpoint was disabled ${cause}; it is delivered once the endpoint is enabled.`)
-  }
-  if (endpoint.paused) return why('paused', 'The endpoint is paused; it is delivered once the endpoint is resumed.')
-  if (lane.workersAlive === 0) return why('no_worker', 'No worker is alive: start `sluice serve` or `sluice worker`.')
-  if (lane.holdUntil > now) {
-    return why('held', `The receiver asked for silence until ${text(lane.holdUntil)} (Retry-After).`, lane.holdUntil)
-  }
-  return undefined
+/** What is under way goes on, whatever keeps the others. */
+function beingSent({ snapshot: { sending, recording } }: LiveWord, message: number): Why | undefined {
+  const attempt = sending.find((each) => each.message === message)
+  if (attempt !== undefined) return why('sending', `It is being sent, since ${span(attempt.forMs)}.`)
+  return recording.includes(message) ? why('recording', 'It was sent; how that went is being recorded.') : undefined
 }
 
-function waiting({ now, lane }: WhyFacts, queued: NonNullable<WhyFacts['queued']>): Why {
-  if (queued.class === timed && queued.dueAt > now) {
-    if (queued.attempts === 0) return why('scheduled', `It is to be sent at ${text(queued.dueAt)}.`, queued.dueAt)
-    const detail = `After ${count(queued.attempts, 'failed attempt')}, the next one is due at ${text(queued.dueAt)}.`
-    return why('waiting_for_retry', detail, queued.dueAt)
+/** What concerns the one delivery alone. */
+function ownBlockers({ lane }: WhyFacts, queued: QueuedFacts): Blocker[] {
+  const { now } = lane
+  const { dueAt, attempts, ahead } = queued
+  if (queued.class === timed && dueAt > now) return [notYet(queued, now)]
+  if (ahead > 0) {
+    const speed = speedOf(lane)
+    const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
+    const detail = `${count(ahead, 'delivery', 'deliveries')} of the endpoint ${ahead === 1 ? 'is' : 'are'} in front of it${pace}.`
+    return [{ reason: 'behind_others', detail, until: null }]
   }
-  if (lane.owner === null && lane.notBefore > now) {
-    return why(
-      'rate_limited',
-      `The endpoint's rate limit lets the next one go at ${text(lane.notBefore)}.`,
-      lane.notBefore,
-    )
-  }
-  if (queued.ahead > 0) {
-    return why('behind_others', `${count(queued.ahead, 'delivery', 'deliveries')} of the endpoint are in front of it.`)
-  }
-  if (lane.owner !== null) return why('sending', 'It is first in its queue: being sent, or about to be.')
-  return why('waiting_for_worker', 'It is due; a worker is about to take it.', lane.dueAt)
+  if (lane.owner !== null) return []
+  const retry = attempts === 0 ? '' : `, after ${count(attempts, 'failed attempt')}`
+  const until = lane.dueAt !== null && lane.dueAt > now ? lane.dueAt : null
+  return [{ reason: 'waiting_for_worker', detail: `It is due${retry}; a worker is about to take it.`, until }]
 }
 
-function why(reason: WhyReason, detail: string, nextAt: EpochMs | null = null): Why {
-  return { reason, detail, nextAt }
+function notYet({ attempts, dueAt }: QueuedFacts, now: EpochMs): Blocker {
+  if (attempts === 0) {
+    return { reason: 'scheduled', detail: `It is to be sent at ${moment(dueAt, now)}.`, until: dueAt }
+  }
+  const detail = `After ${count(attempts, 'failed attempt')}, the next one is due at ${moment(dueAt, now)}.`
+  return { reason: 'waiting_for_retry', detail, until: dueAt }
 }
 
-function text(at: EpochMs): string {
-  return new Date(at).toISOString()
+/** A guess: once nothing known keeps the lane any more, those in front of it go at the pace of late. */
+function expectedAt(lane: LaneStanding, { ahead }: QueuedFacts, blockers: readonly Blocker[]): EpochMs | null {
+  if (blockers.some(needsSomebody)) return null
+  const from = Math.max(lane.now, ...blockers.map(({ until }) => until ?? 0))
+  if (ahead === 0) return from > lane.now ? from : null
+  const speed = speedOf(lane)
+  return speed === undefined ? null : Math.round(from + (ahead / speed) * 1000)
 }
 
-function count(n: number, one: string, many = `${one}s`): string {
-  return `${n} ${n === 1 ? one : many}`
+function why(reason: WhyReason, detail: string): Why {
+  return { reason, detail, nextAt: null, expectedAt: null, blockers: [] }
 }

@@ -77,6 +77,8 @@ export const needs: Readonly<Record<string, Need>> = {
   'POST /app/:app/endpoint/:endpoint/pause': manage,
   'POST /app/:app/endpoint/:endpoint/resume': manage,
   'GET /app/:app/endpoint/:endpoint/lane': view,
+  'GET /app/:app/endpoint/:endpoint/why': view,
+  'GET /app/:app/why': view,
   'GET /app/:app/endpoint/:endpoint/msg': view,
   'POST /app/:app/msg': publish,
   'POST /app/:app/msg/batch': publish,

@@ -26,6 +26,7 @@ import { eventTypeRoutes } from './routes/event-type.ts'
 import { eventTypeImportRoute } from './routes/event-type-import.ts'
 import { healthRoutes } from './routes/health.ts'
 import { laneRoutes } from './routes/lane.ts'
+import { whyRoutes } from './routes/why.ts'
 import { messageRoutes } from './routes/message.ts'
 import { messageListRoutes } from './routes/message-list.ts'
 import { portalRoute } from './routes/portal.ts'
@@ -111,6 +112,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
           attemptRoutes(rest, context)
           replayRoutes(rest, context)
           laneRoutes(rest, context)
+          whyRoutes(rest, context)
           deadRoutes(rest, context)
           backgroundTaskRoutes(rest, context)
           statisticsRoutes(rest, context)

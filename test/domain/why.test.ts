@@ -1,23 +1,40 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { LaneStanding } from '../../src/domain/blocker.ts'
+import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
 import { type WhyFacts, whyNotDelivered } from '../../src/domain/why.ts'
+import { snapshot } from './a-snapshot.ts'
 
 const now = Date.UTC(2026, 0, 1)
 const later = now + 60_000
+const muchLater = now + 600_000
 
-/** First in its queue at an endpoint that nothing stops, in the hands of a worker. */
+/** First in its queue at an endpoint that nothing stops, in the hands of a worker that was not asked. */
 const facts: WhyFacts = {
-  now,
-  message: { expunged: false, endpoints: [1] },
+  message: { key: 77, expunged: false, endpoints: [1] },
   endpoint: { key: 1, disabled: false, disabledReason: null, paused: false },
   latest: undefined,
   dead: undefined,
   queued: { class: 0, dueAt: now, attempts: 0, ahead: 0 },
-  lane: { owner: { worker: 1 }, dueAt: null, holdUntil: 0, notBefore: 0, workersAlive: 1 },
+  lane: {
+    now,
+    owner: { description: 'a worker', leaseUntil: later },
+    dueAt: null,
+    holdUntil: 0,
+    notBefore: 0,
+    workersAlive: 1,
+    live: null,
+    silent: false,
+  },
 }
-const free = { ...facts.lane, owner: null, dueAt: now + 5 }
+const free: LaneStanding = { ...facts.lane, owner: null, dueAt: now + 5 }
 const disabled = { ...facts.endpoint, disabled: true, disabledReason: 'operator' } as const
 const timed = { class: 1, dueAt: later, attempts: 2, ahead: 3 }
+const behind = { class: 0, dueAt: now, attempts: 0, ahead: 30 }
+
+function live(change: Partial<LaneSnapshot>, at = now): LaneStanding {
+  return { ...facts.lane, live: { at, snapshot: { ...snapshot, ...change } } }
+}
 
 const cases: [reason: string, nextAt: number | null, change: Partial<WhyFacts>][] = [
   ['sending', null, {}],
@@ -27,32 +44,90 @@ const cases: [reason: string, nextAt: number | null, change: Partial<WhyFacts>][
     null,
     { queued: undefined, dead: { reason: 'aged', diedAt: now }, latest: { code: 'refused', status: 500 } },
   ],
-  ['cancelled', null, { queued: undefined, message: { expunged: true, endpoints: [1] } }],
+  ['cancelled', null, { queued: undefined, message: { ...facts.message, expunged: true } }],
   ['cancelled', null, { queued: undefined, latest: { code: 'refused', status: 500 } }],
-  ['not_subscribed', null, { queued: undefined, message: { expunged: false, endpoints: [2] } }],
+  ['not_subscribed', null, { queued: undefined, message: { ...facts.message, endpoints: [2] } }],
   ['queueing', null, { queued: undefined }],
   ['disabled', null, { endpoint: disabled, queued: timed, lane: { ...free, workersAlive: 0 } }],
   ['disabled', null, { endpoint: { ...disabled, paused: true } }],
   ['paused', null, { endpoint: { ...facts.endpoint, paused: true }, lane: { ...free, holdUntil: later } }],
   ['no_worker', null, { lane: { ...free, workersAlive: 0, holdUntil: later } }],
-  ['held', later, { lane: { ...facts.lane, holdUntil: later }, queued: timed }],
+  ['held', later, { lane: { ...facts.lane, holdUntil: later }, queued: { ...timed, dueAt: later - 1 } }],
   ['waiting_for_retry', later, { queued: timed }],
+  ['waiting_for_retry', muchLater, { queued: { ...timed, dueAt: muchLater }, lane: { ...free, holdUntil: later } }],
   ['scheduled', later, { queued: { ...timed, attempts: 0 } }],
   ['rate_limited', later, { lane: { ...free, notBefore: later } }],
+  ['held', later, { lane: { ...free, notBefore: later, holdUntil: later } }],
   ['behind_others', null, { queued: { class: 2, dueAt: now - 99, attempts: 0, ahead: 7 } }],
   ['behind_others', null, { queued: { ...timed, dueAt: now } }],
+  ['behind_others', null, { queued: behind, lane: { ...free, notBefore: later } }],
   ['waiting_for_worker', now + 5, { lane: free }],
+  ['waiting_for_worker', null, { lane: { ...free, dueAt: now - 5 } }],
+  // Its owner's word goes before what is stored.
+  ['sending', null, { lane: { ...live({}), holdUntil: later } }],
+  ['held', now + 2000, { lane: { ...live({ holdMs: 2000 }), holdUntil: later } }],
+  ['sending', null, { lane: live({ holdMs: 2000, tokenMs: 300 }, now - 2000) }],
+  ['rate_limited', now + 3000, { lane: live({ holdMs: 2000, tokenMs: 3000, rate: 0.2 }) }],
+  ['behind_others', null, { lane: live({ tokenMs: 3000, rate: 0.2 }), queued: behind }],
+  ['held', now + 2000, { lane: live({ holdMs: 2000, rate: 5 }), queued: behind }],
+  ['in_flight', null, { lane: live({ inFlight: 4, concurrency: 4 }) }],
+  ['crowded', null, { lane: live({ crowded: 'process' }) }],
+  ['crowded', null, { lane: live({ crowded: 'application' }) }],
+  ['crowded', null, { lane: live({ crowded: 'share' }) }],
+  ['store_trouble', null, { lane: live({ standstill: 'store' }) }],
+  ['store_trouble', null, { lane: live({ standstill: 'recording', inFlight: 4, concurrency: 4 }) }],
+  ['lease_unsure', null, { lane: live({ standstill: 'lease' }) }],
+  ['owner_silent', null, { lane: { ...facts.lane, silent: true } }],
+  ['owner_silent', null, { lane: { ...facts.lane, silent: true, owner: { description: 'x', leaseUntil: now - 1 } } }],
+  ['held', later, { lane: { ...facts.lane, silent: true, holdUntil: later } }],
+  // What is under way goes on, whatever keeps the others.
+  ['sending', null, { lane: live({ sending: [{ message: 77, forMs: 1200 }], inFlight: 4 }), endpoint: disabled }],
+  ['recording', null, { lane: live({ recording: [5, 77], holdMs: 9 }) }],
 ]
 
 for (const [reason, nextAt, change] of cases) {
   test(`the answer is ${reason} for ${JSON.stringify(change)}`, () => {
     const why = whyNotDelivered({ ...facts, ...change })
     assert.deepEqual([why.reason, why.nextAt], [reason, nextAt])
-    assert.match(why.detail, /^[A-Z0-9].*\.$/)
+    for (const { detail } of [why, ...why.blockers]) assert.match(detail, /^[A-Z0-9].*\.$/)
+    if (why.blockers.length > 0) assert.equal(why.blockers[0]?.reason, reason)
   })
 }
 
 test('what is no longer queued is not said to be waiting, whatever stops the endpoint', () => {
   const ended = { queued: undefined, latest: { code: 'delivered', status: 200 } } as const
   assert.equal(whyNotDelivered({ ...facts, ...ended, endpoint: disabled }).reason, 'delivered')
+})
+
+test('everything in the way is told: what needs somebody first, then what ends last', () => {
+  const lane = live({ holdMs: 90_000, tokenMs: 700, inFlight: 4, concurrency: 4 })
+  const why = whyNotDelivered({ ...facts, endpoint: { ...facts.endpoint, paused: true }, queued: timed, lane })
+  assert.deepEqual(
+    why.blockers.map(({ reason, until }) => [reason, until]),
+    [
+      ['paused', null],
+      ['held', now + 90_000],
+      ['waiting_for_retry', later],
+      ['rate_limited', now + 700],
+      ['in_flight', null],
+    ],
+  )
+  assert.equal(why.expectedAt, null)
+})
+
+test('when its turn comes is guessed from the pace of late, which is never above the limit', () => {
+  const expected = (change: Partial<LaneSnapshot>) =>
+    whyNotDelivered({ ...facts, queued: behind, lane: live(change) }).expectedAt
+  assert.equal(expected({ pace: 10 }), now + 3000)
+  assert.equal(expected({ pace: 10, rate: 5 }), now + 6000)
+  assert.equal(expected({ pace: null, rate: 5 }), now + 6000)
+  assert.equal(expected({ pace: 10, holdMs: 5000 }), now + 8000)
+  assert.equal(expected({ pace: null, rate: null }), null)
+  assert.equal(whyNotDelivered({ ...facts, queued: timed }).expectedAt, null)
+  assert.equal(whyNotDelivered({ ...facts, queued: { ...timed, ahead: 0 } }).expectedAt, later)
+})
+
+test('sentences tell how far away an instant is', () => {
+  const { detail } = whyNotDelivered({ ...facts, queued: { ...timed, attempts: 1, dueAt: now + 130_000 } })
+  assert.equal(detail, 'After 1 failed attempt, the next one is due at 00:02:10 UTC (in 2 min 10 s).')
 })

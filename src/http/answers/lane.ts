@@ -2,9 +2,47 @@ import { Type } from 'typebox'
 import { nullable } from '../schemas/field.ts'
 import { EndpointOut } from './endpoint.ts'
 import { Instant, MaybeInstant } from './field.ts'
-import { MessageAttemptOut } from './message.ts'
 
-/** What is stored of an endpoint's lane. What is in flight only its owner knows. */
+/** How many wait, by class. */
+export const Waiting = Type.Object({
+  fresh: Type.Integer(),
+  timed: Type.Integer({ description: 'Retries, and messages published for later' }),
+  replay: Type.Integer(),
+  total: Type.Integer(),
+  isExact: Type.Boolean({ description: 'Each is counted up to a limit, so that asking costs little' }),
+})
+
+const Slots = Type.Object({ inFlight: Type.Integer(), limit: Type.Integer() })
+
+/** A lane in its owner's own words, just now. */
+const LiveLane = Type.Object(
+  {
+    inFlight: Type.Integer({ description: 'Attempts under way' }),
+    concurrency: Type.Integer({ description: 'How many may be' }),
+    queued: Type.Integer({ description: 'Read from the store and not begun' }),
+    recording: Type.Integer({ description: 'Ended and not recorded yet, 64 at most' }),
+    nextTokenAt: nullable(
+      Type.String({ format: 'date-time', description: 'When the rate limit lets the next one go; null for now' }),
+    ),
+    rate: nullable(Type.Number({ description: 'What the rate limit lets through, a second' })),
+    pace: nullable(Type.Number({ description: 'Attempts that ended, a second, of late' })),
+    crowded: nullable(
+      Type.String({
+        description:
+          'Which slots it waits for: `process`, all are taken; `application`, its own has all it may; `share`, the rest is left for others',
+      }),
+    ),
+    application: Slots,
+    process: Slots,
+    standstill: nullable(
+      Type.String({ description: 'Why its worker starts nothing at all: `store`, `recording` or `lease`' }),
+    ),
+    asOf: Instant,
+  },
+  { description: 'What the worker that has the lane says, asked just now; null when nobody has it or none answers' },
+)
+
+/** What is stored of an endpoint's lane, and what its owner says of it. */
 export const LaneOut = Type.Object({
   endpointId: Type.String(),
   disabled: EndpointOut.properties.disabled,
@@ -17,13 +55,9 @@ export const LaneOut = Type.Object({
     ),
   ),
   workersAlive: Type.Integer(),
-  waiting: Type.Object({
-    fresh: Type.Integer(),
-    timed: Type.Integer({ description: 'Retries, and messages published for later' }),
-    replay: Type.Integer(),
-    total: Type.Integer(),
-    isExact: Type.Boolean({ description: 'Each is counted up to a limit, so that asking costs little' }),
-  }),
+  waiting: Waiting,
+  oldestSince: MaybeInstant,
+  live: nullable(LiveLane),
   dueAt: MaybeInstant,
   heldUntil: nullable(Type.String({ format: 'date-time', description: 'The receiver asked for silence until then' })),
   rateLimitedUntil: MaybeInstant,
@@ -35,19 +69,5 @@ export const LaneOut = Type.Object({
     burst: EndpointOut.properties.burst,
     concurrency: EndpointOut.properties.concurrency,
   }),
-  asOf: Instant,
-})
-
-/** Why a message has not been delivered to an endpoint yet, or what became of it. */
-export const WhyOut = Type.Object({
-  msgId: Type.String(),
-  endpointId: Type.String(),
-  reason: Type.String({ description: 'By name, such as `held`, `rate_limited`, `waiting_for_retry` or `delivered`' }),
-  detail: Type.String({ description: 'The same as a sentence' }),
-  nextAt: nullable(Type.String({ format: 'date-time', description: 'When it will next move by itself' })),
-  ahead: Type.Integer({ description: 'Deliveries of the endpoint in front of it' }),
-  isAheadExact: Type.Boolean(),
-  attempts: Type.Integer(),
-  lastAttempt: nullable(MessageAttemptOut),
   asOf: Instant,
 })

@@ -95,6 +95,8 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   maxAttempts: 'Attempts in all',
   oldestSince: 'Since when the longest waiting of those counted has been waiting',
   'WhyOut.attempts': 'How often it was tried',
+  oldestSince: 'Since when the longest waiting of those counted has been waiting',
+  'WhyOut.attempts': 'How often it was tried',
   jitter: 'How much a wait may grow at random: `full` up to twice, `equal` up to half again; never shorter',
   maxAgeMs: 'After this time no attempt is begun',
   version: 'Always 1',

@@ -11,7 +11,7 @@ import {
   EventTypeOut,
 } from '../answers/event-type.ts'
 import { HealthOut } from '../answers/health.ts'
-import { LaneOut, WhyOut } from '../answers/lane.ts'
+import { LaneOut } from '../answers/lane.ts'
 import {
   EndpointMessageOut,
   MessageAttemptOut,
@@ -19,6 +19,7 @@ import {
   MessageOut,
   MessagePrecheckOut,
 } from '../answers/message.ts'
+import { ApplicationWhyOut, BlockerOut, EndpointWhyOut, WhyOut } from '../answers/why.ts'
 import { MessageBatchIn, MessageIn } from '../operations/message.ts'
 import { ApiKeyIn } from '../schemas/api-key.ts'
 import { ApplicationIn, ApplicationPatch } from '../schemas/application.ts'
@@ -45,9 +46,11 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   ApplicationOut,
   ApplicationPatch,
   ApplicationTokenExpireIn,
+  ApplicationWhyOut,
   AuditOut,
   AuditVerifyOut,
   BackgroundTaskOut,
+  BlockerOut,
   BulkReplayIn,
   DeadLetterLine,
   DeadLetterOut,
@@ -64,6 +67,7 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   EndpointSecretRotateIn: SecretRotateIn,
   EndpointStats,
   EndpointUpdate: EndpointPut,
+  EndpointWhyOut,
   EventExampleIn,
   EventTypeFromOpenApi,
   EventTypeImportOpenApiIn: EventTypeImportIn,

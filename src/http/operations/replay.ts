@@ -2,11 +2,13 @@ import { Type } from 'typebox'
 import { AppUsageStatsOut, BackgroundTaskOut, TaskStartedOut } from '../answers/background-task.ts'
 import { DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
 import { listOf } from '../answers/field.ts'
-import { LaneOut, WhyOut } from '../answers/lane.ts'
+import { LaneOut } from '../answers/lane.ts'
+import { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../answers/why.ts'
 import { TaskQuery } from '../schemas/background-task.ts'
 import { DeadFilterQuery, DeadListQuery, DeadReplayIn } from '../schemas/dead.ts'
 import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
 import { AppUsageStatsIn } from '../schemas/statistics.ts'
+import { WhyQuery } from '../schemas/why.ts'
 import { tagged } from './operation.ts'
 
 export const replayOperations = tagged('Replay', {
@@ -77,7 +79,21 @@ export const laneOperations = tagged('Lane', {
   'GET /app/:app/msg/:message/endpoint/:endpoint/why': {
     id: 'v1.lane.why',
     summary: 'Tell why a message is not delivered yet',
+    description: 'Or what became of it. The worker that has the lane is asked, and waited for half a second at most.',
     answers: { 200: WhyOut },
+  },
+  'GET /app/:app/endpoint/:endpoint/why': {
+    id: 'v1.lane.why-endpoint',
+    summary: 'Tell what stands in the way of all that waits for an endpoint',
+    answers: { 200: EndpointWhyOut },
+  },
+  'GET /app/:app/why': {
+    id: 'v1.lane.why-application',
+    summary: "Tell what an application's endpoints wait for",
+    description:
+      'Only endpoints that something waits for, the worst of a page first. A page may be short and not `done` when many endpoints had to be looked at.',
+    query: WhyQuery,
+    answers: { 200: ApplicationWhyOut },
   },
 })
 

@@ -1,11 +1,10 @@
-import { classes } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import { countLimit, type LaneFacts } from '../../store/replaying.ts'
+import { countLimit } from '../../store/replaying.ts'
+import type { KnownLane } from '../explainer.ts'
 
-/** A lane as callers see it: what is stored of it. What is in flight only its owner knows. */
-export function toLaneOut(endpoint: Endpoint, lane: LaneFacts) {
-  const { now, owner, waiting } = lane
-  const total = waiting.reduce((sum, count) => sum + count, 0)
+/** A lane as callers see it: what is stored of it, and what its owner says. */
+export function toLaneOut(endpoint: Endpoint, lane: KnownLane) {
+  const { now, owner } = lane
   return {
     endpointId: endpoint.id,
     disabled: endpoint.disabled,
@@ -20,14 +19,9 @@ export function toLaneOut(endpoint: Endpoint, lane: LaneFacts) {
             leaseUntil: new Date(owner.leaseUntil).toISOString(),
           },
     workersAlive: lane.workersAlive,
-    waiting: {
-      fresh: waiting[classes[0] as 0],
-      timed: waiting[classes[1] as 1],
-      replay: waiting[classes[2] as 2],
-      total,
-      /** Each is counted up to a limit, so that asking costs little however much waits. */
-      isExact: waiting.every((count) => count < countLimit),
-    },
+    waiting: toWaitingOut(lane),
+    oldestSince: instantOf(lane.oldestSince),
+    live: toLiveOut(lane),
     dueAt: instantOf(lane.dueAt),
     heldUntil: future(lane.holdUntil, now),
     rateLimitedUntil: owner === null ? future(lane.notBefore, now) : null,
@@ -40,6 +34,33 @@ export function toLaneOut(endpoint: Endpoint, lane: LaneFacts) {
       concurrency: endpoint.concurrency,
     },
     asOf: new Date(now).toISOString(),
+  }
+}
+
+/** How many wait, by class. Each is counted up to a limit, so that asking costs little however much waits. */
+export function toWaitingOut({ waiting }: Pick<KnownLane, 'waiting'>) {
+  const [fresh, timed, replay] = waiting
+  const isExact = waiting.every((count) => count < countLimit)
+  return { fresh, timed, replay, total: fresh + timed + replay, isExact }
+}
+
+function toLiveOut({ live }: KnownLane) {
+  if (live === null) return null
+  const { at, snapshot } = live
+  const { inFlight, concurrency, queued, recording, tokenMs, rate, pace, crowded, app, process, standstill } = snapshot
+  return {
+    inFlight,
+    concurrency,
+    queued: queued[0] + queued[1] + queued[2],
+    recording: recording.length,
+    nextTokenAt: tokenMs === null || tokenMs === 0 ? null : new Date(at + tokenMs).toISOString(),
+    rate,
+    pace,
+    crowded,
+    application: app,
+    process,
+    standstill,
+    asOf: new Date(at).toISOString(),
   }
 }
 

@@ -1,0 +1,34 @@
+import type { EpochMs } from './clock.ts'
+
+/** An instant as people at a terminal want it: to the second, in UTC, and how far from now that is. */
+export function moment(at: EpochMs, now: EpochMs): string {
+  const text = new Date(at).toISOString()
+  const isNear = Math.abs(at - now) < 12 * 3_600_000
+  const clock = `${isNear ? text.slice(11, 19) : text.slice(0, 19).replace('T', ' ')} UTC`
+  return `${clock} (${at >= now ? `in ${span(at - now)}` : `${span(now - at)} ago`})`
+}
+
+/** A duration in one or two units: `0.3 s`, `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`. */
+export function span(ms: number): string {
+  if (ms < 9950) return `${(Math.round(ms / 100) / 10).toString()} s`
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 60) return `${seconds} s`
+  if (seconds < 3600) return two(seconds, 60, 'min', 1, 's')
+  return seconds < 86_400 ? two(seconds, 3600, 'h', 60, 'min') : two(seconds, 86_400, 'd', 3600, 'h')
+}
+
+/** A rate as people say it: `5/s`, `0.5/s`, `2/min`. */
+export function perSecond(rate: number): string {
+  if (rate >= 0.1) return `${Number(rate.toPrecision(3))}/s`
+  return rate * 60 >= 0.1 ? `${Number((rate * 60).toPrecision(3))}/min` : `${Number((rate * 3600).toPrecision(3))}/h`
+}
+
+/** `1 delivery`, `1,204 deliveries`. */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${n.toLocaleString('en')} ${n === 1 ? one : many}`
+}
+
+function two(seconds: number, large: number, name: string, small: number, smallName: string): string {
+  const rest = Math.floor((seconds % large) / small)
+  return `${Math.floor(seconds / large)} ${name}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
+}

@@ -1,0 +1,131 @@
+import {
+  atLeast,
+  type Blocker,
+  type BlockerReason,
+  byDecisiveness,
+  type LaneStanding,
+  laneBlockers,
+  needsSomebody,
+  noWorker,
+  type Stoppable,
+  speedOf,
+} from './blocker.ts'
+import type { EpochMs } from './clock.ts'
+import { moment, perSecond } from './phrases.ts'
+
+/** What stands in the way of all that waits for an endpoint. */
+export interface EndpointWhy {
+  readonly reason: BlockerReason | 'idle' | 'delivering'
+  /** One sentence for people. */
+  readonly detail: string
+  /** When something of it will next move by itself, and not before; null when that is now, never, or not known. */
+  readonly nextAt: EpochMs | null
+  /** About when all that waits now will have been sent, at the pace of late; null when it cannot be told. */
+  readonly emptyAt: EpochMs | null
+  /** All that keeps it from moving on, the most decisive first. */
+  readonly blockers: readonly Blocker[]
+}
+
+/** What the answer is made from. */
+export interface WaitingFacts {
+  readonly endpoint: Stoppable
+  readonly lane: LaneStanding & {
+    readonly waiting: readonly [fresh: number, timed: number, replay: number]
+    readonly nextTimedAt: EpochMs | null
+    readonly oldestSince: EpochMs | null
+  }
+  /** Whether all that waits was counted. */
+  readonly isExact: boolean
+}
+
+/** Decides what stands in the way of all that waits for an endpoint. */
+export function whyWaiting(facts: WaitingFacts): EndpointWhy {
+  const { endpoint, lane } = facts
+  const total = totalOf(facts)
+  const blockers = byDecisiveness([...laneBlockers(endpoint, lane), ...dueBlockers(facts)])
+  if (total === 0) {
+    const isQuiet = blockers.every((blocker) => !needsSomebody(blocker))
+    if (isQuiet) return plain('idle', 'Nothing waits for it.')
+  }
+  const [first] = blockers
+  const emptyAt = first !== undefined && needsSomebody(first) ? null : emptiedAt(facts, blockers)
+  if (first === undefined) return { ...plain('delivering', deliveringText(facts)), emptyAt }
+  return { ...first, nextAt: first.until, emptyAt, blockers }
+}
+
+/** What waits, each up to the limit of counting. */
+export function totalOf({ lane: { waiting } }: WaitingFacts): number {
+  return waiting[0] + waiting[1] + waiting[2]
+}
+
+/** What keeps the queue itself: everything in it is for later, or nobody has it yet. */
+function dueBlockers(facts: WaitingFacts): Blocker[] {
+  const { now, waiting, nextTimedAt, owner, dueAt } = facts.lane
+  if (totalOf(facts) === 0) return []
+  if (waiting[0] + waiting[2] === 0 && nextTimedAt !== null && nextTimedAt > now) {
+    const what = atLeast(waiting[1], facts.isExact, 'delivery waits for its time', 'deliveries wait for their time')
+    const detail = `${capital(what)}, the first until ${moment(nextTimedAt, now)}.`
+    return [{ reason: 'waiting_for_retry', detail, until: nextTimedAt }]
+  }
+  if (owner !== null) return []
+  const until = dueAt !== null && dueAt > now ? dueAt : null
+  return [{ reason: 'waiting_for_worker', detail: 'It is due; a worker is about to take it.', until }]
+}
+
+function deliveringText(facts: WaitingFacts): string {
+  const what = capital(atLeast(totalOf(facts), facts.isExact, 'delivery waits', 'deliveries wait'))
+  const { live } = facts.lane
+  if (live === null) return `${what}; its worker is delivering.`
+  const { inFlight, concurrency, pace } = live.snapshot
+  const moving = pace === null || pace === 0 ? '' : `, ${perSecond(pace)} of late`
+  return `${what}; its worker is delivering: ${inFlight} of ${concurrency} under way${moving}.`
+}
+
+/** A guess, and with what was not counted to its end too early a one, so then there is none. */
+function emptiedAt(facts: WaitingFacts, blockers: readonly Blocker[]): EpochMs | null {
+  const { lane, isExact } = facts
+  const speed = speedOf(lane)
+  if (!isExact || speed === undefined) return null
+  const from = Math.max(lane.now, ...blockers.map(({ until }) => until ?? 0))
+  return Math.round(from + (totalOf(facts) / speed) * 1000)
+}
+
+function plain(reason: EndpointWhy['reason'], detail: string): EndpointWhy {
+  return { reason, detail, nextAt: null, emptyAt: null, blockers: [] }
+}
+
+function capital(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
+}
+
+/** An endpoint that something waits for, as one line of many. */
+export interface WaitingEndpoint {
+  readonly why: EndpointWhy
+  readonly total: number
+  readonly oldestSince: EpochMs | null
+}
+
+/** What needs somebody first, then what has waited the longest. */
+export function worstFirst<T extends WaitingEndpoint>(endpoints: readonly T[]): T[] {
+  const rank = ({ why: { blockers } }: T) => (blockers.some(needsSomebody) ? 0 : 1)
+  return endpoints.toSorted(
+    (a, b) => rank(a) - rank(b) || (a.oldestSince ?? Infinity) - (b.oldestSince ?? Infinity) || b.total - a.total,
+  )
+}
+
+/** What keeps all of an application's endpoints, whatever else keeps each of them. */
+export function wideBlockers(lanes: readonly LaneStanding[]): Blocker[] {
+  return lanes.some(({ workersAlive }) => workersAlive === 0) ? [noWorker] : []
+}
+
+/** What an application waits for, in a sentence. */
+export function describeAll(endpoints: readonly WaitingEndpoint[], isExact: boolean): string {
+  if (endpoints.length === 0) return 'Nothing waits for any of its endpoints.'
+  const total = endpoints.reduce((sum, endpoint) => sum + endpoint.total, 0)
+  const reasons = new Map<string, number>()
+  for (const { why } of endpoints) reasons.set(why.reason, (reasons.get(why.reason) ?? 0) + 1)
+  const list = [...reasons].map(([reason, n]) => `${n.toLocaleString('en')} ${reason.replaceAll('_', ' ')}`).join(', ')
+  const what = capital(atLeast(total, isExact, 'delivery waits', 'deliveries wait'))
+  const where = `${endpoints.length.toLocaleString('en')} endpoint${endpoints.length === 1 ? '' : 's'}`
+  return `${what} for ${where}: ${list}.`
+}

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
+import { describeAll, type WaitingFacts, whyWaiting, wideBlockers, worstFirst } from '../../src/domain/why-waiting.ts'
+import { snapshot } from './a-snapshot.ts'
+
+const now = Date.UTC(2026, 0, 1)
+const later = now + 60_000
+
+/** Three fresh deliveries in the hands of a worker. */
+const facts: WaitingFacts = {
+  endpoint: { disabled: false, disabledReason: null, paused: false },
+  lane: {
+    now,
+    owner: { description: 'a worker', leaseUntil: later },
+    dueAt: null,
+    holdUntil: 0,
+    notBefore: 0,
+    workersAlive: 1,
+    live: null,
+    silent: false,
+    waiting: [3, 0, 0],
+    nextTimedAt: null,
+    oldestSince: now - 5000,
+  },
+  isExact: true,
+}
+
+function withLane(change: Partial<WaitingFacts['lane']>): WaitingFacts {
+  return { ...facts, lane: { ...facts.lane, ...change } }
+}
+
+function withLive(change: Partial<LaneSnapshot>): WaitingFacts {
+  return withLane({ live: { at: now, snapshot: { ...snapshot, ...change } } })
+}
+
+const paused = { ...facts.endpoint, paused: true }
+const free = { owner: null, dueAt: now + 5 }
+
+const cases: [reason: string, nextAt: number | null, facts: WaitingFacts][] = [
+  ['delivering', null, facts],
+  ['delivering', null, withLive({ inFlight: 2, pace: 7 })],
+  ['idle', null, withLane({ waiting: [0, 0, 0] })],
+  ['idle', null, withLane({ waiting: [0, 0, 0], holdUntil: later })],
+  ['paused', null, { ...withLane({ waiting: [0, 0, 0] }), endpoint: paused }],
+  ['paused', null, { ...withLane({ ...free, holdUntil: later }), endpoint: paused }],
+  ['waiting_for_worker', now + 5, withLane(free)],
+  ['waiting_for_retry', later, withLane({ waiting: [0, 4, 0], nextTimedAt: later })],
+  ['waiting_for_retry', later, withLane({ ...free, dueAt: later, waiting: [0, 4, 0], nextTimedAt: later })],
+  ['delivering', null, withLane({ waiting: [0, 4, 0], nextTimedAt: now })],
+  ['delivering', null, withLane({ waiting: [0, 4, 1], nextTimedAt: later })],
+  ['held', later, withLane({ holdUntil: later, waiting: [0, 4, 0], nextTimedAt: later - 1 })],
+  ['rate_limited', now + 400, withLive({ tokenMs: 400, rate: 2 })],
+  ['no_worker', null, withLane({ ...free, workersAlive: 0 })],
+  ['in_flight', null, withLive({ inFlight: 2, concurrency: 2, sending: [{ message: 1, forMs: 14_000 }] })],
+]
+
+for (const [reason, nextAt, given] of cases) {
+  test(`an endpoint is ${reason} with ${JSON.stringify(given.lane.waiting)} and ${nextAt}`, () => {
+    const why = whyWaiting(given)
+    assert.deepEqual([why.reason, why.nextAt], [reason, nextAt])
+    for (const { detail } of [why, ...why.blockers]) assert.match(detail, /^[A-Z0-9].*\.$/)
+  })
+}
+
+test('when a queue is empty is guessed from its pace, unless it was not counted to its end', () => {
+  assert.equal(whyWaiting(withLive({ pace: 2 })).emptyAt, now + 1500)
+  assert.equal(whyWaiting({ ...withLive({ pace: 2 }), isExact: false }).emptyAt, null)
+  assert.equal(whyWaiting(withLive({ pace: 2, holdMs: 1000 })).emptyAt, now + 2500)
+  assert.equal(whyWaiting({ ...withLive({ pace: 2 }), endpoint: paused }).emptyAt, null)
+  assert.match(whyWaiting({ ...facts, isExact: false }).detail, /^At least 3 deliveries wait/)
+})
+
+test('what needs somebody comes first, then what has waited the longest', () => {
+  const item = (name: string, given: WaitingFacts, oldestSince: number) => ({
+    name,
+    why: whyWaiting(given),
+    total: 3,
+    oldestSince,
+  })
+  const sorted = worstFirst([
+    item('young', facts, now - 1),
+    item('old', facts, now - 99),
+    item('stopped', { ...facts, endpoint: paused }, now),
+  ])
+  assert.deepEqual(
+    sorted.map(({ name }) => name),
+    ['stopped', 'old', 'young'],
+  )
+  assert.equal(describeAll(sorted, true), '9 deliveries wait for 3 endpoints: 1 paused, 2 delivering.')
+  assert.match(describeAll(sorted.slice(1, 2), false), /^At least 3 deliveries wait for 1 endpoint: 1 delivering\.$/)
+  assert.equal(describeAll([], true), 'Nothing waits for any of its endpoints.')
+})
+
+test('without a worker nothing of an application moves', () => {
+  assert.deepEqual(wideBlockers([facts.lane]), [])
+  assert.equal(wideBlockers([withLane({ workersAlive: 0 }).lane])[0]?.reason, 'no_worker')
+})
