@@ -19,6 +19,8 @@ export interface Envelope {
   readonly headers?: Readonly<Record<string, string>> | null
   /** What the application's dedupe window goes by, instead of the content. */
   readonly dedupeKey?: string | null
+  /** For how long the body is kept, when that is less than the message is. */
+  readonly payloadForMs?: number | null
 }
 
 /** A message that is stored and will be delivered. */
@@ -105,6 +107,25 @@ export class Publisher {
     return this.#once(request, () => this.#publishTogether(ref, items, request))
   }
 
+  /**
+   * Has `store` store a message in a transaction of its own: matched as it would be by `publish`, if there is room. It is
+   * called again when it answers that the application's endpoints have changed. Rejects like `publish`.
+   */
+  async publishBy<T extends { readonly state: string }>(
+    ref: string,
+    item: Item,
+    store: (publication: Publication) => Promise<T>,
+  ): Promise<T> {
+    for (let tries = 0; tries <= staleLimit; tries++) {
+      const route = this.#routes.known(ref) ?? (await this.#routeOf(ref))
+      const publication = publicationOf({ route, ...item })
+      const answer = await this.#admitting([publication], () => store(publication))
+      if (answer.state !== 'stale') return answer
+      this.#routes.forget(ref, route)
+    }
+    throw new AppError('unavailable', keepChanging)
+  }
+
   /** Whether a message of this type sent on these channels would be delivered to anyone. */
   async reaches(ref: string, eventType: string, channels: readonly string[] | null): Promise<boolean> {
     // Asked of the store, not remembered: nothing would tell that what is remembered is out of date.
@@ -145,10 +166,10 @@ export class Publisher {
     throw new AppError('unavailable', keepChanging)
   }
 
-  async #admitting(
+  async #admitting<T extends { readonly state: string }>(
     publications: readonly Publication[],
-    store: () => Promise<PublishedTogether>,
-  ): Promise<PublishedTogether> {
+    store: () => Promise<T>,
+  ): Promise<T> {
     this.admission?.admit(publications, this.#delayMs())
     let stored = false
     try {
@@ -298,6 +319,7 @@ export function publicationOf({ route, envelope, body, request }: Routed): Publi
     tags,
     headers,
     body,
+    payloadForMs: envelope.payloadForMs ?? null,
     endpoints: matcher.match(eventType, channels),
     once: request == null && dedupe === null ? none : [request, dedupe].filter((once) => once != null),
   }

@@ -63,7 +63,7 @@ export interface DueSchedule extends Schedule {
 
 export interface ScheduleStep {
   readonly publication: Publication | null
-  /** What to remember; the instant it ran and its message are the store's to say. */
+  /** What to remember; the instant it ran, by hand also that it was to run, and its message are the store's to say. */
   readonly runs: readonly Omit<ScheduleRun, 'ranAt' | 'message'>[]
   /** Every tick up to here is dealt with; null leaves that as it is. */
   readonly reachedAt: EpochMs | null
@@ -88,10 +88,14 @@ export function advanced(
   now: EpochMs,
 ): Pick<Schedule, 'reachedAt' | 'nextAt' | 'failures' | 'runs'> & { readonly dueAt: EpochMs | null } {
   const reachedAt = Math.max(before.reachedAt, step.reachedAt ?? before.reachedAt)
-  const nextAt = nextAfter(before, reachedAt)
+  const nextAt = step.reachedAt === null ? before.nextAt : nextAfter(before, reachedAt)
   const failed = step.retryInMs !== null
-  // Only a skipped run has no message of its own among those that are remembered with one.
-  const runs = step.runs.map((run) => ({ ...run, ranAt: now, message: run.state === 'published' ? message : null }))
+  const runs = step.runs.map((run) => ({
+    ...run,
+    at: run.trigger === 'manual' ? now : run.at,
+    ranAt: now,
+    message: run.state === 'published' ? message : null,
+  }))
   return {
     reachedAt,
     nextAt,

@@ -19,6 +19,7 @@ import type { Leading } from './leading.ts'
 import type { Notices } from './notices.ts'
 import type { Removals } from './removals.ts'
 import type { Replaying } from './replaying.ts'
+import type { Retention } from './retention.ts'
 import type { Schedules } from './schedules.ts'
 import type { Standing } from './standing.ts'
 import type { Statistics } from './statistics.ts'
@@ -54,6 +55,7 @@ export interface Store
     Removals,
     Schedules,
     Leading,
+    Retention,
     Statistics,
     Standing,
     Access,
@@ -224,6 +226,8 @@ export interface Publication {
   readonly once?: readonly Once[]
   /** From when on nobody wants it any more. */
   readonly expiresInMs?: number | null
+  /** For how long its body is kept, when that is less than the message is. */
+  readonly payloadForMs?: number | null
   /** Messages with the same one go one after the other to endpoints that keep that order. */
   readonly orderingKey?: string | null
   /** How deliveries differ from plain ones; endpoints that are missing get a plain one. */

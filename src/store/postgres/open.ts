@@ -22,6 +22,7 @@ import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
+import { retention } from './retention.ts'
 import { schedules } from './schedules.ts'
 import { checkSeals } from './sealing.ts'
 import { ServerTime } from './server-time.ts'
@@ -89,6 +90,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...taking,
     ...schedules(database, taking),
     ...leading(database),
+    ...retention(database),
     ...ownership(database, partitions),
     ...delivering(database),
     ...history(database),

@@ -6,7 +6,7 @@ import { sqlNow } from './server-time.ts'
 import type { Run, Sessions, Statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
-const dayMs = 24 * 60 * 60 * 1000
+export const dayMs = 24 * 60 * 60 * 1000
 /** Made ahead, so that a database nobody may alter for a weekend still has a place for everything. */
 const daysAhead = 3
 
@@ -14,7 +14,11 @@ const partitioned = [
   { table: 'message', by: 'key' },
   { table: 'attempt', by: 'message' },
   { table: 'variant', by: 'message' },
+  { table: 'coalesced', by: 'message' },
 ] as const
+
+/** The tables that have a partition for every day. */
+export const partitionedTables: readonly string[] = partitioned.map(({ table }) => table)
 
 // Not with to_regclass(): that asks a cache which need not have heard of what another process made a moment ago.
 const selectMissing: Statement = {
@@ -86,7 +90,7 @@ async function missingOf(run: Run, names: readonly string[]): Promise<Set<string
 }
 
 /** The name carries the day in UTC, as keys do: `message_20261115`. */
-function partitionName(table: string, day: number): string {
+export function partitionName(table: string, day: number): string {
   return `${table}_${new Date(day * dayMs).toISOString().slice(0, 10).replaceAll('-', '')}`
 }
 

@@ -23,6 +23,7 @@ import { endAllWorkers, ownership } from './ownership.ts'
 import { promised } from './promised.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
+import { retention } from './retention.ts'
 import { schedules } from './schedules.ts'
 import { checkSeals } from './sealing.ts'
 import { standing } from './standing.ts'
@@ -135,6 +136,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised<Intake>(taking),
     ...promised(schedules(connection, taking)),
     ...promised(leading(connection)),
+    ...promised(retention(connection)),
     ...promised(ownership(connection), beforeDeciding),
     ...promised(delivering(connection), beforeDeciding),
     ...promised(history(connection)),

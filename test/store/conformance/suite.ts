@@ -21,6 +21,7 @@ import { planned } from './planned.ts'
 import { reconciling } from './reconciling.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
+import { retention } from './retention.ts'
 import { schedules } from './schedules.ts'
 import { settling } from './settling.ts'
 import { standing } from './standing.ts'
@@ -45,6 +46,7 @@ export function conformance(open: Open): void {
   describe('lanes', () => lanes(open))
   describe('schedules', () => schedules(open))
   describe('leading', () => leading(open))
+  describe('retention', () => retention(open))
   describe('reconciling', () => reconciling(open))
   describe('delivering', () => delivering(open))
   describe('settling', () => settling(open))

@@ -1,0 +1,39 @@
+import { AppError } from '../domain/app-error.ts'
+import type { Schedule, ScheduleRun } from '../domain/schedule.ts'
+import type { Store } from '../store/store.ts'
+import type { Accepted, Envelope, Publisher } from './publisher.ts'
+
+/** A run as it is told to the store. */
+export type NewRun = Omit<ScheduleRun, 'ranAt' | 'message'>
+
+/** What a schedule says of its messages. A dedupe window must not take one of them for another. */
+export function envelopeOf(schedule: Schedule, eventId: string | null): Envelope {
+  const { eventType, channels, contentType, tags, id, revision } = schedule
+  return { eventType, eventId, channels, contentType, tags, delayMs: 0, dedupeKey: eventId ?? `${id}-run-${revision}` }
+}
+
+/** How often to try anew because the schedule ran or was changed meanwhile. */
+const movedLimit = 8
+
+/**
+ * Publishes a schedule's message now, whatever its ticks; paused or not. Rejects like `publish`, and with `not_found` when
+ * the schedule is gone.
+ */
+export async function runNow(
+  store: Pick<Store, 'findSchedule' | 'advanceSchedule'>,
+  publisher: Publisher,
+  appId: string,
+  { app, id }: Pick<Schedule, 'app' | 'id'>,
+): Promise<Accepted> {
+  for (let tries = 0; tries < movedLimit; tries++) {
+    const schedule = await store.findSchedule(app, id)
+    if (schedule === undefined) throw new AppError('not_found', 'There is no such schedule.')
+    const item = { envelope: envelopeOf(schedule, null), body: schedule.body }
+    const answer = await publisher.publishBy(appId, item, (publication) => {
+      const run: NewRun = { at: 0, state: 'published', trigger: 'manual', error: null, count: 1 }
+      return store.advanceSchedule(schedule, { publication, runs: [run], reachedAt: null, retryInMs: null })
+    })
+    if (answer.state === 'accepted') return answer
+  }
+  throw new AppError('unavailable', 'The schedule keeps changing.')
+}

@@ -1,0 +1,101 @@
+import { AppError } from '../domain/app-error.ts'
+import type { EpochMs } from '../domain/clock.ts'
+import { planRuns, retryWaitMs, type Schedule, tickEventId } from '../domain/schedule.ts'
+import type { Publisher } from '../intake/publisher.ts'
+import { envelopeOf, type NewRun } from '../intake/scheduled.ts'
+import type { DueSchedule } from '../store/schedules.ts'
+import { type Store, StoreTrouble } from '../store/store.ts'
+
+/** Schedules looked at in one step. */
+const perStep = 20
+
+type ScheduleStore = Pick<Store, 'dueSchedules' | 'advanceSchedule' | 'findSchedule'>
+
+/**
+ * Publishes what schedules have due. Each tick is one transaction that publishes its message and moves the schedule on
+ * if nobody did so before; so any number of these may run at once, and die at any moment, and no tick is lost or doubled.
+ */
+export class ScheduleRunner {
+  readonly #store: ScheduleStore
+  readonly #publisher: Publisher
+  readonly #onTrouble: (error: unknown) => void
+
+  constructor(store: ScheduleStore, publisher: Publisher, onTrouble: (error: unknown) => void) {
+    this.#store = store
+    this.#publisher = publisher
+    this.#onTrouble = onTrouble
+  }
+
+  /** Runs what is due, some of it. Rejects when the store is in trouble; a schedule's own trouble is noted in it. */
+  async step(): Promise<Stepped> {
+    const { now, schedules, nextInMs } = await this.#store.dueSchedules(perStep)
+    let published = 0
+    for (const schedule of schedules) published += await this.#run(schedule, now)
+    return { more: schedules.length === perStep, nextInMs, published }
+  }
+
+  /** Runs the ticks of one schedule that are due; answers how many were published. */
+  async #run(due: DueSchedule, now: EpochMs): Promise<number> {
+    let schedule: Schedule = due
+    let tick = due.nextAt ?? now
+    let published = 0
+    try {
+      const { ticks, skipped } = planRuns(due, now)
+      const before = skipped === null ? [] : [skippedRun(skipped)]
+      if (ticks.length === 0) await this.#pass(due, before, skipped?.at ?? now)
+      for (tick of ticks) {
+        if (published > 0) {
+          const moved = await this.#store.findSchedule(due.app, due.id)
+          if (moved === undefined || moved.reachedAt !== ticks[published - 1]) break
+          schedule = moved
+        }
+        if (!(await this.#publish(schedule, due.appId, tick, published === 0 ? before : []))) break
+        published++
+      }
+    } catch (error) {
+      await this.#note(schedule, tick, error)
+    }
+    return published
+  }
+
+  /** Moves a schedule on that has nothing to run. */
+  async #pass(schedule: Schedule, runs: readonly NewRun[], reachedAt: EpochMs): Promise<void> {
+    await this.#store.advanceSchedule(schedule, { publication: null, runs, reachedAt, retryInMs: null })
+  }
+
+  /** Answers false when somebody else has run or changed it meanwhile. */
+  async #publish(schedule: Schedule, appId: string, tick: EpochMs, before: readonly NewRun[]): Promise<boolean> {
+    const run: NewRun = { at: tick, state: 'published', trigger: 'cron', error: null, count: 1 }
+    const item = { envelope: envelopeOf(schedule, tickEventId(schedule.id, tick)), body: schedule.body }
+    const { state } = await this.#publisher.publishBy(appId, item, (publication) =>
+      this.#store.advanceSchedule(schedule, { publication, runs: [...before, run], reachedAt: tick, retryInMs: null }),
+    )
+    if (state === 'mismatch') throw new AppError('conflict', 'What identifies the tick was used for something else.')
+    return state === 'accepted' || state === 'conflict'
+  }
+
+  /** A schedule that cannot be run is tried again later, and shows why; it never keeps others from running. */
+  async #note(schedule: Schedule, tick: EpochMs, error: unknown): Promise<void> {
+    // What the store cannot take now it could not take a note of either; the tick stays due.
+    const isTrouble =
+      error instanceof StoreTrouble || (error instanceof AppError && error.cause instanceof StoreTrouble)
+    if (isTrouble) throw error
+    if (!(error instanceof AppError)) this.#onTrouble(error)
+    const message = error instanceof Error ? error.message : String(error)
+    const run: NewRun = { at: tick, state: 'failed', trigger: 'cron', error: message, count: 1 }
+    const retryInMs = retryWaitMs(schedule.failures + 1)
+    await this.#store.advanceSchedule(schedule, { publication: null, runs: [run], reachedAt: null, retryInMs })
+  }
+}
+
+export interface Stepped {
+  /** Whether there is more to run right away. */
+  readonly more: boolean
+  /** When there will be something to run. */
+  readonly nextInMs: number | undefined
+  readonly published: number
+}
+
+function skippedRun({ at, count }: { readonly at: EpochMs; readonly count: number }): NewRun {
+  return { at, state: 'skipped', trigger: 'cron', error: null, count }
+}

@@ -1,0 +1,256 @@
+import { firstKeyAt } from '../../domain/ids.ts'
+import { nothingRetained, type Retained, type Retention } from '../retention.ts'
+import { StoreTrouble } from '../store.ts'
+import { integers, texts } from './arrays.ts'
+import type { Database } from './database.ts'
+import { dayMs, ensurePartitions, partitionedTables, partitionName, serverNow } from './partitions.ts'
+import { sqlNow } from './server-time.ts'
+import type { Run, Statement } from './sessions.ts'
+import { stateOf } from './trouble.ts'
+
+// Leans on dead_died.
+export const deleteOldDead: Statement = {
+  name: 'delete-old-dead',
+  text: `
+    delete from dead where ctid = any (array (select ctid from dead where died_at < ${sqlNow} - $1::bigint
+                                               order by died_at limit $2))
+    returning 1`,
+}
+// Leans on task_ended.
+export const deleteOldTasks: Statement = {
+  name: 'delete-old-tasks',
+  text: `
+    delete from task where key = any (array (
+      select key from task where status in ('finished', 'failed', 'cancelled') and updated_at < ${sqlNow} - $1::bigint
+       order by updated_at limit $2))
+    returning 1`,
+}
+// Of the oldest days first, whether they are still attached.
+const selectDays: Statement = {
+  name: 'days',
+  text: `
+    select relname as name, relispartition as attached
+      from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+     where nspname = current_schema() and relkind = 'r' and relname ~ '^[a-z]+_[0-9]{8}$'
+     order by right(relname, 8)`,
+}
+/**
+ * Whether anything in a range of messages still waits, is being spread or has a dead letter. None of these tables has an
+ * index by message, so they are read as a whole: once a day for a day, and nobody waits for it.
+ */
+const selectKept: Statement = {
+  name: 'kept-of-day',
+  text: `
+    select exists (select from pending where message >= $1 and message < $2)
+        or exists (select from dead where message >= $1 and message < $2)
+        or exists (select from fan_out where message >= $1 and message < $2) as kept`,
+}
+// Whatever else is said of statements here: reading all of a table by its index is slower than reading it.
+const readWhole: Statement = { name: '', text: `set local enable_seqscan = on` }
+const readLong: Statement = { name: '', text: `set local statement_timeout = '5min'` }
+const waitShortly: Statement = { name: '', text: `set local lock_timeout = '200ms'` }
+const deleteEventIds: Statement = {
+  name: 'delete-event-ids',
+  text: `
+    delete from event_id where ctid = any (array (
+      select e.ctid from unnest($1::bigint[], $2::text[], $3::bigint[]) as old (app, event_id, message)
+       cross join lateral (
+               select ctid from event_id
+                where app = old.app and event_id = old.event_id and message = old.message limit 1
+             ) as e))`,
+}
+// What has no day of its own: messages that came while the partition of their day could not be made.
+const selectStrays: Statement = {
+  name: 'stray-messages',
+  text: 'select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3',
+}
+const selectKeptOf: Statement = {
+  name: 'kept-of',
+  text: `
+    select message from pending where message = any ($1::bigint[])
+    union select message from dead where message = any ($1::bigint[])
+    union select message from fan_out where message = any ($1::bigint[])`,
+}
+const deletesOf: readonly Statement[] = [...partitionedTables, 'payload_end'].map((table) => ({
+  name: `delete-old-${table}`,
+  text: `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
+}))
+// Leans on payload_end_at.
+const selectPayloadEnds: Statement = {
+  name: 'payload-ends',
+  text: `select message from payload_end where at <= ${sqlNow} order by at limit $1`,
+}
+const deletePayloadEnds: Statement = {
+  name: 'delete-payload-ends',
+  text: 'delete from payload_end where message = any ($1::bigint[])',
+}
+const deletePayloadEndsBetween: Statement = {
+  name: 'delete-payload-ends-between',
+  text: 'delete from payload_end where message >= $1 and message < $2',
+}
+
+const rowsPerStep = 1000
+const eventIdsPerStep = 2000
+/** How soon a day that has something to keep is looked at again. */
+const keptMs = 60 * 60 * 1000
+
+interface OldMessage {
+  readonly key: number
+  readonly app: number
+  readonly event_id: string | null
+}
+
+/** Letting go of what is old: a day at a time, by dropping its partitions. */
+export function retention(database: Database): Retention {
+  const { durable, relaxed, time, context } = database
+  /** Days that have something to keep, and when they were looked at. */
+  const keptSince = new Map<string, number>()
+  /** How far the event ids of a day have been removed. */
+  let reached: { readonly day: string; key: number } | undefined
+  /** How far what has no day was looked at. */
+  let strayKey = 0
+
+  async function hasToKeep(from: number, to: number): Promise<boolean> {
+    return relaxed.transaction(async (run) => {
+      await run(readLong)
+      await run(readWhole)
+      const [row] = await run<{ kept: boolean }>(selectKept, [from, to])
+      return row?.kept === true
+    })
+  }
+
+  /** Frees the names that a day's messages had; answers whether all are. */
+  async function freeEventIds(day: string, table: string): Promise<boolean> {
+    if (reached?.day !== day) reached = { day, key: 0 }
+    const rows = await relaxed.run<OldMessage>(oldEventIds(table), [reached.key, eventIdsPerStep])
+    await removeEventIds(relaxed.run, rows)
+    reached.key = rows.at(-1)?.key ?? reached.key
+    return rows.length < eventIdsPerStep
+  }
+
+  /** Lets go of a day; answers what was done, or undefined when it has to stay. */
+  async function dropDay(day: string, tables: readonly DayTable[]): Promise<Retained | undefined> {
+    const attached = tables.filter((table) => table.attached)
+    if (attached.length > 0) {
+      const start = Date.parse(`${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}`)
+      const [from, to] = [firstKeyAt(start), firstKeyAt(start + dayMs)]
+      if (await hasToKeep(from, to)) {
+        keptSince.set(day, context.clock.steady())
+        return undefined
+      }
+      const messages = attached.find(({ name }) => name.startsWith('message_'))?.name
+      if (messages && !(await freeEventIds(day, messages))) return { ...nothingRetained, more: true }
+      await relaxed.run(deletePayloadEndsBetween, [from, to])
+      // Both this and publishing need the table for themselves for a moment. Who waits for a lock makes all others wait
+      // behind it, so this one gives up soon and tries again.
+      await durable.transaction(async (run) => {
+        await run(waitShortly)
+        for (const { table, name } of attached)
+          await run({ name: '', text: `alter table ${table} detach partition ${name}` })
+      })
+    }
+    // What is detached concerns nobody any more. One that a crash left behind is found by its name.
+    for (const { name } of tables) await durable.run({ name: '', text: `drop table if exists ${name}` })
+    return { removed: tables.length, more: true }
+  }
+
+  /** Lets go of old messages that no partition of a day has. */
+  async function removeStrays(cutoff: number): Promise<Retained> {
+    return relaxed.transaction(async (run) => {
+      const rows = await run<OldMessage>(selectStrays, [strayKey, cutoff, rowsPerStep])
+      const last = rows.at(-1)
+      strayKey = last?.key ?? 0
+      if (last === undefined) return nothingRetained
+      await run(readLong)
+      await run(readWhole)
+      const kept = await run<{ message: number }>(selectKeptOf, [integers(rows.map((row) => row.key))])
+      const keys = new Set(kept.map((row) => row.message))
+      const old = rows.filter((row) => !keys.has(row.key))
+      await removeEventIds(run, old)
+      for (const statement of deletesOf) await run(statement, [integers(old.map((row) => row.key))])
+      return { removed: old.length, more: true }
+    })
+  }
+
+  async function history(historyMs: number): Promise<Retained> {
+    const now = await serverNow(durable)
+    const strays = await removeStrays(firstKeyAt(Math.max(0, Math.floor(now - historyMs))))
+    if (strays.more) return strays
+    const lastDay = partitionName('', Math.floor((now - historyMs) / dayMs) - 1).slice(1)
+    const days = await daysUntil(relaxed.run, lastDay)
+    for (const [day, tables] of days) {
+      const since = keptSince.get(day)
+      if (since !== undefined && context.clock.steady() - since < keptMs) continue
+      try {
+        const done = await dropDay(day, tables)
+        if (done) return done
+      } catch (error) {
+        if (!(error instanceof StoreTrouble) || stateOf(error.cause) !== '55P03') throw error
+        return nothingRetained
+      }
+    }
+    return nothingRetained
+  }
+
+  return {
+    async retain({ historyMs, deadMs }) {
+      const dead = deadMs === null ? 0 : (await relaxed.run(deleteOldDead, [deadMs, rowsPerStep])).length
+      if (historyMs === null) return { removed: dead, more: dead === rowsPerStep }
+      const tasks = (await relaxed.run(deleteOldTasks, [historyMs, rowsPerStep])).length
+      const { removed, more } = await history(historyMs)
+      return { removed: removed + dead + tasks, more: more || dead === rowsPerStep || tasks === rowsPerStep }
+    },
+
+    async upkeep() {
+      const now = await serverNow(durable)
+      time.learn(now)
+      await ensurePartitions(durable, now)
+    },
+
+    async duePayloadEnds(limit) {
+      return (await relaxed.run<{ message: number }>(selectPayloadEnds, [limit])).map((row) => row.message)
+    },
+
+    async forgetPayloadEnds(messages) {
+      await relaxed.run(deletePayloadEnds, [integers(messages)])
+    },
+  }
+}
+
+/** Frees the names that messages had. */
+async function removeEventIds(run: Run, messages: readonly OldMessage[]): Promise<void> {
+  const named = messages.filter((row) => row.event_id !== null)
+  if (named.length === 0) return
+  await run(deleteEventIds, [
+    integers(named.map((row) => row.app)),
+    texts(named.map((row) => row.event_id)),
+    integers(named.map((row) => row.key)),
+  ])
+}
+
+interface DayTable {
+  readonly table: string
+  readonly name: string
+  readonly attached: boolean
+}
+
+/** The tables of each day up to one, the oldest first; days are written as in the names of their tables. */
+async function daysUntil(run: Run, last: string): Promise<Map<string, DayTable[]>> {
+  const days = new Map<string, DayTable[]>()
+  for (const { name, attached } of await run<{ name: string; attached: boolean }>(selectDays)) {
+    const [table = '', day = ''] = name.split('_')
+    if (!partitionedTables.includes(table) || day > last) continue
+    const tables = days.get(day) ?? []
+    tables.push({ table, name, attached })
+    days.set(day, tables)
+  }
+  return days
+}
+
+/** Leans on the partition's primary key. */
+function oldEventIds(table: string): Statement {
+  return {
+    name: '',
+    text: `select key, app, event_id from ${table} where key > $1 and event_id is not null order by key limit $2`,
+  }
+}

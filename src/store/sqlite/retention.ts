@@ -1,0 +1,174 @@
+import { replay } from '../../domain/delivery.ts'
+import { firstKeyAt, keyTime } from '../../domain/ids.ts'
+import { nothingRetained, type Retained, type Retention } from '../retention.ts'
+import type { Connection, Synchronous } from './connection.ts'
+
+// Leans on dead_died.
+const deleteDead = `
+  delete from dead where (endpoint, message) in (
+    select endpoint, message from dead where died_at < ? order by died_at limit ?)`
+// Leans on task_ended.
+const deleteTasks = `
+  delete from task where key in (
+    select key from task where status in ('finished', 'failed', 'cancelled') and updated_at < ? order by updated_at limit ?)`
+const selectOldest = 'select 1 from message where key < ? limit 1'
+const surveyPending = `
+  select endpoint, class, due_at, message from pending
+  where (endpoint, class, due_at, message) > (?, ?, ?, ?)
+  order by endpoint, class, due_at, message limit ?`
+const selectMessages = `
+  select key, app, event_id, endpoints from message where key > ? and key < ? order by key limit ?`
+const selectFanOut = 'select 1 from fan_out where message = ?'
+const selectDead = 'select 1 from dead where endpoint = ? and message = ?'
+const selectReplay = `
+  select 1 from pending where endpoint = ? and class = ${replay} and due_at = ? and message = ?`
+const selectRecent = 'select 1 from attempt where message = ? and at >= ? limit 1'
+const deleteEventId = 'delete from event_id where app = ? and event_id = ? and message = ?'
+const deletesOfMessage = [
+  'delete from attempt where message = ?',
+  'delete from variant where message = ?',
+  'delete from coalesced where message = ?',
+  'delete from payload_end where message = ?',
+  'delete from message where key = ?',
+]
+// Leans on payload_end_at.
+const selectPayloadEnds = 'select message from payload_end where at <= ? order by at limit ?'
+const deletePayloadEnd = 'delete from payload_end where message = ?'
+
+const rowsPerStep = 500
+const surveyedPerStep = 10_000
+const messagesPerStep = 200
+/** Pages given back to the file system at a time. */
+const vacuumPages = 256
+/** How soon the same messages are looked at again. */
+const passGapMs = 60 * 60 * 1000
+
+interface Place {
+  readonly endpoint: number
+  readonly class: number
+  readonly due_at: number
+  readonly message: number
+}
+
+/**
+ * One pass over what is old. `pending` has no index by message, so all of it is read first, to know which of the old ones
+ * still wait; what began to wait since then is a replay, whose place in its queue is known.
+ */
+interface Pass {
+  readonly cutoff: number
+  readonly startedAt: number
+  readonly waiting: number[]
+  surveyed: Place | null | undefined
+  reached: number
+}
+
+/** Letting go of what is old. */
+export function retention(connection: Connection): Synchronous<Retention> {
+  const removeDead = connection.prepare(deleteDead)
+  const removeTasks = connection.prepare(deleteTasks)
+  const oldest = connection.prepare<unknown>(selectOldest)
+  const survey = connection.prepare<Place>(surveyPending)
+  const messagesBetween = connection.prepare<MessageRow>(selectMessages)
+  const fanOut = connection.prepare<unknown>(selectFanOut)
+  const dead = connection.prepare<unknown>(selectDead)
+  const replayed = connection.prepare<unknown>(selectReplay)
+  const recent = connection.prepare<unknown>(selectRecent)
+  const removeEventId = connection.prepare(deleteEventId)
+  const removals = deletesOfMessage.map((sql) => connection.prepare(sql))
+  const payloadEnds = connection.prepare<{ message: number }>(selectPayloadEnds)
+  const removePayloadEnd = connection.prepare(deletePayloadEnd)
+  let pass: Pass | undefined
+  let nextPassAt = 0
+
+  /** Reads on in what waits; answers whether all of it was read. */
+  function surveyed(current: Pass): boolean {
+    if (current.surveyed === null) return true
+    const { endpoint = -1, class: itsClass = 0, due_at: dueAt = 0, message = 0 } = current.surveyed ?? {}
+    const rows = survey.all(endpoint, itsClass, dueAt, message, surveyedPerStep)
+    for (const row of rows) if (row.message < current.cutoff) current.waiting.push(row.message)
+    current.surveyed = rows.length < surveyedPerStep ? null : (rows.at(-1) as Place)
+    if (current.surveyed === null) current.waiting.sort((a, b) => a - b)
+    return false
+  }
+
+  function isKept({ key, endpoints }: MessageRow, { waiting, startedAt }: Pass): boolean {
+    if (includes(waiting, key) || fanOut.get(key) !== undefined || recent.get(key, startedAt) !== undefined) return true
+    const list: number[] = JSON.parse(endpoints)
+    return list.some(
+      (endpoint) => dead.get(endpoint, key) !== undefined || replayed.get(endpoint, keyTime(key), key) !== undefined,
+    )
+  }
+
+  /** Removes the next old messages; answers how many it removed, or undefined behind the last one. */
+  function removeSome(current: Pass): number | undefined {
+    const rows = messagesBetween.all(current.reached, current.cutoff, messagesPerStep)
+    let removed = 0
+    for (const row of rows) {
+      current.reached = row.key
+      if (isKept(row, current)) continue
+      if (row.event_id !== null) removeEventId.run(row.app, row.event_id, row.key)
+      for (const removal of removals) removal.run(row.key)
+      removed++
+    }
+    return rows.length === 0 ? undefined : removed
+  }
+
+  function history(cutoff: number, now: number): Retained {
+    if (pass === undefined) {
+      if ((now < nextPassAt && nextPassAt - now <= passGapMs) || oldest.get(cutoff) === undefined)
+        return nothingRetained
+      pass = { cutoff, startedAt: now, waiting: [], surveyed: undefined, reached: 0 }
+    }
+    const current = pass
+    if (!surveyed(current)) return { ...nothingRetained, more: true }
+    const removed = connection.transaction(() => removeSome(current))
+    if (removed === undefined) {
+      pass = undefined
+      nextPassAt = now + passGapMs
+    }
+    return { removed: removed ?? 0, more: removed !== undefined }
+  }
+
+  return {
+    retain({ historyMs, deadMs }): Retained {
+      const now = connection.now()
+      const ended = deadMs === null ? 0 : removeDead.run(now - deadMs, rowsPerStep).changes
+      if (historyMs === null) return { removed: ended, more: ended === rowsPerStep }
+      const tasks = removeTasks.run(now - historyMs, rowsPerStep).changes
+      const { removed, more } = history(firstKeyAt(Math.max(0, now - historyMs)), now)
+      return { removed: removed + ended + tasks, more: more || ended === rowsPerStep || tasks === rowsPerStep }
+    },
+
+    upkeep(): void {
+      connection.db.exec(`pragma incremental_vacuum(${vacuumPages})`)
+    },
+
+    duePayloadEnds(limit): number[] {
+      return payloadEnds.all(connection.now(), limit).map((row) => row.message)
+    },
+
+    forgetPayloadEnds(messages): void {
+      connection.transaction(() => {
+        for (const message of messages) removePayloadEnd.run(message)
+      })
+    },
+  }
+}
+
+interface MessageRow {
+  readonly key: number
+  readonly app: number
+  readonly event_id: string | null
+  readonly endpoints: string
+}
+
+/** Whether a list in ascending order has the number. */
+function includes(sorted: readonly number[], wanted: number): boolean {
+  let [low, high] = [0, sorted.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((sorted[middle] as number) < wanted) low = middle + 1
+    else high = middle
+  }
+  return sorted[low] === wanted
+}

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import { firstKeyAt } from '../../../src/domain/ids.ts'
+import { begin, type Open, type World } from './harness.ts'
+
+const day = 24 * 60 * 60 * 1000
+const kept = { historyMs: 30 * day, deadMs: 60 * day }
+
+/** Lets go of everything that may go. */
+async function retainAll({ store }: World, limits: { historyMs: number | null; deadMs: number | null } = kept) {
+  for (let steps = 0; steps < 100; steps++) if (!(await store.retain(limits)).more) return
+  assert.fail('there is always more')
+}
+
+export function retention(open: Open): void {
+  test('messages go with all that is known of them when they are older than they are kept', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const old = await delivered(world, endpoint, 'old')
+    const young = await delivered(world, endpoint, 'young')
+    await age(world, old, 40 * day)
+    await age(world, young, 20 * day)
+    await retainAll(world)
+    assert.deepEqual(await store.counts(), { pending: 0, dead: 0, messages: 1, attempts: 1 })
+    assert.equal(await store.findMessage(endpoint.app, 'old'), undefined)
+    assert.equal((await store.findMessage(endpoint.app, 'young'))?.eventId, 'young')
+    // Its name is free again.
+    await world.publish([endpoint], { eventId: 'old' })
+    await retainAll(world)
+  })
+
+  test('a message that still waits anywhere stays, and so does one whose dead letter is kept', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application()
+    const [one, other] = [await world.endpoint(app), await world.endpoint(app)]
+    const worker = await world.join()
+    const days = [35, 36, 37, 38]
+    const [waiting, retried, dead, replayed] = await Promise.all(days.map(() => world.publish([one, other])))
+    assert(waiting && retried && dead && replayed)
+    for (const row of await world.rows(one)) {
+      const verdict = { [retried.key]: 'waiting', [dead.key]: 'dead' }[row.message] ?? 'delivered'
+      const state = { waiting: { state: 'waiting', waitMs: 5 * day }, dead: { state: 'dead', reason: 'exhausted' } }[
+        verdict
+      ]
+      if (row.message !== waiting.key)
+        await world.settle(worker, world.settlement(one, row, (state ?? { state: 'delivered' }) as never))
+    }
+    for (const row of await world.rows(other)) {
+      await world.settle(worker, world.settlement(other, row, { state: 'delivered' }))
+    }
+    await store.replay([{ endpoint: one.key, message: replayed.key }])
+    const keys = [waiting, retried, dead, replayed].map(({ key }) => key)
+    for (const [i, key] of keys.entries()) await age(world, key, (days[i] as number) * day)
+    const before = await store.counts()
+    assert.deepEqual(before, { pending: 3, dead: 1, messages: 4, attempts: 7 })
+    await retainAll(world)
+    assert.deepEqual(await store.counts(), before)
+    // A dead letter goes by its own age; then nothing keeps its message.
+    await world.harness.sql(`update dead set died_at = died_at - ${70 * day}`)
+    await world.pass(1)
+    assert.equal((await store.retain({ historyMs: null, deadMs: kept.deadMs })).removed, 1)
+    assert.deepEqual(await store.counts(), { ...before, dead: 0 })
+  })
+
+  test('what is kept for ever stays', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    await age(world, await delivered(world, endpoint, 'old'), 4000 * day)
+    await retainAll(world, { historyMs: null, deadMs: null })
+    assert.equal((await world.store.counts()).messages, 1)
+  })
+
+  test('tasks that have ended go when they are old, and others stay', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const make = () => store.createTask({ app: null, work: { type: 'event-type.aggregate', input: {} }, data: {} })
+    const [ended, running] = [await make(), await make()]
+    await world.harness.sql(`update task set updated_at = updated_at - ${40 * day}`)
+    await world.harness.sql(`update task set status = 'finished' where key = ${ended.key}`)
+    await retainAll(world)
+    assert.equal(await store.findTask(ended.id), undefined)
+    assert.equal((await store.findTask(running.id))?.id, running.id)
+  })
+
+  test('a body that is kept for less long is due when its time is up, counted from its delivery', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const soon = await world.publish([endpoint], { payloadForMs: 50 })
+    await world.publish([endpoint], { payloadForMs: 50, delayMs: day })
+    await world.publish([endpoint])
+    assert.deepEqual(await store.duePayloadEnds(10), [])
+    await world.pass(80)
+    assert.deepEqual(await store.duePayloadEnds(10), [soon.key])
+    await store.expungeMessage(soon.key)
+    await store.forgetPayloadEnds([soon.key])
+    assert.deepEqual(await store.duePayloadEnds(10), [])
+    assert.equal((await store.findMessage(endpoint.app, soon.id))?.expunged, true)
+  })
+
+  test('a refused message leaves no end of its body', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    await world.publish([endpoint], { eventId: 'taken' })
+    const again = await world.publication([endpoint], { eventId: 'taken', payloadForMs: 1 })
+    assert.equal((await store.publish([again]))[0]?.state, 'conflict')
+    assert.equal((await store.publishTogether([again], null)).state, 'conflict')
+    await world.pass(30)
+    assert.deepEqual(await store.duePayloadEnds(10), [])
+  })
+
+  test('upkeep can be done at any time', async (t) => {
+    const { store } = await begin(t, open)
+    await store.upkeep()
+    await store.upkeep()
+  })
+}
+
+/** The key of a message that was delivered. */
+async function delivered(world: World, endpoint: Endpoint, eventId: string): Promise<number> {
+  const { key } = await world.publish([endpoint], { eventId })
+  const worker = await world.join()
+  const row = (await world.rows(endpoint)).find(({ message }) => message === key)
+  assert(row)
+  await world.settle(worker, world.settlement(endpoint, row, { state: 'delivered' }))
+  return key
+}
+
+/** Makes a message older than it is, with all that is known of it: its key says when it was made. */
+async function age({ harness }: World, key: number, byMs: number): Promise<void> {
+  const by = firstKeyAt(byMs)
+  const tables = ['pending', 'attempt', 'dead', 'event_id', 'variant'].map(
+    (table) => `update ${table} set message = message - ${by} where message = ${key}`,
+  )
+  const replays = `update pending set due_at = due_at - ${byMs} where class = 2 and message = ${key - by}`
+  await harness.sql(`update message set key = key - ${by} where key = ${key}`)
+  for (const sql of tables) await harness.sql(sql)
+  await harness.sql(replays)
+}
