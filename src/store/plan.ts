@@ -12,6 +12,15 @@ export function isPlain({ expiresInMs, orderingKey, special, variants }: Publica
   return expiresInMs == null && orderingKey == null && !special?.length && !variants?.length
 }
 
+/**
+ * For transactions of others, which may stay open for as long as they like: those would hold up everybody with a message
+ * of the same kind, so their deliveries go each its own way.
+ */
+export function uncoalesced(publication: Publication): Publication {
+  if (!publication.special?.some(({ coalesce }) => coalesce !== undefined)) return publication
+  return { ...publication, special: publication.special.map(({ coalesce: _coalesce, ...rest }) => rest) }
+}
+
 /** Null when every delivery is plain. */
 export function planOf(special: readonly Special[] = []): Plan | null {
   if (special.length === 0) return null

@@ -1,5 +1,6 @@
 import type { Class } from '../../domain/delivery.ts'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
+import { uncoalesced } from '../plan.ts'
 import type { Published } from '../store.ts'
 import { configuration } from './configuration.ts'
 import type { Database } from './database.ts'
@@ -23,7 +24,7 @@ interface ClientQuery {
 // The tables that publishing names, without their schema: what a client's search_path makes of them must be ours.
 const tables = [
   ...['migration', 'application', 'endpoint', 'message', 'event_id', 'pending', 'fan_out', 'idempotency'],
-  ...['variant', 'dead'],
+  ...['variant', 'payload_end', 'dead'],
 ]
 
 // Which migrations ran when, and which tables of which database the names stand for: tells one database from another, a
@@ -105,7 +106,7 @@ export function enlisting(database: Database, url: string): Enlisting {
     for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
       const subscribed = await subscriptions(application.key)
       if (subscribed === undefined) return undefined
-      published = ((await publish([match(application, subscribed)])) as [Published])[0]
+      published = ((await publish([uncoalesced(match(application, subscribed))])) as [Published])[0]
     }
     return {
       published,

@@ -74,10 +74,11 @@ export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) =
     const expanded = row as Expanded
     const { now, since, message, app, expires_at: expiresAt, planned } = expanded
     if (since === null || planned === null) return expanded
-    const waiting = await enqueuePlanned(
+    const { waiting } = await enqueuePlanned(
       run,
       now,
       planned.map(([endpoint, each]) => ({ message, app, endpoint, since, expiresAt, planned: each })),
+      true,
     )
     return { ...expanded, endpoints: [...(expanded.endpoints ?? []), ...waiting.map(({ endpoint }) => endpoint)] }
   }

@@ -4,6 +4,7 @@ import type { Planned } from '../plan.ts'
 import type { Variant } from '../store.ts'
 import { untried } from '../untried.ts'
 import { integers, packed, texts } from './arrays.ts'
+import { joinAll } from './coalescing.ts'
 import type { Run, Statement } from './sessions.ts'
 
 export const queuePlanned: Statement = {
@@ -45,14 +46,30 @@ export interface PlannedDelivery {
   readonly planned: Planned
 }
 
-/** Queues deliveries that are more than a row in a queue, as part of the caller's transaction. Answers those that wait. */
+/** What became of planned deliveries. */
+export interface Enqueued {
+  /** Those that wait now, from their instant on. */
+  readonly waiting: readonly PlannedDelivery[]
+  /** Those by which no queue has grown: they took another's place, or gave way at once. */
+  readonly merged: readonly PlannedDelivery[]
+}
+
+/**
+ * Queues deliveries that are more than a row in a queue, as part of the caller's transaction. Late ones are queued some
+ * time after their messages were accepted.
+ */
 export async function enqueuePlanned(
   run: Run,
   now: EpochMs,
   deliveries: readonly PlannedDelivery[],
-): Promise<readonly PlannedDelivery[]> {
+  areLate = false,
+): Promise<Enqueued> {
   const dropped = deliveries.filter(({ planned }) => planned.drop !== undefined)
-  const waiting = deliveries.filter(({ planned }) => planned.drop === undefined)
+  const { waiting, merged } = await coalesce(
+    run,
+    deliveries.filter(({ planned }) => planned.drop === undefined),
+    areLate,
+  )
   if (dropped.length > 0) {
     await run(dropPlanned, [
       integers(dropped.map((d) => d.endpoint)),
@@ -75,7 +92,50 @@ export async function enqueuePlanned(
       integers(waiting.map((d) => d.planned.variant ?? null)),
     ])
   }
-  return waiting
+  return { waiting, merged }
+}
+
+/** Lets those that are to be coalesced join their windows: they wait for the end of it, or give way. */
+async function coalesce(run: Run, deliveries: readonly PlannedDelivery[], areLate: boolean): Promise<Enqueued> {
+  const joining = deliveries.flatMap((delivery) => {
+    const { endpoint, message, planned } = delivery
+    return planned.coalesce === undefined ? [] : [{ delivery, endpoint, message, ...planned.coalesce }]
+  })
+  if (joining.length === 0) return { waiting: deliveries, merged: [] }
+  const joined = await joinAll(run, joining, areLate)
+  const windows = new Map(joining.map(({ delivery }, i) => [delivery, joined[i]]))
+  const waiting = deliveries.flatMap((delivery) => {
+    if (delivery.planned.coalesce === undefined) return [delivery]
+    const window = windows.get(delivery)
+    return window === undefined ? [] : [{ ...delivery, since: window.dueAt }]
+  })
+  const merged = joining.flatMap(({ delivery }) => (windows.get(delivery)?.replaces === false ? [] : [delivery]))
+  return { waiting, merged }
+}
+
+/** What coalescing made of a group's deliveries. */
+export interface WhatCoalesced {
+  /** The endpoints, by message, whose queues have not grown. */
+  readonly merged: ReadonlyMap<number, readonly number[]>
+  /** Deliveries that wait for the end of a window they opened. */
+  readonly opened: readonly PlannedDelivery[]
+}
+
+export const nothingCoalesced: WhatCoalesced = { merged: new Map(), opened: [] }
+
+export function whatCoalesced({ waiting, merged }: Enqueued): WhatCoalesced {
+  const mergedAt = new Map<number, Set<number>>()
+  for (const { message, endpoint } of merged) {
+    const endpoints = mergedAt.get(message)
+    if (endpoints) endpoints.add(endpoint)
+    else mergedAt.set(message, new Set([endpoint]))
+  }
+  return {
+    merged: new Map([...mergedAt].map(([message, endpoints]) => [message, [...endpoints]])),
+    opened: waiting.filter(({ message, endpoint, planned }) => {
+      return planned.coalesce !== undefined && !mergedAt.get(message)?.has(endpoint)
+    }),
+  }
 }
 
 /** Stores the bodies and signatures of messages that differ from their own. */

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
+import { uncoalesced } from '../plan.ts'
 import type { Configuration, Intake, Publication, Published } from '../store.ts'
 import { configuration } from './configuration.ts'
 import { Connection, type Query, type Synchronous } from './connection.ts'
@@ -65,7 +66,7 @@ export function enlisting(connection: Connection, path: string): Enlisting {
     for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
       const subscriptions = intake.subscriptions(application.key)
       if (subscriptions === undefined) return undefined
-      publication = match(application, subscriptions)
+      publication = uncoalesced(match(application, subscriptions))
       published = (intake.publish([publication]) as [Published])[0]
     }
     return {

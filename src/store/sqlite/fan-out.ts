@@ -77,7 +77,7 @@ export function fanOut(
       const end = found.next + limit
       const chunk = endpoints.slice(found.next, end).filter((endpoint) => live.get(endpoint) !== undefined)
       if (plan === null && expiresAt === null) enqueue(queued, chunk, found.message, found.since)
-      else enqueuePlanned(queued, chunk, { key: found.message, app, since: found.since, expiresAt, plan })
+      else enqueuePlanned(queued, chunk, { key: found.message, app, since: found.since, expiresAt, plan, late: true })
       if (end < endpoints.length) move.run(end, found.message)
       else {
         remove.run(found.message)

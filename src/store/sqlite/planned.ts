@@ -3,6 +3,7 @@ import { fresh, timed } from '../../domain/delivery.ts'
 import { type Plan, plainly } from '../plan.ts'
 import type { Variant } from '../store.ts'
 import { untried } from '../untried.ts'
+import { windows } from './coalescing.ts'
 import type { Connection } from './connection.ts'
 import type { Queued } from './intake.ts'
 
@@ -22,19 +23,26 @@ export interface PlannedMessage {
   readonly since: EpochMs
   readonly expiresAt: EpochMs | null
   readonly plan: Plan | null
+  /** Whether it is queued some time after it was accepted. */
+  readonly late: boolean
 }
 
-/** Adds a message to the queues of endpoints as it was planned, inside the caller's transaction. */
-export type EnqueuePlanned = (queued: Queued, endpoints: readonly number[], message: PlannedMessage) => void
+/**
+ * Adds a message to the queues of endpoints as it was planned, inside the caller's transaction. Answers the endpoints
+ * whose queues have not grown by it, because there it took another's place or gave way itself.
+ */
+export type EnqueuePlanned = (queued: Queued, endpoints: readonly number[], message: PlannedMessage) => number[]
 
 /** Makes what queues deliveries that are more than a row in a queue. */
 export function plannedQueue(connection: Connection): EnqueuePlanned {
   const add = connection.prepare(insertPlanned)
   const drop = connection.prepare(insertDropped)
+  const join = windows(connection)
   const { status, code, error, response } = untried
 
-  return (queued, endpoints, { key, app, since, expiresAt, plan }) => {
+  return (queued, endpoints, { key, app, since, expiresAt, plan, late }) => {
     const { now, due, freshAt } = queued
+    const merged: number[] = []
     const delayed = since > now
     if (delayed) queued.onlyFresh = false
     const rowClass = delayed ? timed : fresh
@@ -45,11 +53,28 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
         drop.run(endpoint, key, app, planned.drop, now, since, status, code, error, response)
         continue
       }
-      add.run(endpoint, rowClass, rowDueAt, key, since, planned.orderKey ?? null, expiresAt, planned.variant ?? null)
-      const earlier = due.get(endpoint)
-      if (earlier === undefined || earlier > since) due.set(endpoint, since)
+      const { orderKey = null, variant = null, coalesce } = planned
+      if (coalesce !== undefined) {
+        const joined = join({ endpoint, message: key, ...coalesce, late }, now)
+        if (joined?.replaces !== false) merged.push(endpoint)
+        if (joined === undefined) continue
+        add.run(endpoint, timed, joined.dueAt, key, joined.dueAt, orderKey, expiresAt, variant)
+        // What it replaced was due at the same instant, and its lane knows.
+        if (joined.replaces) continue
+        queued.onlyFresh = false
+        wakeAt(due, endpoint, joined.dueAt)
+        continue
+      }
+      add.run(endpoint, rowClass, rowDueAt, key, since, orderKey, expiresAt, variant)
+      wakeAt(due, endpoint, since)
     }
+    return merged
   }
+}
+
+function wakeAt(due: Map<number, EpochMs>, endpoint: number, at: EpochMs): void {
+  const earlier = due.get(endpoint)
+  if (earlier === undefined || earlier > at) due.set(endpoint, at)
 }
 
 /** Makes what stores the bodies and signatures of a message that differ from its own. */

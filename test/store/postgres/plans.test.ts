@@ -22,6 +22,14 @@ import {
   selectMessages,
   selectOwnAttempts,
 } from '../../../src/store/postgres/browsing.ts'
+import {
+  deleteEnded,
+  findWaiting,
+  joinWindows,
+  joinWindowsLate,
+  replaceWaiting,
+  selectCoalesced,
+} from '../../../src/store/postgres/coalescing.ts'
 import { loadOutgoing, loadOutgoingVariants, readPending } from '../../../src/store/postgres/delivering.ts'
 import { expandOldest } from '../../../src/store/postgres/fan-out.ts'
 import { deleteExpired, selectTaken, takeHashes } from '../../../src/store/postgres/idempotency.ts'
@@ -78,6 +86,12 @@ const hot: [Statement, RegExp[]][] = [
   [selectTaken, [/hash = o\S*\.hash/, /key = idempotency\.message|key = i\.message/]],
   [takeHashes, []],
   [deleteExpired, [/expires_at <= /]],
+  [joinWindows, []],
+  [joinWindowsLate, []],
+  [replaceWaiting, [/endpoint = r\S*\.endpoint AND class = 1 AND due_at = \S+ AND message = /]],
+  [findWaiting, [/endpoint = w\.endpoint AND class = 1 AND due_at = \S+ AND message = /]],
+  [selectCoalesced, [/message = w\.message AND endpoint = w\.endpoint/, /key = \S*successor/]],
+  [deleteEnded, [/due_at <= /]],
   [expandOldest, [/key = wide\.message/, /key = c\.endpoint/, /message = /]],
   [countPage, [/endpoint, class, due_at, message > /, /endpoint = page\.endpoint/]],
   [selectByEventIds, [/app = wanted\.app AND event_id = wanted\.event_id/, /key = event_id\.message/]],

@@ -1,0 +1,35 @@
+import type { Coalesce } from '../domain/flow.ts'
+import type { Special } from '../store/store.ts'
+import { digest } from './once.ts'
+import { textOf, valueAt } from './value-at.ts'
+
+const quote = 0x22
+
+/**
+ * Makes what says how one message's deliveries are coalesced, by each endpoint's wish; undefined for one that goes its own
+ * way because the payload has no such value. Endpoints that go by the same value share the work of finding it.
+ */
+export function coalescing(
+  eventType: string,
+  body: Uint8Array,
+): (wish: Coalesce) => NonNullable<Special['coalesce']> | undefined {
+  const keys = new Map<string | null, string | undefined>()
+  return ({ key: pointer, windowMs }) => {
+    if (!keys.has(pointer)) keys.set(pointer, keyOf(eventType, body, pointer))
+    const key = keys.get(pointer)
+    return key === undefined ? undefined : { key, windowMs }
+  }
+}
+
+/**
+ * What messages that coalesce have in common. Texts are compared by what they say, however they are escaped; anything
+ * else by how it is written, so that no number is taken for another that a double cannot tell from it.
+ */
+function keyOf(eventType: string, body: Uint8Array, pointer: string | null): string | undefined {
+  if (pointer === null) return digest(eventType, 'any')
+  const span = valueAt(body, pointer)
+  if (span === undefined) return undefined
+  const { start, end } = span
+  if (body[start] === quote) return digest(eventType, 'text', pointer, textOf(body, start, end))
+  return digest(eventType, 'value', pointer, body.subarray(start, end))
+}

@@ -1,0 +1,232 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { timed } from '../../domain/delivery.ts'
+import { type Coalescing, closingMs } from '../coalescing.ts'
+import type { Special } from '../store.ts'
+import { integers, texts } from './arrays.ts'
+import type { Database } from './database.ts'
+import { sqlNow, withClock } from './server-time.ts'
+import type { Run, Statement } from './sessions.ts'
+
+/** How long a statement may have waited for a window's row since it read the clock. */
+const longestWaitMs = 10_000
+
+// One that seems to end later than it can was opened before the clock was set back, or when windows were longer.
+const isOpen = `(c.due_at > (select now from clock) + ${closingMs} and c.due_at <= excluded.due_at + ${longestWaitMs})`
+
+/**
+ * Opens windows or joins those that are open, and so holds each window's row until the transaction ends: whoever else
+ * has a message of that kind waits, and then finds this one. Taken in one order by everyone, so that no two deadlock.
+ * Whoever comes late leaves a newer message in place.
+ */
+function joinStatement(name: string, isLate: boolean): Statement {
+  const staysInPlace = isLate ? 'c.message > excluded.message' : 'false'
+  return {
+    name,
+    text: `
+      ${withClock}
+      insert into coalescing as c (endpoint, key, message, replaced, due_at)
+      select endpoint, key, message, null, now + window_ms
+        from clock, unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[]) as j (endpoint, key, message, window_ms)
+       order by endpoint, key
+      on conflict (endpoint, key) do update
+        set replaced = case when ${isOpen} then case when ${staysInPlace} then excluded.message else c.message end end,
+            message = case when ${isOpen} and ${staysInPlace} then c.message else excluded.message end,
+            due_at = case when ${isOpen} then c.due_at else excluded.due_at end
+      returning endpoint, key, message, replaced, due_at`,
+  }
+}
+export const joinWindows = joinStatement('join-windows', false)
+export const joinWindowsLate = joinStatement('join-windows-late', true)
+
+/**
+ * A statement of its own: what the last holder of a window queued was not yet visible to the one that waited for it, and
+ * waiting may have taken so long that the window has ended. Rows are found by their whole primary key and deleted by their
+ * place, like those of a settle. What is not there was replayed or expunged meanwhile; what was tried no longer waits for
+ * the end of its window.
+ */
+export const replaceWaiting: Statement = {
+  name: 'replace-waiting',
+  text: `
+    ${withClock}, found as materialized (
+      select r.*, p.place
+        from clock,
+             unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) as r (endpoint, due_at, replaced, successor)
+       cross join lateral (
+               select ctid as place from pending
+                where endpoint = r.endpoint and class = ${timed} and due_at = r.due_at and message = r.replaced
+                  and attempts = 0
+                limit 1
+             ) as p
+       where r.due_at > clock.now + ${closingMs}
+    ), taken as (
+      delete from pending where ctid = any (array (select place from found))
+      returning ctid as place
+    ), ended as (
+      insert into coalesced (message, endpoint, at, successor)
+      select replaced, endpoint, now, successor from clock, found where place in (select place from taken)
+      on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor
+      returning message, endpoint
+    )
+    select endpoint, message from ended`,
+}
+
+const endAtOnce: Statement = {
+  name: 'end-at-once',
+  text: `
+    insert into coalesced (message, endpoint, at, successor)
+    select message, endpoint, ${sqlNow}, successor
+      from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as e (message, endpoint, successor)
+    on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor`,
+}
+
+export const findWaiting: Statement = {
+  name: 'find-waiting',
+  text: `
+    select w.n
+      from unnest($1::bigint[], $2::bigint[], $3::bigint[]) with ordinality as w (endpoint, due_at, message, n)
+     cross join lateral (
+             select from pending
+              where endpoint = w.endpoint and class = ${timed} and due_at = w.due_at and message = w.message limit 1
+           ) as p`,
+}
+
+export const selectCoalesced: Statement = {
+  name: 'find-coalesced',
+  text: `
+    select w.n, c.at, m.id as into
+      from unnest($1::bigint[], $2::bigint[]) with ordinality as w (message, endpoint, n)
+     cross join lateral (
+             select at, successor from coalesced where message = w.message and endpoint = w.endpoint limit 1
+           ) as c
+      left join lateral (select id from message where key = c.successor limit 1) as m on true`,
+}
+
+// A range of coalescing_due, from its low end; whatever somebody holds is left for the next time.
+export const deleteEnded: Statement = {
+  name: 'sweep-windows',
+  text: `
+    ${withClock}
+    delete from coalescing where ctid = any (array (
+      select ctid from coalescing where due_at <= (select now from clock)
+       order by due_at limit $1 for update skip locked))
+    returning 1`,
+}
+
+/** A delivery that is to be coalesced. */
+export interface Joining extends NonNullable<Special['coalesce']> {
+  readonly endpoint: number
+  readonly message: number
+}
+
+/** When a delivery is due, and whether it waits in the place of another; undefined when it gave way itself. */
+export type Joined = { readonly dueAt: EpochMs; readonly replaces: boolean } | undefined
+
+interface WindowRow {
+  readonly endpoint: number
+  readonly key: string
+  readonly message: number
+  /** Whichever of the two messages gives way; null when the window is new. */
+  readonly replaced: number | null
+  readonly due_at: EpochMs
+}
+
+/**
+ * Lets deliveries join their windows or open some, in the order they were accepted, as part of the caller's transaction;
+ * the caller queues them. Late ones are queued some time after they were accepted, as messages of great width are.
+ */
+export async function joinAll(run: Run, joining: readonly Joining[], areLate: boolean): Promise<Joined[]> {
+  // Of several of one kind only the last goes into the database; the others give way before they were ever queued.
+  const last = new Map(joining.map((each) => [kindOf(each), each]))
+  const overtaken = joining.filter((each) => last.get(kindOf(each)) !== each)
+  const found = await run<WindowRow>(areLate ? joinWindowsLate : joinWindows, valuesOf([...last.values()]))
+  const windows = new Map(found.map((row) => [kindOf(row), row]))
+  const replaced = await replace(run, found, last)
+  const stays = areLate ? await overtakenBy(run, found, last) : none
+  await end(run, [
+    ...overtaken.map((each) => ({ ...each, successor: last.get(kindOf(each))?.message as number })),
+    ...[...stays].map((row) => ({ ...(last.get(kindOf(row)) as Joining), successor: row.message })),
+  ])
+  return joining.map((each) => {
+    const row = windows.get(kindOf(each)) as WindowRow
+    if (last.get(kindOf(each)) !== each || stays.has(row)) return undefined
+    return { dueAt: row.due_at, replaces: replaced.has(row) }
+  })
+}
+
+const none: ReadonlySet<WindowRow> = new Set()
+
+/** Takes out of the queue what gives way to what has just joined; answers where there was something. */
+async function replace(
+  run: Run,
+  found: readonly WindowRow[],
+  last: ReadonlyMap<string, Joining>,
+): Promise<Set<WindowRow>> {
+  const rows = found.filter((row) => row.replaced !== null && row.message === last.get(kindOf(row))?.message)
+  if (rows.length === 0) return new Set()
+  const ended = await run<{ endpoint: number; message: number }>(replaceWaiting, [
+    integers(rows.map((row) => row.endpoint)),
+    integers(rows.map((row) => row.due_at)),
+    integers(rows.map((row) => row.replaced)),
+    integers(rows.map((row) => row.message)),
+  ])
+  const gone = new Set(ended.map(({ endpoint, message }) => `${endpoint} ${message}`))
+  return new Set(rows.filter((row) => gone.has(`${row.endpoint} ${row.replaced}`)))
+}
+
+/** The windows in which something newer than what comes late still waits. */
+async function overtakenBy(
+  run: Run,
+  found: readonly WindowRow[],
+  last: ReadonlyMap<string, Joining>,
+): Promise<Set<WindowRow>> {
+  const rows = found.filter((row) => row.message !== last.get(kindOf(row))?.message)
+  if (rows.length === 0) return new Set()
+  const waiting = await run<{ n: number }>(findWaiting, [
+    integers(rows.map((row) => row.endpoint)),
+    integers(rows.map((row) => row.due_at)),
+    integers(rows.map((row) => row.message)),
+  ])
+  return new Set(waiting.map(({ n }) => rows[n - 1] as WindowRow))
+}
+
+async function end(run: Run, list: readonly (Joining & { readonly successor: number })[]): Promise<void> {
+  if (list.length === 0) return
+  await run(endAtOnce, [
+    integers(list.map((each) => each.message)),
+    integers(list.map((each) => each.endpoint)),
+    integers(list.map((each) => each.successor)),
+  ])
+}
+
+function valuesOf(joining: readonly Joining[]): unknown[] {
+  return [
+    integers(joining.map((each) => each.endpoint)),
+    texts(joining.map((each) => each.key)),
+    integers(joining.map((each) => each.message)),
+    integers(joining.map((each) => Math.ceil(each.windowMs))),
+  ]
+}
+
+/** What deliveries that coalesce have in common. */
+function kindOf({ endpoint, key }: { readonly endpoint: number; readonly key: string }): string {
+  return `${endpoint} ${key}`
+}
+
+/** What gave way to something newer. */
+export function coalescing({ durable, relaxed }: Database): Coalescing {
+  return {
+    async findCoalesced(deliveries) {
+      if (deliveries.length === 0) return []
+      const rows = await durable.run<{ n: number; at: EpochMs; into: string | null }>(selectCoalesced, [
+        integers(deliveries.map(({ message }) => message)),
+        integers(deliveries.map(({ endpoint }) => endpoint)),
+      ])
+      const byPlace = new Map(rows.map(({ n, at, into }) => [n - 1, { at, into }]))
+      return deliveries.map((_, i) => byPlace.get(i))
+    },
+
+    async sweepWindows(limit) {
+      return (await relaxed.run(deleteEnded, [limit])).length
+    },
+  }
+}

@@ -1,0 +1,79 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { timed } from '../../domain/delivery.ts'
+import { type Coalesced, type Coalescing, closingMs } from '../coalescing.ts'
+import type { Special } from '../store.ts'
+import type { Connection, Synchronous } from './connection.ts'
+
+const selectWindow = 'select message, due_at from coalescing where endpoint = ? and key = ?'
+const insertWindow = 'insert or replace into coalescing (endpoint, key, message, due_at) values (?, ?, ?, ?)'
+const selectWaiting = `select 1 from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ?`
+// One that was tried is no longer waiting for the end of its window.
+const deleteWaiting = `
+  delete from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ? and attempts = 0`
+const insertCoalesced = 'insert or replace into coalesced (message, endpoint, at, successor) values (?, ?, ?, ?)'
+const selectCoalesced = `
+  select coalesced.at, successor.id from coalesced left join message successor on successor.key = coalesced.successor
+  where coalesced.message = ? and coalesced.endpoint = ?`
+// The low end of coalescing_due.
+const deleteEnded = `
+  delete from coalescing
+  where (endpoint, key) in (select endpoint, key from coalescing where due_at <= ? order by due_at limit ?)`
+
+/** A delivery that is to be coalesced. */
+export interface Joining extends NonNullable<Special['coalesce']> {
+  readonly endpoint: number
+  readonly message: number
+  /** Queued some time after it was accepted, as messages of great width are: something newer may wait already. */
+  readonly late: boolean
+}
+
+/** When a delivery is due, and whether it waits in the place of another; undefined when it gave way itself. */
+export type Joined = { readonly dueAt: EpochMs; readonly replaces: boolean } | undefined
+
+/** Makes what lets a delivery join its window or open one, inside the caller's transaction; the caller queues it. */
+export function windows(connection: Connection): (joining: Joining, now: EpochMs) => Joined {
+  const find = connection.prepare<{ message: number; due_at: EpochMs }>(selectWindow)
+  const keep = connection.prepare(insertWindow)
+  const waiting = connection.prepare<unknown>(selectWaiting)
+  const remove = connection.prepare(deleteWaiting)
+  const end = connection.prepare(insertCoalesced)
+
+  return ({ endpoint, message, key, windowMs, late }, now) => {
+    const open = find.get(endpoint, key)
+    const latest = now + Math.ceil(windowMs)
+    // One that seems to end later than it can was opened before the clock was set back, or when windows were longer.
+    if (open === undefined || open.due_at <= now + closingMs || open.due_at > latest) {
+      keep.run(endpoint, key, message, latest)
+      return { dueAt: latest, replaces: false }
+    }
+    const { due_at: dueAt, message: other } = open
+    if (late && other > message) {
+      if (waiting.get(endpoint, dueAt, other) === undefined) return { dueAt, replaces: false }
+      end.run(message, endpoint, now, other)
+      return undefined
+    }
+    // It is not there when it was replayed or expunged meanwhile.
+    const replaces = remove.run(endpoint, dueAt, other).changes > 0
+    if (replaces) end.run(other, endpoint, now, message)
+    keep.run(endpoint, key, message, dueAt)
+    return { dueAt, replaces }
+  }
+}
+
+/** What gave way to something newer. */
+export function coalescing(connection: Connection): Synchronous<Coalescing> {
+  const found = connection.prepare<{ at: EpochMs; id: string | null }>(selectCoalesced)
+  const sweep = connection.prepare(deleteEnded)
+  return {
+    findCoalesced(deliveries): (Coalesced | undefined)[] {
+      return deliveries.map(({ message, endpoint }) => {
+        const row = found.get(message, endpoint)
+        return row && { at: row.at, into: row.id }
+      })
+    },
+
+    sweepWindows(limit): number {
+      return sweep.run(connection.now(), limit).changes
+    },
+  }
+}

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { coalescing } from '../../src/intake/coalescing.ts'
+
+function key(body: string, pointer: string | null, eventType = 'video.trending'): string | undefined {
+  return coalescing(eventType, Buffer.from(body))({ key: pointer, windowMs: 5000 })?.key
+}
+
+describe('what deliveries that coalesce have in common', () => {
+  test('is the event type and the value that is named', () => {
+    assert.equal(key('{"id":"a","n":1}', '/id'), key('{"n":2,"id":"a"}', '/id'))
+    assert.notEqual(key('{"id":"a"}', '/id'), key('{"id":"b"}', '/id'))
+    assert.notEqual(key('{"id":"a"}', '/id'), key('{"id":"a"}', '/id', 'video.gone'))
+    assert.notEqual(key('{"id":"1"}', '/id'), key('{"id":1}', '/id'))
+    assert.notEqual(key('{"id":"null"}', '/id'), key('{"id":null}', '/id'))
+  })
+
+  test('does not depend on how a text is escaped, but on every digit of a number', () => {
+    assert.equal(key('{"id":"\\u0061"}', '/id'), key('{"id":"a"}', '/id'))
+    assert.notEqual(key('{"id":9007199254740993}', '/id'), key('{"id":9007199254740992}', '/id'))
+    assert.notEqual(key('{"id":1.0}', '/id'), key('{"id":1}', '/id'))
+  })
+
+  test('is the event type alone without a pointer, whatever the body is', () => {
+    assert.equal(key('not JSON', null), key('{"id":1}', null))
+    assert.notEqual(key('not JSON', null), key('not JSON', null, 'video.gone'))
+  })
+
+  test('is nothing when the payload has no such value', () => {
+    assert.equal(key('{"other":1}', '/id'), undefined)
+    assert.equal(key('not JSON', '/id'), undefined)
+    assert.equal(key('', '/id'), undefined)
+  })
+
+  test('is told apart by endpoints that look in different places', () => {
+    const of = coalescing('a', Buffer.from('{"id":"x","user":"x"}'))
+    assert.notEqual(of({ key: '/id', windowMs: 1 })?.key, of({ key: '/user', windowMs: 1 })?.key)
+    assert.equal(of({ key: '/id', windowMs: 1 })?.key, of({ key: '/id', windowMs: 2 })?.key)
+  })
+})
