@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { Attempt } from '../../src/domain/delivery.ts'
 import { keyTime } from '../../src/domain/ids.ts'
 import type { Store } from '../../src/store/store.ts'
+import { predictionsComeTrue } from './check-explain.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
 
 /** Checks every promise that a finished run can show broken. Throws with the sentence of the first one. */
@@ -17,6 +18,7 @@ export async function check(history: History, store: Store): Promise<void> {
     waitsAreKept(endpoint, arrivals, history.jumps)
     holdsAreObeyed(endpoint, arrivals, history)
     if (history.attentive) stopsAreSilent(endpoint, arrivals, history)
+    predictionsComeTrue(endpoint, arrivals, history)
   }
   for (const fact of history.published) {
     if (fact.state !== 'refused' && fact.key !== 0) await exactlyOneEnd(fact, history, store)

@@ -1,3 +1,5 @@
+import type { Prediction } from './observer.ts'
+
 /** Everything that happened in one run, as seen from outside: what was asked for, what arrived, who died. */
 export interface History {
   readonly endpoints: EndpointFacts[]
@@ -11,6 +13,14 @@ export interface History {
   readonly jumps: number[]
   /** Endpoints that an operator paused or deleted, from when until when; a deletion has no end. */
   readonly stops: StopFact[]
+  /** What whoever asked was told. */
+  readonly predictions: Prediction[]
+  /** Attempts that were begun, also those that no receiver saw. */
+  readonly tries: TryFact[]
+  /** Times in which workers died, stood still or were started. */
+  readonly disturbances: { readonly from: number; readonly until: number }[]
+  /** When the run was over. */
+  endedAt: number
   /** Whether every worker hears at once what an operator does. */
   attentive: boolean
 }
@@ -20,6 +30,15 @@ export interface StopFact {
   readonly kind: 'paused' | 'deleted'
   readonly from: number
   readonly until: number
+}
+
+export interface TryFact {
+  readonly at: number
+  readonly endpoint: number
+  /** The id of its message. */
+  readonly message: string
+  /** The receiver will say that it wants no more. */
+  readonly isGone: boolean
 }
 
 export interface EndpointFacts {

@@ -1,3 +1,4 @@
+import { type LaneSnapshot, readSnapshot, writeSnapshot } from '../../src/domain/snapshot.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { Plant } from './world.ts'
 
@@ -78,6 +79,69 @@ export const plants: Record<string, Plant> = {
         },
       }),
   },
+
+  'whoever asks is not told of a Retry-After': {
+    observer: (store) =>
+      overriding(store, {
+        ...misquoting(store, () => ({ holdMs: 0 })),
+        async findLane(endpoint) {
+          const lane = await store.findLane(endpoint)
+          return lane && { ...lane, holdUntil: 0 }
+        },
+      }),
+  },
+
+  'whoever asks is told of a retry too late': {
+    observer: (store) =>
+      overriding(store, {
+        async findQueued(delivery) {
+          const row = await store.findQueued(delivery)
+          return row && { ...row, dueAt: row.dueAt + 2000 }
+        },
+      }),
+  },
+
+  'whoever asks is told of a retry too early': {
+    observer: (store) =>
+      overriding(store, {
+        async findLane(endpoint) {
+          const lane = await store.findLane(endpoint)
+          return lane && { ...lane, nextTimedAt: lane.nextTimedAt && (lane.now + lane.nextTimedAt) / 2 - 2000 }
+        },
+      }),
+  },
+
+  'whoever asks is told of the next token too late': {
+    observer: (store) =>
+      overriding(store, misquoting(store, ({ tokenMs }) => ({ tokenMs: tokenMs && tokenMs * 3 + 200 }))),
+  },
+
+  'whoever asks is told that nothing is in flight': {
+    observer: (store) => overriding(store, misquoting(store, () => ({ inFlight: 0 }))),
+  },
+
+  'whoever asks is not told of a pause': {
+    observer: (store) =>
+      overriding(store, {
+        async loadEndpoints(endpoints) {
+          return (await store.loadEndpoints(endpoints)).map((endpoint) => ({ ...endpoint, paused: false }))
+        },
+      }),
+  },
+}
+
+/** Answers of lanes' owners with something else in them. */
+function misquoting(store: Store, change: (snapshot: LaneSnapshot) => Partial<LaneSnapshot>): Partial<Store> {
+  return {
+    async readAnswers(endpoints) {
+      const answers = await store.readAnswers(endpoints)
+      return answers.map((answer) => {
+        const snapshot = readSnapshot(answer.snapshot)
+        if (snapshot === undefined) return answer
+        return { ...answer, snapshot: writeSnapshot({ ...snapshot, ...change(snapshot) }) }
+      })
+    },
+  }
 }
 
 function overriding(store: Store, methods: Partial<Store>): Store {

@@ -81,6 +81,7 @@ export function simulatedSender(parts: {
         process.clock.after(connectMs, () => {
           if (over) return
           if (mayLeave?.() === false) return end({ code: 'aborted', status: 0 })
+          history.tries.push({ at: world.steady(), endpoint, message: parcel.id, isGone: share === 'gone' })
           if (share === 'refuse') return end({ code: 'connect_refused', status: 0, error: 'refused' })
           onLeave()
           arrival = {

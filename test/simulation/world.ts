@@ -9,6 +9,7 @@ import { VirtualClock } from '../virtual-clock.ts'
 import { check } from './check.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
 import type { EndpointFacts, History, PublishFact, WorkerFact } from './history.ts'
+import { Observer } from './observer.ts'
 import { SimProcess } from './process.ts'
 import { healthy, simulatedSender, type Temper } from './receivers.ts'
 import { Seeded } from './seeded.ts'
@@ -21,6 +22,8 @@ const second = 1000
 export interface Plant {
   store?(store: Store): Store
   sender?(sender: Sender): Sender
+  /** The store as whoever asks why something waits sees it. */
+  observer?(store: Store): Store
 }
 
 /**
@@ -38,6 +41,10 @@ export class World {
     unfenced: [],
     jumps: [],
     stops: [],
+    predictions: [],
+    tries: [],
+    disturbances: [],
+    endedAt: 0,
     attentive: true,
   }
   readonly faults: StoreFaults
@@ -49,6 +56,8 @@ export class World {
   readonly #workerCount: number
   /** What an operator does has a seed of its own, so that all else stays as it was without one. */
   readonly #operator: Seeded
+  /** So has whoever asks why something waits. */
+  readonly #observer: Seeded
   #store!: Store
   #healed = false
   #names = 0
@@ -75,6 +84,7 @@ export class World {
     this.#missed = chance.pick([0, 0.1, 0.5])
     this.history.attentive = this.#missed === 0
     this.#operator = new Seeded(seed + 1_000_000)
+    this.#observer = new Seeded(seed + 2_000_000)
     this.#workerCount = chance.between(1, 3)
   }
 
@@ -91,9 +101,12 @@ export class World {
       this.#publishFor(troubledMs)
       this.#troubleFor(troubledMs)
       if (this.#operator.chance(0.4)) this.#operateFor(troubledMs)
+      const observer = this.#observe()
       await clock.advance(troubledMs)
       await this.#heal()
       await this.#runDry()
+      observer.stop()
+      this.history.endedAt = clock.steady()
       await check(this.history, this.#store)
     } finally {
       for (const process of this.#workers.keys()) process.kill(clock.steady())
@@ -111,6 +124,7 @@ export class World {
       rows: (...args) => this.#signal((watcher) => watcher.rows(...args)),
       lanes: () => this.#signal((watcher) => watcher.lanes()),
       settings: (...args) => this.#signal((watcher) => watcher.settings(...args)),
+      asked: (...args) => this.#signal((watcher) => watcher.asked?.(...args)),
     })
   }
 
@@ -193,7 +207,9 @@ export class World {
     process.onDeath(() => {
       worker.losses.push({ at: clock.steady(), knownAt: clock.steady() })
       this.#workers.delete(process)
-      clock.after(chance.between(0, 2000), () => this.#startWorker())
+      const restMs = chance.between(0, 2000)
+      history.disturbances.push({ from: clock.steady(), until: clock.steady() + restMs + 2 * leaseMs })
+      clock.after(restMs, () => this.#startWorker())
     })
     engine.start().catch((error) => {
       if (!(error instanceof StoreTrouble)) throw error
@@ -238,6 +254,16 @@ export class World {
       if (lease.known) lease.worker.losses.push({ at: this.clock.steady(), knownAt: Number.POSITIVE_INFINITY })
       this.#leases.delete(id)
     }
+  }
+
+  /** Somebody asks why things wait, until the world has been well for a while. */
+  #observe(): Observer {
+    const { clock, history } = this
+    const store = this.#plant.observer?.(this.#store) ?? this.#store
+    const observer = new Observer({ store, clock, history, chance: this.#observer })
+    observer.watch()
+    clock.after(troubledMs + 120 * second, () => observer.stop())
+    return observer
   }
 
   #publishFor(durationMs: number): void {
@@ -286,7 +312,11 @@ export class World {
       const process = chance.pick([...this.#workers.keys()])
       if (kind === 'kill') process?.kill(clock.steady())
       if (kind === 'stall') history.attentive = false
-      if (kind === 'stall') process?.stall(clock.steady() + chance.between(100, 3 * leaseMs))
+      if (kind === 'stall') {
+        const until = clock.steady() + chance.between(100, 3 * leaseMs)
+        history.disturbances.push({ from: clock.steady(), until: until + 2 * leaseMs })
+        process?.stall(until)
+      }
       if (kind === 'jump') {
         const byMs = chance.between(-3600, 3600) * second
         history.jumps.push(clock.steady())

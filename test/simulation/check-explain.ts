@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { decodeKey } from '../../src/domain/ids.ts'
+import type { Arrival, EndpointFacts, History } from './history.ts'
+import type { Prediction } from './observer.ts'
+
+/** What was begun when somebody asked may still arrive: its body is read and its connection made. */
+const underWayMs = 100
+/** Instants are stored in whole milliseconds, and what is told is as old as its answer. */
+const earlyMs = 60
+/** A worker looks for lanes every second, and a busy store is left alone for a while. */
+const lateMs = 3000
+
+/** Whoever asked why something waits was told the truth, and what was foretold came to be. */
+export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly Arrival[], history: History): void {
+  for (const told of history.predictions) {
+    if (told.endpoint !== endpoint.key) continue
+    tellsWhatIs(told, arrivals, history)
+    if (told.nextAt === undefined || happened(history, endpoint, told.askedAt, told.nextAt)) continue
+    notBefore(told, arrivals)
+    if (!happened(history, endpoint, told.nextAt, told.nextAt + lateMs)) movesThen(told, endpoint, arrivals, history)
+  }
+}
+
+/** What keeps an endpoint is told while it does. */
+function tellsWhatIs(told: Prediction, arrivals: readonly Arrival[], history: History): void {
+  const { askedAt, toldAt, endpoint, reason, reasons, inFlight } = told
+  const label = `at ${toldAt} ${endpoint} was said to be ${[reason, ...reasons]}`
+  const pauses = history.stops.filter((stop) => stop.endpoint === endpoint && stop.kind === 'paused')
+  const duringAll = pauses.some(({ from, until }) => from < askedAt && until > toldAt)
+  const during = pauses.some(({ from, until }) => from <= toldAt && until >= askedAt)
+  if (reasons.length > 0 && duringAll)
+    assert.ok(reasons.includes('paused') || reasons.includes('disabled'), `${label}, but not paused`)
+  if (reasons.includes('paused')) assert.ok(during, `${label}, but nobody paused it`)
+
+  // What a receiver had open all the while is in flight for its owner.
+  const open = arrivals.filter((arrival) => arrival.at <= askedAt && arrival.endedAt > toldAt)
+  const isOneOwners = open.every(
+    ({ worker }) => worker === open[0]?.worker && worker.losses.every(({ at }) => at > toldAt),
+  )
+  if (inFlight !== undefined && isOneOwners) {
+    assert.ok(inFlight >= open.length, `${label} with ${inFlight} in flight, but ${open.length} were`)
+  }
+  if (reason === 'delivered' && told.message !== 0) {
+    const taken = arrivals.some((arrival) => arrival.taken && keyOf(arrival) === told.message && arrival.at <= toldAt)
+    assert.ok(taken, `${label}, but no receiver took it`)
+  }
+  holdIsTold(told, arrivals, history, label)
+}
+
+/** A Retry-After is told from the moment its owner knows, and while anything waits. */
+function holdIsTold(told: Prediction, arrivals: readonly Arrival[], history: History, label: string): void {
+  if (told.reasons.length === 0 || jumped(history, 0, told.toldAt)) return
+  for (const arrival of arrivals) {
+    if (arrival.retryAfterMs === undefined || arrival.heardAt >= told.askedAt) continue
+    const until = arrival.heardAt + arrival.retryAfterMs
+    const isKept = arrival.worker.losses.every(({ at }) => at > told.toldAt)
+    // A retry that was told by its owner may have cleared nothing: holds only ever grow.
+    if (!isKept || until <= told.toldAt + earlyMs || told.inFlight === undefined) continue
+    assert.ok(told.reasons.includes('held'), `${label}, but it was held until ${until}`)
+  }
+  if (!told.reasons.includes('held')) return
+  const asked = arrivals.some(({ retryAfterMs, heardAt }) => retryAfterMs !== undefined && heardAt <= told.toldAt)
+  assert.ok(asked, `${label}, but no receiver asked for silence`)
+}
+
+/** Nothing of it arrives before the instant it was said to move at. */
+function notBefore(told: Prediction, arrivals: readonly Arrival[]): void {
+  const { nextAt = 0, toldAt, message, reason } = told
+  const early = arrivals.find(
+    (arrival) =>
+      arrival.at > toldAt + underWayMs &&
+      arrival.at < nextAt - earlyMs &&
+      isAbout(told, arrival) &&
+      arrival.at > toldAt,
+  )
+  const what = message === 0 ? `endpoint ${told.endpoint}` : `message ${message} at ${told.endpoint}`
+  assert.equal(
+    early,
+    undefined,
+    `${what} was said to wait (${reason}) until ${nextAt} at ${toldAt}, and came at ${early?.at}`,
+  )
+}
+
+/** Unless something else came in between, it does move then: it is tried, or in flight already. */
+function movesThen(told: Prediction, endpoint: EndpointFacts, arrivals: readonly Arrival[], history: History): void {
+  const { nextAt = 0, toldAt, message, reasons, reason } = told
+  if (reasons.some((each) => openEnded.has(each))) return
+  const from = nextAt - earlyMs
+  const until = nextAt + lateMs
+  if (until >= history.endedAt || nextAt < toldAt - earlyMs) return
+  // Others may take every slot.
+  const busy = arrivals.filter(({ at, endedAt }) => at < until && endedAt > from).length
+  if (busy >= endpoint.concurrency || isCrowded(history, from, until)) return
+  const tried = history.tries.some(
+    (each) =>
+      each.endpoint === told.endpoint &&
+      each.at >= from &&
+      each.at <= until &&
+      (message === 0 || keyOf(each) === message),
+  )
+  const what = message === 0 ? `endpoint ${told.endpoint}` : `message ${message} at ${told.endpoint}`
+  assert.ok(tried, `at ${toldAt} ${what} was said to move at ${nextAt} (${reason}), and did not`)
+}
+
+/** Reasons that say nothing of when. */
+const openEnded = new Set(['behind_others', 'in_flight', 'crowded', 'store_trouble', 'lease_unsure', 'owner_silent'])
+
+/** An endpoint said to wait for its retries may get what is published meanwhile. */
+function isAbout(told: Prediction, arrival: Arrival): boolean {
+  const key = keyOf(arrival)
+  if (told.message !== 0) return key === told.message
+  return told.reason !== 'waiting_for_retry' || key <= told.newestKey
+}
+
+function keyOf({ message }: Pick<Arrival, 'message'>): number {
+  return decodeKey('msg', message) ?? 0
+}
+
+/** Whether anything happened that nobody who was asked before could have known of. */
+function happened(history: History, endpoint: EndpointFacts, from: number, until: number): boolean {
+  const { key } = endpoint
+  const within = (at: number) => at >= from && at <= until
+  return (
+    jumped(history, from, until) ||
+    history.disturbances.some((each) => each.from <= until && each.until >= from) ||
+    history.stops.some((stop) => stop.endpoint === key && (within(stop.from) || within(stop.until))) ||
+    history.arrivals.some(
+      (arrival) => arrival.endpoint === key && arrival.retryAfterMs !== undefined && within(arrival.heardAt),
+    ) ||
+    history.tries.some(({ endpoint: tried, at, isGone }) => tried === key && isGone && at <= until) ||
+    history.arrivals.some(({ worker }) => worker.losses.some((loss) => loss.at <= until && loss.knownAt >= from))
+  )
+}
+
+function jumped(history: History, from: number, until: number): boolean {
+  return history.jumps.some((at) => at >= from && at <= until)
+}
+
+/** Whether a worker with few slots may have had all of them taken. */
+function isCrowded(history: History, from: number, until: number): boolean {
+  return (
+    history.arrivals.filter(({ at, endedAt }) => at < until && endedAt > from + 1000 && endedAt - at > 1000).length >= 2
+  )
+}

@@ -1,0 +1,92 @@
+import type { Message } from '../../src/domain/delivery.ts'
+import { firstKeyAt } from '../../src/domain/ids.ts'
+import { Explainer } from '../../src/http/explainer.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { VirtualClock } from '../virtual-clock.ts'
+import type { History } from './history.ts'
+import type { Seeded } from './seeded.ts'
+
+/** What somebody who asked was told, to be held against what then happened. Instants are of the steady clock. */
+export interface Prediction {
+  readonly askedAt: number
+  readonly toldAt: number
+  readonly endpoint: number
+  /** The one delivery it is about; 0 when it is about the endpoint. */
+  readonly message: number
+  readonly reason: string
+  readonly reasons: readonly string[]
+  /** When it is to move, and not before. */
+  readonly nextAt: number | undefined
+  /** What its owner said is in flight, if it was its owner who answered. */
+  readonly inFlight: number | undefined
+  /** No message that was there when it was told has a greater key. */
+  readonly newestKey: number
+}
+
+/** Asks at random moments why random deliveries and endpoints wait, and writes down what it is told. */
+export class Observer {
+  readonly #parts: ObserverParts
+  readonly #explainer: Explainer
+  #over = false
+
+  constructor(parts: ObserverParts) {
+    this.#parts = parts
+    this.#explainer = new Explainer(parts.store, parts.clock)
+  }
+
+  watch(): void {
+    const { clock, chance } = this.#parts
+    const next = () => {
+      if (this.#over) return
+      void this.#ask().finally(() => clock.after(chance.between(50, 1500), next))
+    }
+    clock.after(chance.between(50, 1500), next)
+  }
+
+  stop(): void {
+    this.#over = true
+  }
+
+  async #ask(): Promise<void> {
+    const { chance, history, store, clock } = this.#parts
+    const { key } = chance.pick(history.endpoints)
+    const askedAt = clock.steady()
+    const [endpoint] = await store.loadEndpoints([key])
+    if (endpoint === undefined || this.#over) return
+    const sent = history.published.filter((fact) => fact.key !== 0 && fact.endpoints.includes(key)).slice(-30)
+    const fact = chance.chance(0.6) && sent.length > 0 ? chance.pick(sent) : undefined
+    // A deleted endpoint has no lane to tell of.
+    const isGone = () => history.stops.some((stop) => stop.endpoint === key && stop.kind === 'deleted')
+    const told = await (fact === undefined
+      ? this.#explainer.endpoint(endpoint)
+      : this.#explainer.delivery(
+          { key: fact.key, expunged: false, endpoints: fact.endpoints } as unknown as Message,
+          endpoint,
+        )
+    ).catch((error) => {
+      if (isGone()) return undefined
+      throw error
+    })
+    if (told === undefined || this.#over) return
+    const { why, lane } = told
+    const toldAt = clock.steady()
+    history.predictions.push({
+      askedAt,
+      toldAt,
+      endpoint: key,
+      message: fact?.key ?? 0,
+      reason: why.reason,
+      reasons: why.blockers.map(({ reason }) => reason),
+      nextAt: why.nextAt === null ? undefined : toldAt + why.nextAt - lane.now,
+      inFlight: lane.live?.snapshot.inFlight,
+      newestKey: firstKeyAt(lane.now),
+    })
+  }
+}
+
+export interface ObserverParts {
+  readonly store: Store
+  readonly clock: VirtualClock
+  readonly chance: Seeded
+  readonly history: History
+}
