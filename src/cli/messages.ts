@@ -69,16 +69,21 @@ function destinationsTable({ terminal }: Session, destinations: readonly Item[])
     [
       { title: 'ENDPOINT', cell: nameOf },
       { title: 'URL', cell: ({ url }) => text(url), flexible: true },
-      { title: 'STATUS', cell: ({ statusText }) => text(statusText), colour: statusColour },
+      { title: 'STATUS', cell: standing, colour: statusColour },
       { title: 'NEXT ATTEMPT (UTC)', cell: ({ nextAttempt }) => instant(nextAttempt) },
     ],
     destinations,
   )
 }
 
+function standing({ statusText, coalescedInto }: Item): string {
+  return coalescedInto == null ? text(statusText) : `coalesced into ${text(coalescedInto)}`
+}
+
 /** The colour of where a delivery stands. */
-export function statusColour({ statusText }: Item): 'green' | 'red' | 'yellow' {
+export function statusColour({ statusText, coalescedInto }: Item): 'green' | 'red' | 'yellow' {
   if (statusText === 'success') return 'green'
+  if (coalescedInto != null) return 'yellow'
   return statusText === 'fail' ? 'red' : 'yellow'
 }
 

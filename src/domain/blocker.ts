@@ -18,6 +18,7 @@ export type BlockerReason =
   | 'no_worker' //          nobody is there to deliver it
   | 'held' //               the receiver asked for silence
   | 'scheduled' //          published for later
+  | 'coalescing' //         something newer of its kind may take its place until then
   | 'waiting_for_retry'
   | 'behind_others'
   | 'rate_limited'

@@ -19,6 +19,7 @@ export type WhyReason =
   | BlockerReason
   | 'delivered'
   | 'dead'
+  | 'coalesced' //          something newer of its kind took its place
   | 'cancelled' //          its message was expunged, or it was taken out of the queue
   | 'not_subscribed' //     the message was never meant for this endpoint
   | 'queueing' //           accepted for very many endpoints, and not queued for this one yet
@@ -40,11 +41,13 @@ export interface Why {
 
 /** Everything the answer is made from, as of one reading of the store's clock. */
 export interface WhyFacts {
-  readonly message: Pick<Message, 'key' | 'expunged' | 'endpoints'>
+  readonly message: Pick<Message, 'key' | 'expunged' | 'endpoints' | 'deliverAt'>
   readonly endpoint: Stoppable & Pick<Endpoint, 'key'>
   readonly latest: Pick<Attempt, 'code' | 'status'> | undefined
   readonly dead: Pick<DeadLetter, 'reason' | 'diedAt'> | undefined
   readonly queued: QueuedFacts | undefined
+  /** What it gave way to, by id; null when that is gone. */
+  readonly coalesced?: { readonly into: string | null } | undefined
   readonly lane: LaneStanding
 }
 
@@ -67,12 +70,17 @@ export function whyNotDelivered(facts: WhyFacts): Why {
   return { ...first, nextAt: first.until, expectedAt: expectedAt(lane, queued, blockers), blockers }
 }
 
-function ended({ message, endpoint, latest, dead, lane }: WhyFacts): Why {
+function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): Why {
   if (dead) {
     const since = moment(dead.diedAt, lane.now)
     return why('dead', `It is a dead letter (${dead.reason}) since ${since}; it can be replayed.`)
   }
   if (latest?.code === 'delivered') return why('delivered', `The receiver answered ${latest.status}.`)
+  // What a worker was just sending when it was replaced has arrived nevertheless, and that is what is told of it.
+  if (coalesced) {
+    const successor = coalesced.into === null ? 'a newer one' : coalesced.into
+    return why('coalesced', `It gave way to ${successor}, which is of the same kind, before it was sent.`)
+  }
   if (message.expunged) return why('cancelled', "The message's content was expunged before it was delivered.")
   if (latest !== undefined) return why('cancelled', 'It was taken out of the queue before it was delivered.')
   if (!message.endpoints.includes(endpoint.key)) {
@@ -89,10 +97,10 @@ function beingSent({ snapshot: { sending, recording } }: LiveWord, message: numb
 }
 
 /** What concerns the one delivery alone. */
-function ownBlockers({ lane }: WhyFacts, queued: QueuedFacts): Blocker[] {
+function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[] {
   const { now } = lane
   const { dueAt, attempts, ahead } = queued
-  if (queued.class === timed && dueAt > now) return [notYet(queued, now)]
+  if (queued.class === timed && dueAt > now) return [notYet(queued, message.deliverAt !== null, now)]
   if (ahead > 0) {
     const speed = speedOf(lane)
     const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
@@ -105,7 +113,11 @@ function ownBlockers({ lane }: WhyFacts, queued: QueuedFacts): Blocker[] {
   return [{ reason: 'waiting_for_worker', detail: `It is due${retry}; a worker is about to take it.`, until }]
 }
 
-function notYet({ attempts, dueAt }: QueuedFacts, now: EpochMs): Blocker {
+function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: EpochMs): Blocker {
+  if (attempts === 0 && !isForLater) {
+    const detail = `It waits until ${moment(dueAt, now)} for something newer of its kind, which would take its place.`
+    return { reason: 'coalescing', detail, until: dueAt }
+  }
   if (attempts === 0) {
     return { reason: 'scheduled', detail: `It is to be sent at ${moment(dueAt, now)}.`, until: dueAt }
   }

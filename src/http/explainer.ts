@@ -50,12 +50,13 @@ export class Explainer {
     const asked = await this.#ask([endpoint.key])
     // The queue is read before what ended: a delivery that ends in between is then seen to have ended.
     const queued = await this.#store.findQueued(delivery)
-    const [dead, [latest], lane] = await Promise.all([
+    const [dead, [coalesced], [latest], lane] = await Promise.all([
       queued === undefined ? this.#store.findDead(endpoint.key, message.key) : undefined,
+      queued === undefined ? this.#store.findCoalesced([delivery]) : [],
       this.#store.latestAttempts([delivery]),
       this.#lane(endpoint.key, asked),
     ])
-    return { why: whyNotDelivered({ message, endpoint, latest, dead, queued, lane }), lane, queued, latest }
+    return { why: whyNotDelivered({ message, endpoint, latest, dead, coalesced, queued, lane }), lane, queued, latest }
   }
 
   async endpoint(endpoint: Endpoint): Promise<ExplainedEndpoint> {
@@ -90,7 +91,7 @@ export class Explainer {
   async #ask(endpoints: readonly number[]): Promise<Asked> {
     const before = await this.#store.readAnswers(endpoints)
     const owned = before.filter(({ owner }) => owner !== null)
-    const seen = new Map(owned.map(({ endpoint, snapshotAt }) => [endpoint, snapshotAt]))
+    const seen = new Map(owned.map(({ endpoint, snapshot }) => [endpoint, snapshot]))
     const keys = [...seen.keys()]
     if (keys.length === 0 || !(await this.#store.askLanes(keys))) return noneAsked
     const giveUpAt = this.#clock.steady() + answerMs
@@ -99,7 +100,7 @@ export class Explainer {
       const answers = await this.#store.readAnswers(keys)
       const words: Asked = new Map(
         answers.map(({ endpoint, owner, snapshot, snapshotAt }) => {
-          const read = snapshotAt === seen.get(endpoint) ? undefined : readSnapshot(snapshot)
+          const read = snapshot === seen.get(endpoint) ? undefined : readSnapshot(snapshot)
           // What an earlier owner said is not true any more.
           const live = read === undefined || read.worker !== owner ? null : { at: snapshotAt, snapshot: read }
           return [endpoint, { owner, live }] as const
@@ -121,7 +122,7 @@ export class Explainer {
     if (lane === undefined) return undefined
     const word = asked.get(endpoint)
     const isSame = word !== undefined && word.owner === (lane.owner?.worker ?? null)
-    const live = isSame ? word.live : null
+    const live = isSame && word.live !== null ? { ...word.live, at: Math.min(word.live.at, lane.now) } : null
     return { ...lane, live, silent: isSame && lane.owner !== null && live === null }
   }
 }
@@ -132,5 +133,5 @@ const noneAsked: Asked = new Map()
 
 type ExplainerStore = Pick<
   Store,
-  'askLanes' | 'readAnswers' | 'findLane' | 'findQueued' | 'findDead' | 'latestAttempts'
+  'askLanes' | 'readAnswers' | 'findLane' | 'findQueued' | 'findDead' | 'findCoalesced' | 'latestAttempts'
 >

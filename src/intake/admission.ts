@@ -50,6 +50,11 @@ export class Admission {
     for (const { app, endpoints } of publications) this.#depths.add(app, endpoints, -1)
   }
 
+  /** Takes back deliveries that were stored in the place of others. */
+  merged(app: number, endpoints: readonly number[]): void {
+    this.#depths.add(app, endpoints, -1)
+  }
+
   #look(publications: readonly Publication[], added: number): void {
     const { perEndpoint, perApplication, server } = this.#limits
     this.#refuseIf('The server', this.#depths.server, added, server)

@@ -1,20 +1,25 @@
 import type { Coalesce } from '../domain/flow.ts'
-import type { Special } from '../store/store.ts'
+import type { Publication, Special } from '../store/store.ts'
 import { digest } from './once.ts'
 import { textOf, valueAt } from './value-at.ts'
 
 const quote = 0x22
 
+/** What of a message decides whether it is coalesced. */
+type Coalescable = Pick<Publication, 'eventType' | 'delayMs' | 'expiresInMs'>
+
 /**
  * Makes what says how one message's deliveries are coalesced, by each endpoint's wish; undefined for one that goes its own
- * way because the payload has no such value. Endpoints that go by the same value share the work of finding it.
+ * way: because the payload has no such value, because it is for an instant of its own, or because nobody wants it any more
+ * by the end of the window. Endpoints that go by the same value share the work of finding it.
  */
 export function coalescing(
-  eventType: string,
+  { eventType, delayMs, expiresInMs = null }: Coalescable,
   body: Uint8Array,
 ): (wish: Coalesce) => NonNullable<Special['coalesce']> | undefined {
   const keys = new Map<string | null, string | undefined>()
   return ({ key: pointer, windowMs }) => {
+    if (delayMs > 0 || (expiresInMs !== null && expiresInMs <= windowMs)) return undefined
     if (!keys.has(pointer)) keys.set(pointer, keyOf(eventType, body, pointer))
     const key = keys.get(pointer)
     return key === undefined ? undefined : { key, windowMs }

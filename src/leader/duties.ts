@@ -1,23 +1,31 @@
 import type { Publisher } from '../intake/publisher.ts'
+import type { RetentionLimits } from '../store/retention.ts'
 import type { Store } from '../store/store.ts'
 import type { Duty } from './leader.ts'
 import { ScheduleRunner } from './schedule-runner.ts'
 
 const second = 1000
+const minute = 60 * second
+const hour = 60 * minute
 
 /** How soon a schedule that another process made or changed is noticed; one that is known runs on time. */
 const schedulesMs = second
 const sweepMs = 15 * second
 const sweepRows = 500
+const payloadsMs = minute
+const payloadsPerStep = 20
+const retentionMs = 5 * minute
 
 export interface DutyParts {
   readonly store: Store
-  readonly publisher: Publisher
+  /** Opened when there is something to publish: it counts what waits, which costs the store something. */
+  publisher(): Publisher
+  readonly retention: RetentionLimits
   onTrouble(error: unknown): void
 }
 
 /** Everything that is done once for the whole store. A new duty is an entry here. */
-export function dutiesOf({ store, publisher, onTrouble }: DutyParts): Duty[] {
+export function dutiesOf({ store, publisher, retention, onTrouble }: DutyParts): Duty[] {
   const runner = new ScheduleRunner(store, publisher, onTrouble)
   return [
     {
@@ -25,8 +33,8 @@ export function dutiesOf({ store, publisher, onTrouble }: DutyParts): Duty[] {
       everyMs: schedulesMs,
       delivers: true,
       async step() {
-        const { more, nextInMs } = await runner.step()
-        return { more, inMs: nextInMs }
+        const { more, nextInMs, published } = await runner.step()
+        return { more, inMs: nextInMs, published }
       },
     },
     {
@@ -42,6 +50,34 @@ export function dutiesOf({ store, publisher, onTrouble }: DutyParts): Duty[] {
       name: 'idempotency',
       everyMs: sweepMs,
       step: async () => (await store.sweepIdempotency(sweepRows)) === sweepRows,
+    },
+    {
+      name: 'windows',
+      everyMs: sweepMs,
+      step: async () => (await store.sweepWindows(sweepRows)) === sweepRows,
+    },
+    {
+      name: 'payloads',
+      everyMs: payloadsMs,
+      async step() {
+        const messages = await store.duePayloadEnds(payloadsPerStep)
+        for (const message of messages) await store.expungeMessage(message)
+        if (messages.length > 0) await store.forgetPayloadEnds(messages)
+        return messages.length === payloadsPerStep
+      },
+    },
+    {
+      name: 'retention',
+      everyMs: retentionMs,
+      step: async () => (await store.retain(retention)).more,
+    },
+    {
+      name: 'upkeep',
+      everyMs: hour,
+      async step() {
+        await store.upkeep()
+        return false
+      },
     },
   ]
 }

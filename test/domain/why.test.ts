@@ -11,7 +11,7 @@ const muchLater = now + 600_000
 
 /** First in its queue at an endpoint that nothing stops, in the hands of a worker that was not asked. */
 const facts: WhyFacts = {
-  message: { key: 77, expunged: false, endpoints: [1] },
+  message: { key: 77, expunged: false, endpoints: [1], deliverAt: null },
   endpoint: { key: 1, disabled: false, disabledReason: null, paused: false },
   latest: undefined,
   dead: undefined,
@@ -55,7 +55,11 @@ const cases: [reason: string, nextAt: number | null, change: Partial<WhyFacts>][
   ['held', later, { lane: { ...facts.lane, holdUntil: later }, queued: { ...timed, dueAt: later - 1 } }],
   ['waiting_for_retry', later, { queued: timed }],
   ['waiting_for_retry', muchLater, { queued: { ...timed, dueAt: muchLater }, lane: { ...free, holdUntil: later } }],
-  ['scheduled', later, { queued: { ...timed, attempts: 0 } }],
+  ['scheduled', later, { queued: { ...timed, attempts: 0 }, message: { ...facts.message, deliverAt: later } }],
+  ['coalescing', later, { queued: { ...timed, attempts: 0 } }],
+  ['coalesced', null, { queued: undefined, coalesced: { into: 'msg_1' } }],
+  ['coalesced', null, { queued: undefined, coalesced: { into: null }, message: { ...facts.message, expunged: true } }],
+  ['delivered', null, { queued: undefined, coalesced: { into: 'msg_1' }, latest: { code: 'delivered', status: 204 } }],
   ['rate_limited', later, { lane: { ...free, notBefore: later } }],
   ['held', later, { lane: { ...free, notBefore: later, holdUntil: later } }],
   ['behind_others', null, { queued: { class: 2, dueAt: now - 99, attempts: 0, ahead: 7 } }],

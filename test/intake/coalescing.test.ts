@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { coalescing } from '../../src/intake/coalescing.ts'
 
 function key(body: string, pointer: string | null, eventType = 'video.trending'): string | undefined {
-  return coalescing(eventType, Buffer.from(body))({ key: pointer, windowMs: 5000 })?.key
+  return coalescing({ eventType, delayMs: 0 }, Buffer.from(body))({ key: pointer, windowMs: 5000 })?.key
 }
 
 describe('what deliveries that coalesce have in common', () => {
@@ -32,8 +32,18 @@ describe('what deliveries that coalesce have in common', () => {
     assert.equal(key('', '/id'), undefined)
   })
 
+  test('does not matter for what is sent at its own instant, or expires before its window ends', () => {
+    const of = (delayMs: number, expiresInMs: number | null) => {
+      return coalescing({ eventType: 'a', delayMs, expiresInMs }, Buffer.from('1'))({ key: null, windowMs: 5000 })
+    }
+    assert.ok(of(0, null))
+    assert.ok(of(0, 5001))
+    assert.equal(of(0, 5000), undefined)
+    assert.equal(of(1, null), undefined)
+  })
+
   test('is told apart by endpoints that look in different places', () => {
-    const of = coalescing('a', Buffer.from('{"id":"x","user":"x"}'))
+    const of = coalescing({ eventType: 'a', delayMs: 0 }, Buffer.from('{"id":"x","user":"x"}'))
     assert.notEqual(of({ key: '/id', windowMs: 1 })?.key, of({ key: '/user', windowMs: 1 })?.key)
     assert.equal(of({ key: '/id', windowMs: 1 })?.key, of({ key: '/id', windowMs: 2 })?.key)
   })

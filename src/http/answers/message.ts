@@ -37,7 +37,11 @@ const status = {
 }
 
 /** Where a message stands at an endpoint. `canceled` is told only to who asks for expanded statuses. */
-const standing = { ...status, nextAttempt: MaybeInstant }
+const standing = {
+  ...status,
+  nextAttempt: MaybeInstant,
+  coalescedInto: nullable(Type.String({ description: 'The message of the same kind that took its place unsent' })),
+}
 
 /** One HTTP try as callers see it. */
 export const MessageAttemptOut = Type.Object({

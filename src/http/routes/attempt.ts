@@ -166,16 +166,18 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
   /** Where a message stands at these endpoints, those that still exist. */
   async function standingsOf(message: Message, keys: readonly number[]) {
     const deliveries = keys.map((endpoint) => ({ endpoint, message: message.key }))
-    const [endpoints, latest, replaying] = await Promise.all([
+    const [endpoints, latest, replaying, coalesced] = await Promise.all([
       store.loadEndpoints(keys),
       store.latestAttempts(deliveries),
       replayingAmong(deliveries),
+      store.findCoalesced(deliveries),
     ])
     const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
     return keys.flatMap((row, i) => {
       const endpoint = byKey.get(row)
       if (endpoint === undefined) return []
-      return [{ row, endpoint, message, latest: latest[i], replaying: replaying.has(pairOf(row, message.key)) }]
+      const isReplaying = replaying.has(pairOf(row, message.key))
+      return [{ row, endpoint, message, latest: latest[i], replaying: isReplaying, coalesced: coalesced[i] }]
     })
   }
 

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Attempt, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
+import type { Coalesced } from '../../store/coalescing.ts'
 import { PageQuery } from '../pagination.ts'
 import { integer } from './field.ts'
 import { timeProperties } from './instant.ts'
@@ -86,12 +87,15 @@ export interface Standing {
   readonly latest: Attempt | undefined
   /** Whether it waits to be sent once more on request. */
   readonly replaying: boolean
+  /** What it gave way to. */
+  readonly coalesced?: Coalesced | undefined
 }
 
-/** Where one message stands at one endpoint. What was expunged waits for nothing. */
-function destinationStatus({ message, latest, replaying }: Standing): Status {
+/** Where one message stands at one endpoint. What was expunged, or gave way to another, waits for nothing. */
+function destinationStatus({ message, latest, replaying, coalesced }: Standing): Status {
   if (replaying) return pending
   if (latest?.code === 'delivered') return success
+  if (coalesced !== undefined && latest?.nextAt == null) return canceled
   const waits = latest === undefined || latest.nextAt !== null
   if (!waits) return fail
   return message.expunged ? canceled : pending
@@ -107,5 +111,6 @@ export function toStandingOut(standing: Standing, expanded: boolean) {
     status,
     statusText: statusTexts[status],
     nextAttempt: isRetry ? new Date(latest.nextAt).toISOString() : null,
+    coalescedInto: exact === canceled ? (standing.coalesced?.into ?? null) : null,
   }
 }
