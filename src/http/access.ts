@@ -39,6 +39,7 @@ export interface Need {
 }
 
 const view = need('read', ['ViewBase'])
+const read = need('read', [])
 const viewShared: Need = { ...view, shared: true }
 const manage = need('admin', ['ManageEndpoint'])
 const viewSecret: Need = {
@@ -94,10 +95,15 @@ export const needs: Readonly<Record<string, Need>> = {
   'POST /app/:app/msg/:message/endpoint/:endpoint/resend': attempt,
   'GET /app/:app/attempt/msg/:message': view,
   'GET /app/:app/attempt/endpoint/:endpoint': view,
+  'GET /app/:app/schedule': read,
+  'GET /app/:app/schedule/:schedule': read,
+  'POST /app/:app/schedule/:schedule/run': need('publish', []),
   'GET /app/:app/dead': view,
   'GET /app/:app/dead/export': view,
   'GET /app/:app/dead/:message/:endpoint': view,
   'POST /app/:app/dead/replay': attempt,
+  'GET /dead': need('read', []),
+  'GET /dead/export': need('read', []),
   'GET /background-task': need('read', []),
   'GET /background-task/:task': need('read', []),
   'GET /event-type': viewShared,

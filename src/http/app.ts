@@ -17,6 +17,7 @@ import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
 import { backgroundTaskRoutes } from './routes/background-task.ts'
 import { deadRoutes } from './routes/dead.ts'
+import { deadImportRoute } from './routes/dead-import.ts'
 import { endpointRoutes } from './routes/endpoint.ts'
 import { endpointHeaderRoutes } from './routes/endpoint-headers.ts'
 import { endpointPauseRoutes } from './routes/endpoint-pause.ts'
@@ -26,15 +27,16 @@ import { eventTypeRoutes } from './routes/event-type.ts'
 import { eventTypeImportRoute } from './routes/event-type-import.ts'
 import { healthRoutes } from './routes/health.ts'
 import { laneRoutes } from './routes/lane.ts'
-import { whyRoutes } from './routes/why.ts'
 import { messageRoutes } from './routes/message.ts'
 import { messageListRoutes } from './routes/message-list.ts'
 import { portalRoute } from './routes/portal.ts'
 import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publish.ts'
 import { docsRoute, openApiRoute } from './routes/reference.ts'
 import { replayRoutes } from './routes/replay.ts'
+import { scheduleRoutes, scheduleWriteRoutes } from './routes/schedule.ts'
 import { sendExampleRoute } from './routes/send-example.ts'
 import { statisticsRoutes } from './routes/statistics.ts'
+import { whyRoutes } from './routes/why.ts'
 
 const sweepMs = 20
 
@@ -82,6 +84,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
           acceptJson(publishing, (body) => body)
           publishRoute(publishing, context)
           batchRoute(publishing, context)
+          scheduleWriteRoutes(publishing, context)
         })
         closed.register(async (raw) => {
           acceptAnything(raw)
@@ -109,11 +112,16 @@ export function buildApp(context: HttpContext): FastifyInstance {
           eventTypeImportRoute(rest, context)
           messageRoutes(rest, context)
           messageListRoutes(rest, context)
+          scheduleRoutes(rest, context)
           attemptRoutes(rest, context)
           replayRoutes(rest, context)
           laneRoutes(rest, context)
           whyRoutes(rest, context)
           deadRoutes(rest, context)
+          rest.register(async (lines) => {
+            acceptLines(lines)
+            deadImportRoute(lines, context)
+          })
           backgroundTaskRoutes(rest, context)
           statisticsRoutes(rest, context)
         })
@@ -167,6 +175,19 @@ function requireBody(scope: FastifyInstance): void {
     const takesBody = method === 'POST' || method === 'PUT' || method === 'PATCH'
     const missing = takesBody && body === undefined && routeOptions.config.bodyOptional !== true
     done(missing ? new AppError('invalid_json', 'The body is empty.') : undefined)
+  })
+}
+
+/** Bodies are lines of JSON, which are taken apart by whoever knows what one means. */
+function acceptLines(scope: FastifyInstance): void {
+  const types = ['application/jsonl', 'application/x-ndjson', 'application/x-jsonlines']
+  scope.addContentTypeParser(types, { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      checkEncoding(request.headers['content-type'], request.headers['content-encoding'])
+      done(null, body)
+    } catch (error) {
+      done(error as Error)
+    }
   })
 }
 

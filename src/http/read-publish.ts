@@ -114,7 +114,8 @@ function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldEr
   }
 }
 
-function textWithout(body: Buffer, span: Span | undefined): string {
+/** A text with one value replaced by null. */
+export function textWithout(body: Buffer, span: Span | undefined): string {
   if (span === undefined) return body.toString('utf8')
   return `${body.toString('utf8', 0, span.start)}null${body.toString('utf8', span.end)}`
 }
@@ -122,7 +123,9 @@ function textWithout(body: Buffer, span: Span | undefined): string {
 function envelopeOf(input: EnvelopeIn, contentType: string, deliverAt: EpochMs | null, now: EpochMs): Envelope {
   const { eventType, eventId = null, channels = null, tags = null, headers = null, dedupeKey = null } = input
   const delayMs = deliverAt === null ? 0 : Math.max(0, deliverAt - now)
-  return { eventType, eventId, channels, tags, headers, dedupeKey, contentType, delayMs }
+  const hours = input.payloadRetentionHours ?? (input.payloadRetentionPeriod ?? 0) * 24
+  const payloadForMs = hours === 0 ? null : hours * 3_600_000
+  return { eventType, eventId, channels, tags, headers, dedupeKey, contentType, delayMs, payloadForMs }
 }
 
 function instantOf(text: string | null, now: EpochMs, at: FieldError['at'], problems: FieldError[]): EpochMs | null {
@@ -144,7 +147,7 @@ function rawContentType({ transformationsParams }: MessageHeadIn, problems: Fiel
 }
 
 /** Printable ASCII: it travels as a header. */
-function isContentType(text: string): boolean {
+export function isContentType(text: string): boolean {
   return /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/.test(text)
 }
 

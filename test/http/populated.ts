@@ -38,7 +38,8 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   await make('/event-type', { name, description: uid, schemas: { 1: { type: 'object' } } })
   const operational = await make('/operational-webhook/endpoint', { url: 'https://example.com/' })
   const task = await make(`/app/${app}/dead/replay`, {})
-  return { app, endpoint, message, key, name, operational, task }
+  const schedule = await make(`/app/${app}/schedule`, { cron: '0 7 * * *', eventType: 'x', payload: {} })
+  return { app, endpoint, message, key, name, operational, task, schedule }
 }
 
 /** Plays a worker whose every attempt fails for good. Gives the id of the attempt by that of the endpoint. */
@@ -82,5 +83,5 @@ export function fill(path: string, ids: Ids): string {
 
 /** Whether an operation takes a JSON body. */
 export function takesJson({ body }: Operation): boolean {
-  return typeof body === 'object'
+  return typeof body === 'object' && !('lines' in body)
 }

@@ -132,7 +132,9 @@ function requestBody({ body, bodyOptional = false }: Operation) {
   const content =
     body === anyBytes
       ? { '*/*': { schema: { description: 'Any bytes of any content type; both are delivered as they are.' } } }
-      : { 'application/json': { schema: components.use(body as TSchema) } }
+      : typeof body === 'object' && 'lines' in body
+        ? { 'application/jsonl': { schema: components.use((body as JsonLines).lines) } }
+        : { 'application/json': { schema: components.use(body as TSchema) } }
   return { required: !bodyOptional, content }
 }
 

@@ -1,3 +1,5 @@
+import { deadReasons } from '../../domain/judge.ts'
+
 /**
  * What fields mean, by name: a field means the same wherever it stands. Where one does not, its shape's name stands
  * before it. What a schema says of itself goes before what is said here.
@@ -32,7 +34,9 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   endpointId: 'The endpoint; its id, or where asked for its uid',
   msg_id: 'Only this message; its id or eventId',
   msgId: 'The message; its id, or where asked for its eventId',
-  reason: 'Why it died: `exhausted`, `aged` or `gone`',
+  reason: `Why it died: ${deadReasons.map((reason) => `\`${reason}\``).join(', ')}`,
+  perSecond: 'How many deliveries a second are queued at most; as fast as it can unless told',
+  'v1.background-task.list.state': 'Only tasks that are so far; `paused` and `cancelled`, too',
   'AuditOut.before': 'How it was',
   'AuditOut.after': 'How it is since',
   actor: 'The id of the key or token it was done with',
@@ -95,8 +99,6 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   maxAttempts: 'Attempts in all',
   oldestSince: 'Since when the longest waiting of those counted has been waiting',
   'WhyOut.attempts': 'How often it was tried',
-  oldestSince: 'Since when the longest waiting of those counted has been waiting',
-  'WhyOut.attempts': 'How often it was tried',
   jitter: 'How much a wait may grow at random: `full` up to twice, `equal` up to half again; never shorter',
   maxAgeMs: 'After this time no attempt is begun',
   version: 'Always 1',
@@ -111,8 +113,17 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   deliver_at: 'Not before this instant, 90 days ahead at most',
   dedupeKey: 'What the application’s dedupe window goes by, instead of the content',
   dedupe_key: 'What the application’s dedupe window goes by, instead of the content',
-  payloadRetentionPeriod: 'Taken for clients of Svix, in days; not applied yet',
-  payloadRetentionHours: 'Taken for clients of Svix; not applied yet',
+  payloadRetentionPeriod: 'For how many days the payload is kept, if that is less than the message is',
+  payloadRetentionHours: 'The same in hours; goes before the days',
+  cron: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`',
+  timezone: 'An IANA name such as `Europe/Berlin`, in which the expression is read; `UTC` unless told',
+  missed:
+    'What becomes of runs whose time passed by more than five minutes: `skip` none are made up for, `once` the newest stands for all, `all` each is, up to `missedLimit`',
+  missedLimit: 'How many missed runs are made up for at most, the newest; 10 unless told',
+  'ScheduleIn.paused': 'Whether it waits to be resumed',
+  'SchedulePatch.paused': 'Whether it waits to be resumed',
+  'ScheduleOut.paused': 'Whether it waits to be resumed',
+  next_runs: 'How many runs to come are shown; 5 unless told, in a list 1',
   application: 'Made under the uid in the path, if there is none',
   transformationsParams: 'How Svix’s SDKs send raw payloads',
   rawPayload: 'Delivered instead of the payload, as it is',

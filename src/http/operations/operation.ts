@@ -16,7 +16,7 @@ export interface Operation {
   readonly description?: string
   readonly tag: string
   readonly query?: TSchema
-  readonly body?: TSchema | typeof anyBytes
+  readonly body?: TSchema | JsonLines | typeof anyBytes
   /** Whether the body may be left out. */
   readonly bodyOptional?: boolean
   /** What is answered when all goes well, by status; null stands for no body. */

@@ -1,11 +1,20 @@
 import { Type } from 'typebox'
 import { AppUsageStatsOut, BackgroundTaskOut, TaskStartedOut } from '../answers/background-task.ts'
-import { DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
+import { DeadImportOut, DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
 import { listOf } from '../answers/field.ts'
 import { LaneOut } from '../answers/lane.ts'
 import { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../answers/why.ts'
 import { TaskQuery } from '../schemas/background-task.ts'
-import { DeadFilterQuery, DeadListQuery, DeadReplayIn } from '../schemas/dead.ts'
+import {
+  AnyDeadFilterQuery,
+  AnyDeadListQuery,
+  AnyDeadReplayIn,
+  DeadFilterQuery,
+  DeadImportQuery,
+  DeadLineIn,
+  DeadListQuery,
+  DeadReplayIn,
+} from '../schemas/dead.ts'
 import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
 import { AppUsageStatsIn } from '../schemas/statistics.ts'
 import { WhyQuery } from '../schemas/why.ts'
@@ -68,6 +77,40 @@ export const deadOperations = tagged('Dead Letter', {
     query: DeadFilterQuery,
     answers: { 200: { lines: DeadLetterLine } },
   },
+  'POST /app/:app/dead/import': {
+    id: 'v1.dead.import',
+    summary: 'Bring exported dead letters back',
+    description:
+      'All lines or none, unless bad ones are to be skipped; 500 lines at most. A message that no longer exists is made again with its id. Importing twice changes nothing.',
+    query: DeadImportQuery,
+    body: { lines: DeadLineIn },
+    answers: { 200: DeadImportOut },
+  },
+  'GET /dead': {
+    id: 'v1.dead.list-all',
+    summary: 'List the dead letters of all applications',
+    query: AnyDeadListQuery,
+    answers: { 200: listOf(DeadLetterOut) },
+  },
+  'POST /dead/replay': {
+    id: 'v1.dead.replay-all',
+    summary: 'Send dead letters of all applications again',
+    description: 'All that meet every field given.',
+    body: AnyDeadReplayIn,
+    answers: { 202: TaskStartedOut },
+  },
+  'DELETE /dead': {
+    id: 'v1.dead.purge-all',
+    summary: 'Throw dead letters of all applications away',
+    query: AnyDeadFilterQuery,
+    answers: { 202: TaskStartedOut },
+  },
+  'GET /dead/export': {
+    id: 'v1.dead.export-all',
+    summary: 'Export the dead letters of all applications, one per line',
+    query: AnyDeadFilterQuery,
+    answers: { 200: { lines: DeadLetterLine } },
+  },
 })
 
 export const laneOperations = tagged('Lane', {
@@ -107,6 +150,23 @@ export const backgroundTaskOperations = tagged('Background Task', {
   'GET /background-task/:task': {
     id: 'v1.background-task.get',
     summary: 'Get a background task',
+    answers: { 200: BackgroundTaskOut },
+  },
+  'POST /background-task/:task/pause': {
+    id: 'v1.background-task.pause',
+    summary: 'Pause a background task',
+    description: 'It does nothing more until it is resumed, also over restarts. What it has queued already is sent.',
+    answers: { 200: BackgroundTaskOut },
+  },
+  'POST /background-task/:task/resume': {
+    id: 'v1.background-task.resume',
+    summary: 'Let a paused background task go on',
+    answers: { 200: BackgroundTaskOut },
+  },
+  'POST /background-task/:task/cancel': {
+    id: 'v1.background-task.cancel',
+    summary: 'End a background task',
+    description: 'What it has done stays done.',
     answers: { 200: BackgroundTaskOut },
   },
 })

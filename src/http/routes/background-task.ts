@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '../../domain/app-error.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { Task } from '../../domain/task.ts'
+import type { Task, TaskOrder } from '../../domain/task.ts'
 import type { HttpContext } from '../context.ts'
-import { TaskQuery, toTaskOut } from '../schemas/background-task.ts'
+import { svixStatus, TaskQuery, toTaskOut } from '../schemas/background-task.ts'
 import { sift } from '../sift.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
@@ -14,13 +14,15 @@ export function backgroundTaskRoutes(api: FastifyInstance, { store }: HttpContex
   api.get('/background-task', async (request) => {
     const query = readQuery(TaskQuery, request.query)
     refuseIf(taskProblems(query))
-    const { status, task: type, ...page } = query as TaskQuery
+    const { status, state, task: type, ...page } = query as TaskQuery
     const meets = (task: Task) =>
-      (status === undefined || task.status === status) && (type === undefined || task.work.type === type)
+      (status === undefined || svixStatus(task.status) === status) &&
+      (state === undefined || task.status === state) &&
+      (type === undefined || task.work.type === type)
     const list = await sift(page, {
       read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
       keep: async (rows) => rows.filter(meets).map((row) => ({ row })),
-      keepsAll: status === undefined && type === undefined,
+      keepsAll: status === undefined && state === undefined && type === undefined,
       positionOf: ({ key }: Task) => key,
       write: ({ id }) => id,
       parse: (text) => decodeKey('qtask', text),
@@ -33,4 +35,14 @@ export function backgroundTaskRoutes(api: FastifyInstance, { store }: HttpContex
     if (task === undefined) throw new AppError('not_found', 'There is no such task.')
     return toTaskOut(task)
   })
+
+  for (const order of ['pause', 'resume', 'cancel'] satisfies TaskOrder[]) {
+    const options = { config: { bodyOptional: true } }
+    api.post<{ Params: { task: string } }>(`/background-task/:task/${order}`, options, async (request) => {
+      const task = await store.orderTask(request.params.task, order)
+      if (task === undefined) throw new AppError('not_found', 'There is no such task.')
+      if (task === 'ended') throw new AppError('conflict', 'The task has ended.')
+      return toTaskOut(task)
+    })
+  }
 }

@@ -31,22 +31,26 @@ export function replayRoutes(api: FastifyInstance, { store, clock }: HttpContext
 
   api.post<OfEndpoint>('/app/:app/endpoint/:endpoint/recover', async (request, reply) => {
     refuseIf(replayProblems(request.body))
-    const span = readSpan(request.body as ReplayIn, clock.now())
-    return start(request.params, reply, (endpoint) => ({ type: 'endpoint.recover', input: { ...span, endpoint } }))
+    const input = paced(request.body as ReplayIn)
+    return start(request.params, reply, (endpoint) => ({ type: 'endpoint.recover', input: { ...input, endpoint } }))
   })
 
   api.post<OfEndpoint>('/app/:app/endpoint/:endpoint/replay-missing', async (request, reply) => {
     refuseIf(replayProblems(request.body))
-    const span = readSpan(request.body as ReplayIn, clock.now())
-    return start(request.params, reply, (endpoint) => ({ type: 'endpoint.replay', input: { ...span, endpoint } }))
+    const input = paced(request.body as ReplayIn)
+    return start(request.params, reply, (endpoint) => ({ type: 'endpoint.replay', input: { ...input, endpoint } }))
   })
 
   api.post<OfEndpoint>('/app/:app/endpoint/:endpoint/bulk-replay', async (request, reply) => {
     refuseIf(bulkProblems(request.body))
     const body = request.body as BulkReplayIn
-    const span = { ...readSpan(body, clock.now()), ...toReplayFilter(body) }
-    return start(request.params, reply, (endpoint) => ({ type: 'endpoint.bulk-replay', input: { ...span, endpoint } }))
+    const input = { ...paced(body), ...toReplayFilter(body) }
+    return start(request.params, reply, (endpoint) => ({ type: 'endpoint.bulk-replay', input: { ...input, endpoint } }))
   })
+
+  function paced(body: ReplayIn) {
+    return { ...readSpan(body, clock.now()), perSecond: body.perSecond ?? null }
+  }
 
   async function start(params: OfEndpoint['Params'], reply: FastifyReply, work: (endpoint: number) => TaskWork) {
     const { app, key } = await getEndpoint(store, params.app, params.endpoint)

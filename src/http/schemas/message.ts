@@ -104,7 +104,8 @@ export function shownPayload(body: Uint8Array, contentType: string): Uint8Array 
   return Buffer.from(JSON.stringify({ contentType, base64: Buffer.from(body).toString('base64') }))
 }
 
-function isJsonObject(body: Uint8Array): boolean {
+/** Whether the bytes are a JSON object and nothing else. */
+export function isJsonObject(body: Uint8Array): boolean {
   if (body[0] !== openBrace || !isUtf8(body)) return false
   try {
     JSON.parse(Buffer.from(body).toString())

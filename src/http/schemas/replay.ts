@@ -6,8 +6,11 @@ import { success } from './attempt.ts'
 import { integer, nullable } from './field.ts'
 import { dateTime, readInstants } from './instant.ts'
 
+/** How many deliveries a second a replay queues at most. The endpoint's own limits hold besides. */
+export const perSecond = Type.Optional(nullable(integer(1, 100_000)))
+
 /** What recovers an endpoint, or replays what it missed: messages accepted from `since` on, before `until`. */
-export const ReplayIn = Type.Object({ since: dateTime, until: Type.Optional(nullable(dateTime)) })
+export const ReplayIn = Type.Object({ since: dateTime, until: Type.Optional(nullable(dateTime)), perSecond })
 export type ReplayIn = Static<typeof ReplayIn>
 
 /** What replays by filter. */

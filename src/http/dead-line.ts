@@ -1,0 +1,201 @@
+import { isUtf8 } from 'node:buffer'
+import { AppError, type FieldError } from '../domain/app-error.ts'
+import type { EpochMs } from '../domain/clock.ts'
+import type { DeadLetter } from '../domain/delivery.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
+import { decodeKey, keyTime } from '../domain/ids.ts'
+import type { OutcomeCode } from '../domain/outcome.ts'
+import type { Scanner, Span } from '../intake/scan.ts'
+import type { BroughtLetter, Contents } from '../store/transferring.ts'
+import { checkContents } from './body.ts'
+import { headerProblems } from './endpoint-problems.ts'
+import { withField } from './json-bytes.ts'
+import { isContentType, textWithout } from './read-publish.ts'
+import { DeadLineIn, toDeadOut } from './schemas/dead.ts'
+import { isJsonObject } from './schemas/message.ts'
+import { compile } from './validate.ts'
+
+/**
+ * Dead letters as lines of JSON, as they are exported and imported. The payload stands in the line byte for byte where a
+ * line can hold it; `bodyBase64` is there where it cannot: for what is no JSON object, has line breaks, or is JSON that no
+ * import would accept.
+ */
+
+/** How much later than this machine's clock something may have happened elsewhere. */
+const skewMs = 24 * 60 * 60 * 1000
+const lineFeed = 0x0a
+const carriageReturn = 0x0d
+
+/** A dead letter as a line, without the line break. */
+export function writeLine(
+  scanner: Scanner,
+  appId: string,
+  letter: DeadLetter,
+  endpoint: Endpoint | undefined,
+  contents: Contents | undefined,
+): Buffer {
+  const { message, orderKey = null, variant = null } = contents ?? {}
+  const response = letter.response
+  const fields = {
+    ...toDeadOut(letter, message, endpoint, appId),
+    responseBase64: response === null || isUtf8(response) ? null : base64(response),
+    endpointUid: endpoint?.uid ?? null,
+    contentType: message?.contentType ?? null,
+    tags: message?.tags ?? null,
+    headers: message?.headers ?? null,
+    deliverAt: instantText(message?.deliverAt),
+    expiresAt: instantText(message?.expiresAt),
+    orderingKey: message?.orderingKey ?? null,
+    orderKey,
+    variant: variant && { bodyBase64: variant.body && base64(variant.body), signature: variant.signature },
+  }
+  if (message === undefined || message.expunged) return Buffer.from(JSON.stringify({ ...fields, bodyBase64: null }))
+  const { body } = message
+  const whole = lineWith({ ...fields, bodyBase64: null }, body)
+  if (isJsonObject(body) && !hasLineBreak(body) && isAcceptable(scanner, whole)) return whole
+  const encoded = { ...fields, bodyBase64: base64(body) }
+  const shown = isJsonObject(body) ? lineWith(encoded, oneLine(body)) : undefined
+  return shown !== undefined && isAcceptable(scanner, shown) ? shown : Buffer.from(JSON.stringify(encoded))
+}
+
+/** A line that was read: whom it is for, by the names it gives, and what it says. */
+export interface ReadLine {
+  readonly endpointId: string
+  readonly endpointUid: string | null
+  readonly letter: Omit<BroughtLetter, 'endpoint'>
+}
+
+const lineProblems = compile(DeadLineIn, 'body')
+
+/** Takes a line apart. What is wrong with it is added to `problems`, and then there is no answer. */
+export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems: FieldError[]): ReadLine | undefined {
+  const read = parse(scanner, line, problems)
+  if (read === undefined) return undefined
+  const { input, payload } = read
+  const { msgId, endpointId, endpointUid = null, reason, attempts, responseStatusCode: status, code, error } = input
+  const { contentType = null, eventType, eventId = null, channels = null, tags = null, headers = null } = input
+  const { orderingKey = null, orderKey = null, variant = null } = input
+  const key = decodeKey('msg', msgId)
+  const instants = readAll(input, problems)
+  if (key === undefined) problems.push(problem('msgId', 'is no id of a message'))
+  else if (keyTime(key) > now + skewMs) problems.push(problem('msgId', 'is from the future'))
+  if (instants.diedAt !== null && instants.diedAt > now + skewMs) problems.push(problem('diedAt', 'is in the future'))
+  if (contentType !== null && !isContentType(contentType)) problems.push(problem('contentType', 'is not valid'))
+  problems.push(...headerProblems(headers))
+  const response = bytesOf('responseBase64', input.responseBase64, problems) ?? textBytes(input.response)
+  const body = bytesOf('bodyBase64', input.bodyBase64, problems) ?? payload
+  const variantBody = bytesOf('variant', variant?.bodyBase64, problems)
+  if (problems.length > 0 || key === undefined) return undefined
+  const { diedAt, deliverAt, expiresAt } = instants
+  const type = { contentType: contentType ?? 'application/json' }
+  const message = {
+    key,
+    id: msgId,
+    eventType,
+    eventId,
+    channels,
+    tags,
+    headers,
+    deliverAt,
+    expiresAt,
+    orderingKey,
+    ...type,
+  }
+  const letter = {
+    message,
+    body,
+    reason,
+    attempts,
+    diedAt: diedAt as EpochMs,
+    status,
+    code: code as OutcomeCode,
+    error: error ?? null,
+    response,
+    orderKey,
+    variant: variant && { body: variantBody, signature: variant.signature ?? null },
+  }
+  return { endpointId, endpointUid, letter }
+}
+
+function parse(scanner: Scanner, line: Buffer, problems: FieldError[]) {
+  let span: Span | undefined
+  let input: unknown
+  try {
+    span = scanner.scan(line, 'payload')
+    // The payload is cut out before anything is parsed, so that its bytes stay as they are.
+    input = JSON.parse(textWithout(line, span))
+    // What was answered is kept as bytes, and may hold what no text can.
+    checkContents(typeof input === 'object' ? { ...input, response: null } : input)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    const said = error.fields.length > 0 ? error.fields : [{ at: ['body'], message: error.message, type: error.code }]
+    problems.push(...said)
+    return undefined
+  }
+  const wrong = lineProblems(input)
+  problems.push(...wrong)
+  if (wrong.length > 0) return undefined
+  const payload = span === undefined ? null : Buffer.from(line.subarray(span.start, span.end))
+  return { input: input as DeadLineIn, payload: payload?.equals(nullBytes) ? null : payload }
+}
+
+const nullBytes = Buffer.from('null')
+
+/** The instants of a line; they have the right shape, and may yet be no day of any calendar. */
+function readAll(input: DeadLineIn, problems: FieldError[]) {
+  const read = (name: 'diedAt' | 'deliverAt' | 'expiresAt'): EpochMs | null => {
+    const text = input[name] ?? null
+    const at = text === null ? null : Date.parse(text)
+    if (at === null || (at >= 0 && at < Number.MAX_SAFE_INTEGER)) return at
+    problems.push(problem(name, 'is not an instant'))
+    return null
+  }
+  return { diedAt: read('diedAt'), deliverAt: read('deliverAt'), expiresAt: read('expiresAt') }
+}
+
+function bytesOf(field: string, text: string | null | undefined, problems: FieldError[]): Buffer | null {
+  if (text == null) return null
+  const bytes = Buffer.from(text, 'base64')
+  // Decoding skips whatever does not belong, and would then give other bytes than were meant.
+  if (bytes.toString('base64') !== text) problems.push(problem(field, 'is not base64'))
+  return bytes
+}
+
+function textBytes(text: string | null | undefined): Buffer | null {
+  return text == null ? null : Buffer.from(text)
+}
+
+function problem(field: string, message: string): FieldError {
+  return { at: ['body', field], message, type: 'dead_letter' }
+}
+
+function lineWith(fields: object, payload: Uint8Array): Buffer {
+  return withField(Buffer.from(JSON.stringify(fields)), 'payload', Buffer.from(payload))
+}
+
+function isAcceptable(scanner: Scanner, line: Buffer): boolean {
+  try {
+    scanner.scan(line)
+    return true
+  } catch (error) {
+    if (error instanceof AppError) return false
+    throw error
+  }
+}
+
+function hasLineBreak(body: Uint8Array): boolean {
+  return body.includes(lineFeed) || body.includes(carriageReturn)
+}
+
+/** JSON without line breaks: outside of strings they are mere space, and inside of them JSON has none. */
+function oneLine(json: Uint8Array): Buffer {
+  return Buffer.from(json.map((byte) => (byte === lineFeed || byte === carriageReturn ? 0x20 : byte)))
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64')
+}
+
+function instantText(at: EpochMs | null | undefined): string | null {
+  return at == null ? null : new Date(at).toISOString()
+}

@@ -1,0 +1,302 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { encodeId, firstKeyAt } from '../../src/domain/ids.ts'
+import { TaskRunner } from '../../src/engine/task-runner.ts'
+import { systemRandomText } from '../../src/runtime/random.ts'
+import { type Api, openApi } from './api.ts'
+
+interface Scene extends Api {
+  /** Publishes a message that dies at the endpoint `one`; answers its id. */
+  die(publish: () => Promise<{ json: { id: string }; status: number; text: string }>): Promise<string>
+  lines(path?: string): Promise<Record<string, unknown>[]>
+  purge(): Promise<void>
+  import(text: string, query?: string): ReturnType<Api['ask']>
+  work(): Promise<void>
+}
+
+async function scene(): Promise<Scene> {
+  const api = await openApi()
+  const { ask, store } = api
+  await ask('POST', '/app', { name: 'A', uid: 'a' })
+  await ask('POST', '/app', { name: 'B', uid: 'b' })
+  for (const app of ['a', 'b']) await ask('POST', `/app/${app}/endpoint`, { url: 'https://example.com/', uid: 'one' })
+  const worker = await store.join({ leaseMs: 60_000, description: 'test' })
+  const work = async () => {
+    const runner = new TaskRunner(store)
+    while (await runner.step());
+  }
+  return {
+    ...api,
+    work,
+    async die(publish) {
+      const sent = await publish()
+      assert.equal(sent.status, 202, sent.text)
+      for (const ref of ['a', 'b']) {
+        const app = await store.findApplication(ref)
+        const endpoint = await store.findEndpoint(app?.key ?? 0, 'one')
+        assert(app && endpoint)
+        const [due] = await store.readDue([{ endpoint: endpoint.key, class: 0, after: null, limit: 10 }])
+        const settlements = (due?.rows ?? []).map((row) => ({
+          endpoint: endpoint.key,
+          app: app.key,
+          row,
+          attempt: {
+            id: encodeId('atmpt', row.message, systemRandomText),
+            startedAgoMs: 5,
+            durationMs: 4,
+            status: 500,
+            code: 'refused' as const,
+            error: 'the receiver answered 500',
+            response: new Uint8Array([0xff, 0x00]),
+          },
+          verdict: { state: 'dead', reason: 'exhausted' } as const,
+        }))
+        await store.settle(worker, settlements, { holds: [], disable: [], health: [] })
+      }
+      return sent.json.id
+    },
+    async lines(path = '/app/a/dead/export') {
+      const { text } = await ask('GET', path)
+      return text
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line))
+    },
+    async purge() {
+      await ask('DELETE', '/app/a/dead')
+      await work()
+      assert.deepEqual((await ask('GET', '/app/a/dead')).json.data, [])
+    },
+    import(text, query = '') {
+      return ask('POST', `/app/a/dead/import${query}`, text, { 'content-type': 'application/jsonl' })
+    },
+  }
+}
+
+const bodies: [string, string, Buffer][] = [
+  ['numbers that JavaScript cannot hold', 'application/json', Buffer.from('{ "n" : 1.0,"big":9007199254740993}')],
+  ['line breaks', 'application/json', Buffer.from('{\r\n "n": 1.0,\n "t": "é" }')],
+  ['bytes that are no text', 'image/png', Buffer.from([0x89, 0x50, 0, 0xff, 0x0a])],
+  ['JSON that is no object', 'application/json', Buffer.from('[1, 2]')],
+  ['a key twice', 'application/json', Buffer.from('{"a":1,"a":2}')],
+  [
+    'an object like ours for what is no JSON',
+    'text/plain',
+    Buffer.from('{"contentType":"text/plain","base64":"eA=="}'),
+  ],
+  ['nothing', 'text/plain', Buffer.alloc(0)],
+]
+
+describe('dead letters that are exported and imported', () => {
+  for (const [what, contentType, body] of bodies) {
+    test(`come back with the same bytes: ${what}`, async () => {
+      const s = await scene()
+      const query = '?event_type=x.y&event_id=e1&channels=c1&tags=t1'
+      const id = await s.die(() => s.ask('POST', `/app/a/msg/raw${query}`, body, { 'content-type': contentType }))
+      const before = (await s.ask('GET', `/app/a/dead/${id}/one`)).json
+      const { text } = await s.ask('GET', '/app/a/dead/export')
+      assert.equal(text.split('\n').length, 2)
+      await s.purge()
+      // As if the message had been deleted, too.
+      const { store } = s
+      const app = await store.findApplication('a')
+      const key = (await store.findMessage(app?.key ?? 0, id))?.key ?? 0
+      const other = await scene()
+      const imported = await other.import(text)
+      assert.deepEqual([imported.status, imported.json], [200, { checked: 1, imported: 1, unchanged: 0, skipped: [] }])
+      const there = await other.store.findApplication('a')
+      const message = await other.store.findMessage(there?.key ?? 0, id)
+      assert(message)
+      assert.deepEqual(Buffer.from(message.body), body)
+      assert.deepEqual(
+        [message.key, message.contentType, message.eventType, message.eventId, message.channels, message.tags],
+        [key, contentType, 'x.y', 'e1', ['c1'], ['t1']],
+      )
+      const after = (await other.ask('GET', `/app/a/dead/${id}/one`)).json
+      for (const field of ['msgId', 'reason', 'attempts', 'diedAt', 'publishedAt', 'code', 'error', 'response']) {
+        assert.deepEqual(after[field], before[field], field)
+      }
+      const letter = await other.store.listDead(there?.key ?? 0, wholeRange)
+      assert.deepEqual([...(letter[0]?.response ?? [])], [0xff, 0])
+      assert.deepEqual((await other.import(text)).json.unchanged, 1)
+      // What was exported from there is what was exported from here, but for whom it is for.
+      const ours = JSON.parse(text)
+      const [theirs] = await other.lines()
+      assert.deepEqual({ ...theirs, appId: '', endpointId: '' }, { ...ours, appId: '', endpointId: '' })
+    })
+  }
+
+  test('come back to the message that is still here, and are sent again under its id', async () => {
+    const s = await scene()
+    const id = await s.die(() => s.ask('POST', '/app/a/msg', { eventType: 'x', payload: { n: 1 } }))
+    const { text } = await s.ask('GET', '/app/a/dead/export')
+    await s.purge()
+    assert.equal((await s.import(text)).json.imported, 1)
+    assert.equal((await s.ask('GET', `/app/a/dead/${id}/one`)).json.trail.length, 1)
+    await s.ask('POST', '/app/a/dead/replay', { perSecond: 1000 })
+    await s.work()
+    assert.equal((await s.import(text)).json.unchanged, 1)
+    assert.deepEqual(await s.store.counts(), { pending: 1, dead: 0, messages: 1, attempts: 1 })
+  })
+
+  test('are refused together when one line is bad, each problem with its line, or skipped if so asked', async () => {
+    const s = await scene()
+    await s.die(() => s.ask('POST', '/app/a/msg', { eventType: 'x', payload: { n: 1 } }))
+    const [good] = await s.lines()
+    await s.purge()
+    const bad: [string, unknown][] = [
+      ['is required', { ...good, msgId: undefined }],
+      ['is no id of a message', { ...good, msgId: 'msg_nonsense' }],
+      [
+        'is from the future',
+        { ...good, msgId: encodeId('msg', firstKeyAt(Date.parse('2099-01-01T00:00:00Z')), systemRandomText) },
+      ],
+      ['is in the future', { ...good, diedAt: '2999-01-01T00:00:00Z' }],
+      ['is not an instant', { ...good, diedAt: '2026-02-31T99:00:00Z' }],
+      ['is no endpoint of the application', { ...good, endpointId: 'nobody', endpointUid: null }],
+      ['must be equal to one of the allowed values', { ...good, reason: 'boredom' }],
+      ['is not base64', { ...good, bodyBase64: '###' }],
+      ['is a reserved header', { ...good, headers: { 'webhook-id': 'x' } }],
+      ['must not contain U+0000 or lone surrogates', { ...good, error: '\0' }],
+    ]
+    const text = [
+      JSON.stringify(good),
+      '',
+      ...bad.map(([, line]) => JSON.stringify(line)),
+      '{"msgId":',
+      '[]',
+      Buffer.from([0xff, 0x0a]).toString('latin1'),
+    ].join('\r\n')
+    const refused = await s.import(text, '?first_line=100')
+    assert.equal(refused.status, 422)
+    const said = refused.json.detail as { loc: string[]; msg: string }[]
+    for (const [i, [message]] of bad.entries()) {
+      const found = said.filter(({ loc }) => loc[1] === String(102 + i)).map(({ msg }) => msg)
+      assert.ok(found.includes(message), `${message}: ${JSON.stringify(found)}`)
+    }
+    assert.equal((await s.store.counts()).dead, 0)
+    const trial = await s.import(text, '?skip_bad=true&dry_run=true')
+    assert.deepEqual([trial.json.checked, trial.json.imported, trial.json.skipped.length], [1, 0, bad.length + 3])
+    assert.equal((await s.store.counts()).dead, 0)
+    const skipping = await s.import(text, '?skip_bad=true')
+    assert.deepEqual([skipping.status, skipping.json.imported], [200, 1])
+    assert.deepEqual(
+      skipping.json.skipped.map(({ line }: { line: number }) => line),
+      [...bad.keys(), 10, 11, 12].map((i) => i + 3),
+    )
+    assert.equal((await s.store.counts()).dead, 1)
+  })
+
+  test('whose message is erased or gone cannot come back without it', async () => {
+    const s = await scene()
+    const id = await s.die(() => s.ask('POST', '/app/a/msg', { eventType: 'x', payload: { secret: 1 } }))
+    await s.ask('DELETE', `/app/a/msg/${id}/content`)
+    const [line] = await s.lines()
+    assert.deepEqual([line?.payload, line?.bodyBase64], [undefined, null])
+    const other = await scene()
+    const refused = await other.import(JSON.stringify(line))
+    assert.equal(refused.status, 422)
+    assert.match(refused.text, /is missing, and so is the message/)
+    // Here it is still known, and stays erased.
+    await s.purge()
+    assert.equal((await s.import(JSON.stringify({ ...line, payload: { secret: 1 } }))).json.imported, 1)
+    assert.ok(!(await s.ask('GET', '/app/a/dead/export')).text.includes('secret'))
+  })
+
+  test('go to the endpoint that is named for all of them', async () => {
+    const s = await scene()
+    const id = await s.die(() => s.ask('POST', '/app/b/msg', { eventType: 'x', payload: { n: 1 } }))
+    const { text } = await s.ask('GET', '/app/b/dead/export')
+    const foreign = text.replaceAll('"endpointUid":"one"', '"endpointUid":null')
+    assert.equal((await s.import(foreign)).status, 422)
+    assert.equal((await s.import(foreign, '?endpoint_id=nobody')).status, 404)
+    assert.equal((await s.import(foreign, '?endpoint_id=one')).json.imported, 1)
+    // The message is another application's, which keeps its id.
+    const [mine] = await s.lines()
+    assert.notEqual(mine?.msgId, id)
+    assert.equal(String(mine?.msgId).slice(-18), id.slice(-18))
+    assert.equal((await s.import(foreign, '?endpoint_id=one')).json.unchanged, 1)
+  })
+
+  test('are taken in up to a number of lines, as lines and nothing else', async () => {
+    const s = await scene()
+    assert.equal((await s.import('\n'.repeat(501))).status, 422)
+    assert.deepEqual((await s.import('\n'.repeat(500))).json.checked, 0)
+    const asJson = await s.ask('POST', '/app/a/dead/import', {})
+    assert.deepEqual([asJson.status, asJson.json.code], [415, 'unsupported_media_type'])
+  })
+})
+
+describe('the dead letters of all applications', () => {
+  test('are listed, exported, replayed and purged together', async () => {
+    const s = await scene()
+    const ids = []
+    for (const app of ['a', 'b']) {
+      ids.push(await s.die(() => s.ask('POST', `/app/${app}/msg`, { eventType: `of.${app}`, payload: {} })))
+    }
+    const apps = (await s.ask('GET', '/app?order=ascending')).json.data.map(({ id }: { id: string }) => id)
+    const { data } = (await s.ask('GET', '/api/v1/dead?order=ascending')).json
+    assert.deepEqual(
+      data.map(({ appId, msgId }: { appId: string; msgId: string }) => [appId, msgId]),
+      [
+        [apps[0], ids[0]],
+        [apps[1], ids[1]],
+      ],
+    )
+    assert.deepEqual(
+      (await s.lines('/api/v1/dead/export')).map(({ appId }) => appId),
+      apps,
+    )
+    assert.equal((await s.ask('GET', '/api/v1/dead?event_types=of.b')).json.data.length, 1)
+    await s.ask('DELETE', '/api/v1/dead?event_types=of.a')
+    await s.work()
+    await s.ask('POST', '/api/v1/dead/replay', {})
+    await s.work()
+    assert.deepEqual(await s.store.counts(), { pending: 1, dead: 0, messages: 2, attempts: 2 })
+  })
+})
+
+describe('a background task', () => {
+  test('is paused, resumed and cancelled, and says so in words that Svix knows, too', async () => {
+    const s = await scene()
+    for (let i = 0; i < 3; i++) {
+      await s.die(() => s.ask('POST', '/app/a/msg', { eventType: 'x', payload: {} }))
+    }
+    const { id } = (await s.ask('POST', '/app/a/dead/replay', { perSecond: 1 })).json
+    const order = async (word: string) => {
+      const { status, json } = await s.ask('POST', `/api/v1/background-task/${id}/${word}`)
+      return [status, json.status, json.state ?? json.code]
+    }
+    await s.work()
+    const task = (await s.ask('GET', `/api/v1/background-task/${id}`)).json
+    assert.deepEqual([task.state, task.perSecond, task.data], ['running', 1, { scanned: 1, replayed: 1, total: 3 }])
+    assert.deepEqual(await order('pause'), [200, 'running', 'paused'])
+    assert.deepEqual(await order('pause'), [200, 'running', 'paused'])
+    const listed = async (query: string) => (await s.ask('GET', `/api/v1/background-task?${query}`)).json.data.length
+    assert.deepEqual(
+      [await listed('state=paused'), await listed('state=running'), await listed('status=running')],
+      [1, 0, 1],
+    )
+    assert.deepEqual(await order('resume'), [200, 'running', 'running'])
+    assert.deepEqual(await order('cancel'), [200, 'finished', 'cancelled'])
+    assert.deepEqual(await order('resume'), [409, 409, 'conflict'])
+    await s.work()
+    assert.equal((await s.store.counts()).dead, 2)
+    assert.equal((await s.ask('POST', '/api/v1/background-task/qtask_nobody/pause')).status, 404)
+    assert.equal((await s.ask('POST', '/app/a/dead/replay', { perSecond: 0 })).status, 422)
+    const span = { since: '2020-01-01T00:00:00Z', perSecond: 7 }
+    for (const verb of ['recover', 'replay-missing', 'bulk-replay']) {
+      const started = (await s.ask('POST', `/app/a/endpoint/one/${verb}`, span)).json
+      assert.equal((await s.ask('GET', `/api/v1/background-task/${started.id}`)).json.perSecond, 7, verb)
+    }
+  })
+})
+
+const wholeRange = {
+  endpoint: null,
+  from: 0,
+  until: Number.MAX_SAFE_INTEGER,
+  after: null,
+  order: 'ascending',
+  limit: 10,
+} as const
