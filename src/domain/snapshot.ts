@@ -4,6 +4,8 @@
  */
 export interface LaneSnapshot {
   readonly worker: number
+  /** Tells one answer of a worker from the next. */
+  readonly n: number
   readonly inFlight: number
   readonly concurrency: number
   /** What is being sent, the longest first, up to `namedLimit`. */

@@ -9,6 +9,7 @@ import type { Settler } from './settler.ts'
 export class Answering {
   readonly #parts: AnsweringParts
   readonly #asked = new Set<number>()
+  #answers = 0
 
   constructor(parts: AnsweringParts) {
     this.#parts = parts
@@ -41,6 +42,7 @@ export class Answering {
     const lanes = new Map<number, OwnedLane>()
     this.#parts.eachLane((owned) => lanes.set(owned.endpoint.key, owned), endpoints)
     if (lanes.size === 0) return []
+    this.#answers++
     const sending = Map.groupBy(this.#parts.sending(), ({ owned }) => owned.endpoint.key)
     const recording = Map.groupBy(settler.records(), ({ settlement }) => settlement.endpoint)
     return [...lanes].map(([endpoint, owned]) => {
@@ -59,6 +61,7 @@ export class Answering {
     const { throttleRate, throttlePeriodSeconds } = endpoint
     return {
       worker: this.#parts.worker(),
+      n: this.#answers,
       inFlight: lane.inFlight,
       concurrency: lane.concurrency,
       sending: sending

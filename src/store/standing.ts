@@ -26,6 +26,6 @@ export interface StoredAnswer {
   /** The worker that owns the lane now; null when nobody does. */
   readonly owner: number | null
   readonly snapshot: string | null
-  /** When it was stored; a newer answer has a greater instant, whatever the clock did meanwhile. 0 when there is none. */
+  /** When it was stored; 0 when there is none. */
   readonly snapshotAt: EpochMs
 }

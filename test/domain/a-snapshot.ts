@@ -3,6 +3,7 @@ import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
 /** A lane that nothing keeps. */
 export const snapshot: LaneSnapshot = {
   worker: 1,
+  n: 1,
   inFlight: 0,
   concurrency: 16,
   sending: [],

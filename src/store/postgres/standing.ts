@@ -13,7 +13,7 @@ export const saveAnswers: Statement = {
   text: `
     ${withClock}
     update lane set snapshot = ($3::text[])[array_position($2::bigint[], endpoint)],
-           snapshot_at = greatest((select now from clock), snapshot_at + 1)
+           snapshot_at = (select now from clock)
      where endpoint = any ($2::bigint[]) and owner = $1`,
 }
 

@@ -2,8 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Standing, StoredAnswer } from '../standing.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
-const saveAnswer = `
-  update lane set snapshot = ?3, snapshot_at = max(?4, snapshot_at + 1) where endpoint = ?1 and owner = ?2`
+const saveAnswer = 'update lane set snapshot = ?3, snapshot_at = ?4 where endpoint = ?1 and owner = ?2'
 const selectAnswer = 'select endpoint, owner, snapshot, snapshot_at from lane where endpoint = ?'
 // One seek of pending's primary key.
 const selectAny = 'select 1 from pending where endpoint = ? limit 1'
