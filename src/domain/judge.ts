@@ -1,4 +1,5 @@
 import type { Random } from './clock.ts'
+import type { Flow } from './flow.ts'
 import type { Outcome } from './outcome.ts'
 import { jittered, type RetryPolicy, waitAfter } from './retry.ts'
 
@@ -7,13 +8,18 @@ export type Verdict =
   | { readonly state: 'delivered' }
   | { readonly state: 'dead'; readonly reason: DeadReason }
   | { readonly state: 'waiting'; readonly waitMs: number }
+  /** As waiting, but it keeps its place in the queue. */
+  | { readonly state: 'held'; readonly waitMs: number }
+  /** It used up its attempts and keeps its place, and with it all that are behind it, until somebody acts. */
+  | { readonly state: 'blocked' }
 
 /**
  * Why a delivery is dead. By its attempts: `exhausted`, none left; `aged`, no time left; `gone`, the receiver answered 410.
  * Without one: `expired`, its message's time was up; `overflow`, too many waited; `disabled`, published for an endpoint that
- * drops what comes while it is disabled; `skipped`, an operator took it out of the way.
+ * drops what comes while it is disabled; `skipped`, an operator took it out of the way; `unshapable`, the endpoint gets
+ * only a part of each payload, and this one has no parts.
  */
-export type DeadReason = 'exhausted' | 'aged' | 'gone' | 'expired' | 'overflow' | 'disabled' | 'skipped'
+export type DeadReason = 'exhausted' | 'aged' | 'gone' | 'expired' | 'overflow' | 'disabled' | 'skipped' | 'unshapable'
 export const deadReasons: readonly DeadReason[] = [
   'exhausted',
   'aged',
@@ -22,6 +28,7 @@ export const deadReasons: readonly DeadReason[] = [
   'overflow',
   'disabled',
   'skipped',
+  'unshapable',
 ]
 
 /** What an attempt means for the whole endpoint, beside the one delivery. */
@@ -58,6 +65,18 @@ export function judge(
   if (waitMs >= expiresInMs) return { state: 'dead', reason: 'expired' }
   if (ageMs + waitMs > policy.maxAgeMs) return { state: 'dead', reason: 'aged' }
   return { state: 'waiting', waitMs }
+}
+
+/**
+ * What a verdict becomes of a delivery that has a place to keep: it waits there for its retry. Where a dead head blocks,
+ * it stays there, too, when its attempts are used up; and after a 410, which stops the endpoint, until that is enabled.
+ * Time that is up ends every wait.
+ */
+export function inPlace(verdict: Verdict, deadHead: Flow['deadHead']): Verdict {
+  if (verdict.state === 'waiting') return { state: 'held', waitMs: verdict.waitMs }
+  if (verdict.state !== 'dead' || deadHead === 'skip') return verdict
+  if (verdict.reason === 'exhausted') return { state: 'blocked' }
+  return verdict.reason === 'gone' ? { state: 'held', waitMs: 0 } : verdict
 }
 
 /** Decides what the attempt means for its endpoint's lane. A Retry-After speaks for the receiver, not for one message. */

@@ -1,8 +1,12 @@
+import type { Treatment } from './treatment.ts'
+
 /** The part of an endpoint that decides which messages it gets. `null` means no restriction. */
 export interface Subscription {
   readonly endpoint: number
   readonly eventTypes: readonly string[] | null
   readonly channels: readonly string[] | null
+  /** Missing when its messages are treated as any other's. */
+  readonly treatment?: Treatment
 }
 
 /**

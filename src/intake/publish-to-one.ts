@@ -1,7 +1,9 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
+import type { Subscription } from '../domain/match.ts'
 import type { Store } from '../store/store.ts'
 import type { Accepted } from './publisher.ts'
+import { prepareTreatments, treat } from './treat.ts'
 
 /** How often to try anew because the application's endpoints changed meanwhile. */
 const staleLimit = 8
@@ -18,23 +20,30 @@ export async function publishToOne(
 ): Promise<Accepted> {
   for (let tries = 0; tries < staleLimit; tries++) {
     const subscriptions = await store.subscriptions(endpoint.app)
-    if (!subscriptions?.list.some((subscription) => subscription.endpoint === endpoint.key)) {
+    const subscription = subscriptions?.list.find((each) => each.endpoint === endpoint.key)
+    if (subscriptions === undefined || subscription === undefined) {
       throw new AppError('not_found', 'There is no such endpoint.')
     }
+    const envelope = { eventType, eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
+    const treatments = prepareTreatments([unfiltered(subscription)])
     const [published] = await store.publish([
       {
         app: endpoint.app,
         version: subscriptions.version,
-        eventType,
-        eventId: null,
-        channels: null,
+        ...envelope,
         body,
-        contentType: 'application/json',
         endpoints: [endpoint.key],
-        delayMs: 0,
+        ...(treatments && treat(treatments, envelope, body, [endpoint.key])),
       },
     ])
     if (published?.state === 'accepted') return published
   }
   throw new AppError('unavailable', "The application's endpoints keep changing.")
+}
+
+/** As it is, but for what it does not want. */
+function unfiltered(subscription: Subscription): Subscription {
+  const { treatment } = subscription
+  if (treatment === undefined) return subscription
+  return { ...subscription, treatment: { ...treatment, flow: { ...treatment.flow, filter: null, coalesce: null } } }
 }

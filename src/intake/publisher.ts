@@ -6,6 +6,7 @@ import type { Admission } from './admission.ts'
 import { AnswerRate } from './answer-rate.ts'
 import { dedupeOnce } from './once.ts'
 import { type Route, Routes } from './routes.ts'
+import { treat } from './treat.ts'
 
 /** What a producer says of an event, beside its body. */
 export interface Envelope {
@@ -258,6 +259,7 @@ export class Publisher {
     for (const [i, waiting] of group.entries()) {
       const answer = answers[i] as Published
       if (answer.state !== 'accepted') this.admission?.withdraw([waiting.publication])
+      else if (answer.merged !== undefined) this.admission?.merged(waiting.publication.app, answer.merged)
       if (answer.state === 'accepted' || answer.state === 'repeated') waiting.accept(answer)
       else if (answer.state === 'conflict') waiting.refuse(usedEventId(waiting.item.envelope.eventId, answer.id))
       else if (answer.state === 'mismatch') waiting.refuse(usedKey())
@@ -306,9 +308,9 @@ export interface Routed extends Item {
 /** What the store is asked to keep of a message: what its producer said, and who gets it. */
 export function publicationOf({ route, envelope, body, request }: Routed): Publication {
   const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null } = envelope
-  const { app, version, matcher, dedupeMs } = route
+  const { app, version, matcher, treatments, dedupeMs } = route
   const dedupe = dedupeMs == null ? null : dedupeOnce(app, envelope, body, dedupeMs)
-  return {
+  const publication = {
     app,
     version,
     eventType,
@@ -323,6 +325,8 @@ export function publicationOf({ route, envelope, body, request }: Routed): Publi
     endpoints: matcher.match(eventType, channels),
     once: request == null && dedupe === null ? none : [request, dedupe].filter((once) => once != null),
   }
+  if (treatments === undefined) return publication
+  return { ...publication, ...treat(treatments, envelope, body, publication.endpoints) }
 }
 
 function messagesOf(

@@ -1,12 +1,15 @@
 import type { Application } from '../domain/endpoint.ts'
 import { Matcher } from '../domain/match.ts'
 import type { Store, Subscriptions } from '../store/store.ts'
+import { prepareTreatments, type Treatments } from './treat.ts'
 
 /** Who gets an application's messages, as of one version of its endpoints. */
 export interface Route {
   readonly app: number
   readonly version: number
   readonly matcher: Matcher
+  /** What is done for endpoints whose messages are not treated like any other's; undefined when there are none. */
+  readonly treatments: Treatments | undefined
   /** For how long the same content is one message; null for no time at all. */
   readonly dedupeMs: number | null
 }
@@ -62,5 +65,5 @@ export class Routes {
 /** What publishing must know of an application, from what the store has of it. */
 export function routeOf(application: Application, { version, list, dedupeSeconds }: Subscriptions): Route {
   const dedupeMs = dedupeSeconds === null ? null : dedupeSeconds * 1000
-  return { app: application.key, version, matcher: new Matcher(list), dedupeMs }
+  return { app: application.key, version, matcher: new Matcher(list), treatments: prepareTreatments(list), dedupeMs }
 }

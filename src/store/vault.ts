@@ -94,6 +94,21 @@ export function openValue<T>(vault: Vault, stored: unknown, place: SealedPlace):
   return typeof stored === 'string' ? JSON.parse(vault.open(stored, place)) : (stored as T)
 }
 
+/** The secret an endpoint signs with from now on; null, and a word in the log, when there is none that opens. */
+export function newestSecret(
+  endpoint: string,
+  open: () => readonly { readonly secret: string }[],
+  log: ((sentence: string) => void) | undefined,
+): string | null {
+  try {
+    return open()[0]?.secret ?? null
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    log?.(`nothing can be signed for ${endpoint}: ${error.message}`)
+    return null
+  }
+}
+
 /**
  * Reads keys from text: 32 bytes in base64, or several as `id:base64`, separated by commas or lines. A key without an id
  * gets one made from its hash. Undefined when the text is anything else.

@@ -3,13 +3,21 @@ import { encodeId } from '../../domain/ids.ts'
 import { queuedAtOnce, wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
 import { isPlain, planOf } from '../plan.ts'
+import { openRegion } from '../regions.ts'
 import type { Intake, Publication, Published, PublishedTogether, Special } from '../store.ts'
 import { integers, packed, texts } from './arrays.ts'
 import type { Database, Identity } from './database.ts'
 import { fanOut } from './fan-out.ts'
 import { findTaken, type Taken, take } from './idempotency.ts'
-import { enqueuePlanned, keepVariants, type PlannedDelivery } from './planned.ts'
-import { toJson } from './rows.ts'
+import {
+  enqueuePlanned,
+  keepVariants,
+  nothingCoalesced,
+  type PlannedDelivery,
+  type WhatCoalesced,
+  whatCoalesced,
+} from './planned.ts'
+import { type SubscriptionRow, toJson, toSubscription } from './rows.ts'
 import { withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
@@ -18,11 +26,14 @@ import { waitingCounter } from './waiting.ts'
 const selectSubscriptions: Statement = {
   name: 'subscriptions',
   text: `
-    select a.version, a.dedupe_s, e.key, e.event_types, e.channels
+    select a.version, a.dedupe_s, e.key, e.id, e.event_types, e.channels, e.disabled, e.flow,
+           case when e.flow is not null then e.secrets end as secrets
       from application a left join endpoint e on e.app = a.key and e.deleted_at is null
      where a.key = $1 and a.deleted_at is null
      order by e.key`,
 }
+
+const selectRegions: Statement = { name: 'regions-of', text: 'select name, secret from region where app = $1' }
 
 /**
  * Everything of a group in one statement, and so in one transaction of its own and one round trip. A publication whose
@@ -137,6 +148,13 @@ export const selectByEventIds: Statement = {
      cross join lateral (select id from message where key = e.message limit 1) as m`,
 }
 
+const insertPayloadEnds: Statement = {
+  name: 'insert-payload-ends',
+  text: `
+    insert into payload_end (message, app, at)
+    select message, app, at from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as ending (message, app, at)`,
+}
+
 interface Answer {
   readonly now: number
   readonly current: number[] | null
@@ -148,18 +166,20 @@ interface Inserted {
   readonly answer: Answer
 }
 
-interface SubscriptionRow {
+interface VersionRow {
   readonly version: number
   readonly dedupe_s: number | null
-  readonly key: number | null
-  readonly event_types: string[] | null
-  readonly channels: string[] | null
+  readonly key: null
 }
+
+const noRegions: ReadonlyMap<string, string | null> = new Map()
 
 /** What one transaction did, for those who are to be told after it. */
 interface Stored {
   readonly answers: Published[]
   readonly queued: readonly Publication[]
+  /** Deliveries that wait for the end of a window they opened. */
+  readonly opened: readonly PlannedDelivery[]
   readonly now: number
 }
 
@@ -190,6 +210,12 @@ export interface IntakeAlong extends Intake {
 export function intake(database: Database): IntakeAlong {
   const { durable, keys, time, context } = database
 
+  async function regionSecrets(app: number): Promise<ReadonlyMap<string, string | null>> {
+    const rows = await durable.run<{ name: string; secret: string }>(selectRegions, [app])
+    const { vault, log } = context
+    return new Map(rows.map(({ name, secret }) => [name, openRegion(vault, secret, { app, name }, log)]))
+  }
+
   /** Stores a group under new keys and answers which of them were current and which were accepted. */
   async function insert(run: Run, next: () => number, publications: readonly Publication[]): Promise<Inserted> {
     const statement = statementFor(publications)
@@ -212,9 +238,10 @@ export function intake(database: Database): IntakeAlong {
     const { identities, answer } = await insert(run, next, publications)
     time.learn(answer.now)
     const planned = acceptedPlans(publications, identities, answer)
-    if (planned.length > 0) await queuePlans(run, planned, answer.now)
+    const { merged, opened } = planned.length > 0 ? await queuePlans(run, planned, answer.now) : nothingCoalesced
     const current = new Set(answer.current)
     const accepted = new Set(answer.accepted)
+    if (publications.some(endsEarly)) await keepPayloadEnds(run, publications, identities, accepted, answer.now)
     const queued = publications.filter((_, i) => accepted.has(identities[i]?.key as number))
     const refused = publications.filter((_, i) => {
       const { key } = identities[i] as Identity
@@ -223,16 +250,19 @@ export function intake(database: Database): IntakeAlong {
     const reasons = await reasonsOf(run, refused)
     const answers = publications.map((publication, i): Published => {
       const identity = identities[i] as Identity
+      const mergedAt = merged.get(identity.key)
+      if (mergedAt !== undefined) return { state: 'accepted', ...identity, merged: mergedAt }
       if (accepted.has(identity.key)) return { state: 'accepted', ...identity }
       return reasons.get(publication) ?? { state: 'stale' }
     })
-    return { answers, queued, now: answer.now }
+    return { answers, queued, opened, now: answer.now }
   }
 
   /** Twins of one group take turns, so that the second finds what the first became. */
   async function store(within: Within, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const answers: Published[] = []
     const queued: Publication[] = []
+    const opened: PlannedDelivery[] = []
     let now = 0
     for (let left = [...publications.entries()]; left.length > 0; ) {
       const [turn, later] = withoutTwins(left)
@@ -240,15 +270,16 @@ export function intake(database: Database): IntakeAlong {
       const stored = await within(together, (run) => storeApart(run, next, together))
       for (const [n, [i]] of turn.entries()) answers[i] = stored.answers[n] as Published
       queued.push(...stored.queued)
+      opened.push(...stored.opened)
       now = stored.now
       left = later
     }
-    return { answers, queued, now }
+    return { answers, queued, opened, now }
   }
 
   /** What is plain is one statement; the rest needs a transaction around its statements. */
   const byItself: Within = (publications, work) =>
-    publications.every(isPlain) ? work(durable.run) : durable.transaction(work)
+    publications.every((each) => isPlain(each) && !endsEarly(each)) ? work(durable.run) : durable.transaction(work)
 
   /** Again when another process overtook it. */
   async function persisting<T>(work: (next: () => number) => Promise<T>): Promise<T> {
@@ -263,20 +294,22 @@ export function intake(database: Database): IntakeAlong {
 
   return {
     async subscriptions(app) {
-      const rows = await durable.run<SubscriptionRow>(selectSubscriptions, [app])
+      const rows = await durable.run<VersionRow | (Omit<VersionRow, 'key'> & SubscriptionRow)>(selectSubscriptions, [
+        app,
+      ])
       const [first] = rows
       if (first === undefined) return undefined
-      const list = rows.flatMap(({ key, event_types: eventTypes, channels }) =>
-        key === null ? [] : [{ endpoint: key, eventTypes, channels }],
-      )
+      const endpoints = rows.flatMap((row) => (row.key === null ? [] : [row]))
+      const secrets = endpoints.some(({ flow }) => flow?.region != null) ? await regionSecrets(app) : noRegions
+      const list = endpoints.map((row) => toSubscription(row, app, context, secrets))
       return { version: first.version, list, dedupeSeconds: first.dedupe_s }
     },
 
     async publish(publications) {
       if (publications.length === 0) return []
-      const { answers, queued, now } = await persisting((next) => store(byItself, next, publications))
-      announce(database, queued, now)
-      return answers
+      const stored = await persisting((next) => store(byItself, next, publications))
+      announce(database, stored)
+      return stored.answers
     },
 
     async publishTogether(publications, once, along) {
@@ -296,7 +329,7 @@ export function intake(database: Database): IntakeAlong {
             return { result: { state: 'accepted' as const, messages }, stored }
           }),
         )
-        announce(database, stored.queued, stored.now)
+        announce(database, stored)
         return result
       } catch (error) {
         if (error instanceof Refused) return error.answer
@@ -417,6 +450,30 @@ function plansOf(publications: readonly Publication[]): string[] {
   ]
 }
 
+/** Whether a message's body goes before it does. */
+function endsEarly({ payloadForMs }: Publication): boolean {
+  return payloadForMs != null
+}
+
+async function keepPayloadEnds(
+  run: Run,
+  publications: readonly Publication[],
+  identities: readonly Identity[],
+  accepted: ReadonlySet<number>,
+  now: number,
+): Promise<void> {
+  const ending = publications.flatMap(({ app, delayMs, payloadForMs }, i) => {
+    const { key } = identities[i] as Identity
+    const at = now + Math.ceil(Math.max(0, delayMs)) + Math.ceil(payloadForMs ?? 0)
+    return payloadForMs == null || !accepted.has(key) ? [] : [{ key, app, at }]
+  })
+  await run(insertPayloadEnds, [
+    integers(ending.map(({ key }) => key)),
+    integers(ending.map(({ app }) => app)),
+    integers(ending.map(({ at }) => at)),
+  ])
+}
+
 interface AcceptedPlan {
   readonly key: number
   readonly publication: Publication
@@ -438,7 +495,7 @@ function acceptedPlans(
 }
 
 /** Queues what the publish statement left out, and stores what it is sent with. */
-async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number): Promise<void> {
+async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number): Promise<WhatCoalesced> {
   await keepVariants(
     run,
     plans.map(({ key, publication }) => ({ key, variants: publication.variants ?? [] })),
@@ -446,7 +503,7 @@ async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number)
   const deliveries = plans.flatMap(({ key, publication, wide }) =>
     wide ? [] : (publication.special ?? []).map((special) => toPlanned(key, publication, special, now)),
   )
-  await enqueuePlanned(run, now, deliveries)
+  return whatCoalesced(await enqueuePlanned(run, now, deliveries))
 }
 
 function toPlanned(message: number, publication: Publication, special: Special, now: number): PlannedDelivery {
@@ -462,17 +519,26 @@ function toPlanned(message: number, publication: Publication, special: Special, 
   }
 }
 
-/** The endpoints in whose queues something was put. */
+/** The endpoints in whose queues something was put that is due when its message is. */
 function queuedFor({ endpoints, special }: Publication): readonly number[] {
-  const dropped = special?.flatMap(({ endpoint, drop }) => (drop === undefined ? [] : [endpoint])) ?? []
-  return dropped.length === 0 ? endpoints : endpoints.filter((endpoint) => !dropped.includes(endpoint))
+  if (special === undefined) return endpoints
+  const others = new Set<number>()
+  for (const { endpoint, drop, coalesce } of special) {
+    if (drop !== undefined || coalesce !== undefined) others.add(endpoint)
+  }
+  return others.size === 0 ? endpoints : endpoints.filter((endpoint) => !others.has(endpoint))
 }
 
 /** Tells this process's watcher of rows just committed, and has the lanes that nobody owns woken. */
-function announce({ signals, wakes }: Database, queued: readonly Publication[], now: number): void {
+function announce({ signals, wakes }: Database, { queued, opened, now }: Stored): void {
   const endpoints = new Set<number>()
   const freshOnes = new Set<number>()
-  let onlyFresh = true
+  let onlyFresh = opened.length === 0
+  // What took another's place is due when that was, and its lane knows.
+  for (const { endpoint, since } of opened) {
+    wakes.wish([endpoint], since, false)
+    endpoints.add(endpoint)
+  }
   if (wideOnes(queued).includes(true)) signals.fanOuts()
   for (const publication of queued) {
     // Its lanes are woken when it is expanded.

@@ -2,8 +2,9 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Application, Endpoint, Secret } from '../../domain/endpoint.ts'
 import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
-import type { NewEndpoint } from '../store.ts'
-import { openValue, SealError, sealValue, type Vault } from '../vault.ts'
+import type { Subscription } from '../../domain/match.ts'
+import type { NewEndpoint, StoreContext } from '../store.ts'
+import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
 
 // How rows become what the domain speaks of, and back. The driver has already parsed json columns.
 
@@ -107,6 +108,29 @@ export function toSendable(row: EndpointRow, vault: Vault, log: ((sentence: stri
     log?.(`nothing can be sent to ${row.id}: ${error.message}`)
     return toEndpoint({ ...row, secrets: [], headers: {} }, vault)
   }
+}
+
+/** What decides who gets messages, and how, where that is not as by default. */
+export interface SubscriptionRow
+  extends Pick<EndpointRow, 'key' | 'id' | 'event_types' | 'channels' | 'disabled' | 'flow'> {
+  /** Null where the flow is the default one. */
+  readonly secrets: string | readonly Secret[] | null
+}
+
+export function toSubscription(
+  row: SubscriptionRow,
+  app: number,
+  { vault, log }: StoreContext,
+  regions: ReadonlyMap<string, string | null>,
+): Subscription {
+  const subscription = { endpoint: row.key, eventTypes: row.event_types, channels: row.channels }
+  if (row.flow === null) return subscription
+  const flow = toFlow(row.flow)
+  const place = { app, endpoint: row.key, field: 'secrets' }
+  const open = () => openValue<readonly Secret[]>(vault, row.secrets ?? [], place)
+  const secret = flow.signature === 'stored' ? newestSecret(row.id, open, log) : null
+  const regionSecret = regions.get(flow.region ?? '') ?? null
+  return { ...subscription, treatment: { id: row.id, flow, disabled: row.disabled, secret, regionSecret } }
 }
 
 /** The columns a caller may set, in the order of `settableColumns`; what is secret is sealed for this endpoint. */

@@ -3,18 +3,21 @@ import { fresh, timed } from '../../domain/delivery.ts'
 import { wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
 import { isPlain, planOf } from '../plan.ts'
+import { openRegion } from '../regions.ts'
 import type { Intake, Publication, Published, PublishedTogether, Subscriptions } from '../store.ts'
 import type { Connection, Identity, Synchronous } from './connection.ts'
 import { fanOut } from './fan-out.ts'
 import { takenOnce } from './idempotency.ts'
 import { laneWakes } from './lane-wakes.ts'
 import { plannedQueue, variantKeeper } from './planned.ts'
-import { fromJson, toJson } from './rows.ts'
+import { type SubscriptionRow, toJson, toSubscription } from './rows.ts'
 import { waitingCounter } from './waiting.ts'
 
 const selectVersion = 'select version, dedupe_s from application where key = ? and deleted_at is null'
-const selectSubscriptions =
-  'select key, event_types, channels from endpoint where app = ? and deleted_at is null order by key'
+const selectSubscriptions = `
+  select key, id, event_types, channels, disabled, flow, case when flow is not null then secrets end as secrets
+  from endpoint where app = ? and deleted_at is null order by key`
+const selectRegions = 'select name, secret from region where app = ?'
 const selectByEventId = `
   select message.id from event_id join message on message.key = event_id.message
   where event_id.app = ? and event_id.event_id = ?`
@@ -27,7 +30,10 @@ const insertMessage = `
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const insertPending = `
   insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, ?, ?, ?, ?, 0, 0)`
+const insertPayloadEnd = 'insert into payload_end (message, app, at) values (?, ?, ?)'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
+
+const noRegions: ReadonlyMap<string, string | null> = new Map()
 
 /** What is written in one transaction, for those who are to be told after it. */
 export interface Queued {
@@ -66,15 +72,15 @@ export interface IntakeAlong extends Synchronous<Intake> {
 /** Takes messages in. */
 export function intake(connection: Connection): IntakeAlong {
   const version = connection.prepare<{ version: number; dedupe_s: number | null }>(selectVersion)
-  const subscribed = connection.prepare<{ key: number; event_types: string | null; channels: string | null }>(
-    selectSubscriptions,
-  )
+  const subscribed = connection.prepare<SubscriptionRow>(selectSubscriptions)
+  const regions = connection.prepare<{ name: string; secret: string }>(selectRegions)
   const byEventId = connection.prepare<{ id: string }>(selectByEventId)
   const idOf = connection.prepare<{ id: string }>(selectId)
   const addEventId = connection.prepare(insertEventId)
   const addMessage = connection.prepare(insertMessage)
   const addPending = connection.prepare(insertPending)
   const addFanOut = connection.prepare(insertFanOut)
+  const addPayloadEnd = connection.prepare(insertPayloadEnd)
   const addVariants = variantKeeper(connection)
   const enqueuePlanned = plannedQueue(connection)
   const taken = takenOnce(connection)
@@ -92,6 +98,11 @@ export function intake(connection: Connection): IntakeAlong {
       const earlier = due.get(endpoint)
       if (earlier === undefined || earlier > since) due.set(endpoint, since)
     }
+  }
+
+  function regionSecrets(app: number): ReadonlyMap<string, string | null> {
+    const { vault, log } = connection.context
+    return new Map(regions.all(app).map(({ name, secret }) => [name, openRegion(vault, secret, { app, name }, log)]))
   }
 
   /** The message that stands for this one already, if there is one. */
@@ -126,7 +137,7 @@ export function intake(connection: Connection): IntakeAlong {
     const delayMs = Math.max(0, Math.ceil(publication.delayMs))
     const since = now + delayMs
     const deliverAt = delayMs > 0 ? since : null
-    const { expiresInMs = null, orderingKey = null, special, variants } = publication
+    const { expiresInMs = null, orderingKey = null, special, variants, payloadForMs } = publication
     const expiresAt = expiresInMs === null ? null : now + Math.floor(expiresInMs)
     const plan = planOf(special)
     const identity = connection.insertNew('msg', now, ({ key, id }) => {
@@ -136,11 +147,16 @@ export function intake(connection: Connection): IntakeAlong {
     if (eventId !== null) addEventId.run(app, eventId, identity.key)
     for (const each of once) taken.take(each, identity.key, null, now)
     if (variants !== undefined) addVariants(identity.key, variants)
+    if (payloadForMs != null) addPayloadEnd.run(identity.key, app, since + Math.ceil(payloadForMs))
     if (wide) {
       addFanOut.run(identity.key, since)
       queued.wide = true
     } else if (isPlain(publication)) enqueue(queued, endpoints, identity.key, since)
-    else enqueuePlanned(queued, endpoints, { key: identity.key, app, since, expiresAt, plan })
+    else {
+      const planned = { key: identity.key, app, since, expiresAt, plan, late: false }
+      const merged = enqueuePlanned(queued, endpoints, planned)
+      if (merged.length > 0) return { state: 'accepted', ...identity, merged }
+    }
     return { state: 'accepted', ...identity }
   }
 
@@ -181,11 +197,9 @@ export function intake(connection: Connection): IntakeAlong {
     subscriptions(app): Subscriptions | undefined {
       const found = version.get(app)
       if (found === undefined) return undefined
-      const list = subscribed.all(app).map((row) => ({
-        endpoint: row.key,
-        eventTypes: fromJson<string[]>(row.event_types),
-        channels: fromJson<string[]>(row.channels),
-      }))
+      const rows = subscribed.all(app)
+      const secrets = rows.some(({ flow }) => flow?.includes('"region"')) ? regionSecrets(app) : noRegions
+      const list = rows.map((row) => toSubscription(row, app, connection.context, secrets))
       return { version: found.version, list, dedupeSeconds: found.dedupe_s }
     },
 

@@ -1,9 +1,11 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, Class, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
-import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
-import type { NewEndpoint, PendingRow } from '../store.ts'
-import { openValue, SealError, type SealedPlace, sealedWith, sealValue, type Vault } from '../vault.ts'
+import { defaultFlow, type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
+import type { Subscription } from '../../domain/match.ts'
+import { heldMsOf } from '../held.ts'
+import type { NewEndpoint, PendingRow, StoreContext } from '../store.ts'
+import { newestSecret, openValue, SealError, type SealedPlace, sealedWith, sealValue, type Vault } from '../vault.ts'
 
 // How rows become what the domain speaks of, and back. Lists and records are JSON text; truth is 0 or 1.
 
@@ -107,8 +109,40 @@ export function toSendable(row: EndpointRow, vault: Vault, log: ((sentence: stri
   }
 }
 
-function opened<T>(row: EndpointRow, field: 'secrets' | 'headers', vault: Vault): T {
-  const stored = sealedWith(row[field]) === undefined ? JSON.parse(row[field]) : row[field]
+/** What decides who gets messages, and how, where that is not as by default. */
+export interface SubscriptionRow
+  extends Pick<EndpointRow, 'key' | 'id' | 'event_types' | 'channels' | 'disabled' | 'flow'> {
+  /** Null where the flow is the default one. */
+  readonly secrets: string | null
+}
+
+export function toSubscription(
+  row: SubscriptionRow,
+  app: number,
+  { vault, log }: StoreContext,
+  regions: ReadonlyMap<string, string | null>,
+): Subscription {
+  const subscription = {
+    endpoint: row.key,
+    eventTypes: fromJson<string[]>(row.event_types),
+    channels: fromJson<string[]>(row.channels),
+  }
+  const flow = toFlow(fromJson<Partial<Flow>>(row.flow))
+  if (flow === defaultFlow) return subscription
+  const signer = { ...row, app, secrets: row.secrets ?? '[]' }
+  const secret =
+    flow.signature === 'stored' ? newestSecret(signer.id, () => opened(signer, 'secrets', vault), log) : null
+  const regionSecret = regions.get(flow.region ?? '') ?? null
+  return { ...subscription, treatment: { id: row.id, flow, disabled: row.disabled === 1, secret, regionSecret } }
+}
+
+function opened<T>(
+  row: Pick<EndpointRow, 'app' | 'key'> & Readonly<Partial<Record<'secrets' | 'headers', string>>>,
+  field: 'secrets' | 'headers',
+  vault: Vault,
+): T {
+  const text = row[field] ?? '[]'
+  const stored = sealedWith(text) === undefined ? JSON.parse(text) : text
   return openValue(vault, stored, { app: row.app, endpoint: row.key, field })
 }
 
@@ -207,7 +241,7 @@ export function toPendingRow(row: PendingColumns, now: EpochMs): PendingRow {
     priorAttempts: row.prior_attempts,
     ageMs: Math.max(0, now - row.since),
     orderKey: row.order_key,
-    heldMs: row.held_until === null ? 0 : Math.max(0, row.held_until - now),
+    heldMs: heldMsOf(row.held_until, now),
     expiresInMs: row.expires_at === null ? null : row.expires_at - now,
     variant: row.variant,
   }

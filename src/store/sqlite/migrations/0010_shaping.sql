@@ -7,3 +7,12 @@ create table variant (
   signature text,
   primary key (message, n)
 ) strict;
+
+-- Whose secret the pseudonyms of an application's endpoints are made with. The secret is sealed.
+create table region (
+  app integer not null,
+  name text not null,
+  secret text not null,
+  created_at integer not null,
+  primary key (app, name)
+) strict, without rowid;

@@ -9,3 +9,12 @@ create table variant (
 ) partition by range (message);
 
 create table variant_default partition of variant default;
+
+-- Whose secret the pseudonyms of an application's endpoints are made with. The secret is sealed. Names sort by their bytes.
+create table region (
+  app bigint not null,
+  name text collate "C" not null,
+  secret text not null,
+  created_at bigint not null,
+  primary key (app, name)
+);

@@ -1,0 +1,145 @@
+import type { DeadReason } from '../domain/judge.ts'
+import type { Subscription } from '../domain/match.ts'
+import type { Treatment } from '../domain/treatment.ts'
+import { type BodySigner, bodySigner } from '../sender/body-signature.ts'
+import { type Filter, type Filterable, readFilter } from '../shaping/filter.ts'
+import { pseudonymizer } from '../shaping/pseudonym.ts'
+import { type Json, readJson, type Shaper, shaper } from '../shaping/shape.ts'
+import type { Publication, Special, Variant } from '../store/store.ts'
+import { coalescing } from './coalescing.ts'
+import type { Envelope } from './publisher.ts'
+
+/** Endpoints whose messages are not treated like any other's, by key; with what that takes made ready. */
+export type Treatments = ReadonlyMap<number, Prepared>
+
+interface Prepared extends Treatment {
+  readonly filter: Filter | null
+  readonly shaping: Shaping | null
+  /** For the profile whose signature is stored. */
+  readonly sign: BodySigner | null
+}
+
+interface Shaping {
+  /** Equal ones give equal bytes. */
+  readonly name: string
+  /** Undefined when the secret for its pseudonyms cannot be had. */
+  readonly apply: Shaper | undefined
+}
+
+/** Forms of one message that are fixed when it is accepted; what is beyond gets its form when it is sent. */
+const variantsLimit = 1000
+const variantBytesLimit = 16 * 1024 * 1024
+
+/** Makes ready what these endpoints want. Undefined when none wants anything. */
+export function prepareTreatments(list: readonly Subscription[]): Treatments | undefined {
+  const filters = new Map<string, Filter>()
+  const prepared = new Map<number, Prepared>()
+  for (const { endpoint, treatment } of list) {
+    if (treatment === undefined) continue
+    const { flow, secret } = treatment
+    let filter = flow.filter === null ? null : (filters.get(flow.filter) ?? null)
+    if (flow.filter !== null && filter === null) {
+      filter = readFilter(flow.filter)
+      filters.set(flow.filter, filter)
+    }
+    const sign = flow.signature === 'stored' && secret !== null ? (bodySigner(secret) ?? null) : null
+    prepared.set(endpoint, { ...treatment, filter, shaping: shapingOf(treatment), sign })
+  }
+  return prepared.size === 0 ? undefined : prepared
+}
+
+function shapingOf({ id, flow, regionSecret }: Treatment): Shaping | null {
+  const { shape } = flow
+  if (shape === null) return null
+  const name = JSON.stringify(shape)
+  if (shape.pseudonymize.length === 0) return { name, apply: shaper(shape, null) }
+  const apply = regionSecret === null ? undefined : shaper(shape, pseudonymizer(regionSecret, id))
+  return { name: `${id} ${name}`, apply }
+}
+
+/** What becomes of one message at the endpoints it was matched for. */
+export type Treated = Pick<Publication, 'endpoints' | 'special' | 'variants'>
+
+/** Decides what becomes of a message at each endpoint it was matched for. */
+export function treat(
+  treatments: Treatments,
+  envelope: Envelope,
+  body: Uint8Array,
+  matched: readonly number[],
+): Treated {
+  if (!matched.some((endpoint) => treatments.has(endpoint))) return { endpoints: matched }
+  const forms = new Forms(body)
+  const passes = filtering(envelope, forms)
+  const coalesced = coalescing(envelope, body)
+  const endpoints: number[] = []
+  const special: Special[] = []
+  for (const endpoint of matched) {
+    const wishes = treatments.get(endpoint)
+    if (wishes?.filter && !passes(wishes.filter)) continue
+    endpoints.push(endpoint)
+    if (wishes === undefined) continue
+    const coalesce = wishes.flow.coalesce === null ? undefined : coalesced(wishes.flow.coalesce)
+    const form = forms.of(wishes)
+    if (coalesce === undefined && form === undefined) continue
+    special.push({ endpoint, ...(coalesce && { coalesce }), ...form })
+  }
+  const { variants } = forms
+  return { endpoints, ...(special.length > 0 && { special }), ...(variants.length > 0 && { variants }) }
+}
+
+/** Asks each filter once. */
+function filtering(envelope: Envelope, forms: Forms): (filter: Filter) => boolean {
+  const answers = new Map<Filter, boolean>()
+  let message: Filterable | undefined
+  return (filter) => {
+    let answer = answers.get(filter)
+    if (answer === undefined) {
+      const { eventType, eventId, channels, tags } = envelope
+      message ??= { payload: forms.json?.value ?? null, eventType, eventId, channels, tags: tags ?? null }
+      answer = filter.passes(message)
+      answers.set(filter, answer)
+    }
+    return answer
+  }
+}
+
+/** The forms that a message's endpoints get it in, each made once. */
+class Forms {
+  readonly variants: Variant[] = []
+  readonly #body: Uint8Array
+  readonly #shaped = new Map<string, Uint8Array | undefined>()
+  readonly #known = new Map<string, number>()
+  #json: Json | null | undefined
+  #bytes = 0
+
+  constructor(body: Uint8Array) {
+    this.#body = body
+  }
+
+  /** The body as JSON, read when it is first asked for; undefined when it is none. */
+  get json(): Json | undefined {
+    if (this.#json === undefined) this.#json = readJson(this.#body) ?? null
+    return this.#json ?? undefined
+  }
+
+  /** What a delivery gets in place of the plain message; undefined for that itself. Never the unshaped for the shaped. */
+  of({ id, shaping, sign }: Prepared): { variant: number } | { drop: DeadReason } | undefined {
+    if (shaping === null && sign === null) return undefined
+    const body = shaping === null ? this.#body : this.#shape(shaping)
+    if (body === undefined) return { drop: 'unshapable' }
+    const name = `${sign === null ? '' : id} ${shaping?.name ?? ''}`
+    const known = this.#known.get(name)
+    if (known !== undefined) return { variant: known }
+    const own = shaping === null ? null : body
+    this.#bytes += own?.byteLength ?? 0
+    if (this.variants.length === variantsLimit || this.#bytes > variantBytesLimit) return undefined
+    this.#known.set(name, this.variants.length)
+    this.variants.push({ body: own, signature: sign?.(body) ?? null })
+    return { variant: this.variants.length - 1 }
+  }
+
+  #shape({ name, apply }: Shaping): Uint8Array | undefined {
+    if (!this.#shaped.has(name)) this.#shaped.set(name, this.json && apply?.(this.json.bytes))
+    return this.#shaped.get(name)
+  }
+}

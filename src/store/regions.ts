@@ -1,0 +1,49 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { Page, PageRequest } from './store.ts'
+import { openValue, SealError, type SealedPlace, sealValue, type Vault } from './vault.ts'
+
+/** The secrets that pseudonyms are made with. An endpoint names one by its region; it cannot be read back. */
+export interface Regions {
+  /** Rejects with AppError `conflict` when the name is taken, `not_found` when there is no such application. */
+  createRegion(app: number, name: string, secret: string): Promise<Region>
+  /** By name, in the order of its bytes. */
+  listRegions(app: number, page: PageRequest<string>): Promise<Page<Region>>
+  /** Answers whether there was one. Rejects with AppError `conflict` while an endpoint is in it. */
+  deleteRegion(app: number, name: string): Promise<boolean>
+}
+
+export interface Region {
+  readonly name: string
+  readonly createdAt: EpochMs
+}
+
+/** A region's secret as it is stored. */
+export function sealRegion(vault: Vault, secret: string, place: RegionPlace): string {
+  return sealValue(vault, { secret }, sealedPlace(place)) as string
+}
+
+/** The secret behind what is stored; null, and a word in the log, when it does not open. */
+export function openRegion(
+  vault: Vault,
+  stored: string,
+  place: RegionPlace,
+  log: ((sentence: string) => void) | undefined,
+): string | null {
+  try {
+    return openValue<{ secret: string }>(vault, stored, sealedPlace(place)).secret
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    log?.(`nothing can be pseudonymized in the region ${place.name}: ${error.message}`)
+    return null
+  }
+}
+
+export interface RegionPlace {
+  readonly app: number
+  readonly name: string
+}
+
+/** No endpoint has this key. */
+export function sealedPlace({ app, name }: RegionPlace): SealedPlace {
+  return { app, endpoint: 0, field: `region ${name}` }
+}
