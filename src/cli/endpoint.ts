@@ -1,6 +1,7 @@
 import type { Command as Commander } from 'commander'
 import { choice, count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
+import { flowFacts, flowOf, withFlow } from './endpoint-flow.ts'
 import {
   jsonValue,
   limitOption,
@@ -136,7 +137,7 @@ export function addEndpoint(commands: RemoteCommands): void {
 }
 
 function withFields(command: Commander): Commander {
-  return command
+  return withFlow(command)
     .option('--uid <UID>', 'your own name for it, usable wherever its id is')
     .option('--description <TEXT>', 'what it is')
     .addOption(repeated('--event-type <TYPE>', 'deliver only this, such as video.trending or video.*; may be repeated'))
@@ -154,7 +155,8 @@ function withFields(command: Commander): Commander {
     .option('--enable', 'deliver again')
 }
 
-function fieldsOf({ options }: Session): Item {
+function fieldsOf(session: Session): Item {
+  const { options } = session
   const { uid, description, eventType, channel, rate, period, burst, concurrency, timeout, method, retry } = options
   return {
     uid,
@@ -170,6 +172,7 @@ function fieldsOf({ options }: Session): Item {
     retry,
     headers: pairsOf(options.header),
     metadata: pairsOf(options.metadata),
+    ...flowOf(session),
     disabled: options.disable === true ? true : options.enable === true ? false : undefined,
   }
 }
@@ -200,6 +203,7 @@ function describe({ terminal }: Session, item: Item): string {
     ['burst', text(item.burst)],
     ['timeout', item.timeoutMs == null ? '–' : `${item.timeoutMs} ms`],
     ['retry', item.retry == null ? 'default' : text(item.retry)],
+    ...flowFacts(item),
     ['metadata', text(item.metadata)],
     ['state', stateOf(item)],
     ['created', instant(item.createdAt)],
