@@ -4,16 +4,28 @@ import { Argument, Command, Option } from 'commander'
 import { type Bench, openBench, type Scenario, type StoreKind } from './bench.ts'
 import { isMet, renderFigures, roundedFigures } from './report.ts'
 import { backlog } from './scenarios/backlog.ts'
+import { fairness } from './scenarios/fairness.ts'
 import { ingest } from './scenarios/ingest.ts'
 import { isolation } from './scenarios/isolation.ts'
 import { latency } from './scenarios/latency.ts'
 import { rate } from './scenarios/rate.ts'
+import { shed } from './scenarios/shed.ts'
 import { spike } from './scenarios/spike.ts'
 import { throughput } from './scenarios/throughput.ts'
 
 /** `npm run bench -- <scenario> [--store sqlite|postgres] [--json]`: measures, and prints one JSON object last. */
 
-const scenarios: Readonly<Record<string, Scenario>> = { throughput, ingest, latency, backlog, isolation, rate, spike }
+const scenarios: Readonly<Record<string, Scenario>> = {
+  throughput,
+  ingest,
+  latency,
+  backlog,
+  isolation,
+  rate,
+  fairness,
+  shed,
+  spike,
+}
 const limitMs = 180_000
 
 interface Options {

@@ -29,17 +29,20 @@ const runtimeFlags = ['--max-semi-space-size=16', '--heap-growing-percent=150']
 const startLimitMs = 20_000
 const stopLimitMs = 25_000
 
+/** What a scenario sets beyond what all have in common, as environment variables. */
+export type Settings = Readonly<Record<string, string>>
+
 /** Starts `sluice serve` on a free port and waits until it listens. */
-export function startServer(bench: Bench, place: string): Promise<Server> {
-  return start(bench, 'serve', place, /Listening on (http:\/\/\S+)/)
+export function startServer(bench: Bench, place: string, settings: Settings = {}): Promise<Server> {
+  return start(bench, 'serve', place, /Listening on (http:\/\/\S+)/, settings)
 }
 
 /** Starts `sluice worker` beside a server on the same database and waits until it says that it runs. */
 export function startWorker(bench: Bench, place: string): Promise<Server> {
-  return start(bench, 'worker', place, /(\S+)/)
+  return start(bench, 'worker', place, /(\S+)/, {})
 }
 
-async function start(bench: Bench, command: string, place: string, ready: RegExp): Promise<Server> {
+async function start(bench: Bench, command: string, place: string, ready: RegExp, settings: Settings): Promise<Server> {
   const profiling = bench.profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${bench.profileDir}`]
   const program = [...runtimeFlags, ...profiling, '--import', './bench/preload.ts', 'src/main.ts', command]
   const child = spawn(process.execPath, program, {
@@ -55,6 +58,7 @@ async function start(bench: Bench, command: string, place: string, ready: RegExp
       SLUICE_LOG_LEVEL: 'warn',
       // Attempts that hang on purpose are not waited for at the end.
       SLUICE_SHUTDOWN_LIMIT: '1s',
+      ...settings,
     },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })
