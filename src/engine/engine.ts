@@ -158,7 +158,9 @@ export class Engine {
       settings: (endpoints) => void this.#book.refresh(endpoints),
       expunged: (messages) => this.#bodies.forget(messages),
       fanOuts: () => this.#expanding.ask(),
-      asked: (endpoints) => this.#answering.ask(endpoints),
+      asked: (endpoints) => {
+        if (this.#state !== 'stopped') this.#answering.ask(endpoints)
+      },
     })
     this.#every(housekeepingMs, () => this.#housekeep())
     this.#every(reconcileMs, () => {

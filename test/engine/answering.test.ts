@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { Message } from '../../src/domain/delivery.ts'
+import type { Endpoint } from '../../src/domain/endpoint.ts'
+import type { Outcome } from '../../src/domain/outcome.ts'
+import { Engine } from '../../src/engine/engine.ts'
+import { type ExplainedDelivery, type ExplainedEndpoint, Explainer } from '../../src/http/explainer.ts'
+import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
+import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import { type NewEndpoint, StoreTrouble } from '../../src/store/store.ts'
+import { type Harness, World } from '../store/conformance/harness.ts'
+import { contextWith } from '../store/sqlite-harness.ts'
+import { VirtualClock } from '../virtual-clock.ts'
+
+const second = 1000
+const plain = { retryAfterMs: undefined, response: undefined, error: undefined, durationMs: 1 }
+
+/** The real engine over a real store in virtual time. Attempts hang until they are answered. */
+class Delivering {
+  readonly clock = new VirtualClock()
+  readonly #open = new Map<string, (outcome: Outcome) => void>()
+  world!: World
+  explainer!: Explainer
+  engine!: Engine
+  /** What the store does with answers, when it is not to store them. */
+  refusal: (() => Promise<never>) | undefined
+
+  static async start(t: TestContext, limits = { inFlight: 64, inFlightPerApp: 64 }): Promise<Delivering> {
+    const delivering = new Delivering()
+    const { clock } = delivering
+    const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
+    const harness = { store, pass: (ms: number) => clock.advance(ms) } as unknown as Harness
+    delivering.world = new World(harness)
+    delivering.explainer = new Explainer(store, clock)
+    const answerLanes: typeof store.answerLanes = (...args) => delivering.refusal?.() ?? store.answerLanes(...args)
+    delivering.engine = new Engine({
+      store: { ...store, answerLanes },
+      sender: {
+        open: () => ({
+          send(parcel, onLeave, onEnd) {
+            clock.soon(onLeave)
+            delivering.#open.set(parcel.id, onEnd)
+            return () => {}
+          },
+        }),
+        close: async () => {},
+      },
+      clock,
+      random: systemRandom,
+      randomText: systemRandomText,
+      limits,
+      health: { circuit: undefined, disableAfterMs: 0 },
+      leaseMs: 10 * second,
+      defaultTimeoutMs: second,
+      waitingLimit: 1_000_000,
+      description: 'a worker under test',
+      onTrouble: (error) => {
+        throw error
+      },
+    })
+    await clock.advance(second)
+    await delivering.engine.start()
+    t.after(async () => {
+      delivering.engine.crash()
+      await store.close()
+    })
+    return delivering
+  }
+
+  async endpoint(change: Partial<NewEndpoint>): Promise<Endpoint> {
+    return this.world.endpoint(await this.world.application(), change)
+  }
+
+  async publish(endpoint: Endpoint, n: number): Promise<Message[]> {
+    const messages: Message[] = []
+    for (let i = 0; i < n; i++) {
+      const { id } = await this.world.publish([endpoint])
+      messages.push((await this.world.store.findMessage(endpoint.app, id)) as Message)
+    }
+    await this.clock.advance(10)
+    return messages
+  }
+
+  /** Every attempt under way ends so, as does each that begins meanwhile. */
+  async answer(outcome: Partial<Outcome> & Pick<Outcome, 'code' | 'status'>): Promise<void> {
+    for (const [id, end] of this.#open) {
+      this.#open.delete(id)
+      end({ ...plain, ...outcome })
+    }
+    await this.clock.advance(100)
+  }
+
+  async explain(endpoint: Endpoint): Promise<ExplainedEndpoint> {
+    return this.#told(this.explainer.endpoint(endpoint))
+  }
+
+  async explainOne(message: Message | undefined, endpoint: Endpoint): Promise<ExplainedDelivery> {
+    return this.#told(this.explainer.delivery(message as Message, endpoint))
+  }
+
+  async #told<T>(told: Promise<T>): Promise<T> {
+    await this.clock.advance(600)
+    return told
+  }
+}
+
+test('an owner tells what is in flight, and which delivery that is', async (t) => {
+  const delivering = await Delivering.start(t)
+  const endpoint = await delivering.endpoint({ concurrency: 1 })
+  const [first, , third] = await delivering.publish(endpoint, 3)
+  const told = await delivering.explain(endpoint)
+  assert.deepEqual([told.why.reason, told.total, told.lane.live?.snapshot.inFlight], ['in_flight', 3, 1])
+  assert.match(told.why.detail, /^1 of 1 attempts are under way, the longest for 0 s; the next begins when one ends\.$/)
+  const sending = await delivering.explainOne(first, endpoint)
+  assert.equal(sending.why.reason, 'sending')
+  assert.match(sending.why.detail, /^It is being sent, since 0\.6 s\.$/)
+  const behind = await delivering.explainOne(third, endpoint)
+  assert.deepEqual(
+    behind.why.blockers.map(({ reason }) => reason),
+    ['behind_others', 'in_flight'],
+  )
+  await delivering.answer({ code: 'delivered', status: 200 })
+  assert.equal((await delivering.explainOne(first, endpoint)).why.reason, 'delivered')
+})
+
+test('a rate limit, a Retry-After and a retry are told to the millisecond', async (t) => {
+  const delivering = await Delivering.start(t)
+  const endpoint = await delivering.endpoint({ throttleRate: 1, throttlePeriodSeconds: 60, burst: 1 })
+  await delivering.publish(endpoint, 1)
+  await delivering.answer({ code: 'delivered', status: 200 })
+  const [next] = await delivering.publish(endpoint, 1)
+  const limited = await delivering.explain(endpoint)
+  assert.equal(limited.why.reason, 'rate_limited')
+  const token = limited.why.nextAt as number
+  const startedAt = delivering.clock.now()
+  await delivering.clock.advance(token - startedAt - 5)
+  assert.notEqual((await delivering.explainOne(next, endpoint)).why.reason, 'sending')
+  await delivering.clock.advance(5)
+  assert.equal((await delivering.explainOne(next, endpoint)).why.reason, 'sending')
+
+  await delivering.answer({ code: 'refused', status: 429, retryAfterMs: 90_000 })
+  const held = await delivering.explainOne(next, endpoint)
+  assert.deepEqual(
+    held.why.blockers
+      .map(({ reason }) => reason)
+      .toSorted()
+      .slice(0, 1),
+    ['held'],
+  )
+  assert.ok(held.why.nextAt !== null && held.why.nextAt - delivering.clock.now() > 80_000)
+})
+
+test('what waits for slots that others have is told so', async (t) => {
+  const delivering = await Delivering.start(t, { inFlight: 2, inFlightPerApp: 2 })
+  const endpoint = await delivering.endpoint({ concurrency: 8 })
+  await delivering.publish(endpoint, 5)
+  const { why } = await delivering.explain(endpoint)
+  assert.equal(why.reason, 'crowded')
+})
+
+test('a lane that nobody owns is told of from what is stored, without waiting', async (t) => {
+  const delivering = await Delivering.start(t)
+  const endpoint = await delivering.endpoint({ paused: true })
+  await delivering.publish(endpoint, 2)
+  const { why, lane, total } = await delivering.explainer.endpoint(endpoint)
+  assert.deepEqual([why.reason, lane.live, lane.silent, total], ['paused', null, false, 2])
+})
+
+test('an owner that cannot answer is waited for half a second, and said to be silent', async (t) => {
+  const delivering = await Delivering.start(t)
+  const endpoint = await delivering.endpoint({ concurrency: 4 })
+  await delivering.publish(endpoint, 2)
+  delivering.refusal = () => Promise.reject(new StoreTrouble('busy'))
+  const before = delivering.clock.steady()
+  let toldAt = 0
+  const told = delivering.explainer.endpoint(endpoint).finally(() => {
+    toldAt = delivering.clock.steady()
+  })
+  await delivering.clock.advance(2000)
+  const { why, lane } = await told
+  assert.deepEqual([why.reason, lane.live, lane.silent], ['owner_silent', null, true])
+  assert.ok(toldAt - before >= 500 && toldAt - before < 600, `${toldAt - before} ms`)
+  // It goes on delivering all the same, and answers the next time.
+  delivering.refusal = undefined
+  assert.equal((await delivering.explain(endpoint)).lane.live?.snapshot.inFlight, 2)
+})
+
+test('what was answered before is not taken for an answer', async (t) => {
+  const delivering = await Delivering.start(t)
+  const endpoint = await delivering.endpoint({ concurrency: 4 })
+  await delivering.publish(endpoint, 1)
+  assert.notEqual((await delivering.explain(endpoint)).lane.live, null)
+  delivering.engine.crash()
+  const { lane, why } = await delivering.explain(endpoint)
+  assert.deepEqual([lane.live, lane.silent, why.reason], [null, true, 'owner_silent'])
+})
