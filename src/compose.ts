@@ -1,12 +1,16 @@
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { FastifyInstance } from 'fastify'
+import type { CircuitPolicy } from './domain/flow.ts'
+import { defaultCircuitPolicy } from './domain/health.ts'
 import { Engine } from './engine/engine.ts'
 import { buildApp } from './http/app.ts'
 import { Admission } from './intake/admission.ts'
 import { countingEnds, Depths } from './intake/depths.ts'
 import { Publisher } from './intake/publisher.ts'
 import { Scanner } from './intake/scan.ts'
+import { dutiesOf } from './leader/duties.ts'
+import { Leader } from './leader/leader.ts'
 import { systemClock } from './runtime/clock.ts'
 import { loadEncryptionKeys } from './runtime/encryption-key.ts'
 import type { Logger } from './runtime/log.ts'
@@ -61,8 +65,18 @@ export async function newestSchema({ store }: Config): Promise<{ readonly versio
   return knownMigrations().at(-1) ?? { version: 0, name: 'empty' }
 }
 
+const publisherOf = new WeakMap<Store, Publisher>()
+
 /** The way in for messages; one per store, so that all that arrive together share a transaction. */
 export function openPublisher(config: Config, store: Store, log: Logger): Publisher {
+  const known = publisherOf.get(store)
+  if (known) return known
+  const publisher = makePublisher(config, store, log)
+  publisherOf.set(store, publisher)
+  return publisher
+}
+
+function makePublisher(config: Config, store: Store, log: Logger): Publisher {
   const depths = depthsOf.get(store)
   if (depths === undefined) return new Publisher({ store, clock: systemClock })
   depths.follow(store, (error) => log.warn({ err: error }, 'what waits could not be counted; trying again'))
@@ -99,6 +113,13 @@ export function openApi(
   })
 }
 
+/** The policy of endpoints that set none. */
+function circuitOf({ circuitFailures, circuitOpen, circuitMaxOpen }: Config): CircuitPolicy | undefined {
+  if (circuitFailures === 0) return undefined
+  const maxOpenMs = Math.max(circuitOpen, circuitMaxOpen)
+  return { ...defaultCircuitPolicy, failures: circuitFailures, openMs: circuitOpen, maxOpenMs }
+}
+
 /** Deliveries under way. */
 export interface Delivering {
   /** Waits for attempts under way up to the limit; then gives them up, records what happened and hands lanes back. */
@@ -133,17 +154,43 @@ export async function startDelivering(
     limits: { inFlight: config.inFlight, inFlightPerApp: config.inFlightPerApp },
     leaseMs: config.lease,
     defaultTimeoutMs: config.timeout,
+    health: { circuit: circuitOf(config), disableAfterMs: config.disableAfter },
+    waitingLimit: config.maxWaitingPerEndpoint,
     description,
     log: (sentence) => log.info(sentence),
     onTrouble: (error) => log.warn({ err: error }, 'trouble while delivering; trying again'),
   })
   await engine.start()
+  const leader = startLeading(config, store, log, description)
   return {
     async stop(limitMs) {
+      await leader.stop().catch((error) => log.warn({ err: error }, 'stopped without handing the lead on'))
       await engine.stop(limitMs)
       await sender.close()
     },
-    isIdle: (withinMs) => engine.isIdle(withinMs),
+    isIdle: (withinMs) => leader.isSettled && engine.isIdle(withinMs, leader.publishedAt),
     tally: engine.tally,
   }
+}
+
+/** Leads when nobody else does: whoever delivers also sees to what is done once for the whole store. */
+function startLeading(config: Config, store: Store, log: Logger, description: string): Leader {
+  const onTrouble = (error: unknown, duty: string) =>
+    log.warn({ err: error, duty }, 'trouble while leading; trying again')
+  const leader = new Leader({
+    store,
+    clock: systemClock,
+    leaseMs: config.lease,
+    candidate: { id: systemRandomText(16), description },
+    duties: dutiesOf({
+      store,
+      publisher: () => openPublisher(config, store, log),
+      retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
+      onTrouble: (error) => onTrouble(error, 'schedules'),
+    }),
+    log: (sentence) => log.info(sentence),
+    onTrouble: (duty, error) => onTrouble(error, duty),
+  })
+  leader.start()
+  return leader
 }

@@ -3,6 +3,7 @@ import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import { Heap } from './heap.ts'
 import { type Entry, OrderedLine, type Ordering, type Place } from './order.ts'
+import type { Pace } from './pace.ts'
 import { Queue } from './queue.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 
@@ -158,6 +159,7 @@ export class Scheduler<T> {
     const item = entry ? entry.item : (lane.queues[itsClass].shift() as T)
     const bucket = lane.bucket
     bucket?.reserve()
+    lane.pace?.take(now)
     lane.inFlight++
     app.inFlight++
     this.#inFlight++
@@ -181,13 +183,13 @@ export class Scheduler<T> {
   }
 
   #maySendNow(lane: Lane<T>, now: SteadyMs): boolean {
-    return !lane.closed && lane.queued > 0 && lane.inFlight < lane.concurrency && lane.startableAt(now) <= now
+    return !lane.closed && lane.queued > 0 && lane.inFlight < lane.cap && lane.startableAt(now) <= now
   }
 
   /** Puts a lane where it belongs. A lane at its concurrency cap is left out: finish() brings it back. */
   #settle(lane: Lane<T>, now: SteadyMs): void {
     lane.place = 'out'
-    if (lane.closed || lane.queued === 0 || lane.inFlight >= lane.concurrency) return
+    if (lane.closed || lane.queued === 0 || lane.inFlight >= lane.cap) return
     const readyAt = lane.startableAt(now)
     if (readyAt === Number.POSITIVE_INFINITY) return
     if (readyAt > now) {
@@ -278,6 +280,12 @@ export class Lane<T> {
   bucket: Bucket | undefined
   concurrency: number
   holdUntil: SteadyMs
+  /** Until when the circuit lets nothing through. */
+  silentUntil: SteadyMs = Number.NEGATIVE_INFINITY
+  /** The circuit is not closed: one at a time. */
+  probing = false
+  /** A rate below the bucket's, for a while. */
+  pace: Pace | undefined
   /** A closed lane starts nothing. */
   closed = false
   inFlight = 0
@@ -314,16 +322,29 @@ export class Lane<T> {
     return this.queues[0].size + this.queues[1].size + this.queues[2].size
   }
 
-  /** When hold and bucket let the next request go: `now` or later. */
+  /** How many may be under way at once. */
+  get cap(): number {
+    return this.probing ? 1 : this.concurrency
+  }
+
+  /** When hold, circuit, bucket and pace let the next request go: `now` or later, `Infinity` when that takes somebody. */
   readyAt(now: SteadyMs): SteadyMs {
-    const tokenAt = this.bucket ? this.bucket.readyAt(now) : now
-    return tokenAt > this.holdUntil ? tokenAt : this.holdUntil > now ? this.holdUntil : now
+    let at = this.bucket ? this.bucket.readyAt(now) : now
+    if (this.holdUntil > at) at = this.holdUntil
+    if (this.silentUntil > at) at = this.silentUntil
+    return this.pace ? Math.max(at, this.pace.readyAt(now)) : at
   }
 
   /** When the next request may go: as `readyAt`, and `Infinity` when order keeps back all that waits. */
   startableAt(now: SteadyMs): SteadyMs {
     const readyAt = this.readyAt(now)
     return this.order ? Math.max(readyAt, this.order.nextAt(now)) : readyAt
+  }
+
+  /** Until when nothing can be sent, whatever else may be queued: as `readyAt`, or longer when order says so. */
+  restsUntil(now: SteadyMs): SteadyMs {
+    const readyAt = this.readyAt(now)
+    return this.order ? Math.max(readyAt, this.order.restsUntil()) : readyAt
   }
 
   /** Fresh before retry before replay, but one turn in eight goes to retries first and one in sixteen to replays. */

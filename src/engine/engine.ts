@@ -10,24 +10,31 @@ import type { Store } from '../store/store.ts'
 import { Answering } from './answering.ts'
 import { Bodies } from './bodies.ts'
 import { Chore } from './chore.ts'
+import { type HealthDefaults, HealthKeeper } from './health-keeper.ts'
 import { LaneBook } from './lane-book.ts'
 import { Membership } from './membership.ts'
-import { type Delivery, isReading, type OwnedLane, reopen } from './owned-lane.ts'
+import { type Delivery, doubt, isReading, type OwnedLane, reopen } from './owned-lane.ts'
 import { Pump } from './pump.ts'
 import { Reader } from './reader.ts'
+import { RestingSweep } from './resting-sweep.ts'
 import { Settler } from './settler.ts'
+import { standAgain, verdictRecorded } from './standing.ts'
 import { TaskRunner } from './task-runner.ts'
+import { Trimmer } from './trimmer.ts'
 
 /** After trouble with the store, nothing is started for this long: each start would need the store again. */
 const troublePauseMs = 100
 const housekeepingMs = 250
-const reconcileMs = 15_000
+const doubtMs = 15_000
+/** One that was asked for and has not come is asked for again. */
+const reconcileAgainMs = 5000
 /** How soon a message for very many endpoints that another process took in is expanded. */
 const expandMs = 1000
 const expandRows = 1000
-const sweepRows = 500
 /** How soon a task that was asked for begins. */
 const tasksMs = 1000
+/** Between two looks at lanes whose oldest give way when too many wait. */
+const trimMs = 1000
 /** How soon what a deleted endpoint left behind begins to be removed. */
 const removeMs = 1000
 const bodyCacheBytes = 16 * 1024 * 1024
@@ -52,16 +59,17 @@ export class Engine {
   readonly #pump: Pump
   readonly #answering: Answering
   readonly #expanding: Chore
-  readonly #sweeping: Chore
   readonly #taskRunner: TaskRunner
   readonly #tasks: Chore
   readonly #removing: Chore
+  readonly #trimming: Chore
+  readonly #bounding: Chore
   /** How many attempts ended how, since the start. */
-  readonly tally: Record<Verdict['state'], number> = { delivered: 0, waiting: 0, dead: 0 }
+  readonly tally: Record<'delivered' | 'waiting' | 'dead', number> = { delivered: 0, waiting: 0, dead: 0 }
   /** Owned lanes by the instant their next timed row is due. */
   readonly #timed = new Heap<OwnedLane>()
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
-  #reconcileAsked = false
+  #reconcileAskedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #turnScheduled = false
   #pausedUntil: SteadyMs = Number.NEGATIVE_INFINITY
   #alarm: { at: SteadyMs; cancel: () => void } | undefined
@@ -77,7 +85,6 @@ export class Engine {
     const scheduler = this.#scheduler
     const onTrouble = (error: unknown) => this.#trouble(error)
     this.#expanding = new Chore(clock, () => store.expand(expandRows), onTrouble)
-    this.#sweeping = new Chore(clock, async () => (await store.sweepIdempotency(sweepRows)) === sweepRows, onTrouble)
     this.#removing = new Chore(clock, async () => (await store.sweepRemoved()).more, onTrouble)
     this.#taskRunner = new TaskRunner(store, (restMs) => this.#taskRests(restMs))
     this.#tasks = new Chore(clock, () => this.#taskRunner.step(), onTrouble)
@@ -104,11 +111,14 @@ export class Engine {
       clock,
       scheduler,
       owns: (owned) => this.#book.owns(owned),
+      onLeftBehind: (delivery) => this.#pump.requeue(delivery),
+      onUnwanted: (delivery, reason) => this.#pump.endWaiting(delivery, reason),
       onTimed: (owned, at) => this.#expect(owned, at),
       onRead: () => this.#again(),
       onTrouble,
     })
     this.#bodies = new Bodies(store, bodyCacheBytes)
+    const health = new HealthKeeper({ random, scheduler, settler: this.#settler, defaults: parts.health })
     this.#pump = new Pump({
       clock,
       random,
@@ -116,6 +126,7 @@ export class Engine {
       scheduler,
       bodies: this.#bodies,
       settler: this.#settler,
+      health,
       maySend: () => this.#membership.holdsLease(clock.steady()),
       again: () => this.#again(),
       onTaken: (owned, itsClass) => this.#reader.want(owned, itsClass),
@@ -123,6 +134,17 @@ export class Engine {
       onHandedBack: (delivery) => this.#handedBack(delivery),
       onTrouble,
     })
+    const trimmer = new Trimmer({
+      store,
+      clock,
+      waitingLimit: parts.waitingLimit,
+      each: (visit) => this.#book.each(visit),
+      owns: (owned) => this.#book.owns(owned),
+      end: (delivery, reason, recorded) => this.#pump.endUntried(delivery, reason, recorded),
+    })
+    this.#trimming = new Chore(clock, () => trimmer.step(), onTrouble)
+    const sweep = new RestingSweep(store, parts.waitingLimit)
+    this.#bounding = new Chore(clock, () => sweep.step(), onTrouble)
     this.#book = new LaneBook({
       store,
       clock,
@@ -130,7 +152,12 @@ export class Engine {
       sender: parts.sender,
       membership: this.#membership,
       defaultTimeoutMs: parts.defaultTimeoutMs,
-      onOwned: (owned) => this.#readAll(owned),
+      healthDefaults: parts.health,
+      onOwned: (owned) => {
+        health.taken(owned, clock.steady())
+        this.#readAll(owned)
+      },
+      onApplied: (owned, before, now) => health.changed(owned, before, now),
       onChanged: () => this.#again(),
       onTrouble,
     })
@@ -163,10 +190,12 @@ export class Engine {
       },
     })
     this.#every(housekeepingMs, () => this.#housekeep())
-    this.#every(reconcileMs, () => {
-      this.#book.reconcile()
-      this.#sweeping.ask()
+    this.#every(doubtMs, () => {
+      // What was committed late, and what a lost signal told of, is found by looking once more.
+      this.#book.each(doubt)
+      this.#bounding.ask()
     })
+    this.#every(trimMs, () => this.#trimming.ask())
     this.#every(expandMs, () => this.#expanding.ask())
     this.#every(tasksMs, () => this.#tasks.ask())
     this.#every(removeMs, () => this.#removing.ask())
@@ -208,15 +237,19 @@ export class Engine {
 
   /**
    * Whether nothing can be sent within this time, as far as is known: nothing is under way, due or about to be. Asked, it
-   * sees to it that it comes to know: it looks for lost wake-ups once, and for lanes that chores have given work.
+   * sees to it that it comes to know: it looks for lost wake-ups once, and for lanes that chores have given work. What was
+   * published `since` then, by another part of this process, is looked for as well.
    */
-  isIdle(withinMs: number): boolean {
+  isIdle(withinMs: number, since: SteadyMs = Number.NEGATIVE_INFINITY): boolean {
     const now = this.#parts.clock.steady()
     if (this.#state !== 'running' || now < this.#pausedUntil || this.#expanding.busy || this.#tasks.busy) return false
     const { reconciledAt } = this.#book
-    if (reconciledAt === undefined) {
-      if (!this.#reconcileAsked) this.#book.reconcile()
-      this.#reconcileAsked = true
+    const askedAt = this.#reconcileAskedAt
+    if (reconciledAt === undefined || reconciledAt < askedAt || askedAt <= since) {
+      if (now - askedAt > reconcileAgainMs || (askedAt <= since && since < now)) {
+        this.#reconcileAskedAt = now
+        this.#book.reconcile()
+      }
       return false
     }
     if (this.#book.claimedAt <= Math.max(reconciledAt, this.#expanding.endedAt, this.#tasks.endedAt)) {
@@ -240,9 +273,10 @@ export class Engine {
   #stopChores(): void {
     for (const { cancel } of this.#restingTasks) cancel()
     this.#expanding.stop()
-    this.#sweeping.stop()
     this.#tasks.stop()
     this.#removing.stop()
+    this.#trimming.stop()
+    this.#bounding.stop()
   }
 
   /** Goes on with a task when it has rested; until when it rests is in the store, for whoever comes first. */
@@ -346,16 +380,38 @@ export class Engine {
 
   #recorded(delivery: Delivery, verdict: Verdict): void {
     const { owned, row } = delivery
-    this.tally[verdict.state]++
     owned.unsettled--
-    owned.doomed?.delete(row.message)
-    if (!('waitMs' in verdict)) owned.ended++
+    if (delivery.standing) this.#recordedInOrder(delivery, verdict)
+    if (verdict.state === 'held' || verdict.state === 'blocked') {
+      this.tally.waiting++
+      return
+    }
+    this.tally[verdict.state]++
+    if (verdict.state !== 'waiting') owned.ended++
     if (isReading(owned)) owned.settledMeanwhile.push(row.message)
     else owned.held.delete(row.message)
     if (verdict.state === 'waiting') this.#expect(owned, this.#parts.clock.steady() + verdict.waitMs)
   }
 
+  /** The next in order may go; and if somebody wanted this one out of the way while it was being sent, now it can be. */
+  #recordedInOrder(delivery: Delivery, verdict: Verdict): void {
+    const { owned, standing } = delivery
+    const now = this.#parts.clock.steady()
+    verdictRecorded(delivery, verdict, now)
+    this.#scheduler.reconsider(owned.lane, now)
+    if (standing?.skipped) doubt(owned)
+    this.#readAll(owned)
+    this.#again()
+  }
+
   #handedBack(delivery: Delivery): void {
+    if (delivery.standing) {
+      const now = this.#parts.clock.steady()
+      standAgain(delivery, now)
+      this.#scheduler.reconsider(delivery.owned.lane, now)
+      this.#again()
+      return
+    }
     delivery.owned.held.delete(delivery.row.message)
     reopen(delivery.owned, delivery.row.class)
     this.#again()
@@ -392,6 +448,9 @@ export interface EngineParts {
   readonly limits: { readonly inFlight: number; readonly inFlightPerApp: number }
   readonly leaseMs: number
   readonly defaultTimeoutMs: number
+  /** How many deliveries may wait at an endpoint that says nothing of it. */
+  readonly waitingLimit: number
+  readonly health: HealthDefaults
   /** For people: which process this is. */
   readonly description: string
   readonly log?: (sentence: string) => void

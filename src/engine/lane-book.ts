@@ -2,13 +2,15 @@ import { retryPolicyOf } from '../domain/bounds.ts'
 import { emptyBucketDebt } from '../domain/bucket.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Endpoint, isStopped } from '../domain/endpoint.ts'
+import { Health } from '../domain/health.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type Share, shareOf } from '../domain/share.ts'
 import { Throughput } from '../domain/throughput.ts'
 import type { Line, Sender } from '../sender/send.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
+import { type HealthDefaults, rulesOf } from './health-keeper.ts'
 import type { Membership } from './membership.ts'
-import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane } from './owned-lane.ts'
+import { type Delivery, doubt, isReading, limitsOf, newCursors, type OwnedLane, orderingOf } from './owned-lane.ts'
 
 const claimLanes = 256
 /** Claims are asked for at least this often, in case a signal was missed. */
@@ -123,17 +125,21 @@ export class LaneBook {
       endpoint,
       line: this.#open(endpoint),
       policy: retryPolicyOf(endpoint),
-      lane: scheduler.add(endpoint.key, endpoint.app, limitsOf(endpoint), start, now),
+      health: new Health(claimed.health, claimed.healthAgeMs, now),
+      rules: rulesOf(endpoint, this.#parts.healthDefaults),
+      lane: scheduler.add(endpoint.key, endpoint.app, limitsOf(endpoint), start, now, orderingOf(endpoint)),
       cursors: newCursors(),
       held: new Set(),
       settledMeanwhile: [],
       unsettled: 0,
       ended: 0,
       doomed: null,
+      looking: false,
       nextTimedAt: Number.POSITIVE_INFINITY,
       lastActiveAt: now,
       throughput: new Throughput(now),
       leaving: false,
+      unsure: false,
     }
     owned.lane.closed = isStopped(endpoint) || this.#closed
     this.#lanes.set(endpoint.key, owned)
@@ -172,11 +178,17 @@ export class LaneBook {
     const owned = this.#lanes.get(endpoint.key)
     if (!owned || owned.endpoint.updatedAt > endpoint.updatedAt) return
     const now = this.#parts.clock.steady()
+    const before = owned.endpoint
     owned.endpoint = endpoint
     owned.line = this.#open(endpoint)
     owned.policy = retryPolicyOf(endpoint)
+    owned.doomed = null
     owned.lane.reshape(limitsOf(endpoint), now)
+    // What is in memory is in the old order; whoever takes the lane next reads it anew.
+    if (owned.lane.order?.ordering !== orderingOf(endpoint)) giveAway(owned)
+    else doubt(owned)
     owned.lane.closed = isStopped(endpoint) || owned.leaving || this.#closed
+    this.#parts.onApplied(owned, before, now)
     this.#parts.scheduler.reconsider(owned.lane, now)
   }
 
@@ -194,7 +206,7 @@ export class LaneBook {
     if (this.#nextLaneAt === undefined || this.#nextLaneAt <= at || this.#releasing) return false
     for (const owned of this.#lanes.values()) {
       if (owned.lane.inFlight > 0 || owned.unsettled > 0 || isReading(owned)) return false
-      if (owned.lane.closed || owned.lane.readyAt(now) > at) continue
+      if (owned.lane.closed || owned.lane.startableAt(now) > at) continue
       if (owned.lane.queued > 0 || owned.nextTimedAt <= at) return false
       if (owned.cursors.some((cursor) => !cursor.complete)) return false
     }
@@ -219,8 +231,7 @@ export class LaneBook {
     const now = this.#parts.clock.steady()
     await this.#release((owned) => {
       if (owned.leaving || isStopped(owned.endpoint) || owned.lane.closed) return true
-      const readyAt = owned.lane.readyAt(now)
-      if (readyAt - now > lingerMs) return true
+      if (owned.lane.restsUntil(now) - now > lingerMs) return true
       if (owned.lane.queued > 0 || owned.cursors.some((cursor) => !cursor.complete)) return false
       return now - owned.lastActiveAt >= lingerMs && owned.nextTimedAt - now > lingerMs
     })
@@ -254,7 +265,8 @@ export class LaneBook {
       given.push({
         endpoint: owned.endpoint.key,
         bucketDebtMs: owned.lane.bucket?.debtMs(now) ?? 0,
-        notBeforeMs: Math.max(0, owned.lane.readyAt(now) - now),
+        notBeforeMs: Math.max(0, owned.lane.restsUntil(now) - now),
+        health: owned.health.unsaved(now),
       })
       this.#forget(owned)
     }
@@ -299,8 +311,11 @@ export interface LaneBookParts {
   readonly sender: Sender
   readonly membership: Membership
   readonly defaultTimeoutMs: number
+  readonly healthDefaults: HealthDefaults
   /** A lane is owned from now on. */
   onOwned(owned: OwnedLane): void
+  /** The settings of an owned lane were changed. */
+  onApplied(owned: OwnedLane, before: Endpoint, now: SteadyMs): void
   /** Something may be startable that was not. */
   onChanged(): void
   onTrouble(error: unknown): void

@@ -1,7 +1,10 @@
 import type { Bucket } from '../domain/bucket.ts'
 import type { SteadyMs } from '../domain/clock.ts'
-import type { Class } from '../domain/delivery.ts'
+import { type Class, classes } from '../domain/delivery.ts'
 import { type Endpoint, endpointDefaults, rateLimit } from '../domain/endpoint.ts'
+import type { Health, HealthRules } from '../domain/health.ts'
+import type { Verdict } from '../domain/judge.ts'
+import type { Entry, Ordering } from '../domain/order.ts'
 import type { RetryPolicy } from '../domain/retry.ts'
 import type { Lane, LaneLimits } from '../domain/scheduler.ts'
 import type { Throughput } from '../domain/throughput.ts'
@@ -13,6 +16,9 @@ export interface OwnedLane {
   endpoint: Endpoint
   line: Line
   policy: RetryPolicy
+  /** How well the receiver does, and how that is judged. */
+  readonly health: Health
+  rules: HealthRules
   readonly lane: Lane<Delivery>
   readonly cursors: readonly [Cursor, Cursor, Cursor]
   /** Messages that were read and are not settled yet. A row read twice is known by being here. */
@@ -24,7 +30,9 @@ export interface OwnedLane {
   /** Deliveries that have ended for good since the lane was taken. */
   ended: number
   /** Messages too many for the endpoint: they end when their turn comes. Null while there are none. */
-  doomed: Set<number> | null
+  doomed: ReadonlySet<number> | null
+  /** The head of its queue is being looked at, beside what is read for sending. */
+  looking: boolean
   /** When the next timed row is due, as far as is known. */
   nextTimedAt: SteadyMs
   lastActiveAt: SteadyMs
@@ -32,6 +40,8 @@ export interface OwnedLane {
   readonly throughput: Throughput
   /** Being handed to another worker: nothing new is started. */
   leaving: boolean
+  /** In a lane that keeps an order: what is known of its rows is to be compared with the store. */
+  unsure: boolean
 }
 
 /** How far one class of a lane's queue has been read. */
@@ -58,7 +68,24 @@ export interface Delivery {
   bucket: Bucket | undefined
   left: boolean
   startedAt: SteadyMs
+  /** In which era of its receiver's health it began. */
+  era: number
   abort: (() => void) | undefined
+  /** In a lane that keeps an order. */
+  standing: Standing | undefined
+}
+
+/** How a delivery stands in a lane that keeps an order. */
+export interface Standing {
+  readonly entry: Entry<Delivery>
+  /** What became of it, once that is recorded. */
+  verdict: Verdict | undefined
+  /** Nothing of it is on the wire. */
+  slotFree: boolean
+  /** Somebody wants it out of the way. */
+  skipped: boolean
+  /** It waits no longer: its end is being recorded. */
+  ending: boolean
 }
 
 export function newCursors(): OwnedLane['cursors'] {
@@ -73,12 +100,31 @@ export function reopen(owned: OwnedLane, itsClass: Class): void {
   cursor.complete = false
 }
 
+/** Marks that somebody may have changed what waits in a lane that keeps an order: the store is to be asked again. */
+export function doubt(owned: OwnedLane): void {
+  if (owned.lane.order === undefined) return
+  owned.unsure = true
+  for (const c of classes) reopen(owned, c)
+}
+
 export function isReading(owned: OwnedLane): boolean {
-  return owned.cursors.some((cursor) => cursor.reading)
+  return owned.looking || owned.cursors.some((cursor) => cursor.reading)
+}
+
+/** Once no read is under way, what was settled during it is forgotten. */
+export function forgetSettled(owned: OwnedLane): void {
+  if (isReading(owned)) return
+  for (const message of owned.settledMeanwhile) owned.held.delete(message)
+  owned.settledMeanwhile.length = 0
 }
 
 export function limitsOf(endpoint: Endpoint): LaneLimits {
-  return { rate: rateLimit(endpoint), concurrency: endpoint.concurrency ?? endpointDefaults.concurrency }
+  const concurrency = endpoint.concurrency ?? endpointDefaults.concurrency
+  return { rate: rateLimit(endpoint), concurrency: endpoint.flow.order === 'fifo' ? 1 : concurrency }
+}
+
+export function orderingOf({ flow }: Endpoint): Ordering | undefined {
+  return flow.order === 'none' ? undefined : flow.order
 }
 
 /** A row on its way through this worker, from now on. */
@@ -91,6 +137,8 @@ export function newDelivery(owned: OwnedLane, row: PendingRow, now: SteadyMs): D
     bucket: undefined,
     left: false,
     startedAt: 0,
+    era: 0,
     abort: undefined,
+    standing: undefined,
   }
 }

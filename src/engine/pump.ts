@@ -4,11 +4,14 @@ import type { Class } from '../domain/delivery.ts'
 import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
 import { type DeadReason, judge, laneEffect, type Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
-import type { Scheduler, Start } from '../domain/scheduler.ts'
+import type { Lane, Scheduler, Start } from '../domain/scheduler.ts'
+import { skipped } from '../store/held.ts'
 import type { Outgoing } from '../store/store.ts'
 import type { Bodies, Loaded } from './bodies.ts'
+import type { HealthKeeper } from './health-keeper.ts'
 import type { Delivery, OwnedLane } from './owned-lane.ts'
 import type { Settler } from './settler.ts'
+import { slotFreed, slotTaken, standAside, verdictIn } from './standing.ts'
 
 /** One turn starts at most this many, so that answers and publishes get their turn too. */
 const startsPerTurn = 128
@@ -34,6 +37,7 @@ export class Pump {
     for (const start of starts) {
       this.#inFlight.add(start.item)
       start.item.bucket = start.bucket
+      if (start.entry) slotTaken(start.item)
       this.#parts.onTaken(start.item.owned, start.class)
       const reason = endsAs(start.item, now)
       if (reason !== undefined) {
@@ -73,7 +77,7 @@ export class Pump {
       const reason = endsAs(start.item, clock.steady())
       // Reading took time: the lease may have run out meanwhile, or the endpoint may have asked for silence.
       if (!this.#parts.maySend()) this.#end(start.item, aborted)
-      else if (start.lane.closed || start.lane.holdUntil > clock.steady()) held.push(start)
+      else if (mayNotSend(start.lane, clock.steady())) held.push(start)
       else if (reason !== undefined) this.#endInstead(start.item, reason)
       else if (message) this.#send(start.item, message)
       else this.#end(start.item, vanished)
@@ -94,22 +98,43 @@ export class Pump {
   #endInstead(delivery: Delivery, reason: DeadReason): void {
     this.#inFlight.delete(delivery)
     delivery.bucket?.restore()
-    this.#parts.scheduler.finish(delivery.owned.lane, this.#parts.clock.steady())
+    this.#freeSlot(delivery, this.#parts.clock.steady())
     this.endUntried(delivery, reason)
   }
 
-  /** Ends a delivery that is not being sent, without an attempt. */
-  endUntried(delivery: Delivery, reason: DeadReason): void {
+  /** Ends a delivery that is not being sent, without an attempt; `recorded` is called once that is no longer ours to do. */
+  endUntried(delivery: Delivery, reason: DeadReason, recorded: () => void = nothingMore): void {
+    const verdict: Verdict = { state: 'dead', reason }
+    this.#settleUntried(delivery, verdict, recorded)
+  }
+
+  /** Ends a delivery that waits in an ordered lane, without an attempt. */
+  endWaiting(delivery: Delivery, reason: DeadReason): void {
+    standAside(delivery, this.#parts.clock.steady())
+    this.endUntried(delivery, reason)
+  }
+
+  /** Queues a row that keeps its place in a lane that has no order any more as one that waits for its time. */
+  requeue(delivery: Delivery): void {
+    const { heldMs } = delivery.row
+    if (heldMs === skipped) this.endUntried(delivery, 'skipped')
+    else if (heldMs === Number.POSITIVE_INFINITY) this.endUntried(delivery, 'exhausted')
+    else this.#settleUntried(delivery, { state: 'waiting', waitMs: heldMs }, nothingMore)
+  }
+
+  #settleUntried(delivery: Delivery, verdict: Verdict, recorded: () => void): void {
     const { owned, row } = delivery
     const { key: endpoint, app } = owned.endpoint
-    const verdict: Verdict = { state: 'dead', reason }
     owned.unsettled++
     this.#parts.settler.add({
       settlement: { endpoint, app, row, attempt: null, verdict },
       holdMs: undefined,
       disable: undefined,
-      health: undefined,
-      recorded: () => this.#parts.onRecorded(delivery, verdict),
+      awaited: delivery.standing !== undefined,
+      recorded: () => {
+        this.#parts.onRecorded(delivery, verdict)
+        recorded()
+      },
     })
     this.#parts.again()
   }
@@ -117,6 +142,7 @@ export class Pump {
   #send(delivery: Delivery, message: Outgoing): void {
     const { clock } = this.#parts
     delivery.startedAt = clock.steady()
+    this.#parts.health.began(delivery, delivery.startedAt)
     delivery.abort = delivery.owned.line.send(
       message,
       () => {
@@ -129,15 +155,15 @@ export class Pump {
   }
 
   #end(delivery: Delivery, outcome: Outcome): void {
-    const { clock, scheduler, settler, random } = this.#parts
+    const { clock, scheduler, settler } = this.#parts
     const { owned, row } = delivery
     const now = clock.steady()
     this.#inFlight.delete(delivery)
     if (!delivery.left) delivery.bucket?.restore()
     owned.lastActiveAt = now
 
-    if (outcome.code === 'timeout') clock.after(hangUpGraceMs, () => this.#freeSlot(delivery))
-    else scheduler.finish(owned.lane, now)
+    if (outcome.code === 'timeout') clock.after(hangUpGraceMs, () => this.#freeSlot(delivery, clock.steady()))
+    else this.#freeSlot(delivery, now)
 
     // Given up by ourselves: nothing is known of it, so nothing is recorded and the row stays as it is.
     if (outcome.code === 'aborted') return this.#parts.onHandedBack(delivery)
@@ -146,10 +172,11 @@ export class Pump {
     const effect = laneEffect(outcome)
     if (effect.holdMs !== undefined) scheduler.hold(owned.lane, now + effect.holdMs)
     if (effect.disable) owned.lane.closed = true
+    this.#parts.health.ended(delivery, outcome, now)
     const verdict: Verdict =
       outcome === vanished
         ? { state: 'dead', reason: 'exhausted' }
-        : judge(row.attempts + 1, now - delivery.bornAt, outcome, owned.policy, random, delivery.expiresAt - now)
+        : verdictIn(delivery, this.#judge(delivery, outcome, now))
     owned.unsettled++
     settler.add({
       settlement: {
@@ -169,16 +196,27 @@ export class Pump {
       },
       holdMs: effect.holdMs,
       disable: effect.disable ? 'gone' : undefined,
-      health: undefined,
+      awaited: delivery.standing !== undefined,
       recorded: () => this.#parts.onRecorded(delivery, verdict),
     })
     this.#parts.again()
   }
 
-  #freeSlot(delivery: Delivery): void {
-    this.#parts.scheduler.finish(delivery.owned.lane, this.#parts.clock.steady())
+  #judge({ owned, row, bornAt, expiresAt }: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
+    return judge(row.attempts + 1, now - bornAt, outcome, owned.policy, this.#parts.random, expiresAt - now)
+  }
+
+  #freeSlot(delivery: Delivery, now: SteadyMs): void {
+    slotFreed(delivery, now)
+    this.#parts.scheduler.finish(delivery.owned.lane, now)
     this.#parts.again()
   }
+}
+
+/** Whether a lane that was allowed to send a moment ago is not any more. */
+function mayNotSend(lane: Lane<Delivery>, now: SteadyMs): boolean {
+  if (lane.closed || lane.holdUntil > now || lane.silentUntil > now) return true
+  return lane.probing && lane.inFlight > 1
 }
 
 /** Why a delivery is to end instead of being sent, if it is. */
@@ -186,6 +224,8 @@ function endsAs({ owned, row, bornAt, expiresAt }: Delivery, now: SteadyMs): Dea
   if (owned.doomed?.has(row.message)) return 'overflow'
   return overdue(now - bornAt, expiresAt - now, owned.policy.maxAgeMs)
 }
+
+const nothingMore = () => {}
 
 const nothing = { status: 0, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const
 const aborted: Outcome = { ...nothing, code: 'aborted', error: 'the worker was no longer sure of its lease' }
@@ -198,6 +238,7 @@ export interface PumpParts {
   readonly scheduler: Scheduler<Delivery>
   readonly bodies: Bodies
   readonly settler: Settler
+  readonly health: HealthKeeper
   /** Whether this worker is still sure of its lease. */
   maySend(): boolean
   /** Something may be startable again. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import type { DisabledReason } from '../domain/endpoint.ts'
+import type { Notice } from '../domain/notice.ts'
 import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
 
 /**
@@ -18,8 +19,18 @@ export interface Record {
   readonly settlement: Settlement
   readonly holdMs: number | undefined
   readonly disable: DisabledReason | undefined
-  /** The receiver's health, when it changed in a way that must outlive the worker. */
-  readonly health: string | undefined
+  /** Others wait for it to be recorded. */
+  readonly awaited?: boolean
+  recorded(): void
+}
+
+/** What became known of a receiver and must outlive the worker. It is recorded no later than any record that follows. */
+export interface News {
+  readonly endpoint: number
+  readonly health: string | null
+  readonly notices: readonly Notice[]
+  /** The endpoint is disabled for having failed this long. */
+  readonly disableAfterFailingMs: number | undefined
   recorded(): void
 }
 
@@ -27,7 +38,11 @@ export interface Record {
 export class Settler {
   readonly #parts: SettlerParts
   #waiting: Record[] = []
+  #news: News[] = []
+  #drops = 0
   #busy = false
+  /** Somebody waits for a record: it is not delayed for the sake of others. */
+  #awaited = false
   /** The store was in trouble and is left alone until the timer. */
   #waitingOut = false
   #cancelTimer: (() => void) | undefined
@@ -50,14 +65,24 @@ export class Settler {
 
   add(record: Record): void {
     this.#waiting.push(record)
+    if (record.awaited) this.#awaited = true
+    this.#soon()
+  }
+
+  tell(news: News): void {
+    this.#news.push(news)
+    this.#soon()
+  }
+
+  #soon(): void {
     if (this.#busy || this.#waitingOut) return
-    if (this.#waiting.length >= batchRows) this.#flush()
+    if (this.#waiting.length >= batchRows || this.#awaited) this.#flush()
     else this.#cancelTimer ??= this.#parts.clock.after(delayMs, () => this.#flush())
   }
 
   /** Resolves when everything added so far is recorded or dropped. */
   drained(): Promise<void> {
-    if (this.#waiting.length === 0) return Promise.resolve()
+    if (this.#isEmpty) return Promise.resolve()
     const done = new Promise<void>((resolve) => this.#idle.push(resolve))
     if (!this.#busy) this.#flush()
     return done
@@ -66,31 +91,40 @@ export class Settler {
   /** Forgets everything: this worker no longer owns it, and whoever does will send it again. */
   drop(): void {
     for (const record of this.#waiting) record.recorded()
+    for (const news of this.#news) news.recorded()
     this.#waiting = []
+    this.#news = []
+    this.#drops++
     this.#settleIdle()
+  }
+
+  get #isEmpty(): boolean {
+    return this.#waiting.length === 0 && this.#news.length === 0
   }
 
   #flush(): void {
     this.#cancelTimer?.()
     this.#cancelTimer = undefined
     this.#waitingOut = false
-    if (this.#busy || this.#waiting.length === 0) return
+    if (this.#busy || this.#isEmpty) return
     this.#busy = true
-    void this.#record(this.#waiting.slice(0, largestBatch))
+    this.#awaited = this.#waiting.length > largestBatch
+    void this.#record(this.#waiting.slice(0, largestBatch), this.#news.slice())
   }
 
-  async #record(batch: readonly Record[]): Promise<void> {
+  async #record(batch: readonly Record[], news: readonly News[]): Promise<void> {
     const worker = this.#parts.worker()
+    const drops = this.#drops
     let result: 'settled' | 'fenced' | 'trouble'
     try {
       const settlements = batch.map((record) => record.settlement)
-      result = await this.#parts.store.settle(worker, settlements, effectsOf(batch))
+      result = await this.#parts.store.settle(worker, settlements, effectsOf(batch, news))
     } catch (error) {
       if (!(error instanceof StoreTrouble)) this.#parts.onBug(error)
       result = 'trouble'
     }
     // Whatever was dropped or re-owned while the store was busy is no longer this batch's to finish.
-    const current = worker === this.#parts.worker() && this.#waiting[0] === batch[0]
+    const current = worker === this.#parts.worker() && drops === this.#drops
     this.#busy = false
     if (!current) return this.#next()
     if (result === 'trouble') {
@@ -105,14 +139,16 @@ export class Settler {
       return this.#parts.onFenced()
     }
     this.#waiting = this.#waiting.slice(batch.length)
+    this.#news = this.#news.slice(news.length)
     for (const record of batch) record.recorded()
+    for (const one of news) one.recorded()
     this.#parts.onSettled()
     this.#next()
   }
 
   #next(): void {
-    if (this.#waiting.length === 0) return this.#settleIdle()
-    if (this.#waiting.length >= batchRows || this.#idle.length > 0) this.#flush()
+    if (this.#isEmpty) return this.#settleIdle()
+    if (this.#waiting.length >= batchRows || this.#awaited || this.#idle.length > 0) this.#flush()
     else this.#cancelTimer ??= this.#parts.clock.after(delayMs, () => this.#flush())
   }
 
@@ -133,19 +169,25 @@ export interface SettlerParts {
   onBug(error: unknown): void
 }
 
-function effectsOf(batch: readonly Record[]): LaneEffects {
+function effectsOf(batch: readonly Record[], news: readonly News[]): LaneEffects {
   const holds = new Map<number, number>()
-  const disabled = new Map<number, DisabledReason>()
-  const healths = new Map<number, string>()
-  for (const { settlement, holdMs, disable, health } of batch) {
+  const disabled = new Map<number, LaneEffects['disable'][number]>()
+  const healths = new Map<number, string | null>()
+  for (const { settlement, holdMs, disable } of batch) {
     const { endpoint } = settlement
     if (holdMs !== undefined) holds.set(endpoint, Math.max(holdMs, holds.get(endpoint) ?? 0))
-    if (disable !== undefined && !disabled.has(endpoint)) disabled.set(endpoint, disable)
-    if (health !== undefined) healths.set(endpoint, health)
+    if (disable !== undefined && !disabled.has(endpoint)) disabled.set(endpoint, { endpoint, reason: disable })
+  }
+  for (const { endpoint, health, disableAfterFailingMs: failingMs } of news) {
+    healths.set(endpoint, health)
+    if (failingMs !== undefined && !disabled.has(endpoint)) {
+      disabled.set(endpoint, { endpoint, reason: 'failing', failingMs })
+    }
   }
   return {
     holds: [...holds].map(([endpoint, holdMs]) => ({ endpoint, holdMs })),
-    disable: [...disabled].map(([endpoint, reason]) => ({ endpoint, reason })),
+    disable: [...disabled.values()],
     health: [...healths].map(([endpoint, health]) => ({ endpoint, health })),
+    notices: news.flatMap(({ notices }) => notices),
   }
 }

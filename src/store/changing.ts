@@ -19,3 +19,15 @@ export function given<T extends object>(change: T): Partial<T> {
 export function uidIn(change: EndpointChange): string | null {
   return typeof change === 'function' ? null : (change.uid ?? null)
 }
+
+/** Whether a lane that rests for its receiver's sake is to be looked at anew: the endpoint wants to be judged otherwise. */
+export function restsAnew(before: Endpoint, after: Endpoint): boolean {
+  const { circuit, circuitOrder, adaptive } = after.flow
+  if (before.flow.circuit !== circuit || before.flow.circuitOrder !== circuitOrder) return true
+  return before.flow.adaptive !== adaptive || isEnabled(before, after)
+}
+
+/** Whether the endpoint is enabled again: how its receiver did before is forgotten. */
+export function isEnabled(before: Endpoint, after: Endpoint): boolean {
+  return before.disabled && !after.disabled
+}

@@ -3,9 +3,11 @@ import { test } from 'node:test'
 import { type Class, fresh, replay, timed } from '../../src/domain/delivery.ts'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
 import { defaultFlow } from '../../src/domain/flow.ts'
+import { Health } from '../../src/domain/health.ts'
 import { defaultRetryPolicy } from '../../src/domain/retry.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
 import { Throughput } from '../../src/domain/throughput.ts'
+import { rulesOf } from '../../src/engine/health-keeper.ts'
 import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane, reopen } from '../../src/engine/owned-lane.ts'
 import { Reader } from '../../src/engine/reader.ts'
 import { type DueRead, type DueRows, type PendingRow, StoreTrouble } from '../../src/store/store.ts'
@@ -55,6 +57,8 @@ function open() {
     clock,
     scheduler,
     owns: (owned) => lanes.has(owned),
+    onLeftBehind: ({ row }) => void events.push(`${row.message} left behind`),
+    onUnwanted: ({ row }, reason) => void events.push(`${row.message} ${reason}`),
     onTimed: (owned, at) => void events.push(`${owned.endpoint.key} timed at ${at}`),
     onRead: () => void events.push('read'),
     onTrouble: (error) => void events.push(`trouble: ${(error as Error).message}`),
@@ -66,6 +70,8 @@ function open() {
       endpoint,
       line: { send: () => assert.fail('a reader sends nothing') },
       policy: defaultRetryPolicy,
+      health: new Health(null, 0, 0),
+      rules: rulesOf(endpoint, { circuit: undefined, disableAfterMs: 0 }),
       lane: scheduler.add(key, endpoint.app, limitsOf(endpoint), start, clock.steady()),
       cursors: newCursors(),
       held: new Set(),
@@ -73,10 +79,12 @@ function open() {
       unsettled: 0,
       ended: 0,
       doomed: null,
+      looking: false,
       nextTimedAt: Number.POSITIVE_INFINITY,
       lastActiveAt: 0,
       throughput: new Throughput(0),
       leaving: false,
+      unsure: false,
     }
     lanes.add(owned)
     return owned

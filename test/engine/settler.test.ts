@@ -24,7 +24,6 @@ function open() {
     settlement: settlement(message, endpoint),
     holdMs,
     disable: gone ? 'gone' : undefined,
-    health: undefined,
     recorded: () => void recorded.push(message),
   })
   const add = (from: number, to: number) => {
@@ -250,5 +249,6 @@ test('a batch tells the longest hold of each endpoint, and once who is gone', as
     ],
     disable: [{ endpoint: 9, reason: 'gone' }],
     health: [],
+    notices: [],
   })
 })

@@ -46,8 +46,10 @@ class Delivering {
       random: systemRandom,
       randomText: systemRandomText,
       limits: { inFlight: 64, inFlightPerApp: 64 },
+      health: { circuit: undefined, disableAfterMs: 0 },
       leaseMs: 10 * second,
       defaultTimeoutMs: second,
+      waitingLimit: 1_000_000,
       description: 'a worker under test',
       onTrouble: (error) => {
         throw error

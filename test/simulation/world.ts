@@ -197,6 +197,8 @@ export class World {
       ]),
       leaseMs,
       defaultTimeoutMs: 2000,
+      waitingLimit: 1_000_000,
+      health: { circuit: undefined, disableAfterMs: 0 },
       description: process.name,
       log: () => learn(worker, clock.steady()),
       onTrouble: (error) => {

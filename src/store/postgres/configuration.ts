@@ -1,7 +1,7 @@
 import { AppError } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { changedEndpoint, given, uidIn } from '../changing.ts'
+import { changedEndpoint, given, isEnabled, restsAnew, uidIn } from '../changing.ts'
 import type { Configuration, Page, PageRequest } from '../store.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
@@ -81,6 +81,11 @@ const setStopped: Statement = {
 }
 // The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read them by the new one.
 const doubtBucket: Statement = { name: 'doubt-bucket', text: 'update lane set clean = false where endpoint = $1' }
+// Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
+const restAnew: Statement = {
+  name: 'rest-anew',
+  text: 'update lane set not_before = -1, health = case when $2 then null else health end where endpoint = $1',
+}
 const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
 const selectEndpoint: Statement = {
   name: 'endpoint',
@@ -207,7 +212,8 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
           ])
           if (!sameRateLimit(before, after)) await run(doubtBucket, [key])
           if (isStopped(after) !== isStopped(before)) await run(setStopped, [key, isStopped(after)])
-          resumed = isStopped(before) && !isStopped(after)
+          if (restsAnew(before, after)) await run(restAnew, [key, isEnabled(before, after)])
+          resumed = !isStopped(after) && (isStopped(before) || restsAnew(before, after))
           await notify(run, key)
           return toEndpoint(updated as EndpointRow, vault)
         }),

@@ -82,7 +82,8 @@ export const releaseLanes: Statement = {
     ${withClock}
     update lane set owner = null, clean = true, due_at = null,
            bucket_full_at = (select now from clock) + ($3::bigint[])[array_position($2::bigint[], endpoint)],
-           not_before = (select now from clock) + ($4::bigint[])[array_position($2::bigint[], endpoint)],
+           not_before = case when not_before < 0 then 0
+             else (select now from clock) + ($4::bigint[])[array_position($2::bigint[], endpoint)] end,
            health = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
              then ($6::text[])[array_position($2::bigint[], endpoint)] else health end,
            health_at = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]

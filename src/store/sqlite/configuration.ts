@@ -2,7 +2,7 @@ import { AppError } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { toFlow } from '../../domain/flow.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { changedEndpoint, given, uidIn } from '../changing.ts'
+import { changedEndpoint, given, isEnabled, restsAnew, uidIn } from '../changing.ts'
 import type { Configuration, Page, PageRequest } from '../store.ts'
 import type { Connection, Query, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
@@ -52,6 +52,8 @@ const selectEndpointsDown =
   'select * from endpoint where app = ? and key < ? and deleted_at is null order by key desc limit ?'
 // The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read them by the new one.
 const doubtBucket = 'update lane set clean = 0 where endpoint = ?'
+// Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
+const restAnew = 'update lane set not_before = -1, health = case when ?2 then null else health end where endpoint = ?1'
 const insertLane = 'insert into lane (endpoint, app, stopped) values (?, ?, ?)'
 
 /** Applications and endpoints. */
@@ -122,6 +124,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
   const insertItsLane = connection.prepare(insertLane)
   const update = connection.prepare(updateEndpointRow)
   const doubt = connection.prepare(doubtBucket)
+  const disturb = connection.prepare(restAnew)
   const byKey = connection.prepare<EndpointRow>(selectEndpoint)
   const byUid = connection.prepare<EndpointRow>(selectEndpointByUid)
   const up = connection.prepare<EndpointRow>(selectEndpointsUp)
@@ -190,7 +193,8 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
           bump.run(app)
           if (!sameRateLimit(before, after)) doubt.run(key)
           if (isStopped(after) && !isStopped(before)) wakes.stop(key)
-          if (!isStopped(after) && isStopped(before)) woke = wakes.resume(key, now)
+          if (restsAnew(before, after)) disturb.run(key, isEnabled(before, after) ? 1 : 0)
+          if (!isStopped(after) && (isStopped(before) || restsAnew(before, after))) woke = wakes.resume(key, now)
           return { ...after, updatedAt }
         }),
       )

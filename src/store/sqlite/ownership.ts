@@ -37,10 +37,12 @@ const takeLane = `
   update lane set owner = ?2, epoch = epoch + 1, due_at = null, hold_until = min(hold_until, ?3)
   where endpoint = ?1 and owner is null`
 const restLane = `
-  update lane set owner = null, clean = 1, bucket_full_at = :fullAt, not_before = :notBefore, due_at = case
-    when stopped = 1 or :workDue is null then null
-    else max(:workDue, :notBefore, hold_until)
-  end,
+  update lane set owner = null, clean = 1, bucket_full_at = :fullAt,
+    not_before = case when not_before < 0 then 0 else :notBefore end,
+    due_at = case
+      when stopped = 1 or :workDue is null then null
+      else max(:workDue, case when not_before < 0 then 0 else :notBefore end, hold_until)
+    end,
     health = case when :healthGiven then :health else health end,
     health_at = case when :healthGiven then :now else health_at end
   where endpoint = :endpoint and owner = :worker

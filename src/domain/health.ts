@@ -1,0 +1,376 @@
+import type { Random, SteadyMs } from './clock.ts'
+import type { CircuitOrder, CircuitPolicy } from './flow.ts'
+import type { Notice, NoticeType } from './notice.ts'
+import type { Outcome } from './outcome.ts'
+import { Pace } from './pace.ts'
+
+export type CircuitState = 'closed' | 'open' | 'half_open'
+
+/** What holds for an endpoint that says nothing: twenty failures in a row, or six of ten among fifty in a minute. */
+export const defaultCircuitPolicy: CircuitPolicy = {
+  failures: 20,
+  ratio: 0.6,
+  windowMs: 60_000,
+  minimum: 50,
+  openMs: 10_000,
+  maxOpenMs: 600_000,
+  rampMs: 30_000,
+}
+
+/** How an endpoint's receiver is judged. */
+export interface HealthRules {
+  /** Undefined when the circuit never opens by itself. */
+  readonly circuit: CircuitPolicy | undefined
+  readonly adaptive: boolean
+  /** Disabled after failing for this long; 0 for never. */
+  readonly disableAfterMs: number
+  /** The configured rate per millisecond; undefined when there is none. */
+  readonly rate: number | undefined
+  readonly concurrency: number
+}
+
+/** Something changed in a way that must outlive the worker. */
+export interface HealthChange {
+  readonly notices: readonly Omit<Notice, 'endpoint'>[]
+  /** It is to be disabled, having failed for this long. */
+  readonly disableAfterFailingMs?: number
+}
+
+/**
+ * What an attempt's end says about its receiver. `unwell`: it gave no answer, or 5xx. `crowded`: it gets too much, and does
+ * not say for how long. `well`: it answered; whether it wanted the message is another matter. `nothing`: it asked for
+ * silence, which is obeyed elsewhere, is gone for good, or it was no fault of its own.
+ */
+export type Sign = 'well' | 'unwell' | 'crowded' | 'nothing'
+
+export function signOf({ code, status, retryAfterMs }: Pick<Outcome, 'code' | 'status' | 'retryAfterMs'>): Sign {
+  if (code === 'delivered' || code === 'redirected') return 'well'
+  if (code === 'aborted' || code === 'internal' || code === 'untried') return 'nothing'
+  if (code !== 'refused') return 'unwell'
+  if ((status === 429 || status === 503) && retryAfterMs !== undefined) return 'nothing'
+  if (status === 410) return 'nothing'
+  if (status === 429) return 'crowded'
+  return status >= 500 ? 'unwell' : 'well'
+}
+
+/** An open circuit closes at this share of the full rate, and climbs. */
+const rampStart = 0.05
+/** Without a configured rate, a slot that is always busy counts as this many a millisecond: one each 50 ms. */
+const ratePerSlot = 0.02
+/** From nothing back to the full rate after the receiver said that it gets too much. */
+const adaptiveClimbMs = 120_000
+/** However often it says so: one each ten seconds, or the configured rate if that is lower. */
+const leastRate = 0.0001
+/** That an endpoint fails is remembered once it has done so for this long, and not at every flicker. */
+const failingSaveMs = 60_000
+/** How much longer than the policy says a circuit may stay open, so that not all are probed at once. */
+const openJitter = 0.2
+
+/**
+ * How well one endpoint's receiver does: its circuit, its pace, and since when it has been failing. Pure. It is kept by
+ * the lane's owner; what must outlive the owner is stored as text, in which instants are durations from its saving.
+ */
+export class Health {
+  circuit: CircuitState = 'closed'
+  /** Opened by an operator: it stays so until an operator closes it. */
+  manual = false
+  openUntil: SteadyMs = Number.NEGATIVE_INFINITY
+  /** How often it opened since it was last closed for good. */
+  openings = 0
+  /** In a row. */
+  failures = 0
+  pace: Pace | undefined
+  failingSince: SteadyMs | undefined
+  /** The last order carried out. */
+  order = 0
+  /** Grows with every transition: what was begun in an earlier one says nothing about this one. */
+  era = 0
+  /** Until when opening again counts as the same trouble. */
+  #calmAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #cutAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #failingSaved = false
+  /** Something changed since it was saved. */
+  #dirty = false
+  readonly #window = new Slices()
+  /** What was sent in this second and in the one before, where no rate is configured. */
+  readonly #seconds = new Slices()
+
+  /** As it was saved `ageMs` ago; a text that cannot be read is a receiver nobody knows anything of. */
+  constructor(text: string | null, ageMs: number, now: SteadyMs) {
+    const saved = text === null ? undefined : read(text)
+    if (saved === undefined) return
+    const at = now - ageMs
+    this.circuit = saved.circuit ?? 'closed'
+    this.manual = saved.manual ?? false
+    this.openings = saved.openings ?? 0
+    this.failures = saved.failures ?? 0
+    this.order = saved.order ?? 0
+    if (this.circuit !== 'closed') this.openUntil = this.manual ? Number.POSITIVE_INFINITY : at + (saved.openMs ?? 0)
+    if (saved.calmMs !== undefined) this.#calmAt = at + saved.calmMs
+    if (saved.failingMs !== undefined) {
+      this.failingSince = at - saved.failingMs
+      this.#failingSaved = true
+    }
+    if (saved.pace !== undefined) this.pace = new Pace(...saved.pace, at)
+  }
+
+  /** Until when the circuit lets nothing through; when that is past, one probe. */
+  get silentUntil(): SteadyMs {
+    return this.circuit === 'open' ? this.openUntil : Number.NEGATIVE_INFINITY
+  }
+
+  /** Whether at most one attempt may be under way. */
+  get probing(): boolean {
+    return this.circuit !== 'closed'
+  }
+
+  /** An attempt begins. Where the circuit is open it is the probe. */
+  began(): HealthChange | undefined {
+    if (this.circuit !== 'open') return undefined
+    this.circuit = 'half_open'
+    this.era++
+    return this.#told('endpoint.circuit.half_open', { openings: this.openings })
+  }
+
+  /** An attempt ended that had begun at `startedAt`, in `era`. */
+  ended(outcome: Outcome, begun: Begun, rules: HealthRules, now: SteadyMs, random: Random): HealthChange | undefined {
+    const sign = signOf(outcome)
+    if (rules.rate === undefined) this.#seconds.count(true, 2000, now)
+    if (this.pace !== undefined && now >= this.pace.endsAt) this.pace = undefined
+
+    const change = this.#judgeCircuit(sign, begun, rules, now, random) ?? this.#adapt(sign, begun, rules, now)
+    return outcome.code === 'delivered' ? this.#succeeded(change) : this.#failed(change, outcome, rules, now)
+  }
+
+  #judgeCircuit(sign: Sign, begun: Begun, rules: HealthRules, now: SteadyMs, random: Random): HealthChange | undefined {
+    if (sign === 'nothing' || begun.era !== this.era) return undefined
+    const isFailure = sign === 'unwell' || (sign === 'crowded' && (!rules.adaptive || this.circuit === 'half_open'))
+    if (this.circuit === 'half_open') {
+      return isFailure ? this.#open('probe', rules, now, random) : this.#close('probe', rules, now)
+    }
+    const policy = rules.circuit
+    if (policy === undefined || (sign === 'crowded' && !isFailure)) return undefined
+    this.#window.count(!isFailure, policy.windowMs, now)
+    if (!isFailure) {
+      this.failures = 0
+      return undefined
+    }
+    this.failures++
+    this.#dirty = true
+    if (this.failures >= policy.failures) return this.#open('failures', rules, now, random)
+    if (this.#window.total >= policy.minimum && this.#window.bad >= policy.ratio * this.#window.total) {
+      return this.#open('ratio', rules, now, random)
+    }
+    return undefined
+  }
+
+  /** Half as fast, once for all that was under way when it was last halved. */
+  #adapt(sign: Sign, { startedAt }: Begun, rules: HealthRules, now: SteadyMs): HealthChange | undefined {
+    if (sign !== 'crowded' || !rules.adaptive || startedAt <= this.#cutAt) return undefined
+    const full = rules.rate ?? Math.max(this.#seconds.peak, 1) / 1000
+    this.#cutAt = now
+    this.pace ??= new Pace(full, full, adaptiveClimbMs, now)
+    this.pace.halve(Math.min(leastRate, full), adaptiveClimbMs, now)
+    return this.#saved(nothingToTell)
+  }
+
+  #succeeded(change: HealthChange | undefined): HealthChange | undefined {
+    if (this.failingSince === undefined) return change
+    this.failingSince = undefined
+    if (!this.#failingSaved) return change
+    return this.#saved(change ?? nothingToTell)
+  }
+
+  #failed(
+    change: HealthChange | undefined,
+    { code }: Outcome,
+    { disableAfterMs }: HealthRules,
+    now: SteadyMs,
+  ): HealthChange | undefined {
+    if (code === 'aborted' || code === 'internal') return change
+    if (this.failingSince === undefined) {
+      this.failingSince = now
+      this.#dirty = true
+    }
+    const failingMs = now - this.failingSince
+    if (disableAfterMs > 0 && failingMs >= disableAfterMs) {
+      this.failingSince = undefined
+      return this.#saved({ notices: change?.notices ?? [], disableAfterFailingMs: failingMs })
+    }
+    if (this.#failingSaved || failingMs < failingSaveMs) return change
+    return this.#saved(change ?? nothingToTell)
+  }
+
+  /** Carries an operator's order out, once. */
+  obey(order: CircuitOrder | null, rules: HealthRules, now: SteadyMs): HealthChange | undefined {
+    if (order === null || order.n <= this.order) return undefined
+    this.order = order.n
+    if (order.action === 'open') return this.#openByHand()
+    const closed = this.circuit === 'closed' ? undefined : this.#close('operator', rules, now)
+    if (order.action === 'reset') this.forget()
+    return this.#saved(closed ?? nothingToTell)
+  }
+
+  /** Judged by other rules from now on. A circuit that these would never have opened is closed. */
+  follow(rules: HealthRules, now: SteadyMs): HealthChange | undefined {
+    if (rules.circuit !== undefined || this.manual || this.circuit === 'closed') return undefined
+    return this.#close('policy', rules, now)
+  }
+
+  /** Starts anew, but for what an operator ordered. */
+  forget(): void {
+    if (this.circuit !== 'closed') this.era++
+    this.circuit = this.manual ? 'open' : 'closed'
+    this.failures = 0
+    this.openings = 0
+    this.#calmAt = Number.NEGATIVE_INFINITY
+    this.failingSince = undefined
+    this.pace = undefined
+    this.#window.clear()
+    this.#dirty = true
+  }
+
+  /** What its next owner must know; null when that is nothing. */
+  toText(now: SteadyMs): string | null {
+    const { circuit, manual, openings, failures, order, pace } = this
+    const left = (until: SteadyMs) => Math.max(0, Math.ceil(until - now))
+    const saved: Saved = {
+      ...(circuit === 'closed' ? {} : { circuit, openings }),
+      ...(circuit === 'closed' || manual ? {} : { openMs: left(this.openUntil) }),
+      ...(manual ? { manual } : {}),
+      ...(circuit === 'closed' && this.#calmAt > now ? { openings, calmMs: left(this.#calmAt) } : {}),
+      ...(failures > 0 ? { failures } : {}),
+      ...(this.failingSince === undefined ? {} : { failingMs: Math.round(now - this.failingSince) }),
+      ...(pace === undefined || pace.endsAt <= now
+        ? {}
+        : { pace: [pace.rateAt(now), pace.full, pace.climbMs] as const }),
+      ...(order > 0 ? { order } : {}),
+    }
+    return Object.keys(saved).length === 0 ? null : JSON.stringify(saved)
+  }
+
+  /** What to save when the lane is given back; undefined when that is saved already. */
+  unsaved(now: SteadyMs): string | null | undefined {
+    return this.#dirty ? this.toText(now) : undefined
+  }
+
+  #open(reason: string, { circuit }: HealthRules, now: SteadyMs, random: Random): HealthChange {
+    const { openMs, maxOpenMs } = circuit ?? defaultCircuitPolicy
+    if (this.circuit === 'closed' && now > this.#calmAt) this.openings = 0
+    const forMs = Math.min(maxOpenMs, openMs * 2 ** Math.min(this.openings, 30)) * (1 + openJitter * random())
+    this.openings++
+    this.circuit = 'open'
+    this.openUntil = now + forMs
+    this.era++
+    this.#window.clear()
+    const { failures, openings } = this
+    return this.#told('endpoint.circuit.opened', { reason, failures, openings, openForMs: Math.ceil(forMs) })
+  }
+
+  #openByHand(): HealthChange {
+    const was = this.circuit
+    this.circuit = 'open'
+    this.manual = true
+    this.openUntil = Number.POSITIVE_INFINITY
+    this.era++
+    if (was === 'open') return this.#saved(nothingToTell)
+    const { failures, openings } = this
+    const data = { reason: 'operator', failures, openings, openForMs: null }
+    return this.#told('endpoint.circuit.opened', data)
+  }
+
+  #close(reason: string, rules: HealthRules, now: SteadyMs): HealthChange {
+    const { rampMs } = rules.circuit ?? defaultCircuitPolicy
+    this.circuit = 'closed'
+    this.manual = false
+    this.openUntil = Number.NEGATIVE_INFINITY
+    this.failures = 0
+    this.era++
+    this.#calmAt = now + rampMs
+    const full = rules.rate ?? rules.concurrency * ratePerSlot
+    this.pace = rampMs > 0 ? new Pace(full * rampStart, full, rampMs, now) : undefined
+    return this.#told('endpoint.circuit.closed', { reason, rampMs })
+  }
+
+  #told(type: NoticeType, data: Notice['data']): HealthChange {
+    return this.#saved({ notices: [{ type, data }] })
+  }
+
+  #saved(change: HealthChange): HealthChange {
+    this.#failingSaved = this.failingSince !== undefined
+    this.#dirty = false
+    return change
+  }
+}
+
+/** When and in which era an attempt began. */
+export interface Begun {
+  readonly startedAt: SteadyMs
+  readonly era: number
+}
+
+const nothingToTell: HealthChange = { notices: [] }
+
+interface Saved {
+  readonly circuit?: CircuitState
+  readonly manual?: boolean
+  readonly openMs?: number
+  readonly openings?: number
+  readonly calmMs?: number
+  readonly failures?: number
+  readonly failingMs?: number
+  /** Rate, full rate, and how long all of the climb takes. */
+  readonly pace?: readonly [rate: number, full: number, climbMs: number]
+  readonly order?: number
+}
+
+function read(text: string): Saved | undefined {
+  try {
+    return JSON.parse(text) as Saved
+  } catch {
+    return undefined
+  }
+}
+
+/** Counts over a sliding window, as two halves of it: what it tells of is between half the window and all of it. */
+class Slices {
+  #until: SteadyMs = Number.NEGATIVE_INFINITY
+  #good = 0
+  #bad = 0
+  #goodBefore = 0
+  #badBefore = 0
+
+  count(good: boolean, windowMs: number, now: SteadyMs): void {
+    if (now >= this.#until) {
+      const isNext = now < this.#until + windowMs / 2
+      this.#goodBefore = isNext ? this.#good : 0
+      this.#badBefore = isNext ? this.#bad : 0
+      this.#good = 0
+      this.#bad = 0
+      this.#until = now + windowMs / 2
+    }
+    if (good) this.#good++
+    else this.#bad++
+  }
+
+  get total(): number {
+    return this.#good + this.#goodBefore + this.bad
+  }
+
+  get bad(): number {
+    return this.#bad + this.#badBefore
+  }
+
+  /** The larger half. */
+  get peak(): number {
+    return Math.max(this.#good + this.#bad, this.#goodBefore + this.#badBefore)
+  }
+
+  clear(): void {
+    this.#until = Number.NEGATIVE_INFINITY
+    this.#good = 0
+    this.#bad = 0
+    this.#goodBefore = 0
+    this.#badBefore = 0
+  }
+}
