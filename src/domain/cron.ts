@@ -9,7 +9,10 @@ export interface Timing {
 }
 
 /** What is wrong with a timing, as the rest of a sentence about the field; undefined when nothing is. */
-export function timingProblem(timing: Timing, now: EpochMs): { field: 'cron' | 'timezone'; message: string } | undefined {
+export function timingProblem(
+  timing: Timing,
+  now: EpochMs,
+): { field: 'cron' | 'timezone'; message: string } | undefined {
   if (!isTimezone(timing.timezone)) {
     return { field: 'timezone', message: 'is not an IANA time zone such as Europe/Berlin or UTC' }
   }

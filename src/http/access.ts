@@ -97,7 +97,6 @@ export const needs: Readonly<Record<string, Need>> = {
   'GET /app/:app/attempt/endpoint/:endpoint': view,
   'GET /app/:app/schedule': read,
   'GET /app/:app/schedule/:schedule': read,
-  'POST /app/:app/schedule/:schedule/run': need('publish', []),
   'GET /app/:app/dead': view,
   'GET /app/:app/dead/export': view,
   'GET /app/:app/dead/:message/:endpoint': view,

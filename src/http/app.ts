@@ -84,7 +84,11 @@ export function buildApp(context: HttpContext): FastifyInstance {
           acceptJson(publishing, (body) => body)
           publishRoute(publishing, context)
           batchRoute(publishing, context)
-          scheduleWriteRoutes(publishing, context)
+        })
+        closed.register(async (scheduling) => {
+          acceptJson(scheduling, (body) => body)
+          answerOnce(scheduling, context)
+          scheduleWriteRoutes(scheduling, context)
         })
         closed.register(async (raw) => {
           acceptAnything(raw)

@@ -1,6 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Message } from '../domain/delivery.ts'
 import type { Application, Endpoint } from '../domain/endpoint.ts'
+import type { Schedule } from '../domain/schedule.ts'
 import type { Store } from '../store/store.ts'
 
 /** The application by id or uid; AppError `not_found` when there is none. */
@@ -23,6 +24,15 @@ export async function requireEndpoint(store: Store, app: number, ref: string): P
 export async function getMessage(store: Store, app: string, ref: string): Promise<Message> {
   const { key } = await getApplication(store, app)
   return found(isRef(ref) ? await store.findMessage(key, ref) : undefined, 'message')
+}
+
+/** The application's schedule by id or uid. */
+export async function getSchedule(
+  store: Store,
+  refs: { readonly app: string; readonly schedule: string },
+): Promise<Schedule> {
+  const { key } = await getApplication(store, refs.app)
+  return found(isRef(refs.schedule) ? await store.findSchedule(key, refs.schedule) : undefined, 'schedule')
 }
 
 /** Whether a text can name anything. What cannot is not looked up: Postgres would refuse some of it as a parameter. */

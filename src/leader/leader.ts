@@ -14,7 +14,14 @@ export interface Duty {
    * Does a bounded part of it. Answers whether there is more to do right away, or the time until there will be, where
    * that is known and sooner than `everyMs`.
    */
-  step(): Promise<boolean | { readonly more: boolean; readonly inMs: number | undefined }>
+  step(): Promise<boolean | Progress>
+}
+
+export interface Progress {
+  readonly more: boolean
+  readonly inMs: number | undefined
+  /** How many messages were published. */
+  readonly published: number
 }
 
 export interface LeaderParts {
@@ -41,6 +48,8 @@ interface Entry {
 export class Leader {
   readonly #parts: LeaderParts
   readonly #duties: readonly Entry[]
+  /** When something was last published here. */
+  publishedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #state: 'new' | 'running' | 'stopped' = 'new'
   #leadsUntil: SteadyMs = Number.NEGATIVE_INFINITY
   #epoch = 0
@@ -79,11 +88,6 @@ export class Leader {
   get isSettled(): boolean {
     if (!this.#asked) return false
     return !this.leads || this.#delivering().every(({ busy, endedAt }) => !busy && endedAt !== Number.NEGATIVE_INFINITY)
-  }
-
-  /** When something was last done that may have given endpoints something to do. */
-  get endedAt(): SteadyMs {
-    return Math.max(Number.NEGATIVE_INFINITY, ...this.#delivering().map(({ endedAt }) => endedAt))
   }
 
   /** Stops doing duties and lets another lead. */
@@ -153,7 +157,8 @@ export class Leader {
     if (!this.leads) return false
     const done = await entry.duty.step()
     if (typeof done === 'boolean') return done
-    const { more, inMs } = done
+    const { more, inMs, published } = done
+    if (published > 0) this.publishedAt = this.#parts.clock.steady()
     if (!more && inMs !== undefined && inMs < entry.duty.everyMs && this.leads) {
       entry.cancel()
       entry.cancel = this.#parts.clock.after(inMs, () => this.#every(entry))

@@ -17,10 +17,10 @@ type ScheduleStore = Pick<Store, 'dueSchedules' | 'advanceSchedule' | 'findSched
  */
 export class ScheduleRunner {
   readonly #store: ScheduleStore
-  readonly #publisher: Publisher
+  readonly #publisher: () => Publisher
   readonly #onTrouble: (error: unknown) => void
 
-  constructor(store: ScheduleStore, publisher: Publisher, onTrouble: (error: unknown) => void) {
+  constructor(store: ScheduleStore, publisher: () => Publisher, onTrouble: (error: unknown) => void) {
     this.#store = store
     this.#publisher = publisher
     this.#onTrouble = onTrouble
@@ -67,7 +67,7 @@ export class ScheduleRunner {
   async #publish(schedule: Schedule, appId: string, tick: EpochMs, before: readonly NewRun[]): Promise<boolean> {
     const run: NewRun = { at: tick, state: 'published', trigger: 'cron', error: null, count: 1 }
     const item = { envelope: envelopeOf(schedule, tickEventId(schedule.id, tick)), body: schedule.body }
-    const { state } = await this.#publisher.publishBy(appId, item, (publication) =>
+    const { state } = await this.#publisher().publishBy(appId, item, (publication) =>
       this.#store.advanceSchedule(schedule, { publication, runs: [...before, run], reachedAt: tick, retryInMs: null }),
     )
     if (state === 'mismatch') throw new AppError('conflict', 'What identifies the tick was used for something else.')

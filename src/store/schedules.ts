@@ -14,8 +14,8 @@ export interface Schedules {
   /** By id or uid, within the application. */
   findSchedule(app: number, ref: string): Promise<Schedule | undefined>
   listSchedules(app: number, page: PageRequest): Promise<Page<Schedule>>
-  /** Changes the given fields. A change that depends on what is stored is a function, run inside the transaction. */
-  updateSchedule(app: number, key: number, change: ScheduleChange): Promise<Schedule | undefined>
+  /** Changes the given fields. */
+  updateSchedule(app: number, key: number, change: Partial<NewSchedule>): Promise<Schedule | undefined>
   /** Answers whether there was one. What it has published stays. */
   deleteSchedule(app: number, key: number): Promise<boolean>
   /** Schedules that have something to do, the longest waiting first. */
@@ -44,9 +44,6 @@ export type NewSchedule = Pick<
   | 'paused'
   | 'metadata'
 >
-
-/** What to change of a schedule, or how to find that out from what is stored at that instant; it may throw AppError. */
-export type ScheduleChange = Partial<NewSchedule> | ((before: Schedule, now: EpochMs) => Partial<NewSchedule>)
 
 export interface DueSchedules {
   /** What the store's clock shows, by which ticks are reckoned. */
@@ -113,8 +110,8 @@ export function newSchedule(input: NewSchedule, now: EpochMs) {
 }
 
 /** The schedule with the given fields changed. Another timing and an end of a pause begin anew, from now on. */
-export function changedSchedule(before: Schedule, change: ScheduleChange, now: EpochMs): Schedule {
-  const after = { ...before, ...given(typeof change === 'function' ? change(before, now) : change) }
+export function changedSchedule(before: Schedule, change: Partial<NewSchedule>, now: EpochMs): Schedule {
+  const after = { ...before, ...given(change) }
   const revision = before.revision + 1
   const updatedAt = Math.max(now, before.updatedAt)
   const resumed = before.paused && !after.paused

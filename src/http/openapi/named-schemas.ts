@@ -19,6 +19,7 @@ import {
   MessageOut,
   MessagePrecheckOut,
 } from '../answers/message.ts'
+import { ScheduleOut, ScheduleRanOut } from '../answers/schedule.ts'
 import { ApplicationWhyOut, BlockerOut, EndpointWhyOut, WhyOut } from '../answers/why.ts'
 import { MessageBatchIn, MessageIn } from '../operations/message.ts'
 import { ApiKeyIn } from '../schemas/api-key.ts'
@@ -31,6 +32,7 @@ import { EventExampleIn, EventTypeImportIn, EventTypeIn, EventTypePatch, EventTy
 import { PrecheckIn } from '../schemas/message.ts'
 import { ApplicationTokenExpireIn, AppPortalAccessIn } from '../schemas/portal.ts'
 import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
+import { ScheduleIn, SchedulePatch } from '../schemas/schedule.ts'
 import { AppUsageStatsIn } from '../schemas/statistics.ts'
 
 /** The schemas that have a name in the reference: Svix's where it has the same thing. */
@@ -87,6 +89,10 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   MessagePrecheckIn: PrecheckIn,
   MessagePrecheckOut,
   ReplayIn,
+  ScheduleIn,
+  ScheduleOut,
+  SchedulePatch,
+  ScheduleRanOut,
   TaskStartedOut,
   WhyOut,
 }

@@ -14,6 +14,7 @@ import {
   replayOperations,
   statisticsOperations,
 } from './replay.ts'
+import { scheduleOperations } from './schedule.ts'
 
 /**
  * Every operation of the API, in the order the reference shows them. A test fails for a route that is not described
@@ -24,6 +25,7 @@ export const operations: Operations = {
   ...endpointOperations,
   ...eventTypeOperations,
   ...messageOperations,
+  ...scheduleOperations,
   ...attemptOperations,
   ...replayOperations,
   ...deadOperations,

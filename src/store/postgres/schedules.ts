@@ -159,8 +159,7 @@ export function schedules(database: Database, { publishTogether }: IntakeAlong):
     listSchedules: (app, page) => pageOf<ScheduleRow, Schedule>(durable, selectSchedules, page, [app], toSchedule),
 
     updateSchedule(app, key, change) {
-      const uid = typeof change === 'function' ? null : (change.uid ?? null)
-      return conflictOnUid(uid, () =>
+      return conflictOnUid(change.uid ?? null, () =>
         durable.transaction(async (run) => {
           const [row] = await run<ScheduleRow>(lockSchedule, [key])
           if (row?.app !== app) return undefined

@@ -133,8 +133,7 @@ export function schedules(connection: Connection, { publishTogether }: IntakeAlo
     },
 
     updateSchedule(app, key, change): Schedule | undefined {
-      const uid = typeof change === 'function' ? null : (change.uid ?? null)
-      return conflictOnUid(uid, () =>
+      return conflictOnUid(change.uid ?? null, () =>
         connection.transaction(() => {
           const row = byKey.get(key)
           if (row?.app !== app) return undefined

@@ -1,0 +1,159 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { AppError, type FieldError } from '../../domain/app-error.ts'
+import type { Schedule } from '../../domain/schedule.ts'
+import { runNow } from '../../intake/scheduled.ts'
+import { checkContents } from '../body.ts'
+import type { HttpContext } from '../context.ts'
+import { jsonType, listBytes } from '../json-bytes.ts'
+import { getApplication, getSchedule, isRef } from '../lookup.ts'
+import { paginate } from '../pagination.ts'
+import { textWithout } from '../read-publish.ts'
+import { metadataProblems } from '../schemas/field.ts'
+import {
+  listedOf,
+  ScheduleHeadIn,
+  ScheduleListQuery,
+  SchedulePatchHead,
+  ScheduleQuery,
+  scheduleBytes,
+  shownOf,
+  timingProblems,
+  toNewSchedule,
+  toScheduleChange,
+  toScheduleReplacement,
+} from '../schemas/schedule.ts'
+import { compile, readQuery, refuseIf } from '../validate.ts'
+
+interface OfApplication {
+  Params: { app: string }
+}
+interface OfSchedule {
+  Params: { app: string; schedule: string }
+}
+
+const headProblems = compile(ScheduleHeadIn, 'body')
+const patchProblems = compile(SchedulePatchHead, 'body')
+const queryProblems = compile(ScheduleQuery, 'query')
+const listProblems = compile(ScheduleListQuery, 'query')
+const openBrace = 0x7b
+const one = '/app/:app/schedule/:schedule'
+
+/** Making and changing schedules. Bodies come as bytes, and their payload stays so. */
+export function scheduleWriteRoutes(api: FastifyInstance, context: HttpContext): void {
+  const { store, clock } = context
+
+  api.post<OfApplication>('/app/:app/schedule', async (request, reply) => {
+    const count = countOf(request)
+    const { key } = await getApplication(store, request.params.app)
+    const { head, body } = readWhole(request)
+    return send(reply.code(201), await store.createSchedule(key, toNewSchedule(head, body)), count)
+  })
+
+  api.put<OfSchedule>(one, async (request, reply) => {
+    const count = countOf(request)
+    const { key } = await getApplication(store, request.params.app)
+    const { head, body } = readWhole(request)
+    const ref = request.params.schedule
+    const known = isRef(ref) ? await store.findSchedule(key, ref) : undefined
+    const replaced = known && (await store.updateSchedule(key, known.key, toScheduleReplacement(head, body)))
+    if (replaced) return send(reply, replaced, count)
+    if (!isRef(ref) || ref.startsWith('sch_')) throw new AppError('not_found', 'There is no such schedule.')
+    const made = await store.createSchedule(key, toNewSchedule({ ...head, uid: head.uid ?? ref }, body))
+    return send(reply.code(201), made, count)
+  })
+
+  api.patch<OfSchedule>(one, async (request, reply) => {
+    const count = countOf(request)
+    const before = await getSchedule(store, request.params)
+    const { head, body } = readParts<SchedulePatchHead>(request, patchProblems, false)
+    const change = toScheduleChange(head, body)
+    const { cron = before.cron, timezone = before.timezone } = change
+    refuseIf(timingProblems({ cron, timezone }, clock.now()))
+    const after = await store.updateSchedule(before.app, before.key, change)
+    return send(reply, after ?? (await getSchedule(store, request.params)), count)
+  })
+
+  function readWhole(request: FastifyRequest): { head: ScheduleHeadIn; body: Uint8Array } {
+    const { head, body } = readParts<ScheduleHeadIn>(request, headProblems, true)
+    refuseIf(timingProblems({ cron: head.cron, timezone: head.timezone ?? 'UTC' }, clock.now()))
+    return { head, body: body as Uint8Array }
+  }
+
+  /** Takes a body apart into its payload and the rest. Throws AppError with everything that is wrong with it. */
+  function readParts<Head extends { readonly metadata?: Record<string, string> }>(
+    request: FastifyRequest,
+    problemsOf: (value: unknown) => FieldError[],
+    whole: boolean,
+  ): { head: Head; body: Uint8Array | undefined } {
+    const bytes = request.body as Buffer | undefined
+    if (bytes === undefined) throw new AppError('invalid_json', 'The body is empty.')
+    const span = context.scanner.scan(bytes, 'payload')
+    const head = checkContents(JSON.parse(textWithout(bytes, span)))
+    const problems = problemsOf(head)
+    const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
+    const at = ['body', 'payload']
+    if (whole && isObject && span === undefined) problems.push({ at, message: 'is required', type: 'required' })
+    if (span && bytes[span.start] !== openBrace) problems.push({ at, message: 'must be object', type: 'type' })
+    refuseIf(problems)
+    refuseIf(metadataProblems((head as Head).metadata))
+    return { head: head as Head, body: span && bytes.subarray(span.start, span.end) }
+  }
+
+  function send(reply: FastifyReply, schedule: Schedule, count: number) {
+    return reply.type(jsonType).send(scheduleBytes(schedule, clock.now(), count))
+  }
+}
+
+/** Schedules: list, get, delete, pause, resume, run. */
+export function scheduleRoutes(api: FastifyInstance, { store, clock, publisher }: HttpContext): void {
+  const config = { bodyOptional: true }
+
+  api.get<OfApplication>('/app/:app/schedule', async (request, reply) => {
+    const query = readQuery(ScheduleListQuery, request.query)
+    refuseIf(listProblems(query))
+    const { key } = await getApplication(store, request.params.app)
+    const asked = query as ScheduleListQuery
+    const [now, count] = [clock.now(), listedOf(asked)]
+    const list = (page: Parameters<typeof store.listSchedules>[1]) => store.listSchedules(key, page)
+    const page = await paginate('sch', asked, 'descending', list, (schedule) => scheduleBytes(schedule, now, count))
+    return reply.type(jsonType).send(listBytes(page.data, page))
+  })
+
+  api.get<OfSchedule>(one, async (request, reply) => {
+    const count = countOf(request)
+    const schedule = await getSchedule(store, request.params)
+    return reply.type(jsonType).send(scheduleBytes(schedule, clock.now(), count))
+  })
+
+  api.delete<OfSchedule>(one, async (request, reply) => {
+    const { app, key } = await getSchedule(store, request.params)
+    await store.deleteSchedule(app, key)
+    return reply.code(204).send()
+  })
+
+  for (const [name, paused] of [
+    ['pause', true],
+    ['resume', false],
+  ] as const) {
+    api.post<OfSchedule>(`${one}/${name}`, { config }, async (request, reply) => {
+      const count = countOf(request)
+      const { app, key } = await getSchedule(store, request.params)
+      const after = (await store.updateSchedule(app, key, { paused })) ?? (await getSchedule(store, request.params))
+      return reply.type(jsonType).send(scheduleBytes(after, clock.now(), count))
+    })
+  }
+
+  api.post<OfSchedule>(`${one}/run`, { config }, async (request, reply) => {
+    const application = await getApplication(store, request.params.app)
+    const schedule = await getSchedule(store, request.params)
+    const { id } = await runNow(store, publisher, application.id, schedule)
+    return reply.code(202).send({ msgId: id })
+  })
+}
+
+/** How many runs to come are asked for. */
+function countOf(request: FastifyRequest): number {
+  const query = readQuery(ScheduleQuery, request.query)
+  refuseIf(queryProblems(query))
+  return shownOf(query as ScheduleQuery)
+}
