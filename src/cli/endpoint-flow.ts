@@ -1,8 +1,8 @@
 import type { Command as Commander } from 'commander'
 import { span } from '../domain/phrases.ts'
-import { duration } from '../runtime/setting-kinds.ts'
+import { choice, duration, type Kind } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
-import { option, type Session } from './remote.ts'
+import { jsonValue, option, type Session } from './remote.ts'
 import { printable, text } from './show.ts'
 
 const day = 86_400_000
@@ -10,6 +10,13 @@ const day = 86_400_000
 /** Adds the options for how an endpoint is treated beyond its rate. */
 export function withFlow(command: Commander): Commander {
   return command
+    .addOption(option('--circuit <JSON>', 'when the circuit opens, as the API takes it, or off', circuitValue))
+    .addOption(
+      option('--adaptive <SWITCH>', 'on or off: slow down on a 429 without Retry-After', choice(['on', 'off'])),
+    )
+    .addOption(
+      option('--disable-after <DURATION>', 'disable it after failing for so long; 0 for never', duration(0, 365 * day)),
+    )
     .addOption(
       option(
         '--coalesce <DURATION>',
@@ -22,16 +29,33 @@ export function withFlow(command: Commander): Commander {
 
 /** The same as fields of the API. */
 export function flowOf({ options }: Session): Item {
-  const { coalesce, coalesceKey } = options
+  const { coalesce, coalesceKey, circuit, adaptive, disableAfter } = options
   return {
+    circuit,
+    adaptive: adaptive === undefined ? undefined : adaptive === 'on',
+    disableAfterMs: disableAfter,
     coalesce:
       coalesce === undefined && coalesceKey === undefined ? undefined : { windowMs: coalesce, key: coalesceKey },
   }
 }
 
 /** What an endpoint wants beyond its rate, for people; what is as by default is left out. */
-export function flowFacts({ coalesce }: Item): [string, string | undefined][] {
-  return [['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)]]
+export function flowFacts({ coalesce, circuit, adaptive, disableAfterMs }: Item): [string, string | undefined][] {
+  return [
+    ['circuit', circuit == null ? undefined : text(circuit)],
+    ['adaptive', adaptive === false ? 'off' : undefined],
+    ['disabled after', disableAfterMs == null ? undefined : disableText(disableAfterMs)],
+    ['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)],
+  ]
+}
+
+function disableText(ms: unknown): string {
+  return ms === 0 ? 'never' : `failing for ${span(Number(ms))}`
+}
+
+const circuitValue: Kind<unknown> = {
+  ...jsonValue,
+  parse: (raw) => (raw === 'off' ? raw : jsonValue.parse(raw)),
 }
 
 function coalesceText({ windowMs, key }: Item): string {

@@ -17,7 +17,7 @@ export function addLane(commands: RemoteCommands): void {
 }
 
 function describe({ terminal }: Session, lane: Item): string {
-  const { owner, waiting, limits } = lane as Record<string, Item>
+  const { owner, waiting, limits, live } = lane as Record<string, Item>
   const { fresh, timed, replay, total, isExact } = waiting ?? {}
   const until = (value: unknown) => (value == null ? undefined : instant(value))
   return facts(terminal, [
@@ -25,6 +25,15 @@ function describe({ terminal }: Session, lane: Item): string {
     ['waiting', `${total}${isExact === false ? ' or more' : ''} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
     ['owner', owner == null ? 'nobody' : text(owner.description)],
     ['workers', `${text(lane.workersAlive)} alive`],
+    ['in flight', live == null ? undefined : `${live.inFlight} of ${live.concurrency}`],
+    ['pace', live?.pace == null ? undefined : `${text(live.pace)} a second of late`],
+    ['next token', until(live?.nextTokenAt)],
+    ['crowded', live?.crowded == null ? undefined : crowdText(live)],
+    ['standstill', live?.standstill == null ? undefined : text(live.standstill)],
+    ['oldest', lane.oldestSince == null ? undefined : instant(lane.oldestSince)],
+    ['circuit', circuitText(lane.circuit as Item | undefined)],
+    ['slowed to', lane.slowedTo == null ? undefined : `${text(lane.slowedTo)} a second, climbing back`],
+    ['failing since', until(lane.failingSince)],
     ['held until', until(lane.heldUntil)],
     ['rate limited until', until(lane.rateLimitedUntil)],
     ['next due', until(lane.dueAt)],
@@ -36,8 +45,22 @@ function describe({ terminal }: Session, lane: Item): string {
   ])
 }
 
-function stateOf({ disabled, disabledReason, paused, heldUntil }: Item): string {
+/** Whose slots are taken. */
+function crowdText({ crowded, application, process }: Item): string {
+  const { inFlight, limit } = (crowded === 'process' ? process : application) as Item
+  return `${text(crowded)}: ${text(inFlight)} of ${text(limit)} slots`
+}
+
+/** What the circuit does, when it is not simply closed. */
+function circuitText({ state, openUntil, manual, failures }: Item = {}): string | undefined {
+  if (state === 'half_open') return 'half open: one probe decides'
+  if (state === 'open') return manual === true ? 'opened by an operator' : `open until ${instant(openUntil)}`
+  return failures === 0 || failures == null ? undefined : `closed, ${text(failures)} failures in a row`
+}
+
+function stateOf({ disabled, disabledReason, paused, heldUntil, circuit }: Item): string {
   if (disabled === true) return disabledReason == null ? 'disabled' : `disabled (${text(disabledReason)})`
   if (paused === true) return 'paused'
+  if ((circuit as Item | undefined)?.state === 'open') return 'circuit open'
   return heldUntil == null ? 'active' : 'held by Retry-After'
 }

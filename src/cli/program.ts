@@ -8,6 +8,7 @@ import { addApp } from './app.ts'
 import { addAttempts } from './attempts.ts'
 import { addAudit } from './audit.ts'
 import { addChaos } from './chaos.ts'
+import { addCircuit } from './circuit.ts'
 import { addCompletion } from './completion.ts'
 import { printConfig } from './config.ts'
 import { addDead } from './dead.ts'
@@ -22,9 +23,11 @@ import { migrate } from './migrate.ts'
 import { addOpenapi } from './openapi.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { option, RemoteCommands } from './remote.ts'
+import { addSchedule } from './schedule.ts'
 import { addSend } from './send.ts'
 import { serve } from './serve.ts'
 import { addTail } from './tail.ts'
+import { addTask } from './task.ts'
 import { addWhy } from './why.ts'
 import { worker } from './worker.ts'
 import type { World } from './world.ts'
@@ -90,12 +93,15 @@ export async function runProgram(world: World, args: readonly string[]): Promise
   addAudit(remote)
   program.commandsGroup('Send and follow:')
   addSend(remote)
+  addSchedule(remote)
   addMessages(remote)
   addAttempts(remote)
   addWhy(remote)
   addLane(remote)
+  addCircuit(remote)
   addAgain(remote)
   addDead(remote)
+  addTask(remote)
   addTail(remote)
   program.commandsGroup('Try out:')
   addListen(remote)

@@ -47,9 +47,13 @@ export interface CircuitPolicy {
   readonly rampMs: number
 }
 
+/** `open`: until it is closed. `close`: as a probe that succeeded would. `reset`: as if nothing had ever failed. */
+export type CircuitAction = 'open' | 'close' | 'reset'
+export const circuitActions: readonly CircuitAction[] = ['open', 'close', 'reset']
+
 export interface CircuitOrder {
   readonly n: number
-  readonly action: 'open' | 'close' | 'reset'
+  readonly action: CircuitAction
 }
 
 /** Waiting deliveries of one event type with the same value at `key` (a JSON pointer) become one: the newest. */

@@ -1,32 +1,11 @@
 import type { Random, SteadyMs } from '../domain/clock.ts'
-import { type Endpoint, rateLimit } from '../domain/endpoint.ts'
-import type { CircuitPolicy } from '../domain/flow.ts'
-import type { HealthChange, HealthRules } from '../domain/health.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
+import type { HealthChange } from '../domain/health.ts'
+import { type HealthDefaults, rulesOf } from '../domain/health-facts.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
-import { type Delivery, limitsOf, type OwnedLane } from './owned-lane.ts'
+import type { Delivery, OwnedLane } from './owned-lane.ts'
 import type { Settler } from './settler.ts'
-
-/** What holds for endpoints that say nothing. */
-export interface HealthDefaults {
-  /** Undefined when circuits never open by themselves. */
-  readonly circuit: CircuitPolicy | undefined
-  /** 0 for never. */
-  readonly disableAfterMs: number
-}
-
-/** How an endpoint's receiver is judged. */
-export function rulesOf(endpoint: Endpoint, defaults: HealthDefaults): HealthRules {
-  const { circuit, adaptive, disableAfterMs } = endpoint.flow
-  const limit = rateLimit(endpoint)
-  return {
-    circuit: circuit === 'off' ? undefined : (circuit ?? defaults.circuit),
-    adaptive,
-    disableAfterMs: disableAfterMs ?? defaults.disableAfterMs,
-    rate: limit && limit.rate / limit.periodMs,
-    concurrency: limitsOf(endpoint).concurrency,
-  }
-}
 
 /** Lets lanes follow how well their receivers do, and sees to it that what must outlive this worker is recorded. */
 export class HealthKeeper {

@@ -16,6 +16,7 @@ import { attemptRoutes } from './routes/attempt.ts'
 import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
 import { backgroundTaskRoutes } from './routes/background-task.ts'
+import { circuitRoutes } from './routes/circuit.ts'
 import { deadRoutes } from './routes/dead.ts'
 import { deadImportRoute } from './routes/dead-import.ts'
 import { endpointRoutes } from './routes/endpoint.ts'
@@ -110,6 +111,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
             endpointHeaderRoutes(rest, context, scope)
           }
           endpointPauseRoutes(rest, context)
+          circuitRoutes(rest, context)
           endpointStatsRoute(rest, context)
           sendExampleRoute(rest, context)
           eventTypeRoutes(rest, context)

@@ -27,7 +27,11 @@ export const EndpointOut = Type.Object({
   url: Type.String(),
   description: Type.String(),
   disabled: Type.Boolean(),
-  disabledReason: nullable(Type.String({ description: 'Who disabled it: `operator`, or `gone` after a 410.' })),
+  disabledReason: nullable(
+    Type.String({
+      description: 'Who disabled it: `operator`, `gone` after a 410, or `failing` after failing for too long.',
+    }),
+  ),
   paused: Type.Boolean({ description: 'What is published meanwhile waits.' }),
   method: Type.Enum([...methods]),
   eventTypes: nullable(Type.Array(Type.String())),

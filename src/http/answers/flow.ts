@@ -8,7 +8,29 @@ export const CoalesceOut = Type.Object({
   key: nullable(Type.String({ description: keyMeaning })),
 })
 
+/** When a circuit opens and how it closes again. */
+export const CircuitOut = Type.Object({
+  failures: Type.Integer({ description: 'It opens after so many failed attempts in a row' }),
+  ratio: Type.Number({ description: "It opens when this share of a window's attempts failed" }),
+  windowMs: Type.Integer({ description: 'How long that window is' }),
+  minimum: Type.Integer({ description: 'Fewer attempts than this within the window say nothing' }),
+  openMs: Type.Integer({ description: 'How long it stays open; doubled each time the probe fails' }),
+  maxOpenMs: Type.Integer({ description: 'The longest it stays open between two probes' }),
+  rampMs: Type.Integer({ description: 'How long the rate takes to come back to the full after it closed' }),
+})
+
 /** How an endpoint wants to be treated beyond its rate, as its own fields. */
 export const flowOut = {
+  circuit: nullable(
+    Type.Union([Type.Literal('off'), CircuitOut], {
+      description: "When the circuit opens: nothing is sent while it is open. Null for the server's policy",
+    }),
+  ),
+  adaptive: Type.Boolean({ description: 'Whether a 429 without Retry-After slows the endpoint down for a while' }),
+  disableAfterMs: nullable(
+    Type.Integer({
+      description: "Disabled after failing for so long without one success; 0 for never, null for the server's",
+    }),
+  ),
   coalesce: nullable(CoalesceOut),
 }

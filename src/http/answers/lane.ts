@@ -54,6 +54,22 @@ export const LaneOut = Type.Object({
       { description: 'The worker that delivers it now' },
     ),
   ),
+  circuit: Type.Object({
+    state: Type.Enum(['closed', 'open', 'half_open']),
+    openUntil: nullable(
+      Type.String({ format: 'date-time', description: 'When a probe is sent; null when it is not open, or by hand' }),
+    ),
+    manual: Type.Boolean({ description: 'An operator opened it: it stays so until one closes it' }),
+    openings: Type.Integer({ description: 'How often it opened since it was last well' }),
+    failures: Type.Integer({ description: 'Failed attempts in a row, as far as they are stored' }),
+  }),
+  failingSince: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'Since when it has failed without one success, as far as is stored',
+    }),
+  ),
+  slowedTo: nullable(Type.Number({ description: 'What it gets a second, while that climbs back to the usual' })),
   workersAlive: Type.Integer(),
   waiting: Waiting,
   oldestSince: MaybeInstant,

@@ -96,6 +96,24 @@ export const endpointOperations = tagged('Endpoint', {
     summary: 'Let a held endpoint go on',
     answers: { 200: EndpointOut },
   },
+  'POST /app/:app/endpoint/:endpoint/circuit/open': {
+    id: 'v1.endpoint.open-circuit',
+    summary: "Open an endpoint's circuit",
+    description: 'Nothing is sent, and no attempt is spent, until it is closed or reset. What is published waits.',
+    answers: { 200: EndpointOut },
+  },
+  'POST /app/:app/endpoint/:endpoint/circuit/close': {
+    id: 'v1.endpoint.close-circuit',
+    summary: "Close an endpoint's circuit",
+    description: 'What waits is sent, at a rate that climbs to the usual one.',
+    answers: { 200: EndpointOut },
+  },
+  'POST /app/:app/endpoint/:endpoint/circuit/reset': {
+    id: 'v1.endpoint.reset-circuit',
+    summary: "Close an endpoint's circuit and forget its failures",
+    description: 'What waits is sent at the usual rate at once, and the endpoint counts as never having failed.',
+    answers: { 200: EndpointOut },
+  },
   'GET /app/:app/endpoint/:endpoint/stats': {
     id: 'v1.endpoint.get-stats',
     summary: "Count an endpoint's attempts by how they ended",

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import { type Coalesce, defaultFlow, type Flow } from '../../domain/flow.ts'
+import { healthFields, toCircuitPolicy } from './circuit.ts'
 import { nullable } from './field.ts'
 
 const second = 1000
@@ -20,6 +21,7 @@ export const CoalesceIn = Type.Object({
 
 /** How an endpoint wants to be treated beyond its rate, as its own fields. Null goes back to the default. */
 export const flowFields = {
+  ...healthFields,
   coalesce: Type.Optional(nullable(CoalesceIn)),
 }
 
@@ -29,6 +31,9 @@ export type FlowIn = Static<typeof FlowIn>
 /** The fields that were given, in the domain's words. */
 export function toFlowChange(input: FlowIn): Partial<Flow> {
   const change = {
+    circuit: input.circuit && toCircuitPolicy(input.circuit),
+    adaptive: input.adaptive === null ? defaultFlow.adaptive : input.adaptive,
+    disableAfterMs: input.disableAfterMs,
     coalesce: input.coalesce && toCoalesce(input.coalesce),
   }
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
@@ -50,6 +55,9 @@ export function flowProblems({ coalesce, order }: Flow): FieldError[] {
 /** The same as callers see it. */
 export function toFlowOut(flow: Flow) {
   return {
+    circuit: flow.circuit,
+    adaptive: flow.adaptive,
+    disableAfterMs: flow.disableAfterMs,
     coalesce: flow.coalesce,
   }
 }

@@ -1,4 +1,5 @@
 import type { Endpoint } from '../../domain/endpoint.ts'
+import { healthFacts } from '../../domain/health-facts.ts'
 import { countLimit } from '../../store/replaying.ts'
 import type { KnownLane } from '../explainer.ts'
 
@@ -18,6 +19,7 @@ export function toLaneOut(endpoint: Endpoint, lane: KnownLane) {
             description: owner.description,
             leaseUntil: new Date(owner.leaseUntil).toISOString(),
           },
+    ...toHealthOut(endpoint, lane),
     workersAlive: lane.workersAlive,
     waiting: toWaitingOut(lane),
     oldestSince: instantOf(lane.oldestSince),
@@ -34,6 +36,16 @@ export function toLaneOut(endpoint: Endpoint, lane: KnownLane) {
       concurrency: endpoint.concurrency,
     },
     asOf: new Date(now).toISOString(),
+  }
+}
+
+/** How the receiver does. */
+function toHealthOut(endpoint: Endpoint, lane: KnownLane) {
+  const { circuit, openUntil, manual, openings, failures, failingSince, rate } = healthFacts(endpoint, lane)
+  return {
+    circuit: { state: circuit, openUntil: instantOf(openUntil), manual, openings, failures },
+    failingSince: instantOf(failingSince),
+    slowedTo: rate,
   }
 }
 
