@@ -79,6 +79,7 @@ export class OrderedLine<T> {
     const { class: itsClass, dueAt, message, orderKey } = place
     const entry: Entry<T> = { class: itsClass, dueAt, message, orderKey, item, heldUntil, state: 'waiting', file }
     this.#known[itsClass]++
+    if (file.key === null) this.#loose.add(entry)
     this.#insert(entry)
     // Behind others it changes nothing.
     if (nextOf(file, now) === entry) this.#surface(file, now)
@@ -120,6 +121,7 @@ export class OrderedLine<T> {
     if (entry.state === 'waiting') this.#withdraw(entry)
     else entry.file.underWay = undefined
     entry.state = 'gone'
+    this.#loose.delete(entry)
     this.#known[entry.class]--
     this.#surface(entry.file, now)
   }
@@ -139,18 +141,19 @@ export class OrderedLine<T> {
     return this.#files.get(0)?.waiting[0]?.heldUntil ?? Number.NEGATIVE_INFINITY
   }
 
-  /** Who waits, each file by its places. */
+  /** Who waits or is under way. */
   *entries(): Iterable<Entry<T>> {
-    for (const { waiting, replays } of this.#files.values()) {
+    for (const { waiting, replays, underWay } of this.#files.values()) {
+      if (underWay) yield underWay
       yield* waiting
       yield* replays
     }
-    for (const entry of this.#loose) yield entry
+    yield* this.#loose
   }
 
   /** Forgets everything and answers what waited. */
   clear(): T[] {
-    const items = [...this.entries()].map((entry) => entry.item)
+    const items = [...this.entries()].filter(({ state }) => state === 'waiting').map(({ item }) => item)
     this.#files.clear()
     this.#loose.clear()
     this.#waiting = 0
@@ -172,14 +175,12 @@ export class OrderedLine<T> {
     let i = list.length
     while (i > 0 && isBefore(entry, list[i - 1] as Entry<T>)) i--
     list.splice(i, 0, entry)
-    if (entry.file.key === null) this.#loose.add(entry)
     this.#waiting++
   }
 
   #withdraw(entry: Entry<T>): void {
     const list = listOf(entry)
     list.splice(list.indexOf(entry), 1)
-    this.#loose.delete(entry)
     this.#waiting--
   }
 

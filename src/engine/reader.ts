@@ -1,8 +1,11 @@
 import type { Clock } from '../domain/clock.ts'
-import { type Class, timed } from '../domain/delivery.ts'
+import { type Class, fresh, replay, timed } from '../domain/delivery.ts'
+import type { DeadReason } from '../domain/judge.ts'
+import type { OrderedLine } from '../domain/order.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
-import type { DueRead, DueRows, Store } from '../store/store.ts'
-import { type Delivery, isReading, newDelivery, type OwnedLane } from './owned-lane.ts'
+import type { DueRead, DueRows, PendingRow, Store } from '../store/store.ts'
+import { hasEnough, horizonOf, takeOrdered } from './ordered-rows.ts'
+import { type Delivery, forgetSettled, newDelivery, type OwnedLane } from './owned-lane.ts'
 
 /** A lane is read again when fewer rows than this are left in memory. */
 const lowWater = 64
@@ -35,7 +38,30 @@ export class Reader {
   want(owned: OwnedLane, itsClass: Class): void {
     const cursor = owned.cursors[itsClass]
     if (cursor.complete || cursor.reading || owned.lane.closed) return
+    if (owned.lane.order) return this.#wantOrdered(owned, itsClass, owned.lane.order)
     if (owned.lane.queues[itsClass].size >= lowWater) return
+    this.#wish(owned, itsClass)
+  }
+
+  /**
+   * In a lane that keeps an order, fresh and timed rows are read together, and from the head each time: what was committed
+   * late lies in front of what has been read, and may have been accepted before what comes next.
+   */
+  #wantOrdered(owned: OwnedLane, itsClass: Class, order: OrderedLine<Delivery>): void {
+    const marks = { low: lowWater, page: pageRows }
+    if (itsClass === replay) {
+      if (owned.unsure || !hasEnough(order, replay, marks)) this.#wish(owned, replay)
+      return
+    }
+    if (owned.cursors[fresh].reading || owned.cursors[timed].reading) return
+    if (!owned.unsure && (hasEnough(order, fresh, marks) || hasEnough(order, timed, marks))) return
+    owned.unsure = false
+    this.#wish(owned, fresh)
+    this.#wish(owned, timed)
+  }
+
+  #wish(owned: OwnedLane, itsClass: Class): void {
+    const cursor = owned.cursors[itsClass]
     cursor.reading = true
     // A pass that began before rows were added must be followed by another.
     if (cursor.after === null) {
@@ -56,7 +82,8 @@ export class Reader {
   async #read(wishes: readonly Wish[]): Promise<void> {
     const reads = wishes.map(({ owned, class: itsClass }): DueRead => {
       const { after } = owned.cursors[itsClass]
-      return { endpoint: owned.endpoint.key, class: itsClass, after, limit: pageRows }
+      const known = owned.lane.order?.known(itsClass) ?? 0
+      return { endpoint: owned.endpoint.key, class: itsClass, after, limit: known + pageRows }
     })
     let pages: DueRows[] | undefined
     try {
@@ -64,17 +91,17 @@ export class Reader {
     } catch (error) {
       this.#parts.onTrouble(error)
     }
+    const horizons = horizonsOf(wishes, reads, pages ?? [])
     for (const [i, wish] of wishes.entries()) {
       const page = pages?.[i]
       wish.owned.cursors[wish.class].reading = false
       // A lane dropped while the read was under way takes nothing in.
-      if (page && this.#parts.owns(wish.owned)) this.#take(wish, page)
+      if (!page || !this.#parts.owns(wish.owned)) continue
+      if (wish.owned.lane.order) this.#takeOrdered(wish, page, (reads[i] as DueRead).limit, horizons)
+      else this.#take(wish, page)
     }
     for (const wish of wishes) {
-      if (!isReading(wish.owned)) {
-        for (const message of wish.owned.settledMeanwhile) wish.owned.held.delete(message)
-        wish.owned.settledMeanwhile.length = 0
-      }
+      forgetSettled(wish.owned)
       // Nothing new may have been among the rows, or rows were added since.
       if (pages && this.#parts.owns(wish.owned) && !mustWait(wish)) this.want(wish.owned, wish.class)
     }
@@ -94,7 +121,10 @@ export class Reader {
       }
       takenAny = true
       owned.held.add(row.message)
-      scheduler.offer(owned.lane, itsClass, newDelivery(owned, row, now), now)
+      const delivery = newDelivery(owned, row, now)
+      // It waits where an ordered lane left it; in this one it waits as anything does.
+      if (row.heldMs !== 0) this.#parts.onLeftBehind(delivery)
+      else scheduler.offer(owned.lane, itsClass, delivery, now)
     }
     const last = page.rows.at(-1)
     if (page.rows.length === pageRows && last) {
@@ -107,6 +137,31 @@ export class Reader {
     }
     if (itsClass === timed && page.nextInMs !== undefined) this.#parts.onTimed(owned, now + page.nextInMs)
   }
+
+  #takeOrdered({ owned, class: itsClass }: Wish, page: DueRows, limit: number, horizons: Horizons): void {
+    const { clock, scheduler } = this.#parts
+    const now = clock.steady()
+    const horizon = itsClass === replay ? undefined : horizons.get(owned)
+    const end = this.#parts.onUnwanted
+    takeOrdered({ owned, class: itsClass, page, limit, horizon, scheduler, now, end })
+    if (itsClass === timed && page.nextInMs !== undefined) this.#parts.onTimed(owned, now + page.nextInMs)
+  }
+}
+
+type Horizons = ReadonlyMap<OwnedLane, PendingRow | undefined>
+
+/** How far the fresh and timed rows of each ordered lane have been read together. */
+function horizonsOf(wishes: readonly Wish[], reads: readonly DueRead[], pages: readonly DueRows[]): Horizons {
+  const horizons = new Map<OwnedLane, PendingRow | undefined>()
+  for (const { owned } of wishes) {
+    if (!owned.lane.order || horizons.has(owned)) continue
+    const both = wishes.flatMap((wish, i) => {
+      const page = pages[i]
+      return wish.owned === owned && wish.class !== replay && page ? [{ page, limit: reads[i]?.limit ?? 0 }] : []
+    })
+    horizons.set(owned, horizonOf(both))
+  }
+  return horizons
 }
 
 export interface ReaderParts {
@@ -114,6 +169,10 @@ export interface ReaderParts {
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>
   owns(owned: OwnedLane): boolean
+  /** A row of a lane without order was left in its place by one with. */
+  onLeftBehind(delivery: Delivery): void
+  /** A delivery of an ordered lane is to end without being sent. */
+  onUnwanted(delivery: Delivery, reason: DeadReason): void
   /** A timed row of the lane will be due then. */
   onTimed(owned: OwnedLane, at: number): void
   onRead(): void

@@ -108,7 +108,7 @@ export class Settler {
     this.#waitingOut = false
     if (this.#busy || this.#isEmpty) return
     this.#busy = true
-    this.#awaited = this.#waiting.length > largestBatch
+    this.#awaited &&= this.#waiting.length > largestBatch
     void this.#record(this.#waiting.slice(0, largestBatch), this.#news.slice())
   }
 

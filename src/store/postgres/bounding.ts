@@ -1,6 +1,7 @@
 import type { Class } from '../../domain/delivery.ts'
 import { type Flow, toFlow } from '../../domain/flow.ts'
 import type { Bounding, RestingEnd, RestingLane } from '../bounding.ts'
+import { sqlHeldMs, toHeldMs } from '../held.ts'
 import type { PendingRow } from '../store.ts'
 import { untried } from '../untried.ts'
 import { integers, texts } from './arrays.ts'
@@ -14,7 +15,7 @@ const pendingColumns =
 /** The columns of a row as it is read, `p`, by the clock. */
 const rowColumns = `
   p.class, p.due_at, p.message, p.attempts, p.prior_attempts, clock.now - p.since as age_ms, p.order_key,
-  p.held_until - clock.now as held_ms, p.expires_at - clock.now as expires_in_ms, p.variant`
+  ${sqlHeldMs('p.held_until', 'clock.now')} as held_ms, p.expires_at - clock.now as expires_in_ms, p.variant`
 
 /** One seek of pending's primary key per endpoint, and one per class of those that rest, however many rows they have. */
 export const findResting: Statement = {
@@ -212,7 +213,7 @@ function toRow(row: RowColumns): PendingRow {
     priorAttempts: row.prior_attempts,
     ageMs: Math.max(0, row.age_ms),
     orderKey: row.order_key,
-    heldMs: Math.max(0, row.held_ms ?? 0),
+    heldMs: toHeldMs(row.held_ms),
     expiresInMs: row.expires_in_ms,
     variant: row.variant,
   }

@@ -1,4 +1,5 @@
 import { timed } from '../../domain/delivery.ts'
+import { sqlHeldMs, toHeldMs } from '../held.ts'
 import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../store.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
@@ -20,7 +21,7 @@ export const readPending: Statement = {
                with ordinality as read (endpoint, class, after_due_at, after_message, most, n)
     )
     select read.n, p.message, p.due_at, p.attempts, p.prior_attempts, read.now - p.since as age_ms, p.order_key,
-           p.held_until - read.now as held_ms, p.expires_at - read.now as expires_in_ms, p.variant
+           ${sqlHeldMs('p.held_until', 'read.now')} as held_ms, p.expires_at - read.now as expires_in_ms, p.variant
       from read cross join lateral (
         select message, due_at, attempts, prior_attempts, since, order_key, held_until, expires_at, variant from pending
          where endpoint = read.endpoint and class = read.class
@@ -147,7 +148,7 @@ function pagesOf(reads: readonly DueRead[], rows: readonly PendingColumns[]): Du
       priorAttempts: row.prior_attempts,
       ageMs: Math.max(0, row.age_ms),
       orderKey: row.order_key,
-      heldMs: Math.max(0, row.held_ms ?? 0),
+      heldMs: toHeldMs(row.held_ms),
       expiresInMs: row.expires_in_ms,
       variant: row.variant,
     })

@@ -1,5 +1,6 @@
 import { replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
+import { blockedUntil, skipMark } from '../held.ts'
 import type { Delivering, LaneEffects, Settlement } from '../store.ts'
 import { untried } from '../untried.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
@@ -16,7 +17,7 @@ import { channel } from './signals.ts'
  * no input and nothing is written.
  *
  * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
- * be driven from the other side, through all of pending. (A row's place is sure: pending is never updated.) Only what was
+ * be driven from the other side, through all of pending. (A row's place is sure: while it is being sent, pending is not updated.) Only what was
  * really deleted is queued again or dead: a row that is gone was settled before, by a call whose answer got lost.
  */
 export const settleBatch: Statement = {
@@ -83,7 +84,9 @@ const holdRows: Statement = {
         from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::bigint[])
                as h (endpoint, class, due_at, message, attempts, wait_ms)
     )
-    update pending p set attempts = p.attempts + 1, held_until = held.now + held.wait_ms
+    update pending p set attempts = p.attempts + 1, held_until = case
+             when p.held_until = ${skipMark} then p.held_until
+             else coalesce(held.now + held.wait_ms, ${blockedUntil}) end
       from held
      where p.endpoint = held.endpoint and p.class = held.class and p.due_at = held.due_at and p.message = held.message
        and p.attempts = held.attempts`,
@@ -170,7 +173,7 @@ export function settling(database: Database): Delivering['settle'] {
 
   return async (worker, settlements, effects) => {
     let disabled: number[] = []
-    const held = settlements.filter(({ verdict }) => verdict.state === 'held')
+    const held = settlements.filter(stays)
     const { holds, disable, health, notices = [] } = effects
     const hasEffects = held.length + holds.length + disable.length + health.length + notices.length > 0
     const alive = hasEffects
@@ -209,8 +212,13 @@ function valuesOf(settlements: readonly Settlement[]): unknown[] {
     responses.starts,
     responses.lengths,
     responses.bytes,
-    booleans(settlements.map((s) => s.verdict.state === 'held')),
+    booleans(settlements.map(stays)),
   ]
+}
+
+/** Whether its row stays where it is. */
+function stays({ verdict }: Settlement): boolean {
+  return verdict.state === 'held' || verdict.state === 'blocked'
 }
 
 function valuesOfHeld(held: readonly Settlement[]): unknown[] {
@@ -220,7 +228,7 @@ function valuesOfHeld(held: readonly Settlement[]): unknown[] {
     integers(held.map((s) => s.row.dueAt)),
     integers(held.map((s) => s.row.message)),
     integers(held.map((s) => s.row.attempts)),
-    integers(held.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : 0))),
+    integers(held.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : null))),
   ]
 }
 

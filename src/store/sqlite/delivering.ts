@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { replay, timed } from '../../domain/delivery.ts'
 import { disabledNotice } from '../../domain/notice.ts'
+import { blockedUntil, skipMark } from '../held.ts'
 import type { Delivering, DueRead, DueRows, LaneEffects, Outgoing, Settlement } from '../store.ts'
 import { untried } from '../untried.ts'
 import type { Connection, Synchronous } from './connection.ts'
@@ -35,7 +36,7 @@ const insertPending = `
   values (?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`
 // Settled twice, it would be counted twice, but for the count that it must have.
 const holdPending = `
-  update pending set held_until = ?, attempts = attempts + 1
+  update pending set held_until = case when held_until = ${skipMark} then held_until else ? end, attempts = attempts + 1
   where endpoint = ? and class = ? and due_at = ? and message = ? and attempts = ?`
 const insertAttempt = `
   insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
@@ -176,8 +177,8 @@ function recorder(connection: Connection): Recorder {
         row.class === replay ? 'manual' : 'scheduled',
       )
     }
-    if (verdict.state === 'held') {
-      hold.run(nextAt, endpoint, row.class, row.dueAt, message, row.attempts)
+    if (verdict.state === 'held' || verdict.state === 'blocked') {
+      hold.run(nextAt ?? blockedUntil, endpoint, row.class, row.dueAt, message, row.attempts)
       return
     }
     if (verdict.state === 'delivered') {
