@@ -1,0 +1,92 @@
+import { oldest, overdue, retryPolicyOf, trimmedTo } from '../domain/bounds.ts'
+import type { RestingEnd, RestingLane } from '../store/bounding.ts'
+import type { Store } from '../store/store.ts'
+import { surplusOf } from './surplus.ts'
+
+/** Endpoints looked at in one step, at about 20 µs each. */
+const lanesPerStep = 200
+/** Deliveries ended in one step. */
+const chunkRows = 500
+
+type SweptStore = Pick<Store, 'surveyWaiting' | 'readResting' | 'readHeads' | 'readExpired' | 'endResting'>
+
+/**
+ * Ends what waits for too long, or as one of too many, in lanes that nobody owns: those that are stopped or asleep. An
+ * owner sees to its own. A sweep is many short steps, and any number of processes may sweep at once.
+ */
+export class RestingSweep {
+  readonly #store: SweptStore
+  readonly #waitingLimit: number
+  #phase: 'expired' | 'lanes' | 'over' = 'expired'
+  #expiredFrom: number | null = null
+  #after: number | null = null
+  /** Lanes found in which something may have to end. */
+  #found: RestingLane[] = []
+
+  /** `waitingLimit` is how many may wait at an endpoint that says nothing of it. */
+  constructor(store: SweptStore, waitingLimit: number) {
+    this.#store = store
+    this.#waitingLimit = waitingLimit
+  }
+
+  /** Does the next bit; answers false when the sweep is done, after which the next one begins. */
+  async step(): Promise<boolean> {
+    const lane = this.#found.at(-1)
+    if (lane) {
+      if (!(await this.#endSome(lane))) this.#found.pop()
+      return true
+    }
+    if (this.#phase === 'expired') await this.#endExpired()
+    else if (this.#phase === 'lanes') await this.#find()
+    else {
+      this.#phase = 'expired'
+      return false
+    }
+    return true
+  }
+
+  async #endExpired(): Promise<void> {
+    const { deliveries, next } = await this.#store.readExpired(this.#expiredFrom, chunkRows)
+    await this.#store.endResting(deliveries.map((delivery) => ({ ...delivery, reason: 'expired' })))
+    this.#expiredFrom = next
+    if (next === null) this.#phase = 'lanes'
+  }
+
+  async #find(): Promise<void> {
+    const { lanes, next } = await this.#store.readResting(this.#after, lanesPerStep)
+    this.#found = lanes.filter((each) => this.#isToEnd(each))
+    this.#after = next
+    if (next === null) this.#phase = 'over'
+  }
+
+  #isToEnd(lane: RestingLane): boolean {
+    return this.#overdueOf(lane, lane.rows).length > 0 || trimmedTo(lane, this.#waitingLimit) !== undefined
+  }
+
+  /** Ends up to a chunk of one lane; answers whether more of it is left to do. */
+  async #endSome(lane: RestingLane): Promise<boolean> {
+    const rows = await this.#store.readHeads(lane.endpoint, chunkRows)
+    const late = this.#overdueOf(lane, rows)
+    const ends = late.length > 0 ? late : await this.#surplusOf(lane, rows)
+    const ended = await this.#store.endResting(ends.slice(0, chunkRows))
+    // Where none could be ended somebody has taken the lane, and sees to it from now on.
+    return ended.length > 0
+  }
+
+  #overdueOf(lane: RestingLane, rows: RestingLane['rows']): RestingEnd[] {
+    const { endpoint, app } = lane
+    const { maxAgeMs } = retryPolicyOf(lane)
+    return rows.flatMap((row) => {
+      const reason = overdue(row.ageMs, row.expiresInMs, maxAgeMs)
+      return reason === undefined ? [] : [{ endpoint, app, row, reason }]
+    })
+  }
+
+  async #surplusOf(lane: RestingLane, rows: RestingLane['rows']): Promise<RestingEnd[]> {
+    const limit = trimmedTo(lane, this.#waitingLimit)
+    if (limit === undefined) return []
+    const { endpoint, app } = lane
+    const surplus = await surplusOf(this.#store, endpoint, limit, chunkRows)
+    return oldest(rows, surplus).map((row) => ({ endpoint, app, row, reason: 'overflow' }))
+  }
+}
