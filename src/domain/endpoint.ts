@@ -20,8 +20,14 @@ export interface Application {
 
 /** What an application wants for all its endpoints. */
 export interface ApplicationSettings {
-  /** Names of signature headers that differ from the profile's. */
-  readonly signatureHeaders?: Readonly<Record<string, string>>
+  /** Names of headers that differ from Sluice's own; other senders' profiles keep theirs. */
+  readonly signatureHeaders?: SignatureHeaders
+}
+
+export interface SignatureHeaders {
+  readonly id?: string
+  readonly timestamp?: string
+  readonly signature?: string
 }
 
 /** One subscriber's URL with its limits, secrets and filters. */
@@ -51,6 +57,10 @@ export interface Endpoint {
   readonly timeoutMs: number | null
   readonly retry: RetryPolicy | null
   readonly flow: Flow
+  /** Only where it is sent to: the application's names of signature headers. */
+  readonly signatureHeaders?: SignatureHeaders
+  /** Only where it is sent to: the secret of its region; null when that cannot be read. */
+  readonly regionSecret?: string | null
   readonly createdAt: EpochMs
   readonly updatedAt: EpochMs
 }

@@ -1,3 +1,4 @@
+import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Page, PageRequest } from './store.ts'
 import { openValue, SealError, type SealedPlace, sealValue, type Vault } from './vault.ts'
@@ -46,4 +47,10 @@ export interface RegionPlace {
 /** No endpoint has this key. */
 export function sealedPlace({ app, name }: RegionPlace): SealedPlace {
   return { app, endpoint: 0, field: `region ${name}` }
+}
+
+/** An endpoint cannot be in a region that its application does not have. */
+export function unknownRegion(name: string): AppError {
+  const field = { at: ['body', 'region'], message: `there is no region ${name} in this application`, type: 'region' }
+  return new AppError('validation', 'The region does not exist.', [field])
 }

@@ -17,6 +17,7 @@ import type { EventTypes } from './event-types.ts'
 import type { Idempotency, Once } from './idempotency.ts'
 import type { Leading } from './leading.ts'
 import type { Notices } from './notices.ts'
+import type { Regions } from './regions.ts'
 import type { Removals } from './removals.ts'
 import type { Replaying } from './replaying.ts'
 import type { Retention } from './retention.ts'
@@ -52,6 +53,7 @@ export interface Store
     Transferring,
     Tasks,
     EventTypes,
+    Regions,
     Removals,
     Schedules,
     Leading,

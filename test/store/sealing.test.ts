@@ -69,7 +69,9 @@ async function postgres(t: TestContext): Promise<Place> {
       return store
     },
     query,
-    contents: async () => JSON.stringify(await query('select e.*, e::text as whole from endpoint as e')),
+    contents: async () =>
+      JSON.stringify(await query('select e.*, e::text as whole from endpoint as e')) +
+      JSON.stringify(await query('select r::text as whole from region as r')),
   }
 }
 
@@ -84,6 +86,7 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       const place = await openPlace(t)
       const store = await place.open([fresh])
       const { app, endpoint } = await addEndpoint(store)
+      await store.createRegion(app.key, 'eu', canary)
       const found = await store.findEndpoint(app.key, endpoint.id)
       assert.deepEqual([found?.secrets, found?.headers], [secretive.secrets, secretive.headers])
       const renamed = await store.updateEndpoint(app.key, endpoint.key, { description: 'renamed' })
@@ -113,13 +116,19 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       const { app, endpoint } = await addEndpoint(first)
       // More than are sealed anew at a time.
       for (let i = 0; i < 205; i++) await first.createEndpoint(app.key, secretive)
+      for (let i = 0; i < 205; i++) await first.createRegion(app.key, `r${i}`, canary)
+      const shaping = { region: 'r7', shape: { keep: null, drop: [], rename: {}, pseudonymize: ['/id'] } }
+      const inRegion = await first.createEndpoint(app.key, { ...secretive, flow: shaping })
       await first.close()
       await assert.rejects(place.open([fresh]), { name: 'SealError', message: /encryption key old, not given/ })
       await (await place.open([fresh, old])).close()
+      for (const { secret } of await place.query('select secret from region'))
+        assert.match(String(secret), /^v1\|new\|/)
       const rows = await place.query('select secrets, headers from endpoint')
       for (const row of rows) assert.match(JSON.stringify(row), /v1\|new\|.*v1\|new\|/)
       const store = await place.open([fresh])
       assert.deepEqual((await store.findEndpoint(app.key, endpoint.id))?.secrets, secretive.secrets)
+      assert.equal((await store.loadEndpoints([inRegion.key]))[0]?.regionSecret, canary)
       assert.deepEqual(
         (await place.query('select id from sealing_key')).map(({ id }) => id),
         ['new'],

@@ -2,6 +2,7 @@ import { AppError } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changedEndpoint, given, isEnabled, restsAnew, uidIn } from '../changing.ts'
+import { unknownRegion } from '../regions.ts'
 import type { Configuration, Page, PageRequest } from '../store.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
@@ -10,6 +11,8 @@ import {
   type EndpointRow,
   endpointColumns,
   endpointValues,
+  type SendableRow,
+  sendableColumns,
   settableColumns,
   toApplication,
   toEndpoint,
@@ -96,9 +99,10 @@ const selectEndpointByUid: Statement = {
   text: `select ${endpointColumns} from endpoint where app = $1 and uid = $2 and deleted_at is null`,
 }
 const selectEndpoints = paged('endpoints', `select ${endpointColumns} from endpoint`, 'app = $3 and')
+const selectRegion: Statement = { name: 'region', text: 'select name from region where app = $1 and name = $2' }
 const loadEndpointRows: Statement = {
   name: 'load-endpoints',
-  text: `select ${endpointColumns} from endpoint where key = any($1::bigint[]) and deleted_at is null order by key`,
+  text: `select ${sendableColumns} from endpoint where key = any($1::bigint[]) and deleted_at is null order by key`,
 }
 
 /** Applications and endpoints. */
@@ -109,7 +113,7 @@ export function configuration(database: Database): Configuration {
 type Applications = 'createApplication' | 'findApplication' | 'listApplications' | 'updateApplication'
 
 function applications(database: Database): Pick<Configuration, Applications> {
-  const { durable } = database
+  const { durable, signals } = database
   return {
     async createApplication({ uid, name, throttleRate, metadata, dedupeSeconds = null, settings = {} }) {
       const fields = [uid, name, throttleRate, toJson(metadata), dedupeSeconds, toJson(settings)]
@@ -132,20 +136,23 @@ function applications(database: Database): Pick<Configuration, Applications> {
       pageOf<ApplicationRow, Application>(durable, selectApplications, page, [], toApplication),
 
     async updateApplication(key, change) {
-      return conflictOnUid(change.uid ?? null, () =>
+      let changed = false
+      const application = await conflictOnUid(change.uid ?? null, () =>
         durable.transaction(async (run) => {
           // The lock comes first, so that what somebody else changed meanwhile is not undone.
           if ((await run(bumpVersion, [key])).length === 0) return undefined
           const [row] = await run<ApplicationRow>(selectApplication, [key])
-          const { uid, name, throttleRate, metadata, dedupeSeconds, settings } = {
-            ...toApplication(row as ApplicationRow),
-            ...given(change),
-          }
+          const before = toApplication(row as ApplicationRow)
+          const { uid, name, throttleRate, metadata, dedupeSeconds, settings } = { ...before, ...given(change) }
+          changed = toJson(settings) !== toJson(before.settings)
+          if (changed) await run(notifySettings, [`s${signals.payload([])}`])
           const values = [key, uid, name, throttleRate, toJson(metadata), dedupeSeconds, toJson(settings)]
           const [updated] = await run<ApplicationRow>(updateApplicationRow, values)
           return toApplication(updated as ApplicationRow)
         }),
       )
+      if (changed) signals.settings()
+      return application
     },
   }
 }
@@ -166,6 +173,7 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
             if ((await run(bumpVersion, [app])).length === 0) {
               throw new AppError('not_found', 'the application does not exist')
             }
+            await assertRegion(run, app, input.flow?.region)
             const [row] = await run<EndpointRow>(insertEndpoint, [
               key,
               id,
@@ -205,6 +213,7 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
           if (row === undefined) return undefined
           const before = toEndpoint(row, vault)
           const after = changedEndpoint(before, change, database.time.now())
+          if (after.flow.region !== before.flow.region) await assertRegion(run, app, after.flow.region)
           const [updated] = await run<EndpointRow>(updateEndpointRow, [
             key,
             after.disabledReason,
@@ -226,10 +235,15 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
     },
 
     async loadEndpoints(keys) {
-      const rows = await durable.run<EndpointRow>(loadEndpointRows, [integers(keys)])
+      const rows = await durable.run<SendableRow>(loadEndpointRows, [integers(keys)])
       return rows.map((row) => toSendable(row, vault, log))
     },
   }
+}
+
+/** Behind the lock of the application, so that the region is not deleted meanwhile. */
+async function assertRegion(run: Run, app: number, name: string | null | undefined): Promise<void> {
+  if (name != null && (await run(selectRegion, [app, name])).length === 0) throw unknownRegion(name)
 }
 
 interface Paged {

@@ -20,6 +20,7 @@ import { migrate } from './migrate.ts'
 import { notices } from './notices.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
+import { regions } from './regions.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
@@ -101,6 +102,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...tasks(database),
     ...removals(database),
     ...eventTypes(database),
+    ...regions(database),
     ...statistics(database),
     ...standing(database),
     ...idempotency(database),

@@ -4,7 +4,7 @@ import type { Database } from './database.ts'
 import { lanesPerStatement, longestRestMs } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
 import { reconciler } from './reconcile.ts'
-import { type EndpointRow, endpointColumns, toSendable } from './rows.ts'
+import { type SendableRow, sendableColumns, toSendable } from './rows.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 import { workerEnding } from './worker-ending.ts'
@@ -65,7 +65,7 @@ export const claimLanes: Statement = {
     ), claimed as (
       select lane.clean, lane.bucket_full_at, lane.hold_until, lane.health, lane.health_at, e.*
         from (select * from mine union all select * from picked) as lane
-       cross join lateral (select ${endpointColumns} from endpoint where key = lane.endpoint limit 1) as e
+       cross join lateral (select ${sendableColumns} from endpoint where key = lane.endpoint limit 1) as e
     )
     select claimed.*, clock.now, (
              select due_at from lane
@@ -108,7 +108,7 @@ interface RenewalRow {
 
 type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & (
   | { readonly key: null }
-  | (EndpointRow & { readonly clean: boolean; readonly bucket_full_at: number; readonly hold_until: number } & {
+  | (SendableRow & { readonly clean: boolean; readonly bucket_full_at: number; readonly hold_until: number } & {
       readonly health: string | null
       readonly health_at: number
     })

@@ -14,6 +14,7 @@ const deleteApplicationRow: Statement = {
 }
 // At once: one that is due would publish into what is gone. An application has a thousand at most.
 const deleteSchedules: Statement = { name: 'delete-schedules', text: 'delete from schedule where app = $1' }
+const deleteRegions: Statement = { name: 'delete-regions', text: 'delete from region where app = $1' }
 const selectEndpoint: Statement = {
   name: 'endpoint-exists',
   text: 'select key from endpoint where key = $2 and app = $1 and deleted_at is null',
@@ -135,6 +136,7 @@ export function removals({ durable, relaxed, signals }: Database): Removals {
         if ((await run(deleteApplicationRow, [app])).length === 0) return false
         await run(insertRemovals, [integers([app]), 'application'])
         await run(deleteSchedules, [app])
+        await run(deleteRegions, [app])
         stopped = await removeSome(run, app, 0)
         return true
       })

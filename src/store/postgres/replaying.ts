@@ -41,7 +41,7 @@ const sqlQueued = `
 const sqlWanted = `
   select w.endpoint, w.message, w.made_at, latest.n, latest.next_at, m.expunged_at, m.plan -> w.endpoint::text as planned,
          case when latest.n is null then w.endpoint = any (m.endpoints) else latest.next_at is not null end
-           and not exists (select from dead where endpoint = w.endpoint and message = w.message) as may_wait
+           and (select 1 from dead where endpoint = w.endpoint and message = w.message limit 1) is null as may_wait
     from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (endpoint, message, made_at)
    cross join lateral (select endpoints, expunged_at, plan from message where key = w.message limit 1) as m
     left join lateral (

@@ -1,8 +1,9 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
-import type { Application, Endpoint, Secret } from '../../domain/endpoint.ts'
+import type { Application, Endpoint, Secret, SignatureHeaders } from '../../domain/endpoint.ts'
 import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
+import { openRegion } from '../regions.ts'
 import type { NewEndpoint, StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
 
@@ -65,6 +66,11 @@ export interface EndpointRow {
   readonly updated_at: EpochMs
 }
 
+export interface SendableRow extends EndpointRow {
+  readonly signature_headers: SignatureHeaders | null
+  readonly region_secret: string | null
+}
+
 /** Throws `SealError` when the secrets or headers do not open. */
 export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
   const place = (field: string) => ({ app: row.app, endpoint: row.key, field })
@@ -100,7 +106,17 @@ export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
  * The endpoint as the engine needs it. One whose secrets or headers do not open has none: nothing can then be sent to it,
  * and the other lanes go on.
  */
-export function toSendable(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
+export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
+  const endpoint = openedOrBare(row, vault, log)
+  const { region } = endpoint.flow
+  const regionSecret =
+    region === null || row.region_secret === null
+      ? null
+      : openRegion(vault, row.region_secret, { app: row.app, name: region }, log)
+  return { ...endpoint, signatureHeaders: row.signature_headers ?? {}, regionSecret }
+}
+
+function openedOrBare(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
   try {
     return toEndpoint(row, vault)
   } catch (error) {
@@ -167,6 +183,11 @@ export const settableColumns =
   'throttle_period_s, burst, concurrency, timeout_ms, retry, paused, method, flow'
 
 export const endpointColumns = `key, id, app, ${settableColumns}, disabled_reason, created_at, updated_at`
+
+/** An endpoint's columns with what sending to it takes of its application. */
+export const sendableColumns = `${endpointColumns},
+  (select settings -> 'signatureHeaders' from application where key = endpoint.app limit 1) as signature_headers,
+  (select secret from region where app = endpoint.app and name = endpoint.flow ->> 'region' limit 1) as region_secret`
 
 export interface MessageRow {
   readonly key: number

@@ -322,6 +322,14 @@ create table pending (
 CREATE INDEX pending_expires ON public.pending USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX pending_pkey ON public.pending USING btree (endpoint, class, due_at, message);
 
+create table region (
+  app bigint not null,
+  name text not null,
+  secret text not null,
+  created_at bigint not null
+);
+CREATE UNIQUE INDEX region_pkey ON public.region USING btree (app, name);
+
 create table removal (
   key bigint not null,
   kind text not null,

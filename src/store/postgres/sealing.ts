@@ -1,3 +1,4 @@
+import { type RegionPlace, sealedPlace } from '../regions.ts'
 import { isSettled, proofOf, resealed, type SealingKey, sealedFields, sealingChunk } from '../sealing.ts'
 import type { Vault } from '../vault.ts'
 import { toJson } from './rows.ts'
@@ -17,6 +18,14 @@ const selectSealed: Statement = {
 const updateSealed: Statement = {
   name: 'reseal-endpoint',
   text: 'update endpoint set secrets = $2, headers = $3 where key = $1',
+}
+const selectRegions: Statement = {
+  name: 'sealed-regions',
+  text: 'select app, name, secret from region where (app, name) > ($1, $2) order by app, name limit $3 for update',
+}
+const updateRegion: Statement = {
+  name: 'reseal-region',
+  text: 'update region set secret = $3 where app = $1 and name = $2',
 }
 
 interface SealedRow {
@@ -52,6 +61,26 @@ export async function checkSeals(sessions: Sessions, vault: Vault): Promise<void
       full = rows.length === sealingChunk
     })
   }
+  await sealRegionsAnew(sessions, vault)
   // Nothing is sealed with these any more, and nobody who has them writes.
   for (const key of known) if (!vault.keyIds.includes(key.id)) await sessions.run(deleteSealingKey, [key.id])
+}
+
+async function sealRegionsAnew(sessions: Sessions, vault: Vault): Promise<void> {
+  let after: RegionPlace = { app: -1, name: '' }
+  for (let full = true; full; ) {
+    await sessions.transaction(async (run) => {
+      const rows = await run<RegionPlace & { readonly secret: string }>(selectRegions, [
+        after.app,
+        after.name,
+        sealingChunk,
+      ])
+      for (const row of rows) {
+        const secret = resealed(vault, row.secret, sealedPlace(row))
+        if (secret) await run(updateRegion, [row.app, row.name, secret])
+        after = row
+      }
+      full = rows.length === sealingChunk
+    })
+  }
 }

@@ -3,6 +3,7 @@ import { type Application, type Endpoint, isStopped, sameRateLimit } from '../..
 import { toFlow } from '../../domain/flow.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changedEndpoint, given, isEnabled, restsAnew, uidIn } from '../changing.ts'
+import { unknownRegion } from '../regions.ts'
 import type { Configuration, Page, PageRequest } from '../store.ts'
 import type { Connection, Query, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
@@ -10,6 +11,8 @@ import {
   type ApplicationRow,
   type EndpointRow,
   endpointColumns,
+  type SendableRow,
+  sendableColumns,
   toApplication,
   toEndpoint,
   toSendable,
@@ -46,6 +49,8 @@ const updateEndpointRow = `
     method = :method, flow = :flow, updated_at = :now
   where key = :key`
 const selectEndpoint = 'select * from endpoint where key = ? and deleted_at is null'
+const selectSendable = `select ${sendableColumns} from endpoint where key = ? and deleted_at is null`
+const selectRegion = 'select 1 from region where app = ? and name = ?'
 const selectEndpointByUid = 'select * from endpoint where app = ? and uid = ? and deleted_at is null'
 const selectEndpointsUp = 'select * from endpoint where app = ? and key > ? and deleted_at is null order by key limit ?'
 const selectEndpointsDown =
@@ -102,7 +107,8 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
     },
 
     updateApplication(key, change): Application | undefined {
-      return conflictOnUid(change.uid ?? null, () =>
+      let changed = false
+      const updated = conflictOnUid(change.uid ?? null, () =>
         connection.transaction(() => {
           const row = byKey.get(key)
           if (row === undefined) return undefined
@@ -111,9 +117,12 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
           const { uid, name, throttleRate, dedupeSeconds } = after
           const [metadata, settings] = [JSON.stringify(after.metadata), JSON.stringify(after.settings)]
           update.run(key, uid, name, throttleRate, metadata, dedupeSeconds, settings, now)
+          changed = settings !== JSON.stringify(toApplication(row).settings)
           return after
         }),
       )
+      if (changed) connection.watcher?.settings()
+      return updated
     },
   }
 }
@@ -127,6 +136,8 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
   const disturb = connection.prepare(restAnew)
   const byKey = connection.prepare<EndpointRow>(selectEndpoint)
   const byUid = connection.prepare<EndpointRow>(selectEndpointByUid)
+  const sendable = connection.prepare<SendableRow>(selectSendable)
+  const region = connection.prepare<unknown>(selectRegion)
   const up = connection.prepare<EndpointRow>(selectEndpointsUp)
   const down = connection.prepare<EndpointRow>(selectEndpointsDown)
   const wakes: LaneWakes = laneWakes(connection)
@@ -137,6 +148,10 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
     return row && toEndpoint(row, vault)
   }
 
+  function assertRegion(app: number, name: string | null | undefined): void {
+    if (name != null && region.get(app, name) === undefined) throw unknownRegion(name)
+  }
+
   return {
     createEndpoint(app, input): Endpoint {
       const now = connection.now()
@@ -144,6 +159,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
       const identity = conflictOnUid(input.uid, () =>
         connection.transaction(() => {
           if (bump.run(app).changes === 0) throw new AppError('not_found', 'the application does not exist')
+          assertRegion(app, input.flow?.region)
           const made = connection.insertNew('ep', now, ({ key, id }) => {
             return insert.run({
               ...endpointColumns(input, { app, key }, vault),
@@ -182,6 +198,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
           if (before?.app !== app) return undefined
           const now = connection.now()
           const after = changedEndpoint(before, change, now)
+          if (after.flow.region !== before.flow.region) assertRegion(app, after.flow.region)
           // Later than the change before it, however the clock is set: whoever reads two versions keeps the newer.
           const updatedAt = Math.max(now, before.updatedAt + 1)
           update.run({
@@ -206,7 +223,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
 
     loadEndpoints(keys): Endpoint[] {
       return keys.flatMap((key) => {
-        const row = byKey.get(key)
+        const row = sendable.get(key)
         return row ? [toSendable(row, vault, log)] : []
       })
     },

@@ -21,6 +21,7 @@ import { migrate } from './migrate.ts'
 import { notices } from './notices.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { promised } from './promised.ts'
+import { regions } from './regions.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
@@ -142,6 +143,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(history(connection)),
     ...promised(removals(connection)),
     ...promised(eventTypes(connection)),
+    ...promised(regions(connection)),
     ...promised(statistics(connection)),
     ...promised(standing(connection)),
     ...promised(bounding(connection), beforeDeciding),

@@ -3,7 +3,7 @@ import type { Claim, ClaimedLane, LaneRest, NewWorker, Ownership, Renewal } from
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes, longestRestMs } from './lane-wakes.ts'
 import { reconciler } from './reconcile.ts'
-import { type EndpointRow, toSendable } from './rows.ts'
+import { type SendableRow, sendableColumns, toSendable } from './rows.ts'
 
 const insertWorker = `
   insert into worker (description, joined_at, lease_ms, lease_until) values (?, ?, ?, ?) returning id`
@@ -25,7 +25,8 @@ const countFewest = `
   select coalesce(min(owned), 0) as count
   from (select (select count(*) from lane where owner = worker.id) as owned from worker where ended_at is null)`
 
-const laneColumns = 'lane.clean, lane.bucket_full_at, lane.hold_until, lane.health, lane.health_at, endpoint.*'
+const laneColumns = `
+  lane.clean, lane.bucket_full_at, lane.hold_until, lane.health, lane.health_at, ${sendableColumns}`
 // Leans on lane_due, as selectNextDue does: unowned lanes that have an instant, in its order.
 const selectDueLanes = `
   select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint
@@ -55,7 +56,7 @@ const orphanLanes = `
 /** Ended workers are kept this long, for people. */
 const keepWorkersMs = 7 * 24 * 60 * 60 * 1000
 
-interface LaneRow extends EndpointRow {
+interface LaneRow extends SendableRow {
   readonly clean: number
   readonly bucket_full_at: EpochMs
   readonly hold_until: EpochMs

@@ -18,6 +18,7 @@ const bumpVersion = 'update application set version = version + 1 where key = ?'
 const selectEndpoints = `
   select key from endpoint where app = ? and key > ? and deleted_at is null order by key limit ?`
 
+const deleteRegions = 'delete from region where app = ?'
 const insertRemoval = 'insert into removal (key, kind, since, due_at) values (?1, ?2, ?3, ?3)'
 // Leans on removal_due.
 const selectDueRemoval = 'select key, kind, reached from removal where due_at <= ? order by due_at limit 1'
@@ -51,6 +52,7 @@ export function removals(connection: Connection): Synchronous<Removals> {
   const bump = connection.prepare(bumpVersion)
   const removeSchedules = connection.prepare(deleteSchedules)
   const endpointsAfter = connection.prepare<{ key: number }>(selectEndpoints)
+  const forgetRegions = connection.prepare(deleteRegions)
   const add = connection.prepare(insertRemoval)
   const nextDue = connection.prepare<RemovalRow>(selectDueRemoval)
   const move = connection.prepare(moveRemoval)
@@ -96,6 +98,7 @@ export function removals(connection: Connection): Synchronous<Removals> {
       const existed = connection.transaction(() => {
         const now = connection.now()
         if (endApplication.run(app, now).changes === 0) return false
+        forgetRegions.run(app)
         add.run(app, 'application', now)
         removeSchedules.run(app)
         stopped = removeSome(app, 0, now)

@@ -4,6 +4,7 @@ import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { defaultFlow, type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
 import { heldMsOf } from '../held.ts'
+import { openRegion } from '../regions.ts'
 import type { NewEndpoint, PendingRow, StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, type SealedPlace, sealedWith, sealValue, type Vault } from '../vault.ts'
 
@@ -65,6 +66,17 @@ export interface EndpointRow {
   readonly updated_at: EpochMs
 }
 
+/** An endpoint's columns with what sending to it takes of its application. */
+export const sendableColumns = `endpoint.*,
+  (select settings from application where application.key = endpoint.app) as app_settings,
+  (select secret from region where region.app = endpoint.app and region.name = endpoint.flow ->> '$.region')
+    as region_secret`
+
+export interface SendableRow extends EndpointRow {
+  readonly app_settings: string | null
+  readonly region_secret: string | null
+}
+
 /** Throws `SealError` when the secrets or headers do not open. */
 export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
   return {
@@ -99,7 +111,18 @@ export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
  * The endpoint as the engine needs it. One whose secrets or headers do not open has none: nothing can then be sent to it,
  * and the other lanes go on.
  */
-export function toSendable(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
+export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
+  const { signatureHeaders = {} } = fromJson<Application['settings']>(row.app_settings) ?? {}
+  const endpoint = openedOrBare(row, vault, log)
+  const { region } = endpoint.flow
+  const regionSecret =
+    region === null || row.region_secret === null
+      ? null
+      : openRegion(vault, row.region_secret, { app: row.app, name: region }, log)
+  return { ...endpoint, signatureHeaders, regionSecret }
+}
+
+function openedOrBare(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
   try {
     return toEndpoint(row, vault)
   } catch (error) {

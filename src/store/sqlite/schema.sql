@@ -252,6 +252,14 @@ CREATE TABLE pending (
 
 CREATE INDEX pending_expires on pending (expires_at) where expires_at is not null;
 
+CREATE TABLE region (
+  app integer not null,
+  name text not null,
+  secret text not null,
+  created_at integer not null,
+  primary key (app, name)
+) strict, without rowid;
+
 CREATE TABLE removal (
   key integer primary key,
   kind text not null,

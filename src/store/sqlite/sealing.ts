@@ -1,3 +1,4 @@
+import { type RegionPlace, sealedPlace } from '../regions.ts'
 import { isSettled, proofOf, resealed, type SealingKey, sealedFields, sealingChunk } from '../sealing.ts'
 import { sealedWith } from '../vault.ts'
 import type { Connection } from './connection.ts'
@@ -7,6 +8,8 @@ const insertSealingKey = 'insert into sealing_key (id, proof) values (?, ?) on c
 const deleteSealingKey = 'delete from sealing_key where id = ?'
 const selectSealed = 'select key, app, secrets, headers from endpoint where key > ? order by key limit ?'
 const updateSealed = 'update endpoint set secrets = ?, headers = ? where key = ?'
+const selectRegions = 'select app, name, secret from region where (app, name) > (?, ?) order by app, name limit ?'
+const updateRegion = 'update region set secret = ? where app = ? and name = ?'
 
 interface SealedRow {
   readonly key: number
@@ -45,9 +48,27 @@ export function checkSeals(connection: Connection): void {
       full = rows.length === sealingChunk
     })
   }
+  sealRegionsAnew(connection)
   connection.db.exec('pragma secure_delete = off')
   connection.db.exec('pragma wal_checkpoint(truncate)')
   // Nothing is sealed with these any more, and nobody who has them writes.
   const forget = connection.prepare(deleteSealingKey)
   for (const key of known) if (!vault.keyIds.includes(key.id)) forget.run(key.id)
+}
+
+function sealRegionsAnew(connection: Connection): void {
+  const page = connection.prepare<RegionPlace & { readonly secret: string }>(selectRegions)
+  const update = connection.prepare(updateRegion)
+  let after: RegionPlace = { app: -1, name: '' }
+  for (let full = true; full; ) {
+    connection.transaction(() => {
+      const rows = page.all(after.app, after.name, sealingChunk)
+      for (const row of rows) {
+        const secret = resealed(connection.context.vault, row.secret, sealedPlace(row))
+        if (secret) update.run(secret, row.app, row.name)
+        after = row
+      }
+      full = rows.length === sealingChunk
+    })
+  }
 }

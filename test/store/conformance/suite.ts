@@ -19,6 +19,7 @@ import { notices } from './notices.ts'
 import { ownership } from './ownership.ts'
 import { planned } from './planned.ts'
 import { reconciling } from './reconciling.ts'
+import { regions } from './regions.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
@@ -52,6 +53,7 @@ export function conformance(open: Open): void {
   describe('settling', () => settling(open))
   describe('bounding', () => bounding(open))
   describe('history', () => history(open))
+  describe('regions', () => regions(open))
   describe('removals', () => removals(open))
   describe('event types', () => eventTypes(open))
   describe('statistics', () => statistics(open))
