@@ -107,6 +107,7 @@ export class Health {
     this.order = saved.order ?? 0
     if (this.circuit !== 'closed') this.openUntil = this.manual ? Number.POSITIVE_INFINITY : at + (saved.openMs ?? 0)
     if (saved.calmMs !== undefined) this.#calmAt = at + saved.calmMs
+    if (this.circuit === 'closed' && this.#calmAt < now) this.openings = 0
     if (saved.failingMs !== undefined) {
       this.failingSince = at - saved.failingMs
       this.#failingSaved = true
