@@ -1,7 +1,7 @@
 import { type Item, pathOf } from './client.ts'
 import { instantText, type RemoteCommands } from './remote.ts'
 import { counted, text } from './show.ts'
-import { followTask } from './task.ts'
+import { followTask, perSecondOption } from './task.ts'
 
 /** `sluice resend` and `sluice recover`: what was sent, failed or was missed, once more. */
 export function addAgain(commands: RemoteCommands): void {
@@ -23,7 +23,8 @@ export function addAgain(commands: RemoteCommands): void {
       async (session, [app = '', endpoint = '']) => {
         const { since, until, missing } = session.options as { since: string; until?: string; missing?: boolean }
         const now = session.world.clock.now()
-        const body = { since: instantText(since, now), until: until && instantText(until, now) }
+        const { perSecond } = session.options
+        const body = { since: instantText(since, now), until: until && instantText(until, now), perSecond }
         const verb = missing === true ? 'replay-missing' : 'recover'
         const task = await session.client.post(pathOf('app', app, 'endpoint', endpoint, verb), { body })
         if (session.options.wait === false) session.show(task, ({ id }) => `It goes on as task ${text(id)}.`)
@@ -36,5 +37,6 @@ export function addAgain(commands: RemoteCommands): void {
     .requiredOption('--since <INSTANT>', 'accepted since, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
     .option('--until <INSTANT>', 'accepted before (default: now)')
     .option('--missing', 'what it would have got, had it existed as it is now')
+    .addOption(perSecondOption())
     .option('--no-wait', 'do not wait until it is done')
 }

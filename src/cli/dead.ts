@@ -1,36 +1,50 @@
 import type { Command as Commander } from 'commander'
+import { deadReasons } from '../domain/judge.ts'
 import { choice } from '../runtime/setting-kinds.ts'
 import { outcome, statusCode } from './attempts.ts'
 import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
 import { exportDead } from './dead-export.ts'
+import { importDead } from './dead-import.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { instantText, limitOption, option, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
 import { ago, counted, instant, nameOf, printable, text } from './show.ts'
 import { facts, table } from './table.ts'
-import { followTask } from './task.ts'
+import { followTask, perSecondOption } from './task.ts'
 
 /** `sluice dead`: deliveries that used up their attempts or their time. */
 export function addDead(commands: RemoteCommands): void {
-  const dead = commands.group('dead', 'dead letters: list, show, replay, purge, export')
+  const dead = commands.group('dead', 'dead letters: list, show, replay, purge, export, import')
 
   withFilters(
-    commands.add(dead, 'list <app>', 'list dead letters, newest first', async (session, [app = '']) => {
-      const found = await session.client.list(deadOf(app), queryOf(session), session.options.limit as number)
-      const names = session.json ? new Map<unknown, string>() : await endpointNames(session.client, app)
-      showList(session, found, 'No dead letters.', (items) =>
-        table(
-          session.terminal,
-          [
-            { title: 'DIED', cell: ({ diedAt }) => ago(diedAt, session.world.clock.now()) },
-            { title: 'MESSAGE', cell: ({ msgId }) => text(msgId) },
-            { title: 'ENDPOINT', cell: ({ endpointId }) => names.get(endpointId) ?? text(endpointId), flexible: true },
-            { title: 'REASON', cell: ({ reason }) => text(reason) },
-            { title: 'LAST', cell: lastOf, flexible: true },
-          ],
-          items,
-        ),
-      )
-    }),
+    commands.add(
+      dead,
+      'list [app]',
+      'list dead letters, newest first; without an application, of all',
+      async (session, [app]) => {
+        const path = deadOf(requireApp(session, app))
+        const found = await session.client.list(path, queryOf(session), session.options.limit as number)
+        const names =
+          session.json || app === undefined ? new Map<unknown, string>() : await endpointNames(session.client, app)
+        showList(session, found, 'No dead letters.', (items) =>
+          table(
+            session.terminal,
+            [
+              { title: 'DIED', cell: ({ diedAt }) => ago(diedAt, session.world.clock.now()) },
+              ...(app === undefined ? [{ title: 'APPLICATION', cell: ({ appId }: Item) => text(appId) }] : []),
+              { title: 'MESSAGE', cell: ({ msgId }) => text(msgId) },
+              {
+                title: 'ENDPOINT',
+                cell: ({ endpointId }) => names.get(endpointId) ?? text(endpointId),
+                flexible: true,
+              },
+              { title: 'REASON', cell: ({ reason }) => text(reason) },
+              { title: 'LAST', cell: lastOf, flexible: true },
+            ],
+            items,
+          ),
+        )
+      },
+    ),
   ).addOption(limitOption())
 
   commands.add(
@@ -51,13 +65,15 @@ export function addDead(commands: RemoteCommands): void {
       async (session, [app = '', message]) => {
         requireChoice(session, message)
         const { endpoint_id: endpointId, event_types: eventTypes, reason, before, after } = queryOf(session)
-        const body = { msgId: message, endpointId, eventTypes, reason, before, after }
+        const { perSecond } = session.options
+        const body = { msgId: message, endpointId, eventTypes, reason, before, after, perSecond }
         const started = await session.client.post(`${deadOf(app)}/replay`, { body })
         await finish(session, started, 'Replaying', 'replayed')
       },
     ),
   )
     .option('--all', 'all of the application')
+    .addOption(perSecondOption())
     .option('--no-wait', 'do not wait until it is done')
 
   withFilters(
@@ -76,27 +92,37 @@ export function addDead(commands: RemoteCommands): void {
     .option('--no-wait', 'do not wait until it is done')
 
   withFilters(
-    commands.add(dead, 'export <app>', 'write dead letters with their payloads as JSON lines', (session, [app = '']) =>
-      exportDead(session, deadOf(app), queryOf(session)),
+    commands.add(
+      dead,
+      'export [app]',
+      'write dead letters with their payloads as JSON lines; without an application, of all',
+      (session, [app]) => exportDead(session, deadOf(requireApp(session, app)), queryOf(session)),
     ),
   ).option('--output <FILE>', 'write into this file instead of standard output')
+
+  commands
+    .add(dead, 'import <app> <file>', 'bring exported dead letters back, here or elsewhere', (session, [app, file]) =>
+      importDead(session, deadOf(app), file as string),
+    )
+    .option('--endpoint <ENDPOINT>', 'all to this endpoint, by id or uid')
+    .option('--skip-bad', 'leave out lines that cannot be imported')
 }
 
-function deadOf(app: string): string {
-  return pathOf('app', app, 'dead')
+function deadOf(app: string | undefined): string {
+  return app === undefined ? '/dead' : pathOf('app', app, 'dead')
+}
+
+/** An endpoint is one of an application's. */
+function requireApp({ options }: Session, app: string | undefined): string | undefined {
+  if (app !== undefined || options.endpoint === undefined) return app
+  throw new CommandError('Which application? --endpoint needs one before it.', exitCode.misused)
 }
 
 function withFilters(command: Commander): Commander {
   return command
     .option('--endpoint <ENDPOINT>', 'only at this endpoint, by id or uid')
     .addOption(repeated('--event-type <TYPE>', 'only of this type; may be repeated'))
-    .addOption(
-      option(
-        '--reason <REASON>',
-        'only for this reason: exhausted, aged or gone',
-        choice(['exhausted', 'aged', 'gone']),
-      ),
-    )
+    .addOption(option('--reason <REASON>', `only for this reason: ${deadReasons.join(', ')}`, choice(deadReasons)))
     .option('--after <INSTANT>', 'only dead since, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
     .option('--before <INSTANT>', 'only dead before')
 }
@@ -137,11 +163,11 @@ async function lettersOf(client: Client, app: string, message: string, endpoint:
   if (endpoint !== undefined) return [await one(endpoint)]
   const { items } = await client.list(pathOf('app', app, 'msg', message, 'endpoint'), {}, 1000)
   const letters: Item[] = []
-  for (const { id } of items.filter(({ statusText }) => statusText === 'fail')) {
+  for (const { id } of items.filter(({ statusText }) => statusText !== 'success')) {
     try {
       letters.push(await one(text(id)))
     } catch (error) {
-      // Failed and yet no dead letter: it was purged.
+      // It waits, or was purged.
       if (!(error instanceof ApiProblem) || error.status !== 404) throw error
     }
   }

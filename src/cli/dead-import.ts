@@ -1,0 +1,146 @@
+import { createReadStream, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Item } from './client.ts'
+import { CommandError, exitCode } from './outcome.ts'
+import { progressLine, withProgress } from './progress.ts'
+import type { Session } from './remote.ts'
+import { counted, text } from './show.ts'
+
+const newLine = 0x0a
+/** What one request takes: well below what a server accepts, unless a single line is longer. */
+const linesPerRequest = 200
+const bytesPerRequest = 256 * 1024
+/** Bad lines that are named; a file that is no export at all has nothing but. */
+const namedLimit = 20
+
+interface Bad {
+  readonly line: number
+  readonly problem: string
+}
+
+/** Lines of the file that go together, and the number of the first. */
+interface Part {
+  readonly bytes: Buffer
+  readonly firstLine: number
+  /** How much of the file has been read with it. */
+  readonly readBytes: number
+}
+
+/**
+ * Brings exported dead letters back. The whole file is checked before anything is imported; what is interrupted is done
+ * by doing it again, since importing twice changes nothing.
+ */
+export async function importDead(session: Session, path: string, name: string): Promise<undefined> {
+  const { client, terminal, options } = session
+  const file = resolve(terminal.directory, name)
+  const size = sizeOf(file, name)
+  const skipsBad = options.skipBad === true
+  const send = (part: Part, more: Readonly<Record<string, boolean>>): Promise<Item> =>
+    client.post(`${path}/import`, {
+      query: {
+        endpoint_id: options.endpoint as string | undefined,
+        first_line: part.firstLine,
+        skip_bad: true,
+        ...more,
+      },
+      body: part.bytes,
+      contentType: 'application/jsonl',
+    })
+
+  const total = { imported: 0, unchanged: 0, skipped: [] as Bad[] }
+  await withProgress(terminal, async (show) => {
+    let lines = 0
+    for await (const part of skipsBad ? [] : partsOf(file, name)) {
+      const { checked, skipped } = await send(part, { dry_run: true })
+      total.skipped.push(...(skipped as Bad[]))
+      lines += Number(checked)
+      show(progressLine('Checking', lines, part.readBytes / size))
+    }
+    if (total.skipped.length > 0) return
+    lines = 0
+    for await (const part of partsOf(file, name)) {
+      const { checked, imported, unchanged, skipped } = await send(part, {})
+      total.imported += Number(imported)
+      total.unchanged += Number(unchanged)
+      total.skipped.push(...(skipped as Bad[]))
+      lines += Number(checked)
+      show(progressLine('Importing', lines, part.readBytes / size))
+    }
+  })
+
+  const { imported, unchanged, skipped } = total
+  if (skipped.length > 0 && !skipsBad) {
+    throw new CommandError(
+      `${namesOf(skipped, name)}\nNothing was imported. --skip-bad imports the others.`,
+      exitCode.failed,
+    )
+  }
+  session.show({ imported, unchanged, skipped }, () => {
+    const known = unchanged === 0 ? '' : ` ${number(unchanged)} had come back already, or gone on since.`
+    const left = skipped.length === 0 ? '' : `\n${namesOf(skipped, name)}`
+    return `${counted(imported, 'dead letter')} imported.${known}${left}`
+  })
+  return undefined
+}
+
+/** Reads the file a part at a time, each of whole lines. */
+async function* partsOf(file: string, name: string): AsyncGenerator<Part> {
+  let rest: Buffer[] = []
+  let restBytes = 0
+  let lines = 0
+  let firstLine = 1
+  let readBytes = 0
+  const take = (): Part => {
+    const part = { bytes: Buffer.concat(rest), firstLine, readBytes }
+    firstLine += lines
+    rest = []
+    restBytes = 0
+    lines = 0
+    return part
+  }
+  for await (const line of linesOf(file, name)) {
+    if (lines > 0 && restBytes + line.length > bytesPerRequest) yield take()
+    rest.push(line)
+    restBytes += line.length
+    readBytes += line.length
+    if (++lines === linesPerRequest) yield take()
+  }
+  if (lines > 0) yield take()
+}
+
+/** The lines of a file with their line breaks. */
+async function* linesOf(file: string, name: string): AsyncGenerator<Buffer> {
+  let begun: Buffer[] = []
+  try {
+    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+      let start = 0
+      for (let end = chunk.indexOf(newLine); end >= 0; end = chunk.indexOf(newLine, start)) {
+        yield Buffer.concat([...begun, chunk.subarray(start, end + 1)])
+        begun = []
+        start = end + 1
+      }
+      if (start < chunk.length) begun.push(chunk.subarray(start))
+    }
+  } catch (error) {
+    const { code, syscall } = error as NodeJS.ErrnoException
+    if (syscall === undefined) throw error
+    throw new CommandError(`Cannot read ${name}: ${code}.`, exitCode.failed, { cause: error })
+  }
+  if (begun.length > 0) yield Buffer.concat(begun)
+}
+
+function sizeOf(file: string, name: string): number {
+  const found = statSync(file, { throwIfNoEntry: false })
+  if (found === undefined) throw new CommandError(`There is no file ${name}.`, exitCode.failed)
+  return Math.max(1, found.size)
+}
+
+function namesOf(bad: readonly Bad[], name: string): string {
+  const named = bad.slice(0, namedLimit).map(({ line, problem }) => `${name}:${line}: ${text(problem)}`)
+  const more = bad.length - named.length
+  return [...named, ...(more > 0 ? [`… and ${counted(more, 'line')} more.`] : [])].join('\n')
+}
+
+function number(value: number): string {
+  return value.toLocaleString('en')
+}
