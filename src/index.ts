@@ -4,10 +4,12 @@
  * @packageDocumentation
  */
 export { AppError, type AppErrorCode, type FieldError } from './domain/app-error.ts'
+export type { ApplicationWhy, DeliveryWhy, EndpointWhy, Explain } from './library/explain.ts'
 export type { Method, Request } from './library/in-process.ts'
 export type { ApplicationOut, Applications, EndpointOut, Endpoints, List, ListOptions } from './library/manage.ts'
 export type { NewMessage, PublishedMessage } from './library/message.ts'
 export type { SluiceOptions } from './library/options.ts'
+export type { ScheduleIn, ScheduleOut, SchedulePatch, Schedules } from './library/schedules.ts'
 export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './library/sluice.ts'
 export { ConfigError } from './runtime/config.ts'
 export { version } from './runtime/version.ts'

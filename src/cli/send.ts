@@ -50,21 +50,21 @@ async function sendJson(
   return client.post(pathOf('app', app, 'msg'), { query: { with_content: false }, body })
 }
 
-function sendRaw({ client, options }: Session, app: string, eventType: string, body: Buffer): Promise<Item> {
-  if (options.deliverAt !== undefined) {
-    throw new CommandError('--deliver-at is for JSON payloads; a raw one is delivered at once.', exitCode.misused)
-  }
+function sendRaw({ client, options, world }: Session, app: string, eventType: string, body: Buffer): Promise<Item> {
+  const { deliverAt } = options
   const query = {
     event_type: eventType,
     event_id: options.eventId as string | undefined,
     channels: options.channel as string[] | undefined,
     tags: options.tag as string[] | undefined,
+    deliver_at: deliverAt === undefined ? undefined : instantText(String(deliverAt), world.clock.now(), 'ahead'),
   }
   const contentType = (options.contentType as string | undefined) ?? 'application/octet-stream'
   return client.post(pathOf('app', app, 'msg', 'raw'), { query, body, contentType })
 }
 
-async function readPayload({ terminal, options }: Session, given: string | undefined): Promise<Buffer> {
+/** A payload given as JSON, `@FILE`, or through standard input. */
+export async function readPayload({ terminal, options }: Session, given: string | undefined): Promise<Buffer> {
   const payload = await bytesOf()
   if (payload.length === 0 && options.raw !== true) {
     throw new CommandError('The payload is empty; the least JSON object is {}.', exitCode.misused)

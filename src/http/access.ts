@@ -108,6 +108,7 @@ export const needs: Readonly<Record<string, Need>> = {
   'GET /dead/export': need('read', []),
   'GET /background-task': need('read', []),
   'GET /background-task/:task': need('read', []),
+  'GET /leader': read,
   'GET /event-type': viewShared,
   'GET /event-type/:name': viewShared,
   'POST /auth/logout': { ...need('admin', capabilities), shared: true },

@@ -28,6 +28,7 @@ import { eventTypeRoutes } from './routes/event-type.ts'
 import { eventTypeImportRoute } from './routes/event-type-import.ts'
 import { healthRoutes } from './routes/health.ts'
 import { laneRoutes } from './routes/lane.ts'
+import { leaderRoute } from './routes/leader.ts'
 import { messageRoutes } from './routes/message.ts'
 import { messageListRoutes } from './routes/message-list.ts'
 import { portalRoute } from './routes/portal.ts'
@@ -130,6 +131,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
           })
           backgroundTaskRoutes(rest, context)
           statisticsRoutes(rest, context)
+          leaderRoute(rest, context)
         })
       })
     },

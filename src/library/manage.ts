@@ -81,11 +81,12 @@ export function endpoints(request: Request): Endpoints {
 }
 
 /** A name within a path: whatever it contains, it stays one part of it. */
-function part(name: string): string {
+export function part(name: string): string {
   return encodeURIComponent(name)
 }
 
-function queryOf(options: ListOptions = {}): string {
+/** What a list is asked for, behind its path. */
+export function queryOf(options: ListOptions = {}): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(options)) if (value != null) query.set(name, String(value))
   return query.size === 0 ? '' : `?${query}`

@@ -13,10 +13,12 @@ import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { Enlisted, Match } from '../store/enlisting.ts'
 import type { Publication, Store } from '../store/store.ts'
+import { type Explain, explain } from './explain.ts'
 import { inProcess, invalid, type Request } from './in-process.ts'
 import { type Applications, applications, type Endpoints, endpoints } from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
 import { type Opening, readOptions, type SluiceOptions } from './options.ts'
+import { type Schedules, schedules } from './schedules.ts'
 
 /** A client of the package `pg` (a `Client` or one of a pool's), in as much as is needed of it. */
 export interface PostgresClient {
@@ -36,6 +38,7 @@ export interface Enqueued extends PublishedMessage {
 export interface Sluice extends AsyncDisposable {
   readonly applications: Applications
   readonly endpoints: Endpoints
+  readonly schedules: Schedules
   /** Where the API listens, such as `http://127.0.0.1:8484`; undefined without `listen`. */
   readonly url: string | undefined
 
@@ -58,6 +61,9 @@ export interface Sluice extends AsyncDisposable {
    */
   publishWith(connection: DatabaseSync, app: string, message: NewMessage): Enqueued
   publishWith(connection: PostgresClient, app: string, message: NewMessage): Promise<Enqueued>
+
+  /** Why an application, an endpoint or one delivery waits, and when it will move. */
+  readonly explain: Explain
 
   /** Any other operation of the API, by its path below `/api/v1`: `request('DELETE', '/app/acme')`. */
   readonly request: Request
@@ -154,8 +160,9 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
     const withdraw = () => publisher.admission?.withdraw(admitted.splice(0))
     const match: Match = (application, subscriptions) => {
       withdraw()
-      const publication = publicationOf({ route: routeOf(application, subscriptions), ...item })
-      publisher.admission?.admit([publication], 0)
+      const route = routeOf(application, subscriptions)
+      const wanted = publicationOf({ route, ...item })
+      const [publication = wanted] = publisher.admission?.admit([wanted], 0, route.bounds) ?? []
       admitted.push(publication)
       return publication
     }
@@ -178,6 +185,8 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
   return {
     applications: applications(manager.request),
     endpoints: endpoints(manager.request),
+    schedules: schedules(manager.request),
+    explain: explain(manager.request),
     request: manager.request,
     url: running.url,
     async publish(app, message) {

@@ -10,7 +10,7 @@ import {
   EventTypeImportOpenApiOutData,
   EventTypeOut,
 } from '../answers/event-type.ts'
-import { HealthOut } from '../answers/health.ts'
+import { HealthOut, LeaderOut } from '../answers/health.ts'
 import { LaneOut } from '../answers/lane.ts'
 import {
   EndpointMessageOut,
@@ -81,6 +81,7 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   EventTypeUpdate: EventTypePut,
   HealthOut,
   LaneOut,
+  LeaderOut,
   MessageAttemptOut,
   MessageBatchIn,
   MessageEndpointOut,

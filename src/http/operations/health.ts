@@ -1,4 +1,4 @@
-import { HealthOut } from '../answers/health.ts'
+import { HealthOut, LeaderOut } from '../answers/health.ts'
 import { tagged } from './operation.ts'
 
 export const healthOperations = tagged('Health', {
@@ -8,6 +8,12 @@ export const healthOperations = tagged('Health', {
     description: '503 with the same body when it does not.',
     answers: { 200: HealthOut, 503: HealthOut },
     open: true,
+  },
+  'GET /leader': {
+    id: 'v1.leader.get',
+    summary: 'Tell which process runs schedules, retention and sweeps',
+    description: 'Null for the moment between the death of one and the next.',
+    answers: { 200: LeaderOut },
   },
   'GET /health/ping': {
     id: 'v1.health.ping',

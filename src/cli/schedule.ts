@@ -1,0 +1,142 @@
+import type { Command as Commander } from 'commander'
+import { choice, count } from '../runtime/setting-kinds.ts'
+import { type Item, pathOf } from './client.ts'
+import { limitOption, option, pairsOf, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
+import { readPayload } from './send.ts'
+import { instant, nameOf, text } from './show.ts'
+import { facts, table } from './table.ts'
+
+const runsShown = 5
+
+/** `sluice schedule`: messages that are published again and again. */
+export function addSchedule(commands: RemoteCommands): void {
+  const schedule = commands.group('schedule', 'messages by the clock: list, create, show, pause, resume, run, delete')
+
+  withFields(
+    commands.add(
+      schedule,
+      'create <app> <cron> <event-type> [payload]',
+      'publish a message by a cron expression; the payload is JSON, @FILE, or - for standard input',
+      async (session, [app = '', cron = '', eventType = '', given]) => {
+        const payload = await readPayload(session, given)
+        const head = JSON.stringify({ cron, eventType, ...fieldsOf(session) })
+        const body = Buffer.concat([Buffer.from(`${head.slice(0, -1)},"payload":`), payload, Buffer.from('}')])
+        const made = await session.client.post(pathOf('app', app, 'schedule'), { body })
+        session.show(made, (item) => `Schedule ${nameOf(item)}\n${describe(session, item)}`)
+      },
+    ),
+  )
+
+  commands
+    .add(schedule, 'list <app>', "list an application's schedules", async (session, [app = '']) => {
+      const found = await session.client.list(pathOf('app', app, 'schedule'), {}, session.options.limit as number)
+      showList(session, found, `No schedules. \`sluice schedule create ${app} '30 7 * * *' …\` makes one.`, (items) =>
+        table(
+          session.terminal,
+          [
+            { title: 'ID', cell: ({ id }) => text(id) },
+            { title: 'UID', cell: ({ uid }) => text(uid), flexible: true },
+            { title: 'CRON', cell: ({ cron }) => text(cron) },
+            { title: 'TIME ZONE', cell: ({ timezone }) => text(timezone), flexible: true },
+            { title: 'EVENT TYPE', cell: ({ eventType }) => text(eventType), flexible: true },
+            { title: 'NEXT RUN (UTC)', cell: nextOf },
+          ],
+          items,
+        ),
+      )
+    })
+    .addOption(limitOption())
+
+  commands
+    .add(
+      schedule,
+      'show <app> <schedule>',
+      'show a schedule, its last runs and the next',
+      async (session, [app = '', ref = '']) => {
+        const query = { next_runs: session.options.next as number }
+        const found = await session.client.get(pathOf('app', app, 'schedule', ref), query)
+        session.show(found, (item) => describe(session, item))
+      },
+    )
+    .addOption(option('--next <NUMBER>', 'how many runs to come to show', count(0, 10)).default(runsShown))
+
+  for (const [order, description, done] of [
+    ['pause', 'let a schedule wait until it is resumed', 'is paused'],
+    ['resume', 'let a paused schedule go on with its next run', 'goes on'],
+  ] as const) {
+    commands.add(schedule, `${order} <app> <schedule>`, description, async (session, [app = '', ref = '']) => {
+      const changed = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/${order}`)
+      session.show(changed, (item) => `Schedule ${nameOf(item)} ${done}; next run: ${nextOf(item)}.`)
+    })
+  }
+
+  commands.add(schedule, 'run <app> <schedule>', 'publish its message now', async (session, [app = '', ref = '']) => {
+    const ran = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/run`)
+    session.show(ran, ({ msgId }) => `Published ${session.terminal.style('bold', text(msgId))}`)
+  })
+
+  commands.add(schedule, 'delete <app> <schedule>', 'delete a schedule', async (session, [app = '', ref = '']) => {
+    await session.client.delete(pathOf('app', app, 'schedule', ref))
+    session.show({ deleted: ref }, () => `Deleted schedule ${ref}. What it has published stays.`)
+  })
+}
+
+function withFields(command: Commander): Commander {
+  return command
+    .option('--uid <UID>', 'your own name for it, usable wherever its id is')
+    .option('--timezone <ZONE>', 'an IANA time zone such as Europe/Berlin (default: UTC)')
+    .addOption(repeated('--channel <CHANNEL>', 'a channel its messages belong to; may be repeated'))
+    .addOption(repeated('--tag <TAG>', 'a tag to find its messages by; may be repeated'))
+    .addOption(
+      option('--missed <POLICY>', 'runs whose time passed: skip, once or all', choice(['skip', 'once', 'all'])),
+    )
+    .addOption(option('--missed-limit <NUMBER>', 'how many missed runs are made up for with all', count(1, 100)))
+    .option('--paused', 'wait to be resumed')
+    .addOption(repeated('--metadata <NAME=VALUE>', 'a note of yours; may be repeated'))
+}
+
+function fieldsOf({ options }: Session): Item {
+  const { uid, timezone, channel: channels, tag: tags, missed, missedLimit, paused, metadata } = options
+  return { uid, timezone, channels, tags, missed, missedLimit, paused, metadata: pairsOf(metadata) }
+}
+
+function nextOf({ paused, nextRuns }: Item): string {
+  const [next] = (nextRuns ?? []) as unknown[]
+  return paused === true ? 'paused' : next === undefined ? '–' : instant(next)
+}
+
+function describe({ terminal }: Session, item: Item): string {
+  const next = (item.nextRuns as unknown[]).map((at) => instant(at))
+  const last = (item.lastRuns as Item[]).slice(0, runsShown)
+  const about = facts(terminal, [
+    ['id', text(item.id)],
+    ['uid', text(item.uid)],
+    ['cron', `${text(item.cron)} (${text(item.timezone)})`],
+    ['event type', text(item.eventType)],
+    ['state', stateOf(item)],
+    ['missed runs', item.missed === 'all' ? `all, ${text(item.missedLimit)} at most` : text(item.missed)],
+    ['next runs (UTC)', next.length === 0 ? '–' : next.join(', ')],
+  ])
+  if (last.length === 0) return about
+  const runs = table(
+    terminal,
+    [
+      { title: 'RUN (UTC)', cell: ({ at }) => instant(at) },
+      { title: 'STATE', cell: runState },
+      { title: 'MESSAGE', cell: ({ msgId }) => text(msgId) },
+      { title: 'WHY', cell: ({ error }) => text(error), flexible: true },
+    ],
+    last,
+  )
+  return `${about}\n\n${runs}`
+}
+
+function stateOf({ paused, failures }: Item): string {
+  if (paused === true) return 'paused'
+  return Number(failures) > 0 ? `failing, tried ${text(failures)} times` : 'active'
+}
+
+function runState({ state, trigger, count: times }: Item): string {
+  const often = Number(times) > 1 ? ` ×${text(times)}` : ''
+  return `${text(state)}${often}${trigger === 'manual' ? ' by hand' : ''}`
+}
