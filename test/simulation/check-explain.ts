@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { decodeKey } from '../../src/domain/ids.ts'
+import { deliveryOf } from './check-coalescing.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
 import type { Prediction } from './observer.ts'
 
@@ -85,6 +86,8 @@ function notBefore(told: Prediction, arrivals: readonly Arrival[]): void {
 function movesThen(told: Prediction, endpoint: EndpointFacts, arrivals: readonly Arrival[], history: History): void {
   const { nextAt = 0, toldAt, message, reasons, reason } = told
   if (reasons.some((each) => openEnded.has(each))) return
+  // Something newer took its place meanwhile, as it was told.
+  if (reasons.includes('coalescing') && history.gaveWay.has(deliveryOf(told.endpoint, message))) return
   const from = nextAt - earlyMs
   const until = nextAt + lateMs
   if (until >= history.endedAt || nextAt < toldAt - earlyMs) return

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import type { Attempt } from '../../src/domain/delivery.ts'
 import { keyTime } from '../../src/domain/ids.ts'
 import type { Store } from '../../src/store/store.ts'
+import { deliveryOf, noteWhatGaveWay, onlyTheNewestStay } from './check-coalescing.ts'
 import { predictionsComeTrue } from './check-explain.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
 
 /** Checks every promise that a finished run can show broken. Throws with the sentence of the first one. */
 export async function check(history: History, store: Store): Promise<void> {
   noInvention(history)
+  await noteWhatGaveWay(history, store)
   assert.deepEqual(history.unfenced, [], 'a worker recorded a result after it was declared dead')
   for (const endpoint of history.endpoints) {
     const arrivals = history.arrivals.filter((arrival) => arrival.endpoint === endpoint.key)
@@ -18,6 +20,7 @@ export async function check(history: History, store: Store): Promise<void> {
     waitsAreKept(endpoint, arrivals, history.jumps)
     holdsAreObeyed(endpoint, arrivals, history)
     if (history.attentive) stopsAreSilent(endpoint, arrivals, history)
+    onlyTheNewestStay(endpoint, history)
     predictionsComeTrue(endpoint, arrivals, history)
   }
   for (const fact of history.published) {
@@ -151,7 +154,10 @@ async function exactlyOneEnd(fact: History['published'][number], history: Histor
     const endpoint = history.endpoints.find((facts) => facts.key === key) as EndpointFacts
     const trail = attempts.filter((attempt) => attempt.endpoint === key)
     const dead = await store.findDead(key, fact.key)
-    const ends = trail.filter((attempt) => attempt.code === 'delivered').length + (dead ? 1 : 0)
+    const tried = trail.filter((attempt) => attempt.code === 'delivered').length + (dead ? 1 : 0)
+    const gaveWay = history.gaveWay.has(deliveryOf(key, fact.key))
+    // A clock set back makes a window look open whose delivery is being sent; that it arrived is then what counts.
+    const ends = tried + (gaveWay && (tried === 0 || history.jumps.length === 0) ? 1 : 0)
     const taken = history.arrivals.some(
       (arrival) => arrival.endpoint === key && arrival.body === fact.body && arrival.taken,
     )
@@ -159,7 +165,7 @@ async function exactlyOneEnd(fact: History['published'][number], history: Histor
     const deleted = history.stops.some((stop) => stop.endpoint === key && stop.kind === 'deleted')
     // What waited for an endpoint that was deleted is cancelled, which leaves no trace.
     if (!deleted || ends > 1) assert.equal(ends, 1, `${label}: ${ends} ends`)
-    if (ends > 0 && !dead) assert.ok(taken, `${label}: recorded as delivered, but no receiver took it`)
+    if (tried > 0 && !dead) assert.ok(taken, `${label}: recorded as delivered, but no receiver took it`)
     assert.deepEqual(
       trail.map((attempt) => attempt.n),
       trail.map((_, i) => i + 1),

@@ -21,6 +21,8 @@ export interface History {
   readonly disturbances: { readonly from: number; readonly until: number }[]
   /** When the run was over. */
   endedAt: number
+  /** Deliveries that gave way to a newer message of their kind, and to which; known when all is over. */
+  readonly gaveWay: Map<string, number>
   /** Whether every worker hears at once what an operator does. */
   attentive: boolean
 }
@@ -48,6 +50,8 @@ export interface EndpointFacts {
   readonly concurrency: number
   /** The least wait after each attempt; one attempt more than there are waits. */
   readonly waitsMs: readonly number[]
+  /** Whether the newest of a kind takes the place of what waits. */
+  readonly coalesces: boolean
 }
 
 export interface PublishFact {
@@ -56,6 +60,9 @@ export interface PublishFact {
   /** `unknown`: the publisher died or got no clear answer, so it may or may not be stored. */
   state: 'accepted' | 'refused' | 'unknown'
   key: number
+  /** Messages with the same one become one where that is asked for, but for those that are for an instant of their own. */
+  kind: string
+  delayed: boolean
 }
 
 /** One request that reached a receiver. */

@@ -60,7 +60,12 @@ export class Observer {
     const told = await (fact === undefined
       ? this.#explainer.endpoint(endpoint)
       : this.#explainer.delivery(
-          { key: fact.key, expunged: false, endpoints: fact.endpoints } as unknown as Message,
+          {
+            key: fact.key,
+            expunged: false,
+            endpoints: fact.endpoints,
+            deliverAt: fact.delayed ? clock.now() : null,
+          } as unknown as Message,
           endpoint,
         )
     ).catch((error) => {

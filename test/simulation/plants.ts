@@ -1,5 +1,5 @@
 import { type LaneSnapshot, readSnapshot, writeSnapshot } from '../../src/domain/snapshot.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Publication, Store } from '../../src/store/store.ts'
 import type { Plant } from './world.ts'
 
 /** Bugs that a system like this one has had somewhere, each put in on purpose. The checks must catch every one. */
@@ -113,11 +113,18 @@ export const plants: Record<string, Plant> = {
 
   'whoever asks is told of the next token too late': {
     observer: (store) =>
-      overriding(store, misquoting(store, ({ tokenMs }) => ({ tokenMs: tokenMs && tokenMs * 3 + 200 }))),
+      overriding(
+        store,
+        misquoting(store, ({ tokenMs }) => ({ tokenMs: tokenMs && tokenMs * 3 + 200 })),
+      ),
   },
 
   'whoever asks is told that nothing is in flight': {
-    observer: (store) => overriding(store, misquoting(store, () => ({ inFlight: 0 }))),
+    observer: (store) =>
+      overriding(
+        store,
+        misquoting(store, () => ({ inFlight: 0 })),
+      ),
   },
 
   'whoever asks is not told of a pause': {
@@ -128,6 +135,51 @@ export const plants: Record<string, Plant> = {
         },
       }),
   },
+
+  'messages of different kinds give way to each other': {
+    publisher: (store) =>
+      overriding(store, {
+        publish: (publications) => store.publish(publications.map((each) => ofOneKind(each))),
+      }),
+  },
+
+  'a message gives way to one that nobody asked for': {
+    publisher: (store) =>
+      overriding(store, {
+        async publish(publications) {
+          const answers = await store.publish(publications)
+          await store.publish(publications)
+          return answers
+        },
+      }),
+  },
+
+  'what gives way is sent nevertheless': {
+    publisher: (store) =>
+      overriding(store, {
+        async publish(publications) {
+          const answers = await store.publish(publications)
+          const merged = answers.flatMap((answer) => (answer.state === 'accepted' ? (answer.merged ?? []) : []))
+          for (const endpoint of merged) await store.replay(await lastThatGaveWay(store, endpoint, publications))
+          return answers
+        },
+      }),
+  },
+}
+
+/** What just gave way at an endpoint, if it is among the application's last messages. */
+async function lastThatGaveWay(store: Store, endpoint: number, publications: readonly Publication[]) {
+  const range = { from: 0, until: Number.MAX_SAFE_INTEGER, after: null, order: 'descending', limit: 10 } as const
+  const heads = await store.listMessages(publications[0]?.app ?? 0, range)
+  const deliveries = heads.map(({ key }) => ({ endpoint, message: key }))
+  const gaveWay = await store.findCoalesced(deliveries)
+  return deliveries.filter((_, i) => gaveWay[i] !== undefined).slice(0, 1)
+}
+
+function ofOneKind(publication: Publication): Publication {
+  const { special = [] } = publication
+  const alike = special.map((each) => (each.coalesce ? { ...each, coalesce: { ...each.coalesce, key: 'any' } } : each))
+  return { ...publication, special: alike }
 }
 
 /** Answers of lanes' owners with something else in them. */

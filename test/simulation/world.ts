@@ -1,6 +1,7 @@
 import { Matcher } from '../../src/domain/match.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Engine } from '../../src/engine/engine.ts'
+import { prepareTreatments, treat } from '../../src/intake/treat.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts'
@@ -22,6 +23,8 @@ const second = 1000
 export interface Plant {
   store?(store: Store): Store
   sender?(sender: Sender): Sender
+  /** The store as publishers see it. */
+  publisher?(store: Store): Store
   /** The store as whoever asks why something waits sees it. */
   observer?(store: Store): Store
 }
@@ -45,6 +48,7 @@ export class World {
     tries: [],
     disturbances: [],
     endedAt: 0,
+    gaveWay: new Map(),
     attentive: true,
   }
   readonly faults: StoreFaults
@@ -58,6 +62,8 @@ export class World {
   readonly #operator: Seeded
   /** So has whoever asks why something waits. */
   readonly #observer: Seeded
+  /** So has what endpoints want beyond the plain, and what messages have for it. */
+  readonly #wishes: Seeded
   #store!: Store
   #healed = false
   #names = 0
@@ -85,6 +91,7 @@ export class World {
     this.history.attentive = this.#missed === 0
     this.#operator = new Seeded(seed + 1_000_000)
     this.#observer = new Seeded(seed + 2_000_000)
+    this.#wishes = new Seeded(seed + 3_000_000)
     this.#workerCount = chance.between(1, 3)
   }
 
@@ -132,6 +139,7 @@ export class World {
     const { chance } = this
     const limited = chance.chance(0.5)
     const retry = randomPolicy(chance)
+    const coalesce = this.#wishes.chance(0.3) ? { windowMs: this.#wishes.between(2000, 8000), key: '/subject' } : null
     const input: NewEndpoint = {
       url: 'https://unset.test/',
       uid: null,
@@ -150,6 +158,7 @@ export class World {
       concurrency: chance.pick([1, 2, 8]),
       timeoutMs: chance.pick([500, 2500]),
       retry,
+      flow: { coalesce },
     }
     const created = await this.#store.createEndpoint(app, input)
     await this.#store.updateEndpoint(app, created.key, { url: `https://receiver.test/${created.key}` })
@@ -161,6 +170,7 @@ export class World {
         : undefined,
       concurrency: input.concurrency as number,
       waitsMs: waitsOf(retry),
+      coalesces: coalesce !== null,
     }
     this.history.endpoints.push(facts)
     this.#tempers.set(created.key, randomTemper(chance))
@@ -283,10 +293,11 @@ export class World {
   async #publishOne(): Promise<void> {
     const { clock, chance, history } = this
     const process = new SimProcess('publisher', clock)
-    const store = faultyStore(this.#store, process, clock, chance, this.faults)
+    const store = faultyStore(this.#plant.publisher?.(this.#store) ?? this.#store, process, clock, chance, this.faults)
     const app = chance.pick(history.endpoints).app
-    const body = `{"n": ${++this.#bodies}.0}`
-    const fact: PublishFact = { body, endpoints: [], state: 'unknown', key: 0 }
+    const subject = this.#wishes.pick(['a', 'b'])
+    const body = `{"n": ${++this.#bodies}.0, "subject": "${subject}"}`
+    const fact: PublishFact = { body, endpoints: [], state: 'unknown', key: 0, kind: '', delayed: false }
     try {
       const subscriptions = await store.subscriptions(app)
       if (!subscriptions) return
@@ -297,7 +308,10 @@ export class World {
       const common = { app, version: subscriptions.version, eventType, eventId: null, channels: null, endpoints }
       const delayMs = chance.chance(0.1) ? chance.between(1, 5000) : 0
       const publication = { ...common, body: Buffer.from(body), contentType: 'application/json', delayMs }
-      const [result] = await store.publish([publication])
+      Object.assign(fact, { kind: `${eventType} ${subject}`, delayed: delayMs > 0 })
+      const treatments = prepareTreatments(subscriptions.list)
+      const treated = treatments && treat(treatments, publication, publication.body, endpoints)
+      const [result] = await store.publish([{ ...publication, ...treated }])
       if (result?.state === 'accepted') Object.assign(fact, { state: 'accepted', key: result.key })
       else fact.state = 'refused'
     } catch (error) {
