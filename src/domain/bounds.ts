@@ -1,4 +1,5 @@
 import type { Endpoint } from './endpoint.ts'
+import type { Flow } from './flow.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 
 /**
@@ -24,4 +25,12 @@ export function retryPolicyOf({ retry, flow }: Pick<Endpoint, 'retry' | 'flow'>)
 /** How many may wait before the oldest give way; undefined for an endpoint whose oldest never do. */
 export function trimmedTo({ flow }: Pick<Endpoint, 'flow'>, serverLimit: number): number | undefined {
   return flow.overflow === 'drop_oldest' ? (flow.maxWaiting ?? serverLimit) : undefined
+}
+
+/** How many may wait at an endpoint, null for the server's limit, and what gives way beyond it. */
+export type WaitingBound = Pick<Flow, 'maxWaiting' | 'overflow'>
+
+/** Whether the server's limit, refusing what goes beyond it, is all there is to it. */
+export function isUsualBound({ maxWaiting, overflow }: WaitingBound): boolean {
+  return maxWaiting === null && overflow === 'refuse'
 }

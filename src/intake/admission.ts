@@ -1,7 +1,11 @@
 import { AppError } from '../domain/app-error.ts'
+import type { WaitingBound } from '../domain/bounds.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Publication } from '../store/store.ts'
 import type { Depth, Depths } from './depths.ts'
+
+/** Limits of endpoints that have their own, by key. */
+export type Bounds = ReadonlyMap<number, WaitingBound>
 
 /** How much may wait before publishes are refused. */
 export interface AdmissionLimits {
@@ -34,20 +38,28 @@ export class Admission {
     this.#surelyFree = Math.min(limits.perEndpoint, limits.perApplication, limits.server)
   }
 
-  /** Counts all of these as waiting, or throws AppError `overloaded` and counts none. `delayMs` is how long answers take. */
-  admit(publications: readonly Publication[], delayMs: number): void {
+  /**
+   * Counts all of these as waiting, or throws AppError `overloaded` and counts none. `delayMs` is how long answers take. The
+   * answer is what to store: where an endpoint would rather not get what goes beyond its own limit, that is dead from the
+   * start.
+   */
+  admit<T extends Publication>(publications: readonly T[], delayMs: number, bounds?: Bounds): readonly T[] {
     if (delayMs > this.#limits.commitDelayMs) {
       throw refusal('Messages arrive faster than they can be stored.', Math.ceil(delayMs / 1000))
     }
+    const admitted = bounds === undefined ? publications : this.#withDrops(publications, bounds)
     let added = 0
-    for (const { endpoints } of publications) added += endpoints.length
-    if (this.#depths.server.waiting + added > this.#surelyFree) this.#look(publications, added)
-    for (const { app, endpoints } of publications) this.#depths.add(app, endpoints, 1)
+    for (const publication of admitted) added += queuedOf(publication).length
+    if (bounds !== undefined || this.#depths.server.waiting + added > this.#surelyFree) {
+      this.#look(admitted, added, bounds)
+    }
+    for (const publication of admitted) this.#depths.add(publication.app, queuedOf(publication), 1)
+    return admitted
   }
 
   /** Takes back what was admitted and then not stored. */
   withdraw(publications: readonly Publication[]): void {
-    for (const { app, endpoints } of publications) this.#depths.add(app, endpoints, -1)
+    for (const publication of publications) this.#depths.add(publication.app, queuedOf(publication), -1)
   }
 
   /** Takes back deliveries that were stored in the place of others. */
@@ -55,12 +67,40 @@ export class Admission {
     this.#depths.add(app, endpoints, -1)
   }
 
-  #look(publications: readonly Publication[], added: number): void {
-    const { perEndpoint, perApplication, server } = this.#limits
+  /** The publications, dead where an endpoint has as much waiting as it wants. */
+  #withDrops<T extends Publication>(publications: readonly T[], bounds: Bounds): readonly T[] {
+    const added = new Map<number, number>()
+    const isFull = (endpoint: number) => {
+      const bound = bounds.get(endpoint)
+      if (bound?.overflow !== 'drop_new') return false
+      const waiting = (this.#depths.endpoint(endpoint)?.waiting ?? 0) + (added.get(endpoint) ?? 0)
+      if (waiting >= this.#limitOf(bound)) return true
+      added.set(endpoint, (added.get(endpoint) ?? 0) + 1)
+      return false
+    }
+    return publications.map((publication) => {
+      const full = queuedOf(publication).filter(isFull)
+      if (full.length === 0) return publication
+      const others = (publication.special ?? []).filter(({ endpoint }) => !full.includes(endpoint))
+      return {
+        ...publication,
+        special: [...others, ...full.map((endpoint) => ({ endpoint, drop: 'overflow' as const }))],
+      }
+    })
+  }
+
+  #limitOf(bound: WaitingBound | undefined): number {
+    return bound?.maxWaiting ?? this.#limits.perEndpoint
+  }
+
+  #look(publications: readonly Publication[], added: number, bounds: Bounds | undefined): void {
+    const { perApplication, server } = this.#limits
     this.#refuseIf('The server', this.#depths.server, added, server)
     const byApplication = new Map<number, number>()
     const byEndpoint = new Map<number, number>()
-    for (const { app, endpoints } of publications) {
+    for (const publication of publications) {
+      const { app } = publication
+      const endpoints = queuedOf(publication)
       byApplication.set(app, (byApplication.get(app) ?? 0) + endpoints.length)
       for (const endpoint of endpoints) byEndpoint.set(endpoint, (byEndpoint.get(endpoint) ?? 0) + 1)
     }
@@ -68,7 +108,9 @@ export class Admission {
       this.#refuseIf('The application', this.#depths.application(app), count, perApplication)
     }
     for (const [endpoint, count] of byEndpoint) {
-      this.#refuseIf('One of the endpoints', this.#depths.endpoint(endpoint), count, perEndpoint)
+      const bound = bounds?.get(endpoint)
+      if (bound !== undefined && bound.overflow !== 'refuse') continue
+      this.#refuseIf('One of the endpoints', this.#depths.endpoint(endpoint), count, this.#limitOf(bound))
     }
   }
 
@@ -79,6 +121,13 @@ export class Admission {
     const seconds = perSecond === 0 ? unknownWaitSeconds : Math.ceil((waiting + added - limit) / perSecond)
     throw refusal(`${who} has ${waiting} deliveries waiting, and may have ${limit}.`, seconds)
   }
+}
+
+/** The endpoints that a publication makes a delivery wait for: all but those it is dead for from the start. */
+function queuedOf({ endpoints, special }: Publication): readonly number[] {
+  if (special === undefined || special.every(({ drop }) => drop === undefined)) return endpoints
+  const dropped = new Set(special.flatMap(({ endpoint, drop }) => (drop === undefined ? [] : [endpoint])))
+  return endpoints.filter((endpoint) => !dropped.has(endpoint))
 }
 
 function refusal(message: string, seconds: number): AppError {

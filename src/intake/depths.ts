@@ -178,6 +178,12 @@ export function countingEnds(store: Store, depths: Depths, clock: Clock): Store 
       }
       return answer
     },
+    async endResting(ends) {
+      const ended = await store.endResting(ends)
+      const now = clock.steady()
+      for (const { app, endpoint } of ended) depths.ended(app, endpoint, now)
+      return ended
+    },
     close() {
       depths.stop()
       return store.close()

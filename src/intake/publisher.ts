@@ -18,8 +18,12 @@ export interface Envelope {
   readonly tags?: readonly string[] | null
   /** Sent along with every attempt. */
   readonly headers?: Readonly<Record<string, string>> | null
+  /** Messages with the same one go one after the other to endpoints that keep that order. */
+  readonly orderingKey?: string | null
   /** What the application's dedupe window goes by, instead of the content. */
   readonly dedupeKey?: string | null
+  /** From when on nobody wants it any more. */
+  readonly expiresInMs?: number | null
   /** For how long the body is kept, when that is less than the message is. */
   readonly payloadForMs?: number | null
 }
@@ -61,6 +65,8 @@ const groupLimit = 512
 const groupBytesLimit = 8 * 1024 * 1024
 /** Transactions under way at once. Four keep Postgres's log writer busy; SQLite finishes each before the next starts. */
 const groupsAtOnce = 4
+/** A refusal by what was read longer ago than this is not final: endpoints' limits may have changed since. */
+const boundsFreshMs = 1000
 /** How often a message is matched anew because endpoints changed meanwhile, before the caller is told to come back. */
 const staleLimit = 8
 
@@ -86,7 +92,7 @@ export class Publisher {
     this.#store = store
     this.#clock = clock
     this.admission = admission
-    this.#routes = new Routes(store)
+    this.#routes = new Routes(store, clock)
   }
 
   /**
@@ -120,8 +126,8 @@ export class Publisher {
     for (let tries = 0; tries <= staleLimit; tries++) {
       const route = this.#routes.known(ref) ?? (await this.#routeOf(ref))
       const publication = publicationOf({ route, ...item })
-      const answer = await this.#admitting([publication], () => store(publication))
-      if (answer.state !== 'stale') return answer
+      const answer = await this.#admitting(route, [publication], ([admitted = publication]) => store(admitted))
+      if (answer.state !== 'stale') return answer as T
       this.#routes.forget(ref, route)
     }
     throw new AppError('unavailable', keepChanging)
@@ -160,21 +166,38 @@ export class Publisher {
     for (let tries = 0; tries <= staleLimit; tries++) {
       const route = this.#routes.known(ref) ?? (await this.#routeOf(ref))
       const publications = items.map(({ envelope, body }) => publicationOf({ route, envelope, body }))
-      const answer = await this.#admitting(publications, () => this.#store.publishTogether(publications, request))
+      const answer = await this.#admitting(route, publications, (admitted) =>
+        this.#store.publishTogether(admitted, request),
+      )
       if (answer.state !== 'stale') return messagesOf(answer, items)
       this.#routes.forget(ref, route)
     }
     throw new AppError('unavailable', keepChanging)
   }
 
+  /**
+   * Whether a refusal may be by limits that endpoints no longer have. Only storing tells that what is remembered of an
+   * application is out of date, and what is refused is not stored.
+   */
+  #isOutdated({ bounds, readAt }: Route): boolean {
+    return bounds !== undefined && this.#clock.steady() - readAt > boundsFreshMs
+  }
+
   async #admitting<T extends { readonly state: string }>(
-    publications: readonly Publication[],
-    store: () => Promise<T>,
-  ): Promise<T> {
-    this.admission?.admit(publications, this.#delayMs())
+    route: Route,
+    wanted: readonly Publication[],
+    store: (admitted: readonly Publication[]) => Promise<T>,
+  ): Promise<T | Stale> {
+    let publications = wanted
+    try {
+      publications = this.admission?.admit(wanted, this.#delayMs(), route.bounds) ?? wanted
+    } catch (error) {
+      if (this.#isOutdated(route)) return stale
+      throw error
+    }
     let stored = false
     try {
-      const answer = await this.#asking(store)
+      const answer = await this.#asking(() => store(publications))
       stored = answer.state === 'accepted'
       return answer
     } finally {
@@ -197,12 +220,14 @@ export class Publisher {
   }
 
   #enqueue(arrival: Omit<Waiting, 'route' | 'publication'>, route: Route): void {
-    const publication = publicationOf({ route, ...arrival.item, request: arrival.request })
+    let publication = publicationOf({ route, ...arrival.item, request: arrival.request })
     try {
-      this.admission?.admit([publication], this.#delayMs())
+      if (this.admission)
+        [publication = publication] = this.admission.admit([publication], this.#delayMs(), route.bounds)
     } catch (error) {
-      arrival.refuse(error)
-      return
+      if (!this.#isOutdated(route)) return arrival.refuse(error)
+      this.#routes.forget(arrival.ref, route)
+      return this.#enqueueWhenRouted(arrival)
     }
     this.#waiting.push({ ...arrival, route, publication })
     if (this.#planned || this.#groups.size === groupsAtOnce) return
@@ -296,6 +321,8 @@ export class Publisher {
   }
 }
 
+type Stale = { readonly state: 'stale' }
+const stale: Stale = { state: 'stale' }
 const none: readonly Once[] = []
 const keepChanging = "The application's endpoints keep changing."
 
@@ -310,7 +337,7 @@ export function publicationOf({ route, envelope, body, request }: Routed): Publi
   const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null } = envelope
   const { app, version, matcher, treatments, dedupeMs } = route
   const dedupe = dedupeMs == null ? null : dedupeOnce(app, envelope, body, dedupeMs)
-  const publication = {
+  const publication: Publication = {
     app,
     version,
     eventType,
@@ -322,6 +349,8 @@ export function publicationOf({ route, envelope, body, request }: Routed): Publi
     headers,
     body,
     payloadForMs: envelope.payloadForMs ?? null,
+    expiresInMs: envelope.expiresInMs ?? null,
+    orderingKey: envelope.orderingKey ?? null,
     endpoints: matcher.match(eventType, channels),
     once: request == null && dedupe === null ? none : [request, dedupe].filter((once) => once != null),
   }

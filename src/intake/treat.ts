@@ -7,6 +7,7 @@ import { pseudonymizer } from '../shaping/pseudonym.ts'
 import { type Json, readJson, type Shaper, shaper } from '../shaping/shape.ts'
 import type { Publication, Special, Variant } from '../store/store.ts'
 import { coalescing } from './coalescing.ts'
+import { orderKeyOf } from './order-key.ts'
 import type { Envelope } from './publisher.ts'
 
 /** Endpoints whose messages are not treated like any other's, by key; with what that takes made ready. */
@@ -78,10 +79,15 @@ export function treat(
     if (wishes?.filter && !passes(wishes.filter)) continue
     endpoints.push(endpoint)
     if (wishes === undefined) continue
+    if (wishes.disabled && wishes.flow.whileDisabled === 'drop') {
+      special.push({ endpoint, drop: 'disabled' })
+      continue
+    }
     const coalesce = wishes.flow.coalesce === null ? undefined : coalesced(wishes.flow.coalesce)
     const form = forms.of(wishes)
-    if (coalesce === undefined && form === undefined) continue
-    special.push({ endpoint, ...(coalesce && { coalesce }), ...form })
+    const orderKey = orderKeyOf(wishes.flow.order, envelope.orderingKey ?? null)
+    if (coalesce === undefined && form === undefined && orderKey === undefined) continue
+    special.push({ endpoint, ...(coalesce && { coalesce }), ...(orderKey !== undefined && { orderKey }), ...form })
   }
   const { variants } = forms
   return { endpoints, ...(special.length > 0 && { special }), ...(variants.length > 0 && { variants }) }

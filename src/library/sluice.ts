@@ -160,7 +160,7 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
     const withdraw = () => publisher.admission?.withdraw(admitted.splice(0))
     const match: Match = (application, subscriptions) => {
       withdraw()
-      const route = routeOf(application, subscriptions)
+      const route = routeOf(application, subscriptions, systemClock.steady())
       const wanted = publicationOf({ route, ...item })
       const [publication = wanted] = publisher.admission?.admit([wanted], 0, route.bounds) ?? []
       admitted.push(publication)
