@@ -8,6 +8,7 @@ import type { Scheduler } from '../domain/scheduler.ts'
 import { type Share, shareOf } from '../domain/share.ts'
 import { Throughput } from '../domain/throughput.ts'
 import type { Line, Sender } from '../sender/send.ts'
+import { bodyShaper } from '../shaping/body-shaper.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
 import type { Membership } from './membership.ts'
 import { type Delivery, doubt, isReading, limitsOf, newCursors, type OwnedLane, orderingOf } from './owned-lane.ts'
@@ -149,7 +150,12 @@ export class LaneBook {
   #open(endpoint: Endpoint): Line {
     const { url, method, secrets, headers } = endpoint
     const timeoutMs = endpoint.timeoutMs ?? this.#parts.defaultTimeoutMs
-    return this.#parts.sender.open({ url, method, secrets, headers, timeoutMs })
+    return this.#parts.sender.open({
+      ...{ url, method, secrets, headers, timeoutMs },
+      signature: endpoint.flow.signature,
+      signatureHeaders: endpoint.signatureHeaders ?? {},
+      shape: bodyShaper(endpoint),
+    })
   }
 
   /** Reads the settings of owned lanes again after somebody changed them. */

@@ -4,8 +4,8 @@ import type { Method } from '../domain/endpoint.ts'
 import type { Origin } from './connection.ts'
 import type { AddressPolicy } from './guard.ts'
 import { wireHeaders } from './headers.ts'
+import { idHeader, type Signing, signerOf, signingBy } from './profile.ts'
 import type { Parcel, Target } from './send.ts'
-import { readSecret, type Signer } from './sign.ts'
 import { checkUrl, hostOf, portOf } from './url.ts'
 
 /** All that attempts at one target have in common, worked out once. */
@@ -24,8 +24,9 @@ export function prepareLine(target: Target, policy: AddressPolicy, userAgent: st
   if (problems.length > 0) return problems.join(' ')
   const headers = wireHeaders(target.headers)
   if (headers === undefined) return 'One of the headers of the endpoint cannot be sent.'
+  const profile = target.signature ?? 'standard'
   const signers = target.secrets.flatMap(({ secret, expiresAt }) => {
-    const sign = readSecret(secret)
+    const sign = signerOf(profile, secret)
     return sign ? [{ sign, expiresAt: expiresAt ?? Number.POSITIVE_INFINITY }] : []
   })
   if (signers.length === 0) return 'The endpoint has no usable secret to sign with.'
@@ -39,14 +40,10 @@ export function prepareLine(target: Target, policy: AddressPolicy, userAgent: st
       target.method ?? 'POST',
       url.pathname + url.search,
       ['user-agent', userAgent, ...headers],
-      signers,
+      idHeader(target.signatureHeaders ?? {}),
+      signingBy(profile, signers, target.signatureHeaders ?? {}),
     ),
   }
-}
-
-interface ExpiringSigner {
-  readonly sign: Signer
-  readonly expiresAt: EpochMs
 }
 
 /**
@@ -57,15 +54,19 @@ function requestMaker(
   method: Method,
   path: string,
   ownHeaders: readonly string[],
-  signers: readonly ExpiringSigner[],
+  idName: string,
+  signing: Signing,
 ): (parcel: Parcel, now: EpochMs) => Dispatcher.DispatchOptions {
+  // Whatever they are called, these are Sluice's to set.
+  const reserved = new Set([idName, ...signing.names])
   const headers = [
-    ...ownHeaders,
+    ...without(reserved, ownHeaders),
     // A compressed answer would be kept compressed: nothing is ever decoded.
     ...['accept-encoding', 'identity'],
-    ...['content-type', '', 'webhook-id', '', 'webhook-timestamp', '', 'webhook-signature', ''],
+    ...['content-type', '', idName, ''],
+    ...signing.names.flatMap((name) => [name, '']),
   ]
-  const contentTypeAt = headers.length - 7
+  const contentTypeAt = headers.length - 2 * signing.names.length - 3
   const request = { path, method, headers, body: noBytes as Uint8Array, blocking: false }
   let second = 0
   let timestamp = '0'
@@ -77,10 +78,9 @@ function requestMaker(
     }
     headers[contentTypeAt] = parcel.contentType
     headers[contentTypeAt + 2] = parcel.id
-    headers[contentTypeAt + 4] = timestamp
-    headers[contentTypeAt + 6] = signature(signers, `${parcel.id}.${timestamp}.`, parcel.body, now)
+    signing.values(headers, contentTypeAt + 4, parcel, timestamp, now)
     request.body = parcel.body
-    request.headers = parcel.headers ? withHeadersOf(parcel.headers, headers) : headers
+    request.headers = parcel.headers ? withHeadersOf(parcel.headers, headers, reserved) : headers
     return request
   }
 }
@@ -88,21 +88,20 @@ function requestMaker(
 const noBytes = new Uint8Array(0)
 
 /** A message's headers before those every message gets; an endpoint's of the same name give way. */
-function withHeadersOf(own: Readonly<Record<string, string>>, headers: readonly string[]): string[] {
+function withHeadersOf(
+  own: Readonly<Record<string, string>>,
+  headers: readonly string[],
+  reserved: ReadonlySet<string>,
+): string[] {
   // They were checked when the message was taken in; one that cannot be sent all the same is no reason not to send the rest.
-  const flat = wireHeaders(own) ?? []
+  const flat = without(reserved, wireHeaders(own) ?? [])
   const names = new Set(flat.filter((_, i) => i % 2 === 0))
-  return [...flat, ...headers.filter((_, i) => !names.has(headers[i - (i % 2)] as string))]
+  return [...flat, ...without(names, headers)]
 }
 
-/** One entry per secret that has not expired. */
-function signature(signers: readonly ExpiringSigner[], head: string, body: Uint8Array, now: EpochMs): string {
-  const [first] = signers
-  if (signers.length === 1 && first) return first.sign(head, body)
-  return signers
-    .filter(({ expiresAt }) => expiresAt > now)
-    .map(({ sign }) => sign(head, body))
-    .join(' ')
+/** Headers, name after value, but for those of these names. */
+function without(names: ReadonlySet<string>, flat: readonly string[]): string[] {
+  return flat.filter((_, i) => !names.has(flat[i - (i % 2)] as string))
 }
 
 function originOf(url: URL): Origin {

@@ -7,7 +7,7 @@ import { AddressPolicy, type AddressRules } from './guard.ts'
 import { prepareLine } from './line.ts'
 import { Pool } from './pool.ts'
 import { cached, openDns, type Resolve } from './resolve.ts'
-import type { Line, Sender } from './send.ts'
+import type { Line, Parcel, Sender, Target } from './send.ts'
 
 /** What a sender is made with. */
 export interface SenderContext extends AddressRules {
@@ -56,7 +56,9 @@ export function openSender(context: SenderContext): Sender {
           if (clock.now() >= line.signsUntil) {
             return endLater(clock, notSent('blocked', 'Every secret of the endpoint has expired.'), onEnd)
           }
-          const attempt = new Attempt(wire, line, parcel, onLeave, onEnd, mayLeave)
+          const shaped = target.shape === undefined ? parcel : shapedBy(target.shape, parcel)
+          if (shaped === undefined) return endLater(clock, notSent('blocked', unshapable), onEnd)
+          const attempt = new Attempt(wire, line, shaped, onLeave, onEnd, mayLeave)
           return () => attempt.abort()
         },
       }
@@ -70,6 +72,15 @@ export function openSender(context: SenderContext): Sender {
       await wire.pool.close()
     },
   }
+}
+
+const unshapable = 'The endpoint gets only a part of each payload, which cannot be told of this one.'
+
+/** The parcel as the endpoint may get it. What was signed as a whole is not what is sent. */
+function shapedBy(shape: NonNullable<Target['shape']>, parcel: Parcel): Parcel | undefined {
+  if (parcel.variant != null) return parcel
+  const body = shape(parcel.body)
+  return body && { ...parcel, body, signature: null }
 }
 
 /** Ends an attempt that was never begun, once `send` has returned; aborting it meanwhile is too late to matter. */

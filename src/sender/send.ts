@@ -1,4 +1,5 @@
-import type { Method, Secret } from '../domain/endpoint.ts'
+import type { Method, Secret, SignatureHeaders } from '../domain/endpoint.ts'
+import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
 
 /** Where an endpoint's deliveries go and how they are signed. Prepared once per change of the endpoint. */
@@ -9,6 +10,12 @@ export interface Target {
   readonly secrets: readonly Secret[]
   readonly headers: Readonly<Record<string, string>>
   readonly timeoutMs: number
+  /** Standard Webhooks when it is missing. */
+  readonly signature?: SignatureProfile
+  /** Names of headers that differ from the profile's. */
+  readonly signatureHeaders?: SignatureHeaders
+  /** What may be sent of a body that was not given its form when it was accepted; undefined when nothing may. */
+  readonly shape?: ((body: Uint8Array) => Uint8Array | undefined) | undefined
 }
 
 /** One message about to leave. */
@@ -18,6 +25,10 @@ export interface Parcel {
   readonly contentType: string
   /** Sent beside the endpoint's own, before which they go. */
   readonly headers?: Readonly<Record<string, string>> | null
+  /** Whether the body is the one that was published; one that was given its form already is not given it twice. */
+  readonly variant?: number | null
+  /** Made when it was accepted. */
+  readonly signature?: string | null
 }
 
 /**
