@@ -100,6 +100,29 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal(await pendingCount(place), 2)
     })
 
+    test('why something waits is told for an application, an endpoint and a delivery', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      receiver.behave('/hook', () => ({ status: 429, headers: { 'retry-after': '120' } }))
+      const sluice = await embed(t, place)
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      await sluice.endpoints.create('acme', { url: `${receiver.url}/hook`, uid: 'main', concurrency: 1 })
+      assert.equal((await sluice.explain('acme', 'main')).reason, 'idle')
+      const first = await sluice.publish('acme', event)
+      await receiver.until('it came', () => receiver.arrivals.length === 1)
+      let told = await sluice.explain('acme', 'main', first.id)
+      for (let looks = 0; looks < 2000 && told.blockers.length === 0; looks++) {
+        told = await sluice.explain('acme', 'main', first.id)
+      }
+      // A retry's wait may be longer than the silence that was asked for; never shorter.
+      assert.ok(told.blockers.some(({ reason }) => reason === 'held'))
+      assert.ok(Date.parse(told.nextAt ?? '') > Date.parse(told.asOf) + 100_000, `${told.nextAt}`)
+      const { data, detail } = await sluice.explain('acme')
+      assert.deepEqual([data[0]?.uid, data[0]?.waiting.total], ['main', 1])
+      assert.match(detail, /^1 delivery waits for 1 endpoint: 1 (held|waiting for retry)\.$/)
+      await assert.rejects(sluice.explain('acme', 'nobody'), { code: 'not_found' })
+    })
+
     test('one that does not deliver publishes for one that does', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
