@@ -5,7 +5,6 @@
  */
 export { AppError, type AppErrorCode, type FieldError } from './domain/app-error.ts'
 export type { ApplicationWhy, DeliveryWhy, EndpointWhy, Explain } from './library/explain.ts'
-export type { ApplicationWhy, DeliveryWhy, EndpointWhy, Explain } from './library/explain.ts'
 export type { Method, Request } from './library/in-process.ts'
 export type { ApplicationOut, Applications, EndpointOut, Endpoints, List, ListOptions } from './library/manage.ts'
 export type { NewMessage, PublishedMessage } from './library/message.ts'

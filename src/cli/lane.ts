@@ -31,12 +31,6 @@ function describe({ terminal }: Session, lane: Item): string {
     ['crowded', live?.crowded == null ? undefined : crowdText(live)],
     ['standstill', live?.standstill == null ? undefined : text(live.standstill)],
     ['oldest', lane.oldestSince == null ? undefined : instant(lane.oldestSince)],
-    ['in flight', live == null ? undefined : `${live.inFlight} of ${live.concurrency}`],
-    ['pace', live?.pace == null ? undefined : `${text(live.pace)} a second of late`],
-    ['next token', until(live?.nextTokenAt)],
-    ['crowded', live?.crowded == null ? undefined : crowdText(live)],
-    ['standstill', live?.standstill == null ? undefined : text(live.standstill)],
-    ['oldest', lane.oldestSince == null ? undefined : instant(lane.oldestSince)],
     ['circuit', circuitText(lane.circuit as Item | undefined)],
     ['slowed to', lane.slowedTo == null ? undefined : `${text(lane.slowedTo)} a second, climbing back`],
     ['failing since', until(lane.failingSince)],
@@ -62,12 +56,6 @@ function circuitText({ state, openUntil, manual, failures }: Item = {}): string 
   if (state === 'half_open') return 'half open: one probe decides'
   if (state === 'open') return manual === true ? 'opened by an operator' : `open until ${instant(openUntil)}`
   return failures === 0 || failures == null ? undefined : `closed, ${text(failures)} failures in a row`
-}
-
-/** Whose slots are taken. */
-function crowdText({ crowded, application, process }: Item): string {
-  const { inFlight, limit } = (crowded === 'process' ? process : application) as Item
-  return `${text(crowded)}: ${text(inFlight)} of ${text(limit)} slots`
 }
 
 function stateOf({ disabled, disabledReason, paused, heldUntil, circuit }: Item): string {

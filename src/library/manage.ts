@@ -81,7 +81,7 @@ export function endpoints(request: Request): Endpoints {
 }
 
 /** A name within a path: whatever it contains, it stays one part of it. */
-export export function part(name: string): string {
+export function part(name: string): string {
   return encodeURIComponent(name)
 }
 

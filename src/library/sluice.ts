@@ -15,7 +15,6 @@ import type { Enlisted, Match } from '../store/enlisting.ts'
 import type { Publication, Store } from '../store/store.ts'
 import { type Explain, explain } from './explain.ts'
 import { inProcess, invalid, type Request } from './in-process.ts'
-import { type Explain, explain } from './explain.ts'
 import { type Applications, applications, type Endpoints, endpoints } from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
 import { type Opening, readOptions, type SluiceOptions } from './options.ts'
@@ -62,9 +61,6 @@ export interface Sluice extends AsyncDisposable {
    */
   publishWith(connection: DatabaseSync, app: string, message: NewMessage): Enqueued
   publishWith(connection: PostgresClient, app: string, message: NewMessage): Promise<Enqueued>
-
-  /** Why an application, an endpoint or one delivery waits, and when it will move. */
-  readonly explain: Explain
 
   /** Why an application, an endpoint or one delivery waits, and when it will move. */
   readonly explain: Explain
@@ -190,7 +186,6 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
     applications: applications(manager.request),
     endpoints: endpoints(manager.request),
     schedules: schedules(manager.request),
-    explain: explain(manager.request),
     explain: explain(manager.request),
     request: manager.request,
     url: running.url,
