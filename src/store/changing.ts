@@ -20,11 +20,12 @@ export function uidIn(change: EndpointChange): string | null {
   return typeof change === 'function' ? null : (change.uid ?? null)
 }
 
-/** Whether a lane that rests for its receiver's sake is to be looked at anew: the endpoint wants to be judged otherwise. */
+/** Whether a lane that rests is to be looked at anew: the endpoint wants to be judged, or to have its messages, otherwise. */
 export function restsAnew(before: Endpoint, after: Endpoint): boolean {
   const { circuit, circuitOrder, adaptive } = after.flow
   if (before.flow.circuit !== circuit || before.flow.circuitOrder !== circuitOrder) return true
-  return before.flow.adaptive !== adaptive || isEnabled(before, after)
+  if (before.flow.adaptive !== adaptive || isEnabled(before, after)) return true
+  return before.flow.order !== after.flow.order || before.flow.deadHead !== after.flow.deadHead
 }
 
 /** Whether the endpoint is enabled again: how its receiver did before is forgotten. */

@@ -14,6 +14,7 @@ import type { Browsing } from './browsing.ts'
 import type { Coalescing } from './coalescing.ts'
 import type { Enlisting } from './enlisting.ts'
 import type { EventTypes } from './event-types.ts'
+import type { Heads } from './heads.ts'
 import type { Idempotency, Once } from './idempotency.ts'
 import type { Leading } from './leading.ts'
 import type { Notices } from './notices.ts'
@@ -47,6 +48,7 @@ export interface Store
     Enlisting,
     Idempotency,
     Bounding,
+    Heads,
     Browsing,
     Coalescing,
     Replaying,

@@ -9,6 +9,7 @@ import type { Database } from './database.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
 import { eventTypes } from './event-types.ts'
+import { heads } from './heads.ts'
 import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
@@ -96,6 +97,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...delivering(database),
     ...history(database),
     ...bounding(database),
+    ...heads(database),
     ...browsing(database),
     ...replaying(database),
     ...transferring(database),

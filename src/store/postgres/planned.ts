@@ -7,12 +7,23 @@ import { integers, packed, texts } from './arrays.ts'
 import { joinAll } from './coalescing.ts'
 import type { Run, Statement } from './sessions.ts'
 
+/**
+ * What has an order goes behind all that was accepted before, also by another process, in the same millisecond or by a
+ * clock set back since. Whatever was answered before this began is visible to it, and so in front; of those that are stored
+ * at the same moment, none was first. Leans on pending's primary key, read backwards.
+ */
+const behindOthers = `
+  case when p.order_key is null or p.class <> ${fresh} then p.due_at else greatest(p.due_at, coalesce((
+    select due_at + case when message < (select min(m) from unnest($4::bigint[]) as m) then 0 else 1 end
+      from pending where endpoint = p.endpoint and class = ${fresh} order by due_at desc, message desc limit 1
+  ), 0)) end`
+
 export const queuePlanned: Statement = {
   name: 'queue-planned',
   text: `
     insert into pending
            (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
-    select p.endpoint, p.class, p.due_at, p.message, p.since, 0, 0, p.order_key, p.expires_at, p.variant
+    select p.endpoint, p.class, ${behindOthers}, p.message, p.since, 0, 0, p.order_key, p.expires_at, p.variant
       from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                   $8::smallint[])
              as p (endpoint, class, due_at, message, since, order_key, expires_at, variant)`,

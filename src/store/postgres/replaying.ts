@@ -17,7 +17,8 @@ const nearMs = 2000
  * Finds a delivery's row. Rows are not indexed by message, since every delivery would pay for it; but a replay's instant
  * is its message's, a retry's is told by the last attempt, and a fresh row's is its message's but for a moment. Only a
  * row that must exist (a dead letter's does not) and is none of these is looked for among all of its class. Each is a range of pending's primary
- * key, and none is read once an earlier one has found the row. `w` has endpoint, message, made_at, next_at, may_wait.
+ * key, and none is read once an earlier one has found the row. `w` has endpoint, message, made_at, next_at, may_wait; and
+ * may_block, since what blocks a lane that keeps an order waits where it was queued, with no next attempt.
  */
 const sqlQueued = `
   (select ctid as place, class, due_at, attempts from pending
@@ -27,7 +28,7 @@ const sqlQueued = `
     where endpoint = w.endpoint and class = ${timed} and due_at = w.next_at and message = w.message limit 1)
   union all
   (select ctid, class, due_at, attempts from pending
-    where w.may_wait and endpoint = w.endpoint and class = 0 and message = w.message
+    where w.may_block and endpoint = w.endpoint and class = 0 and message = w.message
       and due_at >= w.made_at - ${nearMs} and due_at <= w.made_at + ${nearMs} limit 1)
   union all
   (select ctid, class, due_at, attempts from pending
@@ -41,7 +42,9 @@ const sqlQueued = `
 const sqlWanted = `
   select w.endpoint, w.message, w.made_at, latest.n, latest.next_at, m.expunged_at, m.plan -> w.endpoint::text as planned,
          case when latest.n is null then w.endpoint = any (m.endpoints) else latest.next_at is not null end
-           and (select 1 from dead where endpoint = w.endpoint and message = w.message limit 1) is null as may_wait
+           and (select 1 from dead where endpoint = w.endpoint and message = w.message limit 1) is null as may_wait,
+         (latest.n is not null or w.endpoint = any (m.endpoints))
+           and (select 1 from dead where endpoint = w.endpoint and message = w.message limit 1) is null as may_block
     from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (endpoint, message, made_at)
    cross join lateral (select endpoints, expunged_at, plan from message where key = w.message limit 1) as m
     left join lateral (

@@ -13,6 +13,7 @@ import { enlisting } from './enlisting.ts'
 import { eventTypes } from './event-types.ts'
 import { lockFile } from './file-lock.ts'
 import { watchForeignCommits } from './foreign-commits.ts'
+import { heads } from './heads.ts'
 import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
@@ -147,6 +148,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(statistics(connection)),
     ...promised(standing(connection)),
     ...promised(bounding(connection), beforeDeciding),
+    ...promised(heads(connection), beforeDeciding),
     ...promised(browsing(connection)),
     ...promised(replaying(connection), beforeDeciding),
     ...promised(transferring(connection)),

@@ -14,6 +14,9 @@ const insertPlanned = `
 const insertDropped = `
   insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
   values (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`
+// Leans on pending's primary key, read backwards.
+export const selectLastFresh =
+  'select due_at, message from pending where endpoint = ? and class = 0 order by due_at desc, message desc limit 1'
 const insertVariant = 'insert into variant (message, n, body, signature) values (?, ?, ?, ?)'
 
 /** A message whose deliveries are not all plain. */
@@ -38,7 +41,15 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
   const add = connection.prepare(insertPlanned)
   const drop = connection.prepare(insertDropped)
   const join = windows(connection)
+  const lastFresh = connection.prepare<{ due_at: EpochMs; message: number }>(selectLastFresh)
   const { status, code, error, response } = untried
+
+  /** Behind all that was accepted before, also by another process, in the same millisecond or by a clock set back since. */
+  function behindOthers(endpoint: number, message: number, at: EpochMs): EpochMs {
+    const last = lastFresh.get(endpoint)
+    if (last === undefined) return at
+    return Math.max(at, last.message < message ? last.due_at : last.due_at + 1)
+  }
 
   return (queued, endpoints, { key, app, since, expiresAt, plan, late }) => {
     const { now, due, freshAt } = queued
@@ -65,7 +76,8 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
         wakeAt(due, endpoint, joined.dueAt)
         continue
       }
-      add.run(endpoint, rowClass, rowDueAt, key, since, orderKey, expiresAt, variant)
+      const dueAt = orderKey === null || delayed ? rowDueAt : behindOthers(endpoint, key, rowDueAt)
+      add.run(endpoint, rowClass, dueAt, key, since, orderKey, expiresAt, variant)
       wakeAt(due, endpoint, since)
     }
     return merged

@@ -236,12 +236,14 @@ export function queueSearch(connection: Connection): QueueSearch {
     if (replayed !== undefined) return replayed
     const last = latest.get(message, endpoint)
     const nextAt = last?.next_at ?? null
-    // An attempt that was the last one left nothing in a queue.
-    if (last === undefined ? !isAccepted() : nextAt === null) return undefined
+    if (last === undefined && !isAccepted()) return undefined
     if (dead.get(endpoint, message) !== undefined) return undefined
+    const near = within(fresh, madeAt - nearMs, madeAt + nearMs)
+    // An attempt that was the last one left nothing in a queue, but for what blocks a lane that keeps an order.
+    if (last !== undefined && nextAt === null) return near
     return (
       (nextAt === null ? undefined : within(timed, nextAt, nextAt)) ??
-      within(fresh, madeAt - nearMs, madeAt + nearMs) ??
+      near ??
       within(timed, 0, Number.MAX_SAFE_INTEGER) ??
       within(fresh, 0, Number.MAX_SAFE_INTEGER)
     )

@@ -16,6 +16,7 @@ import { intake } from './intake.ts'
 import { lanes } from './lanes.ts'
 import { leading } from './leading.ts'
 import { notices } from './notices.ts'
+import { ordering } from './ordering.ts'
 import { ownership } from './ownership.ts'
 import { planned } from './planned.ts'
 import { reconciling } from './reconciling.ts'
@@ -51,6 +52,7 @@ export function conformance(open: Open): void {
   describe('reconciling', () => reconciling(open))
   describe('delivering', () => delivering(open))
   describe('settling', () => settling(open))
+  describe('ordering', () => ordering(open))
   describe('bounding', () => bounding(open))
   describe('history', () => history(open))
   describe('regions', () => regions(open))

@@ -1,0 +1,83 @@
+import { type Class, fresh, timed } from '../../domain/delivery.ts'
+import type { Heads } from '../heads.ts'
+import { skipMark } from '../held.ts'
+import type { Database } from './database.ts'
+import { withClock } from './server-time.ts'
+import type { Statement } from './sessions.ts'
+import { channel } from './signals.ts'
+
+const columns = 'class, due_at, message, held_until'
+
+// Two seeks of pending's primary key.
+export const selectFirst: Statement = {
+  name: 'head-of-line',
+  text: `
+    ${withClock}, one as materialized (
+      select ${columns} from pending where endpoint = $1 and class = ${fresh} order by due_at, message limit 1
+    ), other as materialized (
+      select ${columns} from pending
+       where endpoint = $1 and class = ${timed} and due_at <= (select now from clock) order by due_at, message limit 1
+    )
+    select clock.now, head.*
+      from clock, (select * from one union all select * from other order by due_at, message limit 1) as head`,
+}
+
+// A named delivery is looked for among all of its endpoint's: an operator can wait.
+export const selectNamed: Statement = {
+  name: 'named-in-line',
+  text: `
+    ${withClock}
+    select clock.now, named.*
+      from clock, lateral (
+        select ${columns} from pending where endpoint = $1 and class in (${fresh}, ${timed}) and message = $2 limit 1
+      ) as named`,
+}
+
+const key = 'endpoint = $1 and class = $2 and due_at = $3 and message = $4'
+export const tryAnew: Statement = {
+  name: 'retry-head',
+  text: `
+    update pending set held_until = null, prior_attempts = prior_attempts + attempts, attempts = 0, since = $5
+     where ${key} and held_until > $5`,
+}
+export const markSkipped: Statement = {
+  name: 'skip-head',
+  text: `update pending set held_until = ${skipMark} where ${key}`,
+}
+// Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
+const restAnew: Statement = { name: 'rest-anew-head', text: 'update lane set not_before = -1 where endpoint = $1' }
+const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
+
+interface Row {
+  readonly now: number
+  readonly class: Class
+  readonly due_at: number
+  readonly message: number
+  readonly held_until: number | null
+}
+
+/** Operators' orders to the heads of lines. */
+export function heads({ durable, signals, wakes }: Database): Heads {
+  return {
+    async directHead(endpoint, message, order) {
+      const answer = await durable.transaction(async (run) => {
+        const [row] =
+          message === null ? await run<Row>(selectFirst, [endpoint]) : await run<Row>(selectNamed, [endpoint, message])
+        if (row === undefined) return { state: 'none' } as const
+        const place = [endpoint, row.class, row.due_at, row.message]
+        if (order === 'skip') await run(markSkipped, place)
+        // What is not held may be on its way: an attempt would then be counted in two ways.
+        else if ((row.held_until ?? 0) <= row.now) return { state: 'busy', message: row.message } as const
+        else await run(tryAnew, [...place, row.now])
+        await run(restAnew, [endpoint])
+        await run(notifySettings, [`s${signals.payload([endpoint])}`])
+        return { state: 'told', message: row.message } as const
+      })
+      if (answer.state !== 'told') return answer
+      signals.settings([endpoint])
+      // After the commit and by itself: an owner that gives the lane back meanwhile is then seen.
+      await wakes.rouse([endpoint])
+      return answer
+    },
+  }
+}
