@@ -76,20 +76,24 @@ export const settleBatch: Statement = {
 }
 
 // Settled twice, it would be counted twice, but for the count that it must have.
-const holdRows: Statement = {
+export const holdRows: Statement = {
   name: 'hold-rows',
   text: `
-    ${withClock}, held as materialized (
-      select h.*, clock.now
+    ${withClock}, found as materialized (
+      select p.place, coalesce(clock.now + h.wait_ms, ${blockedUntil}) as until
         from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::bigint[])
                as h (endpoint, class, due_at, message, attempts, wait_ms)
+       cross join lateral (
+               select ctid as place from pending
+                where endpoint = h.endpoint and class = h.class and due_at = h.due_at and message = h.message
+                  and attempts = h.attempts
+                limit 1
+             ) as p
     )
-    update pending p set attempts = p.attempts + 1, held_until = case
-             when p.held_until = ${skipMark} then p.held_until
-             else coalesce(held.now + held.wait_ms, ${blockedUntil}) end
-      from held
-     where p.endpoint = held.endpoint and p.class = held.class and p.due_at = held.due_at and p.message = held.message
-       and p.attempts = held.attempts`,
+    update pending set attempts = attempts + 1, held_until = case
+             when held_until = ${skipMark} then held_until
+             else (select until from found where place = pending.ctid) end
+     where ctid = any (array (select place from found))`,
 }
 
 const saveHealth: Statement = {

@@ -32,6 +32,8 @@ import {
 } from '../../../src/store/postgres/coalescing.ts'
 import { loadOutgoing, loadOutgoingVariants, readPending } from '../../../src/store/postgres/delivering.ts'
 import { expandOldest } from '../../../src/store/postgres/fan-out.ts'
+import { selectFirst } from '../../../src/store/postgres/heads.ts'
+import { selectDeadAmong } from '../../../src/store/postgres/history.ts'
 import { deleteExpired, selectTaken, takeHashes } from '../../../src/store/postgres/idempotency.ts'
 import {
   publishOnce,
@@ -43,6 +45,7 @@ import {
 } from '../../../src/store/postgres/intake.ts'
 import { rouseLanes, wakeLanes } from '../../../src/store/postgres/lane-wakes.ts'
 import { claimLanes, releaseLanes, renewLease } from '../../../src/store/postgres/ownership.ts'
+import { queuePlanned } from '../../../src/store/postgres/planned.ts'
 import { findOversleepers, repairLanes } from '../../../src/store/postgres/reconcile.ts'
 import { cancelPending, selectDueRemoval } from '../../../src/store/postgres/removals.ts'
 import {
@@ -53,7 +56,7 @@ import {
   selectLane,
 } from '../../../src/store/postgres/replaying.ts'
 import { type Statement, sessionSettings } from '../../../src/store/postgres/sessions.ts'
-import { settleBatch } from '../../../src/store/postgres/settling.ts'
+import { holdRows, settleBatch } from '../../../src/store/postgres/settling.ts'
 import { saveAnswers, selectAnswers, selectWaiting } from '../../../src/store/postgres/standing.ts'
 import { purgeDead, selectTasks, takeFree } from '../../../src/store/postgres/tasks.ts'
 import { countPage } from '../../../src/store/postgres/waiting.ts'
@@ -66,6 +69,7 @@ const hot: [Statement, RegExp[]][] = [
   [loadOutgoingVariants, [/message = w\S*\.message AND n = w\S*\.n/, /key = w\S*\.message/]],
   [cancelPending, [/endpoint = \$1/]],
   [selectDueRemoval, [/due_at <= /]],
+  [holdRows, [/endpoint = h\.endpoint AND class = h\.class AND due_at = \S+ AND message = /]],
   [settleBatch, [/endpoint = \S+ AND class = \S+ AND due_at = \S+ AND message = /]],
   [claimLanes, [/due_at <= \S+/, /endpoint = ANY/, /key = lane_\d\.endpoint|key = \S*endpoint/]],
   [releaseLanes, [/endpoint = ANY/]],
@@ -78,11 +82,14 @@ const hot: [Statement, RegExp[]][] = [
   [readHeads, [/endpoint = \$1 AND class = c\.class/]],
   [findExpired, [/expires_at >= \$1 AND expires_at <= /, /endpoint = p\.endpoint/]],
   [endRows, [/endpoint = ANY/, /endpoint = w\S*\.endpoint AND class = \S+ AND due_at = \S+ AND message = /]],
+  [selectDeadAmong, [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
   [publishPlain, [/key = m\.app/]],
   [publishWithEventIds, [/key = m\.app/]],
   [publishOnce, [/key = m\.app/, /hash = o\S*\.hash/]],
   [publishOnceWithEventIds, [/key = m\.app/, /hash = o\S*\.hash/]],
   [publishPlanned, [/key = m\.app/, /hash = o\S*\.hash/]],
+  [queuePlanned, [/endpoint = p\.endpoint AND class = 0/]],
+  [selectFirst, [/endpoint = \$1 AND class = 0/, /endpoint = \$1 AND class = 1 AND due_at <= /]],
   [selectTaken, [/hash = o\S*\.hash/, /key = idempotency\.message|key = i\.message/]],
   [takeHashes, []],
   [deleteExpired, [/expires_at <= /]],
