@@ -1,6 +1,7 @@
 import type { AuditEntry } from './audit.ts'
 import type { EpochMs } from './clock.ts'
 import type { DisabledReason } from './endpoint.ts'
+import type { Verdict } from './judge.ts'
 
 /** What operational webhooks tell of. The names and payloads of those that Svix has are Svix's. */
 export type NoticeType =
@@ -53,9 +54,27 @@ export function noticeData(notice: Notice, { appId, appUid, endpointId, endpoint
   return { appId, appUid, endpointId, endpointUid, ...notice.data }
 }
 
+/** What a change of an endpoint's settings, that somebody asked for, is told as. */
+export function changeNotices(
+  before: { readonly disabled: boolean },
+  after: { readonly disabled: boolean },
+): readonly NoticeType[] {
+  return before.disabled && !after.disabled ? ['endpoint.updated', 'endpoint.enabled'] : ['endpoint.updated']
+}
+
 /** An endpoint was disabled by itself. It fails since now when it only just began to. */
 export function disabledNotice(endpoint: number, reason: DisabledReason, failingSince: EpochMs): Notice {
   return { type: 'endpoint.disabled', endpoint, data: { failSince: new Date(failingSince).toISOString(), reason } }
+}
+
+/** A delivery that has failed this often is failing, as Svix counts. */
+export const failingAfter = 4
+
+/** What an attempt is told as, if at all. `failures` counts those before it. */
+export function attemptNotice(state: Verdict['state'], failures: number): NoticeType | undefined {
+  if (state === 'dead' || state === 'blocked') return 'message.attempt.exhausted'
+  if (state === 'delivered') return failures >= failingAfter ? 'message.attempt.recovered' : undefined
+  return failures + 1 === failingAfter ? 'message.attempt.failing' : undefined
 }
 
 /** Who changed it when nobody asked. */

@@ -14,6 +14,7 @@ import { Chore } from './chore.ts'
 import { HealthKeeper } from './health-keeper.ts'
 import { LaneBook } from './lane-book.ts'
 import { Membership } from './membership.ts'
+import { NoticeWishes } from './notice-wishes.ts'
 import { type Delivery, doubt, isReading, type OwnedLane, reopen } from './owned-lane.ts'
 import { Pump } from './pump.ts'
 import { Reader } from './reader.ts'
@@ -38,6 +39,8 @@ const tasksMs = 1000
 const trimMs = 1000
 /** How soon what a deleted endpoint left behind begins to be removed. */
 const removeMs = 1000
+/** How soon somebody who wants to hear of failing messages does. */
+const wishesMs = 5000
 const bodyCacheBytes = 16 * 1024 * 1024
 /** Ended attempts that may wait for the store before nothing more is started. */
 const unsettledLimit = 4096
@@ -63,6 +66,8 @@ export class Engine {
   readonly #taskRunner: TaskRunner
   readonly #tasks: Chore
   readonly #removing: Chore
+  readonly #wishes: NoticeWishes
+  readonly #wishing: Chore
   readonly #trimming: Chore
   readonly #bounding: Chore
   /** How many attempts ended how, since the start. */
@@ -120,6 +125,8 @@ export class Engine {
     })
     this.#bodies = new Bodies(store, bodyCacheBytes)
     const health = new HealthKeeper({ random, scheduler, settler: this.#settler, defaults: parts.health })
+    this.#wishes = new NoticeWishes(store)
+    this.#wishing = new Chore(clock, () => this.#wishes.lookUp().then(() => false), onTrouble)
     this.#pump = new Pump({
       clock,
       random,
@@ -128,6 +135,7 @@ export class Engine {
       bodies: this.#bodies,
       settler: this.#settler,
       health,
+      wishes: this.#wishes,
       maySend: () => this.#membership.holdsLease(clock.steady()),
       again: () => this.#again(),
       onTaken: (owned, itsClass) => this.#reader.want(owned, itsClass),
@@ -200,6 +208,8 @@ export class Engine {
     this.#every(expandMs, () => this.#expanding.ask())
     this.#every(tasksMs, () => this.#tasks.ask())
     this.#every(removeMs, () => this.#removing.ask())
+    this.#every(wishesMs, () => this.#wishing.ask())
+    this.#wishing.ask()
     this.#expanding.ask()
     this.#tasks.ask()
     // A worker often starts because another died, and that one may have been publishing.
@@ -276,6 +286,7 @@ export class Engine {
     this.#expanding.stop()
     this.#tasks.stop()
     this.#removing.stop()
+    this.#wishing.stop()
     this.#trimming.stop()
     this.#bounding.stop()
   }

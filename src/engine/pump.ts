@@ -1,14 +1,17 @@
 import { overdue } from '../domain/bounds.ts'
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
+import { managementApplication } from '../domain/endpoint.ts'
 import { encodeId, firstKeyAt, type RandomText } from '../domain/ids.ts'
 import { type DeadReason, judge, laneEffect, type Verdict } from '../domain/judge.ts'
+import { attemptNotice, type Notice } from '../domain/notice.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Lane, Scheduler, Start } from '../domain/scheduler.ts'
 import { skipped } from '../store/held.ts'
 import type { Outgoing } from '../store/store.ts'
 import type { Bodies, Loaded } from './bodies.ts'
 import type { HealthKeeper } from './health-keeper.ts'
+import type { NoticeWishes } from './notice-wishes.ts'
 import type { Delivery, OwnedLane } from './owned-lane.ts'
 import type { Settler } from './settler.ts'
 import { slotFreed, slotTaken, standAside, verdictIn } from './standing.ts'
@@ -177,6 +180,7 @@ export class Pump {
       outcome === vanished
         ? { state: 'dead', reason: 'exhausted' }
         : verdictIn(delivery, this.#judge(delivery, outcome, now))
+    const id = encodeId('atmpt', firstKeyAt(clock.now()), this.#parts.randomText)
     owned.unsettled++
     settler.add({
       settlement: {
@@ -184,7 +188,7 @@ export class Pump {
         app: owned.endpoint.app,
         row,
         attempt: {
-          id: encodeId('atmpt', firstKeyAt(clock.now()), this.#parts.randomText),
+          id,
           startedAgoMs: Math.round(now - delivery.startedAt),
           durationMs: Math.round(outcome.durationMs),
           status: outcome.status,
@@ -196,10 +200,28 @@ export class Pump {
       },
       holdMs: effect.holdMs,
       disable: effect.disable ? 'gone' : undefined,
+      notice: this.#noticeOf(delivery, outcome, verdict, id, now),
       awaited: delivery.standing !== undefined,
       recorded: () => this.#parts.onRecorded(delivery, verdict),
     })
     this.#parts.again()
+  }
+
+  /** What operators are to be told of an attempt; hardly ever anything, and then only if they want it. */
+  #noticeOf(
+    { owned, row, startedAt }: Delivery,
+    outcome: Outcome,
+    { state }: Verdict,
+    id: string,
+    now: SteadyMs,
+  ): Notice | undefined {
+    const type = attemptNotice(state, row.attempts)
+    if (type === undefined || !this.#parts.wishes.wants(type) || owned.endpoint.app === managementApplication) {
+      return undefined
+    }
+    const timestamp = new Date(this.#parts.clock.now() - Math.round(now - startedAt)).toISOString()
+    const lastAttempt = { id, responseStatusCode: outcome.status, timestamp }
+    return { type, endpoint: owned.endpoint.key, message: row.message, data: { lastAttempt } }
   }
 
   #judge({ owned, row, bornAt, expiresAt }: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
@@ -239,6 +261,7 @@ export interface PumpParts {
   readonly bodies: Bodies
   readonly settler: Settler
   readonly health: HealthKeeper
+  readonly wishes: Pick<NoticeWishes, 'wants'>
   /** Whether this worker is still sure of its lease. */
   maySend(): boolean
   /** Something may be startable again. */

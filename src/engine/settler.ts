@@ -19,6 +19,8 @@ export interface Record {
   readonly settlement: Settlement
   readonly holdMs: number | undefined
   readonly disable: DisabledReason | undefined
+  /** What operators are to be told of it. */
+  readonly notice?: Notice | undefined
   /** Others wait for it to be recorded. */
   readonly awaited?: boolean
   recorded(): void
@@ -188,6 +190,12 @@ function effectsOf(batch: readonly Record[], news: readonly News[]): LaneEffects
     holds: [...holds].map(([endpoint, holdMs]) => ({ endpoint, holdMs })),
     disable: [...disabled.values()],
     health: [...healths].map(([endpoint, health]) => ({ endpoint, health })),
-    notices: news.flatMap(({ notices }) => notices),
+    notices: noticesOf(batch, news),
   }
+}
+
+function noticesOf(batch: readonly Record[], news: readonly News[]): readonly Notice[] {
+  const notices = news.flatMap((one) => one.notices)
+  for (const { notice } of batch) if (notice !== undefined) notices.push(notice)
+  return notices
 }

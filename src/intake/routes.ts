@@ -74,7 +74,7 @@ export class Routes {
 
 /** What publishing must know of an application, from what the store has of it. */
 export function routeOf(
-  application: Application,
+  application: Pick<Application, 'key'>,
   { version, list, dedupeSeconds }: Subscriptions,
   readAt: SteadyMs,
 ): Route {

@@ -2,6 +2,7 @@ import type { Publisher } from '../intake/publisher.ts'
 import type { RetentionLimits } from '../store/retention.ts'
 import type { Store } from '../store/store.ts'
 import type { Duty } from './leader.ts'
+import { sendNotices } from './notice-sender.ts'
 import { ScheduleRunner } from './schedule-runner.ts'
 
 const second = 1000
@@ -10,6 +11,8 @@ const hour = 60 * minute
 
 /** How soon a schedule that another process made or changed is noticed; one that is known runs on time. */
 const schedulesMs = second
+/** How soon operators hear of something. */
+const noticesMs = second
 const sweepMs = 15 * second
 const sweepRows = 500
 const payloadsMs = minute
@@ -35,6 +38,14 @@ export function dutiesOf({ store, publisher, retention, onTrouble }: DutyParts):
       async step() {
         const { more, nextInMs, published } = await runner.step()
         return { more, inMs: nextInMs, published }
+      },
+    },
+    {
+      name: 'notices',
+      everyMs: noticesMs,
+      async step() {
+        const { more, published } = await sendNotices(store)
+        return { more, inMs: undefined, published }
       },
     },
     {

@@ -1,11 +1,13 @@
 import { AppError } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
+import { changeNotices } from '../../domain/notice.ts'
 import { changedEndpoint, given, isEnabled, restsAnew, uidIn } from '../changing.ts'
 import { unknownRegion } from '../regions.ts'
 import type { Configuration, Page, PageRequest } from '../store.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
+import { changeTeller } from './notices.ts'
 import {
   type ApplicationRow,
   type EndpointRow,
@@ -160,6 +162,7 @@ function applications(database: Database): Pick<Configuration, Applications> {
 function endpoints(database: Database): Omit<Configuration, Applications> {
   const { durable, signals, wakes } = database
   const { vault, log } = database.context
+  const tell = changeTeller(database)
 
   /** In the change's own transaction: such changes are rare, and this way nobody misses one. */
   const notify = (run: Run, endpoint: number) => run(notifySettings, [`s${signals.payload([endpoint])}`])
@@ -183,6 +186,7 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
             ])
             await run(insertLane, [key, app, isStopped(input)])
             await notify(run, key)
+            await tell(run, ['endpoint.created'], app, [key])
             return toEndpoint(row as EndpointRow, vault)
           }),
         ),
@@ -224,6 +228,7 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
           if (restsAnew(before, after)) await run(restAnew, [key, isEnabled(before, after)])
           resumed = !isStopped(after) && (isStopped(before) || restsAnew(before, after))
           await notify(run, key)
+          await tell(run, changeNotices(before, after), app, [key])
           return toEndpoint(updated as EndpointRow, vault)
         }),
       )

@@ -1,4 +1,12 @@
-import { type Concerned, type Notice, noticeAudit, noticeData, type StoredNotice } from '../../domain/notice.ts'
+import { managementApplication } from '../../domain/endpoint.ts'
+import {
+  type Concerned,
+  type Notice,
+  type NoticeType,
+  noticeAudit,
+  noticeData,
+  type StoredNotice,
+} from '../../domain/notice.ts'
 import type { Notices } from '../notices.ts'
 import { integers, texts } from './arrays.ts'
 import { auditAppender } from './auditing.ts'
@@ -12,6 +20,10 @@ const selectConcerned: Statement = {
     select app.key as app, app.id as "appId", app.uid as "appUid",
            endpoint.key as endpoint, endpoint.id as "endpointId", endpoint.uid as "endpointUid"
       from endpoint join application as app on app.key = endpoint.app where endpoint.key = any ($1::bigint[])`,
+}
+const selectListener: Statement = {
+  name: 'notice-listener',
+  text: `select 1 from endpoint where app = ${managementApplication} and deleted_at is null limit 1`,
 }
 const insertNotices: Statement = {
   name: 'insert-notices',
@@ -68,5 +80,24 @@ export function noticeWriter({ context }: Pick<Database, 'context'>) {
       const entry = noticeAudit(notice, whom)
       if (entry !== undefined) await appendAudit(run, entry)
     }
+  }
+}
+
+/** Tells of a change of endpoints of an application, within the transaction that is open. */
+export type TellOfChange = (
+  run: Run,
+  types: readonly NoticeType[],
+  app: number,
+  endpoints: readonly number[],
+) => Promise<void>
+
+/** Makes what writes notices of changes that somebody asked for: there may be very many, so only where somebody listens. */
+export function changeTeller(database: Pick<Database, 'context'>): TellOfChange {
+  const write = noticeWriter(database)
+
+  return async (run, types, app, endpoints) => {
+    if (app === managementApplication || (await run(selectListener)).length === 0) return
+    const notices = endpoints.flatMap((endpoint) => types.map((type) => ({ type, endpoint, data: {} })))
+    await write(run, notices)
   }
 }

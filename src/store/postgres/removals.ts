@@ -1,6 +1,7 @@
 import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
+import { changeTeller } from './notices.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 import { channel } from './signals.ts'
@@ -94,14 +95,18 @@ interface RemovalRow {
 }
 
 /** Deletes applications and endpoints, and what they leave behind. */
-export function removals({ durable, relaxed, signals }: Database): Removals {
+export function removals(database: Database): Removals {
+  const { durable, relaxed, signals } = database
+  const tell = changeTeller(database)
+
   /** In the order of every change of endpoints: application (the caller's), endpoint, lane. */
-  async function remove(run: Run, endpoints: readonly number[]): Promise<number[]> {
+  async function remove(run: Run, app: number, endpoints: readonly number[]): Promise<number[]> {
     const keys = (await run<{ key: number }>(deleteEndpointRows, [integers(endpoints)])).map((row) => row.key)
     if (keys.length === 0) return []
     await run(stopLanes, [integers(keys)])
     await run(insertRemovals, [integers(keys), 'endpoint'])
     await run(notifySettings, [`s${signals.payload(keys)}`])
+    await tell(run, ['endpoint.deleted'], app, keys)
     return keys
   }
 
@@ -109,7 +114,7 @@ export function removals({ durable, relaxed, signals }: Database): Removals {
   async function removeSome(run: Run, app: number, reached: number): Promise<number[]> {
     const rows = await run<{ key: number }>(selectEndpoints, [app, reached, endpointsPerRemoval])
     const keys = rows.map((row) => row.key)
-    const removed = await remove(run, keys)
+    const removed = await remove(run, app, keys)
     if (keys.length < endpointsPerRemoval) await run(deleteRemoval, [app])
     else await run(moveRemoval, [app, keys.at(-1)])
     return removed
@@ -148,7 +153,7 @@ export function removals({ durable, relaxed, signals }: Database): Removals {
       const existed = await durable.transaction(async (run) => {
         if ((await run(selectEndpoint, [app, endpoint])).length === 0) return false
         if ((await run(bumpVersion, [app])).length === 0) return false
-        return (await remove(run, [endpoint])).length > 0
+        return (await remove(run, app, [endpoint])).length > 0
       })
       if (existed) signals.settings([endpoint])
       return existed

@@ -2,11 +2,13 @@ import { AppError } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { toFlow } from '../../domain/flow.ts'
 import { decodeKey } from '../../domain/ids.ts'
+import { changeNotices } from '../../domain/notice.ts'
 import { changedEndpoint, given, isEnabled, restsAnew, uidIn } from '../changing.ts'
 import { unknownRegion } from '../regions.ts'
 import type { Configuration, Page, PageRequest } from '../store.ts'
 import type { Connection, Query, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
+import { changeTeller } from './notices.ts'
 import {
   type ApplicationRow,
   type EndpointRow,
@@ -140,6 +142,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
   const region = connection.prepare<unknown>(selectRegion)
   const up = connection.prepare<EndpointRow>(selectEndpointsUp)
   const down = connection.prepare<EndpointRow>(selectEndpointsDown)
+  const tell = changeTeller(connection)
   const wakes: LaneWakes = laneWakes(connection)
   const { vault, log } = connection.context
 
@@ -171,6 +174,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
             }).changes
           })
           insertItsLane.run(made.key, app, isStopped(input) ? 1 : 0)
+          tell(['endpoint.created'], app, made.key, now)
           return made
         }),
       )
@@ -212,6 +216,7 @@ function endpoints(connection: Connection): Synchronous<Omit<Configuration, Appl
           if (isStopped(after) && !isStopped(before)) wakes.stop(key)
           if (restsAnew(before, after)) disturb.run(key, isEnabled(before, after) ? 1 : 0)
           if (!isStopped(after) && (isStopped(before) || restsAnew(before, after))) woke = wakes.resume(key, now)
+          tell(changeNotices(before, after), app, key, now)
           return { ...after, updatedAt }
         }),
       )

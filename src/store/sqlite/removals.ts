@@ -2,6 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
+import { changeTeller } from './notices.ts'
 
 const deleteApplicationRow = `
   update application set deleted_at = ?2, updated_at = ?2, version = version + 1
@@ -64,11 +65,13 @@ export function removals(connection: Connection): Synchronous<Removals> {
   const removeLane = connection.prepare(deleteLane)
   const lane = connection.prepare<unknown>(selectLane)
   const wakes = laneWakes(connection)
+  const tell = changeTeller(connection)
 
   function remove(app: number, endpoint: number, now: EpochMs): boolean {
     if (endEndpoint.run(app, endpoint, now).changes === 0) return false
     wakes.stop(endpoint)
     add.run(endpoint, 'endpoint', now)
+    tell(['endpoint.deleted'], app, endpoint, now)
     return true
   }
 

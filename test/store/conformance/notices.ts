@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { begin, noEffects, type Open } from './harness.ts'
+import { AppError } from '../../../src/domain/app-error.ts'
+import { managementApplication } from '../../../src/domain/endpoint.ts'
+import { begin, noEffects, type Open, plainEndpoint } from './harness.ts'
 
 const everything = { actor: null, action: null, app: null, since: null, until: null }
 const opened = 'endpoint.circuit.opened'
@@ -98,5 +100,40 @@ export function notices(open: Open): void {
     assert.equal(await store.settle(worker, [], { ...noEffects, notices: told }), 'fenced')
     assert.deepEqual(await store.listNotices(10), [])
     assert.deepEqual((await store.listAudit({ limit: 10, order: 'ascending', after: null }, everything)).items, [])
+  })
+
+  test('changes of endpoints are told of where somebody listens, and only then', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application('acme')
+    const unheard = await world.endpoint(app)
+    await store.updateEndpoint(app.key, unheard.key, { description: 'x' })
+    assert.deepEqual(await store.listNotices(10), [])
+
+    await store.createEndpoint(managementApplication, plainEndpoint)
+    const endpoint = await world.endpoint(app, { uid: 'main', disabled: true })
+    await store.updateEndpoint(app.key, endpoint.key, { disabled: false })
+    await store.updateEndpoint(app.key, endpoint.key, { disabled: true })
+    await store.deleteEndpoint(app.key, endpoint.key)
+    const change = () => {
+      throw new AppError('conflict', 'planted')
+    }
+    await assert.rejects(store.updateEndpoint(app.key, unheard.key, change), /planted/)
+    await store.deleteApplication(app.key)
+    const told = await store.listNotices(20)
+    assert.deepEqual(
+      told.map(({ type, endpoint: key }) => [type, key === endpoint.key]),
+      [
+        ['endpoint.created', true],
+        ['endpoint.updated', true],
+        ['endpoint.enabled', true],
+        ['endpoint.updated', true],
+        ['endpoint.deleted', true],
+        ['endpoint.deleted', false],
+      ],
+    )
+    const concerned = { appId: app.id, appUid: 'acme', endpointId: endpoint.id, endpointUid: 'main' }
+    assert.deepEqual(told[0]?.data, concerned)
+    assert.deepEqual([told[4]?.data.endpointId, told[4]?.data.appId], [endpoint.id, app.id])
   })
 }
