@@ -1,5 +1,6 @@
 import type { EpochMs } from './clock.ts'
 import type { Endpoint } from './endpoint.ts'
+import { Health } from './health.ts'
 import { count, moment, perSecond, span } from './phrases.ts'
 import type { LaneSnapshot } from './snapshot.ts'
 
@@ -17,6 +18,10 @@ export type BlockerReason =
   | 'paused'
   | 'no_worker' //          nobody is there to deliver it
   | 'held' //               the receiver asked for silence
+  | 'circuit_open' //       the receiver is unwell, and left alone until a probe
+  | 'opened_by_hand' //     an operator opened the circuit
+  | 'probing' //            one attempt at a time decides whether the circuit closes
+  | 'slowed' //             the rate climbs back to the usual
   | 'scheduled' //          published for later
   | 'coalescing' //         something newer of its kind may take its place until then
   | 'waiting_for_retry'
@@ -37,6 +42,9 @@ export interface LaneStanding {
   readonly holdUntil: EpochMs
   readonly notBefore: EpochMs
   readonly workersAlive: number
+  /** How well the receiver does, as it was last saved, and how long ago that was. */
+  readonly health?: string | null
+  readonly healthAgeMs?: number
   /** Its owner's own word, just now. */
   readonly live: LiveWord | null
   /** Whether its owner was asked and did not answer. */
@@ -51,12 +59,14 @@ export interface LiveWord {
 export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'>
 
 /** Which ones need somebody: without that, what comes behind them does not matter. */
-const needSomebody: ReadonlySet<BlockerReason> = new Set(['disabled', 'paused', 'no_worker'])
+const needSomebody: ReadonlySet<BlockerReason> = new Set(['disabled', 'paused', 'opened_by_hand', 'no_worker'])
 
 /** Those that end at no known instant come behind those that do, the more telling first. */
 const openEnded: readonly BlockerReason[] = [
   'behind_others',
+  'probing',
   'rate_limited',
+  'slowed',
   'store_trouble',
   'lease_unsure',
   'owner_silent',
@@ -64,6 +74,9 @@ const openEnded: readonly BlockerReason[] = [
   'crowded',
   'waiting_for_worker',
 ]
+
+/** Two instants that mean the same were rounded at different moments. */
+const roundingMs = 50
 
 /** Whether it takes somebody to end it. */
 export function needsSomebody({ reason }: Blocker): boolean {
@@ -78,7 +91,7 @@ export function byDecisiveness(blockers: readonly Blocker[]): Blocker[] {
   const isBehind = blockers.some(({ reason }) => reason === 'behind_others')
   const rank = ({ reason, until }: Blocker) => {
     if (needSomebody.has(reason)) return 0
-    return until !== null && !(isBehind && reason === 'rate_limited') ? 1 : 2
+    return until !== null && !(isBehind && (reason === 'rate_limited' || reason === 'slowed')) ? 1 : 2
   }
   return blockers.toSorted((a, b) => {
     if (rank(a) !== rank(b)) return rank(a) - rank(b)
@@ -93,8 +106,10 @@ export function laneBlockers(endpoint: Stoppable, lane: LaneStanding): Blocker[]
   const found: (Blocker | undefined)[] = [stopped(endpoint), lane.workersAlive === 0 ? noWorker : undefined]
   if (live === null) {
     if (lane.holdUntil > now) found.push(held(lane.holdUntil, now))
-    // Stored as one instant: what of it is not a hold is the bucket's.
-    if (lane.owner === null && lane.notBefore > Math.max(now, lane.holdUntil)) {
+    const { circuit, manual, openUntil } = new Health(lane.health ?? null, lane.healthAgeMs ?? 0, now)
+    if (circuit === 'open') found.push(circuitOpen(manual ? null : openUntil, now))
+    // Stored as one instant: what of it is neither a hold nor the circuit's, give or take its rounding, is the bucket's.
+    if (lane.owner === null && lane.notBefore > Math.max(now, lane.holdUntil, openUntil + roundingMs)) {
       found.push(rateLimited(lane.notBefore, null, now))
     }
     if (lane.silent && lane.owner !== null) found.push(silent(lane.owner, now))
@@ -105,9 +120,14 @@ export function laneBlockers(endpoint: Stoppable, lane: LaneStanding): Blocker[]
 /** What a lane's owner says keeps it from sending. */
 function ownersWord({ at, snapshot }: LiveWord, now: EpochMs): Blocker[] {
   const { holdMs, tokenMs, rate, inFlight, concurrency, standstill } = snapshot
+  const { circuit = 'closed', silentMs = 0, paceMs = 0 } = snapshot
   const found: Blocker[] = []
   // What ended since it was said is over.
   if (at + holdMs > now) found.push(held(at + holdMs, now))
+  const open = silentMs === null ? circuitOpen(null, now) : circuitOpen(at + silentMs, now)
+  if (open !== undefined) found.push(open)
+  else if (circuit !== 'closed' && inFlight > 0) found.push(probing)
+  if (at + paceMs > now) found.push(slowed(at + paceMs, now))
   if (tokenMs !== null && at + tokenMs > now) found.push(rateLimited(at + tokenMs, rate, now))
   if (inFlight >= concurrency) {
     found.push({ reason: 'in_flight', detail: inFlightText(snapshot), until: null })
@@ -151,6 +171,31 @@ export const noWorker: Blocker = {
 
 function held(until: EpochMs, now: EpochMs): Blocker {
   return { reason: 'held', detail: `The receiver asked for silence until ${moment(until, now)} (Retry-After).`, until }
+}
+
+/** `until` is null when it takes an operator to close it. */
+function circuitOpen(until: EpochMs | null, now: EpochMs): Blocker | undefined {
+  if (until === null) {
+    return {
+      reason: 'opened_by_hand',
+      detail: 'An operator opened its circuit; it takes one to close it.',
+      until: null,
+    }
+  }
+  if (until <= now) return undefined
+  const detail = `The receiver is unwell and left alone until ${moment(until, now)}; then one attempt decides.`
+  return { reason: 'circuit_open', detail, until: Math.ceil(until) }
+}
+
+const probing: Blocker = {
+  reason: 'probing',
+  detail: 'The receiver was unwell; the one attempt that is under way decides whether others follow.',
+  until: null,
+}
+
+function slowed(until: EpochMs, now: EpochMs): Blocker {
+  const detail = `Its rate climbs back to the usual; it lets the next one go at ${moment(until, now)}.`
+  return { reason: 'slowed', detail, until }
 }
 
 function rateLimited(until: EpochMs, rate: number | null, now: EpochMs): Blocker {

@@ -20,7 +20,7 @@ export function rulesOf(endpoint: Endpoint, defaults: HealthDefaults): HealthRul
     adaptive,
     disableAfterMs: disableAfterMs ?? defaults.disableAfterMs,
     rate: limit && limit.rate / limit.periodMs,
-    concurrency: endpoint.concurrency ?? endpointDefaults.concurrency,
+    concurrency: endpoint.flow.order === 'fifo' ? 1 : (endpoint.concurrency ?? endpointDefaults.concurrency),
   }
 }
 

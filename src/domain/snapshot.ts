@@ -1,3 +1,5 @@
+import type { CircuitState } from './health.ts'
+
 /**
  * A lane as its owner sees it at one moment: what no table tells. All times are durations from that moment, so that
  * whoever reads it needs only to know how long ago it was.
@@ -20,6 +22,11 @@ export interface LaneSnapshot {
   readonly rate: number | null
   /** How long a Retry-After still holds the lane. */
   readonly holdMs: number
+  readonly circuit?: CircuitState
+  /** How long an open circuit still lets nothing through: 0 for no more, null for until somebody closes it. */
+  readonly silentMs?: number | null
+  /** When the rate that climbs back lets the next one go: 0 for now. */
+  readonly paceMs?: number
   /** Which slots the lane waits for, though it may send. */
   readonly crowded: Crowded | null
   readonly app: Slots

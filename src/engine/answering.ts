@@ -52,7 +52,7 @@ export class Answering {
   }
 
   #snapshot(
-    { endpoint, lane, throughput, leaving, lastActiveAt }: OwnedLane,
+    { endpoint, lane, health, throughput, leaving, lastActiveAt }: OwnedLane,
     sending: readonly Delivery[],
     ended: readonly number[],
     standstill: Standstill | null,
@@ -73,6 +73,9 @@ export class Answering {
       tokenMs: lane.bucket === undefined ? null : Math.max(0, lane.bucket.readyAt(now) - now),
       rate: throttleRate === null ? null : throttleRate / throttlePeriodSeconds,
       holdMs: Math.max(0, lane.holdUntil - now),
+      circuit: health.circuit,
+      silentMs: health.manual ? null : Math.max(0, health.silentUntil - now),
+      paceMs: lane.pace === undefined ? 0 : Math.max(0, lane.pace.readyAt(now) - now),
       ...this.#parts.scheduler.slotsOf(lane, now),
       standstill,
       leaving,

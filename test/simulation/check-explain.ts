@@ -86,6 +86,8 @@ function notBefore(told: Prediction, arrivals: readonly Arrival[]): void {
 function movesThen(told: Prediction, endpoint: EndpointFacts, arrivals: readonly Arrival[], history: History): void {
   const { nextAt = 0, toldAt, message, reasons, reason } = told
   if (reasons.some((each) => openEnded.has(each))) return
+  // Which of them is the probe, or the next of few, is nobody's to say.
+  if (message !== 0 && (reasons.includes('circuit_open') || reasons.includes('slowed'))) return
   // Something newer took its place meanwhile, as it was told.
   if (reasons.includes('coalescing') && history.gaveWay.has(deliveryOf(told.endpoint, message))) return
   const from = nextAt - earlyMs
@@ -106,7 +108,15 @@ function movesThen(told: Prediction, endpoint: EndpointFacts, arrivals: readonly
 }
 
 /** Reasons that say nothing of when. */
-const openEnded = new Set(['behind_others', 'in_flight', 'crowded', 'store_trouble', 'lease_unsure', 'owner_silent'])
+const openEnded = new Set([
+  'behind_others',
+  'probing',
+  'in_flight',
+  'crowded',
+  'store_trouble',
+  'lease_unsure',
+  'owner_silent',
+])
 
 /** An endpoint said to wait for its retries may get what is published meanwhile. */
 function isAbout(told: Prediction, arrival: Arrival): boolean {
@@ -130,6 +140,9 @@ function happened(history: History, endpoint: EndpointFacts, from: number, until
     history.arrivals.some(
       (arrival) => arrival.endpoint === key && arrival.retryAfterMs !== undefined && within(arrival.heardAt),
     ) ||
+    history.circuits.some(({ endpoint: changed, notAfter }) => changed === key && within(notAfter)) ||
+    history.orders.some(({ endpoint: ordered, at }) => ordered === key && within(at)) ||
+    history.arrivals.some(({ endpoint: told, crowded, heardAt }) => told === key && crowded && within(heardAt)) ||
     history.tries.some(({ endpoint: tried, at, isGone }) => tried === key && isGone && at <= until) ||
     history.arrivals.some(({ worker }) => worker.losses.some((loss) => loss.at <= until && loss.knownAt >= from))
   )

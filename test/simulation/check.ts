@@ -4,6 +4,8 @@ import { keyTime } from '../../src/domain/ids.ts'
 import type { Store } from '../../src/store/store.ts'
 import { deliveryOf, noteWhatGaveWay, onlyTheNewestStay } from './check-coalescing.ts'
 import { predictionsComeTrue } from './check-explain.ts'
+import { healthIsKept } from './check-health.ts'
+import { orderIsKept } from './check-order.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
 
 /** Checks every promise that a finished run can show broken. Throws with the sentence of the first one. */
@@ -21,6 +23,8 @@ export async function check(history: History, store: Store): Promise<void> {
     holdsAreObeyed(endpoint, arrivals, history)
     if (history.attentive) stopsAreSilent(endpoint, arrivals, history)
     onlyTheNewestStay(endpoint, history)
+    healthIsKept(endpoint, history)
+    orderIsKept(endpoint, arrivals, history)
     predictionsComeTrue(endpoint, arrivals, history)
   }
   for (const fact of history.published) {

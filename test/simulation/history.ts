@@ -1,3 +1,4 @@
+import type { BegunFact, CircuitFact, HealthWish, OrderFact } from './check-health.ts'
 import type { Prediction } from './observer.ts'
 
 /** Everything that happened in one run, as seen from outside: what was asked for, what arrived, who died. */
@@ -17,6 +18,14 @@ export interface History {
   readonly predictions: Prediction[]
   /** Attempts that were begun, also those that no receiver saw. */
   readonly tries: TryFact[]
+  /** The same from the moment they were begun. */
+  readonly begun: BegunFact[]
+  /** Transitions of circuits that were recorded, in that order. */
+  readonly circuits: CircuitFact[]
+  /** What operators said about circuits. */
+  readonly orders: OrderFact[]
+  /** When all that was disabled was enabled. */
+  healedAt: number
   /** Times in which workers died, stood still or were started. */
   readonly disturbances: { readonly from: number; readonly until: number }[]
   /** When the run was over. */
@@ -52,6 +61,9 @@ export interface EndpointFacts {
   readonly waitsMs: readonly number[]
   /** Whether the newest of a kind takes the place of what waits. */
   readonly coalesces: boolean
+  readonly order: 'none' | 'fifo' | 'key'
+  readonly health: HealthWish
+  readonly deadHead: 'skip' | 'block'
 }
 
 export interface PublishFact {
@@ -63,6 +75,10 @@ export interface PublishFact {
   /** Messages with the same one become one where that is asked for, but for those that are for an instant of their own. */
   kind: string
   delayed: boolean
+  orderingKey: string | null
+  /** Numbers that grow: when it was asked for, and when it was answered; never, if it was not. */
+  asked: number
+  answered: number
 }
 
 /** One request that reached a receiver. */
@@ -80,6 +96,8 @@ export interface Arrival {
   heardAt: number
   heardAs: 'delivered' | 'failed' | undefined
   retryAfterMs: number | undefined
+  /** The receiver said that it gets too much, and not for how long. */
+  crowded: boolean
 }
 
 /** One worker process. What it had open may be sent again after it died or was declared dead. */

@@ -1,6 +1,7 @@
 import type { Outcome } from '../../src/domain/outcome.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import type { VirtualClock } from '../virtual-clock.ts'
+import type { BegunFact } from './check-health.ts'
 import type { Arrival, History, WorkerFact } from './history.ts'
 import type { SimProcess } from './process.ts'
 import type { Seeded } from './seeded.ts'
@@ -14,6 +15,8 @@ export interface Temper {
   /** Processed, but the answer gets lost. */
   readonly loseAnswer: number
   readonly gone: number
+  /** Too much, without a word on for how long. */
+  readonly crowd: number
   readonly latencyMs: readonly [number, number]
 }
 
@@ -24,6 +27,7 @@ export const healthy: Temper = {
   refuse: 0,
   loseAnswer: 0,
   gone: 0,
+  crowd: 0,
   latencyMs: [1, 40],
 }
 
@@ -51,10 +55,13 @@ export function simulatedSender(parts: {
         const endpoint = Number(new URL(target.url).pathname.slice(1))
         const startedAt = world.steady()
         let arrival: Arrival | undefined
+        const begun: BegunFact = { at: startedAt, endpoint, worker, endedAt: Number.POSITIVE_INFINITY }
+        history.begun.push(begun)
         let over = false
         const end = (outcome: Ending) => {
           if (over) return
           over = true
+          begun.endedAt = world.steady()
           hangUps.delete(hangUp)
           if (arrival) arrival.endedAt = Math.min(arrival.endedAt, world.steady())
           // A stalled process hears of it when it runs again.
@@ -62,6 +69,7 @@ export function simulatedSender(parts: {
             if (arrival && outcome.code !== 'aborted') {
               arrival.heardAt = world.steady()
               arrival.retryAfterMs = outcome.retryAfterMs
+              arrival.crowded = outcome.status === 429 && outcome.retryAfterMs === undefined
               arrival.heardAs = outcome.code === 'delivered' ? 'delivered' : 'failed'
             }
             onEnd({ ...plain, durationMs: world.steady() - startedAt, ...outcome })
@@ -69,6 +77,7 @@ export function simulatedSender(parts: {
         }
         const hangUp = () => {
           over = true
+          begun.endedAt = world.steady()
           if (arrival) arrival.endedAt = Math.min(arrival.endedAt, world.steady())
         }
         hangUps.add(hangUp)
@@ -95,6 +104,7 @@ export function simulatedSender(parts: {
             heardAt: Number.POSITIVE_INFINITY,
             heardAs: undefined,
             retryAfterMs: undefined,
+            crowded: false,
           }
           history.arrivals.push(arrival)
           // The receiver's own time: it goes on whether or not anybody listens.
@@ -116,7 +126,7 @@ type Share = keyof Omit<Temper, 'latencyMs'> | 'succeed'
 
 function cut(roll: number, temper: Temper): Share {
   let rest = roll
-  for (const share of ['fail', 'hang', 'throttle', 'refuse', 'loseAnswer', 'gone'] as const) {
+  for (const share of ['fail', 'hang', 'throttle', 'refuse', 'loseAnswer', 'gone', 'crowd'] as const) {
     if (rest < temper[share]) return share
     rest -= temper[share]
   }
@@ -129,6 +139,6 @@ function answer(share: Share, chance: Seeded, end: (outcome: Ending) => void): v
     return end({ code: 'refused', status, retryAfterMs: chance.between(1, 20) * 1000 })
   }
   if (share === 'loseAnswer') return end({ code: 'reset', status: 0, error: 'the connection ended' })
-  const status = share === 'fail' ? 500 : share === 'gone' ? 410 : 200
+  const status = { fail: 500, gone: 410, crowd: 429 }[share as string] ?? 200
   end({ code: status === 200 ? 'delivered' : 'refused', status })
 }

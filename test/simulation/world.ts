@@ -1,4 +1,6 @@
+import type { CircuitAction } from '../../src/domain/flow.ts'
 import { Matcher } from '../../src/domain/match.ts'
+import type { Notice } from '../../src/domain/notice.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { prepareTreatments, treat } from '../../src/intake/treat.ts'
@@ -8,12 +10,15 @@ import { type NewEndpoint, type Store, StoreTrouble, type Watcher } from '../../
 import { testVault } from '../store/test-vault.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { check } from './check.ts'
+import type { CircuitFact, HealthWish } from './check-health.ts'
+import { unordered } from './check-order.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
 import type { EndpointFacts, History, PublishFact, WorkerFact } from './history.ts'
 import { Observer } from './observer.ts'
 import { SimProcess } from './process.ts'
 import { healthy, simulatedSender, type Temper } from './receivers.ts'
 import { Seeded } from './seeded.ts'
+import { type Told, timesOf } from './told.ts'
 
 const leaseMs = 3000
 const troubledMs = 40_000
@@ -46,6 +51,10 @@ export class World {
     stops: [],
     predictions: [],
     tries: [],
+    begun: [],
+    circuits: [],
+    orders: [],
+    healedAt: Number.POSITIVE_INFINITY,
     disturbances: [],
     endedAt: 0,
     gaveWay: new Map(),
@@ -64,10 +73,19 @@ export class World {
   readonly #observer: Seeded
   /** So has what endpoints want beyond the plain, and what messages have for it. */
   readonly #wishes: Seeded
+  /** So has what goes in order. */
+  readonly #order: Seeded
+  /** So has when receivers are down, and what becomes of that. */
+  readonly #ailing: Seeded
+  readonly #outages = new Map<number, readonly [from: number, until: number]>()
+  /** Between which moments a notice was told, by the notice. */
+  readonly #told = new Map<Notice, Told>()
+  #stalled = false
   #store!: Store
   #healed = false
   #names = 0
   #bodies = 0
+  #moments = 0
   /** Leases as the store counts them, to know the instant at which a worker is declared dead. */
   readonly #leases = new Map<number, { until: number; worker: WorkerFact; known: boolean }>()
 
@@ -92,6 +110,8 @@ export class World {
     this.#operator = new Seeded(seed + 1_000_000)
     this.#observer = new Seeded(seed + 2_000_000)
     this.#wishes = new Seeded(seed + 3_000_000)
+    this.#order = new Seeded(seed + 5_000_000)
+    this.#ailing = new Seeded(seed + 4_000_000)
     this.#workerCount = chance.between(1, 3)
   }
 
@@ -108,6 +128,7 @@ export class World {
       this.#publishFor(troubledMs)
       this.#troubleFor(troubledMs)
       if (this.#operator.chance(0.4)) this.#operateFor(troubledMs)
+      if (this.#ailing.chance(0.4)) this.#orderFor(troubledMs)
       const observer = this.#observe()
       await clock.advance(troubledMs)
       await this.#heal()
@@ -139,7 +160,13 @@ export class World {
     const { chance } = this
     const limited = chance.chance(0.5)
     const retry = randomPolicy(chance)
-    const coalesce = this.#wishes.chance(0.3) ? { windowMs: this.#wishes.between(2000, 8000), key: '/subject' } : null
+    const order = this.#order.pick(['none', 'none', 'fifo', 'key'] as const)
+    const deadHead = this.#order.pick(['skip', 'skip', 'skip'] as const)
+    const coalesce =
+      this.#wishes.chance(0.3) && order === 'none'
+        ? { windowMs: this.#wishes.between(2000, 8000), key: '/subject' }
+        : null
+    const health = randomHealth(this.#ailing)
     const input: NewEndpoint = {
       url: 'https://unset.test/',
       uid: null,
@@ -158,7 +185,7 @@ export class World {
       concurrency: chance.pick([1, 2, 8]),
       timeoutMs: chance.pick([500, 2500]),
       retry,
-      flow: { coalesce },
+      flow: { coalesce, order, deadHead, ...health },
     }
     const created = await this.#store.createEndpoint(app, input)
     await this.#store.updateEndpoint(app, created.key, { url: `https://receiver.test/${created.key}` })
@@ -168,12 +195,19 @@ export class World {
       rate: limited
         ? { rate: input.throttleRate as number, periodMs: second, burst: input.burst as number }
         : undefined,
-      concurrency: input.concurrency as number,
+      concurrency: order === 'fifo' ? 1 : (input.concurrency as number),
       waitsMs: waitsOf(retry),
       coalesces: coalesce !== null,
+      order,
+      deadHead,
+      health,
     }
     this.history.endpoints.push(facts)
-    this.#tempers.set(created.key, randomTemper(chance))
+    this.#tempers.set(created.key, { ...randomTemper(chance), crowd: this.#ailing.pick([0, 0, 0, 0.1]) })
+    if (this.#ailing.chance(0.5)) {
+      const from = this.#ailing.between(0, troubledMs)
+      this.#outages.set(created.key, [from, from + this.#ailing.between(3, 25) * second])
+    }
   }
 
   #signal(call: (watcher: Watcher) => void): void {
@@ -181,6 +215,14 @@ export class World {
       if (!process.alive) this.#watchers.delete(watcher)
       else if (!this.chance.chance(this.#missed)) process.clock.after(this.chance.between(0, 5), () => call(watcher))
     }
+  }
+
+  #temperOf(endpoint: number): Temper {
+    if (this.#healed) return healthy
+    const temper = this.#tempers.get(endpoint) ?? healthy
+    const [from, until] = this.#outages.get(endpoint) ?? [0, 0]
+    const now = this.clock.steady()
+    return now >= from && now < until ? { ...temper, fail: 1 } : temper
   }
 
   #startWorker(): void {
@@ -193,10 +235,16 @@ export class World {
       get: (target, name) =>
         name === 'watch' ? (watcher: Watcher) => this.#watchers.set(watcher, process) : Reflect.get(target, name),
     })
-    const temperOf = (endpoint: number) => (this.#healed ? healthy : (this.#tempers.get(endpoint) ?? healthy))
+    const told = timesOf(
+      wired,
+      () => clock.steady(),
+      () => this.#stalled,
+      this.#told,
+    )
+    const temperOf = (endpoint: number) => this.#temperOf(endpoint)
     const sender = simulatedSender({ world: clock, process, worker, chance, history, temperOf })
     const engine = new Engine({
-      store: wired,
+      store: told,
       sender: this.#plant.sender?.(sender) ?? sender,
       clock: process.clock,
       random: chance.next,
@@ -240,6 +288,7 @@ export class World {
         for (const { endpoint } of result === 'settled' ? effects.holds : []) {
           history.holds.push({ endpoint, worker, recordedAt })
         }
+        if (result === 'settled') this.#noteCircuits(effects.notices ?? [], worker)
         return result
       },
       join: async (input) => {
@@ -257,6 +306,51 @@ export class World {
       },
     }
     return new Proxy(store, { get: (target, name) => Reflect.get(name in witness ? witness : target, name) })
+  }
+
+  #noteCircuits(notices: readonly Notice[], worker: WorkerFact): void {
+    for (const notice of notices) {
+      const { type, endpoint, data } = notice
+      const when = this.#told.get(notice)
+      if (!when || when.recorded || !type.startsWith('endpoint.circuit.')) continue
+      when.recorded = true
+      const { notBefore, notAfter } = when
+      this.history.circuits.push({
+        notBefore,
+        notAfter,
+        endpoint,
+        worker,
+        kind: type.slice('endpoint.circuit.'.length) as CircuitFact['kind'],
+        recordedAt: this.clock.steady(),
+        openForMs: (data.openForMs as number | null | undefined) ?? null,
+        reason: String(data.reason),
+      })
+    }
+  }
+
+  /** An operator opens circuits, and closes or resets them a while later. */
+  #orderFor(durationMs: number): void {
+    const { clock, history } = this
+    const ailing = this.#ailing
+    const next = () => {
+      if (clock.steady() >= durationMs) return
+      const { app, key } = ailing.pick(history.endpoints)
+      const undo = ailing.pick(['close', 'reset'] as const)
+      const isOpen = history.orders.findLast(({ endpoint }) => endpoint === key)?.action === 'open'
+      if (!isOpen && ailing.chance(0.7)) {
+        void this.#orderCircuit(app, key, 'open')
+        clock.after(ailing.between(500, 9000), () => void this.#orderCircuit(app, key, undo))
+      } else if (!isOpen) void this.#orderCircuit(app, key, undo)
+      clock.after(ailing.between(1000, 10_000), next)
+    }
+    clock.after(ailing.between(1000, 10_000), next)
+  }
+
+  async #orderCircuit(app: number, key: number, action: CircuitAction): Promise<void> {
+    this.history.orders.push({ endpoint: key, action, at: this.clock.steady() })
+    await this.#store.updateEndpoint(app, key, ({ flow }) => ({
+      flow: { circuitOrder: { n: (flow.circuitOrder?.n ?? 0) + 1, action } },
+    }))
   }
 
   #buryLapsed(): void {
@@ -296,8 +390,9 @@ export class World {
     const store = faultyStore(this.#plant.publisher?.(this.#store) ?? this.#store, process, clock, chance, this.faults)
     const app = chance.pick(history.endpoints).app
     const subject = this.#wishes.pick(['a', 'b'])
+    const orderingKey = this.#order.pick([null, 'one', 'one', 'two', 'three'])
     const body = `{"n": ${++this.#bodies}.0, "subject": "${subject}"}`
-    const fact: PublishFact = { body, endpoints: [], state: 'unknown', key: 0, kind: '', delayed: false }
+    const fact: PublishFact = { body, endpoints: [], state: 'unknown', key: 0, kind: '', delayed: false, ...unordered }
     try {
       const subscriptions = await store.subscriptions(app)
       if (!subscriptions) return
@@ -307,11 +402,13 @@ export class World {
       history.published.push(fact)
       const common = { app, version: subscriptions.version, eventType, eventId: null, channels: null, endpoints }
       const delayMs = chance.chance(0.1) ? chance.between(1, 5000) : 0
-      const publication = { ...common, body: Buffer.from(body), contentType: 'application/json', delayMs }
-      Object.assign(fact, { kind: `${eventType} ${subject}`, delayed: delayMs > 0 })
+      const publication = { ...common, body: Buffer.from(body), contentType: 'application/json', delayMs, orderingKey }
+      Object.assign(fact, { kind: `${eventType} ${subject}`, delayed: delayMs > 0, orderingKey })
+      fact.asked = ++this.#moments
       const treatments = prepareTreatments(subscriptions.list)
       const treated = treatments && treat(treatments, publication, publication.body, endpoints)
       const [result] = await store.publish([{ ...publication, ...treated }])
+      fact.answered = ++this.#moments
       if (result?.state === 'accepted') Object.assign(fact, { state: 'accepted', key: result.key })
       else fact.state = 'refused'
     } catch (error) {
@@ -328,6 +425,7 @@ export class World {
       const process = chance.pick([...this.#workers.keys()])
       if (kind === 'kill') process?.kill(clock.steady())
       if (kind === 'stall') history.attentive = false
+      if (kind === 'stall') this.#stalled = true
       if (kind === 'stall') {
         const until = clock.steady() + chance.between(100, 3 * leaseMs)
         history.disturbances.push({ from: clock.steady(), until: until + 2 * leaseMs })
@@ -379,6 +477,7 @@ export class World {
     this.faults.on = false
     // An attempt begun before may still bring a 410, late by as long as its worker stood still.
     await this.clock.advance(5 * second + 3 * leaseMs)
+    this.history.healedAt = this.clock.steady()
     for (const { app, key } of this.history.endpoints) await this.#store.updateEndpoint(app, key, { disabled: false })
   }
 
@@ -415,8 +514,26 @@ function waitsOf(policy: RetryPolicy): number[] {
   return Array.from({ length: maxAttempts - 1 }, (_, i) => Math.min(capMs, baseMs * factor ** i))
 }
 
+function randomHealth(chance: Seeded): HealthWish {
+  const adaptive = chance.chance(0.7)
+  if (chance.chance(0.4)) return { circuit: 'off', adaptive }
+  const byRatio = chance.chance(0.3)
+  const openMs = chance.between(300, 5000)
+  const circuit = {
+    failures: byRatio ? 1000 : chance.between(2, 6),
+    ratio: byRatio ? 0.5 : 1,
+    windowMs: 10 * second,
+    minimum: byRatio ? 5 : 1000,
+    openMs,
+    maxOpenMs: 3 * openMs,
+    rampMs: chance.pick([0, 2000, 8000]),
+  }
+  return { circuit, adaptive }
+}
+
 function randomTemper(chance: Seeded): Temper {
   return {
+    crowd: 0,
     fail: chance.pick([0, 0, 0.3, 0.9]),
     hang: chance.pick([0, 0, 0.1]),
     throttle: chance.pick([0, 0, 0.1]),

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import type { CircuitPolicy } from '../../src/domain/flow.ts'
+import type { EndpointFacts, History, WorkerFact } from './history.ts'
+
+/** A transition of an endpoint's circuit that was recorded. */
+export interface CircuitFact {
+  readonly endpoint: number
+  readonly kind: 'opened' | 'half_open' | 'closed'
+  readonly worker: WorkerFact
+  /** It happened at some moment between these two. */
+  readonly notBefore: number
+  readonly notAfter: number
+  readonly recordedAt: number
+  /** How long it opened for; null for until somebody closes it. */
+  readonly openForMs: number | null
+  readonly reason: string
+}
+
+/** One attempt, whether or not a receiver saw it. */
+export interface BegunFact {
+  readonly at: number
+  readonly endpoint: number
+  readonly worker: WorkerFact
+  endedAt: number
+}
+
+/** An operator's word on a circuit. */
+export interface OrderFact {
+  readonly endpoint: number
+  readonly action: 'open' | 'close' | 'reset'
+  readonly at: number
+}
+
+/** How an endpoint's receiver is to be judged in this world. */
+export interface HealthWish {
+  readonly circuit: CircuitPolicy | 'off'
+  readonly adaptive: boolean
+}
+
+/** What circuits and paces promise, of one endpoint. */
+export function healthIsKept(endpoint: EndpointFacts, history: History): void {
+  const begun = history.begun.filter((one) => one.endpoint === endpoint.key)
+  const circuits = history.circuits.filter((one) => one.endpoint === endpoint.key)
+  for (const [i, fact] of circuits.entries()) {
+    if (fact.kind !== 'opened') continue
+    const over = endOf(endpoint, history, fact)
+    openIsSilent(fact, begun, over, history)
+    const closed = circuits.slice(i + 1).find(({ kind }) => kind === 'closed')
+    oneAtATime(fact, begun, Math.min(over, closed?.notBefore ?? Number.POSITIVE_INFINITY))
+  }
+  for (const fact of circuits) if (fact.kind === 'closed') rampIsClimbed(endpoint, fact, begun, history)
+  crowdingSlowsDown(endpoint, begun, history)
+  if (history.attentive) openOrdersAreObeyed(endpoint, begun, history)
+}
+
+/** From when on an operator, or whoever enabled the endpoint, may have ended it. */
+function endOf({ key }: EndpointFacts, { orders, healedAt, jumps }: History, { notBefore }: CircuitFact): number {
+  const ended = orders.filter(({ endpoint, action, at }) => endpoint === key && action !== 'open' && at >= notBefore)
+  const jumped = jumps.filter((at) => at >= notBefore)
+  return Math.min(healedAt, ...ended.map(({ at }) => at), ...jumped)
+}
+
+/** While it is open nothing is begun, by its owner from that moment on, by anybody else once it is recorded. */
+function openIsSilent(fact: CircuitFact, begun: readonly BegunFact[], over: number, history: History): void {
+  const until = Math.min(over, fact.notBefore + (fact.openForMs ?? Number.POSITIVE_INFINITY) - 1)
+  const reopened = history.circuits.find(
+    (other) => other.endpoint === fact.endpoint && other.kind !== 'opened' && other.notBefore > fact.notAfter,
+  )
+  for (const one of begun) {
+    const since = one.worker === fact.worker ? fact.notAfter : fact.recordedAt
+    assert.ok(
+      one.at <= since || one.at >= until || one.at >= (reopened?.notBefore ?? Number.POSITIVE_INFINITY),
+      `${fact.endpoint} got an attempt at ${one.at}, though its circuit was open from ${since} to ${until}`,
+    )
+  }
+}
+
+/** Until it is closed at most one attempt is under way that was begun since it opened. */
+function oneAtATime(fact: CircuitFact, begun: readonly BegunFact[], until: number): void {
+  const probes = begun.filter(({ at }) => at > fact.recordedAt && at < until)
+  for (const [i, probe] of probes.entries()) {
+    const next = probes[i + 1]
+    if (next === undefined || next.at >= probe.endedAt) continue
+    const isLost = probe.worker.losses.some(({ at }) => at <= next.at)
+    assert.ok(isLost, `${fact.endpoint} was probed at ${next.at}, though the probe of ${probe.at} was under way`)
+  }
+}
+
+/** After it closed, no more is begun than the climbing rate allows. */
+function rampIsClimbed(
+  endpoint: EndpointFacts,
+  fact: CircuitFact,
+  begun: readonly BegunFact[],
+  history: History,
+): void {
+  const { circuit } = endpoint.health
+  if (circuit === 'off' || circuit.rampMs === 0 || fact.reason === 'policy') return
+  const full = endpoint.rate ? endpoint.rate.rate / endpoint.rate.periodMs : endpoint.concurrency * 0.02
+  const { rampMs } = circuit
+  const until = fact.notBefore + rampMs / 2
+  const isReset = history.orders.some(
+    ({ endpoint: key, action, at }) =>
+      key === endpoint.key && action === 'reset' && at >= fact.notBefore - 60_000 && at <= until,
+  )
+  if (isReset || endOf(endpoint, history, fact) <= until) return
+  const sent = begun.filter(({ at }) => at > fact.notAfter && at < until).length
+  const seconds = until - fact.notBefore
+  // From a twentieth of the rate, in a straight line.
+  const allowed = full * (0.05 * seconds + (seconds * seconds) / (2 * rampMs))
+  assert.ok(
+    sent <= allowed + 2,
+    `${endpoint.key} got ${sent} in the ${seconds} ms after its circuit closed, ${allowed.toFixed(1)} allowed`,
+  )
+}
+
+/** A 429 without a hint halves the rate: for two seconds, which is next to nothing of the way back. */
+function crowdingSlowsDown(endpoint: EndpointFacts, begun: readonly BegunFact[], history: History): void {
+  if (!endpoint.health.adaptive || !endpoint.rate) return
+  const windowMs = 2000
+  const half = endpoint.rate.rate / endpoint.rate.periodMs / 2
+  for (const told of history.arrivals) {
+    if (told.endpoint !== endpoint.key || !told.crowded || told.heardAt === Number.POSITIVE_INFINITY) continue
+    const until = told.heardAt + windowMs
+    const isForgotten = history.orders.some(({ at, action }) => action === 'reset' && at >= told.at && at <= until)
+    const isLost = told.worker.losses.some(({ at }) => at <= until)
+    if (isForgotten || isLost || history.jumps.some((at) => at >= told.at && at <= until)) continue
+    if (history.healedAt <= until && history.healedAt >= told.at) continue
+    const sent = begun.filter(({ at }) => at > told.heardAt && at <= until).length
+    const allowed = half * windowMs * 1.05
+    assert.ok(
+      sent <= allowed + 1,
+      `${endpoint.key} got ${sent} in two seconds after it said that it was too much, ${allowed.toFixed(1)} allowed`,
+    )
+  }
+}
+
+/** Once an operator opened it, and everybody has had the time to hear of it, nothing is begun until one closes it. */
+function openOrdersAreObeyed(endpoint: EndpointFacts, begun: readonly BegunFact[], history: History): void {
+  const orders = history.orders.filter(({ endpoint: key }) => key === endpoint.key)
+  for (const [i, order] of orders.entries()) {
+    if (order.action !== 'open') continue
+    const until = orders[i + 1]?.at ?? Number.POSITIVE_INFINITY
+    const early = begun.find(({ at }) => at > order.at + 2000 && at < until)
+    assert.equal(
+      early,
+      undefined,
+      `${endpoint.key} got an attempt at ${early?.at}, though it was opened at ${order.at}`,
+    )
+  }
+}
