@@ -1,4 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
+import type { Class } from '../domain/delivery.ts'
 
 /**
  * How lanes stand at this moment. What is in flight, how full a bucket is and what has been read only a lane's owner
@@ -11,8 +12,39 @@ export interface Standing {
   answerLanes(worker: number, answers: readonly LaneAnswer[]): Promise<void>
   /** What was last answered, of those of these lanes that exist; in the order of their endpoints. */
   readAnswers(endpoints: readonly number[]): Promise<StoredAnswer[]>
+  /** What the row of a queued delivery tells beside its place; undefined when it is not there any more. */
+  findRow(endpoint: number, place: RowPlace): Promise<RowStanding | undefined>
+  /**
+   * Who is first of those that wait in a lane with an order: of all, or of those with an ordering key, and only in front of
+   * a place, where one is named. With a key, it is looked for among the first `countLimit` of each class.
+   */
+  findFirst(endpoint: number, orderKey: number | null, before: RowPlace | null): Promise<FirstRow | undefined>
   /** Those of these endpoints that something waits for, in their order. */
   waitingAmong(endpoints: readonly number[]): Promise<number[]>
+}
+
+/** Where a row lies. */
+export interface RowPlace {
+  readonly class: Class
+  readonly dueAt: EpochMs
+  readonly message: number
+}
+
+export interface RowStanding {
+  /** See `PendingRow`. */
+  readonly heldMs: number
+  readonly orderKey: number | null
+  /** When nobody wants it any more; null for never. */
+  readonly expiresAt: EpochMs | null
+}
+
+/** A delivery that others may stand behind. */
+export interface FirstRow {
+  /** The id of its message; null when that is gone. */
+  readonly id: string | null
+  readonly message: number
+  readonly attempts: number
+  readonly heldMs: number
 }
 
 /** An owner's word on one lane: a `LaneSnapshot` as text. */

@@ -1,4 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import type { Class } from '../../domain/delivery.ts'
+import { fresh, timed } from '../../domain/delivery.ts'
+import { sqlHeldMs, toHeldMs } from '../held.ts'
+import { countLimit } from '../replaying.ts'
 import type { Standing } from '../standing.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
@@ -33,12 +37,53 @@ export const selectWaiting: Statement = {
      order by asked.endpoint`,
 }
 
+export const selectRow: Statement = {
+  name: 'row-standing',
+  text: `
+    ${withClock}
+    select ${sqlHeldMs('held_until', 'clock.now')} as held_ms, order_key, expires_at from clock, pending
+     where endpoint = $1 and class = $2 and due_at = $3 and message = $4`,
+}
+
+// Ranges of pending's primary key, read in its order. What is timed and not due has not taken its place yet.
+const sqlFirst = (itsClass: Class) => `
+  (select * from (
+     select message, due_at, attempts, held_until, order_key from pending
+      where endpoint = $1 and class = ${itsClass} and (due_at, message) < ($2::bigint, $3::bigint)
+        ${itsClass === timed ? 'and due_at <= (select now from clock)' : ''}
+      order by due_at, message limit ${countLimit}) as line
+    where $4::bigint is null or order_key = $4::bigint order by due_at, message limit 1)`
+export const firstOfLine: Statement = {
+  name: 'first-of-line',
+  text: `
+    ${withClock}, firsts as materialized (${sqlFirst(fresh)} union all ${sqlFirst(timed)})
+    select firsts.message, firsts.attempts, ${sqlHeldMs('firsts.held_until', '(select now from clock)')} as held_ms,
+           (select id from message where key = firsts.message limit 1) as id
+      from firsts order by firsts.due_at, firsts.message limit 1`,
+}
+
 interface AnswerRow {
   readonly endpoint: number
   readonly owner: number | null
   readonly snapshot: string | null
   readonly snapshot_at: EpochMs
 }
+
+interface RowColumns {
+  readonly held_ms: number | null
+  readonly order_key: number | null
+  readonly expires_at: EpochMs | null
+}
+
+interface FirstColumns {
+  readonly message: number
+  readonly attempts: number
+  readonly held_ms: number | null
+  readonly id: string | null
+}
+
+/** Behind everything. */
+const last = { dueAt: Number.MAX_SAFE_INTEGER, message: 0 }
 
 /** How lanes stand at this moment, by their owners' word. */
 export function standing({ relaxed, signals }: Database): Standing {
@@ -66,6 +111,17 @@ export function standing({ relaxed, signals }: Database): Standing {
         snapshot,
         snapshotAt,
       }))
+    },
+
+    async findRow(endpoint, { class: itsClass, dueAt, message }) {
+      const [row] = await relaxed.run<RowColumns>(selectRow, [endpoint, itsClass, dueAt, message])
+      return row && { heldMs: toHeldMs(row.held_ms), orderKey: row.order_key, expiresAt: row.expires_at }
+    },
+
+    async findFirst(endpoint, orderKey, before) {
+      const { dueAt, message } = before ?? last
+      const [row] = await relaxed.run<FirstColumns>(firstOfLine, [endpoint, dueAt, message, orderKey])
+      return row && { id: row.id, message: row.message, attempts: row.attempts, heldMs: toHeldMs(row.held_ms) }
     },
 
     async waitingAmong(endpoints) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { begin, noEffects, type Open, type World } from './harness.ts'
+import { assertRemaining, begin, noEffects, type Open, type World } from './harness.ts'
 
 export function standing(open: Open): void {
   test('a question reaches whoever watches, and its answer whoever asked', async (t) => {
@@ -84,6 +84,51 @@ export function standing(open: Open): void {
     assert.deepEqual(await world.store.waitingAmong([three.key, two.key, one.key]), [one.key, three.key])
     assert.deepEqual(await world.store.waitingAmong([two.key]), [])
     assert.deepEqual(await world.store.waitingAmong([]), [])
+  })
+
+  test('a row tells what holds it, what it is in order with, and when it expires', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application(), { flow: { order: 'key' } })
+    const special = [{ endpoint: endpoint.key, orderKey: 7 }]
+    const worker = await world.join()
+    await world.publish([endpoint], { expiresInMs: 90_000, special })
+    await world.claim(worker)
+    const row = await world.head(endpoint)
+    const found = await world.store.findRow(endpoint.key, row)
+    assert.deepEqual([found?.heldMs, found?.orderKey], [0, 7])
+    assertRemaining((found?.expiresAt ?? 0) - (await laneOf(world, endpoint.key)).now, 90_000)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'held', waitMs: 50_000 }))
+    assertRemaining((await world.store.findRow(endpoint.key, row))?.heldMs, 50_000)
+    assert.equal(await world.store.findRow(endpoint.key, { ...row, message: row.message + 1 }), undefined)
+  })
+
+  test('who is first in line is told, of all and of those with one ordering key', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application(), { flow: { order: 'key', deadHead: 'block' } })
+    const worker = await world.join()
+    const publish = (orderKey: number) => world.publish([endpoint], { special: [{ endpoint: endpoint.key, orderKey }] })
+    assert.equal(await world.store.findFirst(endpoint.key, null, null), undefined)
+    const [first, second, third] = [await publish(1), await publish(2), await publish(2)]
+    await world.publish([endpoint], { delayMs: 60_000, special: [{ endpoint: endpoint.key, orderKey: 3 }] })
+    await world.pass(30)
+    await world.claim(worker)
+    const rows = await world.rows(endpoint)
+    const place = (key: number) => rows.find(({ message }) => message === key) ?? null
+    const firstOf = (orderKey: number | null, before: number | null) =>
+      world.store.findFirst(endpoint.key, orderKey, before === null ? null : place(before))
+    assert.deepEqual(await firstOf(null, null), { id: first.id, message: first.key, attempts: 0, heldMs: 0 })
+    assert.equal((await firstOf(2, null))?.message, second.key)
+    assert.equal((await firstOf(2, third.key))?.message, second.key)
+    assert.equal(await firstOf(2, second.key), undefined)
+    assert.equal(await firstOf(3, null), undefined)
+    const head = place(second.key)
+    assert(head)
+    await world.settle(worker, world.settlement(endpoint, head, { state: 'held', waitMs: 50_000 }))
+    const held = await firstOf(2, third.key)
+    assertRemaining(held?.heldMs, 50_000)
+    assert.equal(held?.attempts, 1)
+    await world.settle(worker, world.settlement(endpoint, { ...head, attempts: 1 }, { state: 'blocked' }))
+    assert.equal((await firstOf(2, third.key))?.heldMs, Number.POSITIVE_INFINITY)
   })
 
   test('a lane tells since when its longest waiting delivery waits, and how well its receiver does', async (t) => {

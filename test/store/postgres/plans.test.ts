@@ -57,7 +57,13 @@ import {
 } from '../../../src/store/postgres/replaying.ts'
 import { type Statement, sessionSettings } from '../../../src/store/postgres/sessions.ts'
 import { holdRows, settleBatch } from '../../../src/store/postgres/settling.ts'
-import { saveAnswers, selectAnswers, selectWaiting } from '../../../src/store/postgres/standing.ts'
+import {
+  firstOfLine,
+  saveAnswers,
+  selectAnswers,
+  selectRow,
+  selectWaiting,
+} from '../../../src/store/postgres/standing.ts'
 import { purgeDead, selectTasks, takeFree } from '../../../src/store/postgres/tasks.ts'
 import { countPage } from '../../../src/store/postgres/waiting.ts'
 import { newDatabase } from '../postgres-harness.ts'
@@ -134,6 +140,8 @@ const hot: [Statement, RegExp[]][] = [
   [saveAnswers, [/endpoint = ANY/]],
   [selectAnswers, [/endpoint = ANY/]],
   [selectWaiting, [/endpoint = asked\.endpoint/]],
+  [selectRow, [/endpoint = \$1 AND class = \$2 AND due_at = \$3 AND message = \$4/]],
+  [firstOfLine, [/endpoint = \$1 AND class = 0 AND /, /endpoint = \$1 AND class = 1 AND /, /key = firsts\.message/]],
   [selectTasks.descending, [/key < \$1/]],
   [takeFree, [/key = ANY/]],
   [purgeDead, [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
