@@ -1,6 +1,6 @@
 import type { Command as Commander } from 'commander'
 import { span } from '../domain/phrases.ts'
-import { choice, duration, type Kind } from '../runtime/setting-kinds.ts'
+import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
 import { jsonValue, option, type Session } from './remote.ts'
 import { printable, text } from './show.ts'
@@ -17,6 +17,18 @@ export function withFlow(command: Commander): Commander {
     .addOption(
       option('--disable-after <DURATION>', 'disable it after failing for so long; 0 for never', duration(0, 365 * day)),
     )
+    .addOption(option('--max-waiting <NUMBER>', 'deliveries that may wait for it', count(1, 1_000_000_000)))
+    .addOption(
+      option(
+        '--overflow <POLICY>',
+        'what gives way when too many wait: refuse, drop_oldest or drop_new',
+        choice(['refuse', 'drop_oldest', 'drop_new']),
+      ),
+    )
+    .addOption(option('--max-age <DURATION>', 'how long a delivery may wait, tried or not', duration(1000, 365 * day)))
+    .addOption(
+      option('--while-disabled <POLICY>', 'what is published meanwhile: hold or drop', choice(['hold', 'drop'])),
+    )
     .addOption(
       option(
         '--coalesce <DURATION>',
@@ -29,22 +41,32 @@ export function withFlow(command: Commander): Commander {
 
 /** The same as fields of the API. */
 export function flowOf({ options }: Session): Item {
-  const { coalesce, coalesceKey, circuit, adaptive, disableAfter } = options
+  const { coalesce, coalesceKey, circuit, adaptive, disableAfter, maxWaiting, overflow, whileDisabled } = options
+  const maxAge = options.maxAge as number | undefined
   return {
     circuit,
     adaptive: adaptive === undefined ? undefined : adaptive === 'on',
     disableAfterMs: disableAfter,
+    maxWaiting,
+    overflow,
+    maxAgeSeconds: maxAge === undefined ? undefined : Math.floor(maxAge / 1000),
+    whileDisabled,
     coalesce:
       coalesce === undefined && coalesceKey === undefined ? undefined : { windowMs: coalesce, key: coalesceKey },
   }
 }
 
 /** What an endpoint wants beyond its rate, for people; what is as by default is left out. */
-export function flowFacts({ coalesce, circuit, adaptive, disableAfterMs }: Item): [string, string | undefined][] {
+export function flowFacts(item: Item): [string, string | undefined][] {
+  const { coalesce, circuit, adaptive, disableAfterMs, maxWaiting, overflow, maxAgeSeconds, whileDisabled } = item
   return [
     ['circuit', circuit == null ? undefined : text(circuit)],
     ['adaptive', adaptive === false ? 'off' : undefined],
     ['disabled after', disableAfterMs == null ? undefined : disableText(disableAfterMs)],
+    ['may wait', maxWaiting == null ? undefined : text(maxWaiting)],
+    ['overflow', overflow == null || overflow === 'refuse' ? undefined : text(overflow)],
+    ['max age', maxAgeSeconds == null ? undefined : span(Number(maxAgeSeconds) * 1000)],
+    ['while disabled', whileDisabled === 'drop' ? 'what is published is dropped' : undefined],
     ['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)],
   ]
 }

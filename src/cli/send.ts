@@ -27,40 +27,47 @@ export function addSend(commands: RemoteCommands): void {
     .addOption(repeated('--channel <CHANNEL>', 'a channel it belongs to; may be repeated'))
     .addOption(repeated('--tag <TAG>', 'a tag to find it by; may be repeated'))
     .option('--deliver-at <INSTANT>', 'not before then, such as 2026-11-15T10:00:00Z, or 2h for in two hours')
+    .option(
+      '--expires-at <INSTANT>',
+      'nobody wants it from then on, such as 2026-11-15T10:00:00Z, or 2h for in two hours',
+    )
     .option('--raw', 'send the payload as it is, whatever it is')
     .option('--content-type <TYPE>', 'what a raw payload is (default: application/octet-stream)')
 }
 
-async function sendJson(
-  { client, options, world }: Session,
-  app: string,
-  eventType: string,
-  payload: Buffer,
-): Promise<Item> {
-  const { eventId, channel: channels, tag: tags, deliverAt } = options
+async function sendJson(session: Session, app: string, eventType: string, payload: Buffer): Promise<Item> {
+  const { client, options } = session
+  const { eventId, channel: channels, tag: tags } = options
   const envelope = {
     eventType,
     eventId,
     channels,
     tags,
-    deliverAt: deliverAt === undefined ? undefined : instantText(String(deliverAt), world.clock.now(), 'ahead'),
+    deliverAt: instantOf(session, 'deliverAt'),
+    expiresAt: instantOf(session, 'expiresAt'),
   }
   const head = Buffer.from(`${JSON.stringify(envelope).slice(0, -1)},"payload":`)
   const body = Buffer.concat([head, payload, Buffer.from('}')])
   return client.post(pathOf('app', app, 'msg'), { query: { with_content: false }, body })
 }
 
-function sendRaw({ client, options, world }: Session, app: string, eventType: string, body: Buffer): Promise<Item> {
-  const { deliverAt } = options
+function sendRaw(session: Session, app: string, eventType: string, body: Buffer): Promise<Item> {
+  const { client, options } = session
   const query = {
     event_type: eventType,
     event_id: options.eventId as string | undefined,
     channels: options.channel as string[] | undefined,
     tags: options.tag as string[] | undefined,
-    deliver_at: deliverAt === undefined ? undefined : instantText(String(deliverAt), world.clock.now(), 'ahead'),
+    deliver_at: instantOf(session, 'deliverAt'),
+    expires_at: instantOf(session, 'expiresAt'),
   }
   const contentType = (options.contentType as string | undefined) ?? 'application/octet-stream'
   return client.post(pathOf('app', app, 'msg', 'raw'), { query, body, contentType })
+}
+
+function instantOf({ options, world }: Session, name: 'deliverAt' | 'expiresAt'): string | undefined {
+  const given = options[name]
+  return given === undefined ? undefined : instantText(String(given), world.clock.now(), 'ahead')
 }
 
 /** A payload given as JSON, `@FILE`, or through standard input. */

@@ -19,6 +19,7 @@ export interface ReadMessage {
   readonly payload: Uint8Array
   /** As asked for, also when that has passed. */
   readonly deliverAt: EpochMs | null
+  readonly expiresAt: EpochMs | null
   /** What to make the application from when there is none. */
   readonly application: ApplicationIn | null
 }
@@ -73,21 +74,24 @@ export function readRaw(query: RawQuery, contentType: string | undefined, body: 
     channels: query.channels?.split(',') ?? null,
     tags: query.tags?.split(',') ?? null,
     deliverAt: query.deliver_at ?? null,
+    expiresAt: query.expires_at ?? null,
+    expiresInSeconds: query.expires_in_seconds ?? null,
     dedupeKey: query.dedupe_key ?? null,
   }
   const type = contentType ?? 'application/octet-stream'
   const problems = headProblems(checkContents(input)).map((problem) => ({ ...problem, at: inQuery(problem.at) }))
   if (!isContentType(type)) problems.push({ at: ['header', 'content-type'], message: 'is not valid', type: 'header' })
-  const deliverAt = instantOf(input.deliverAt, now, ['query', 'deliver_at'], problems)
+  const times: FieldError[] = []
+  const instants = instantsOf(input, now, times)
+  problems.push(...times.map((problem) => ({ ...problem, at: inQuery(problem.at) })))
   refuseIf(problems)
-  return { envelope: envelopeOf(input, type, deliverAt, now), body, payload: body, deliverAt, application: null }
+  return { envelope: envelopeOf(input, type, instants, now), body, payload: body, ...instants, application: null }
 }
 
 /** The fields of an envelope that need more than their shape checked; all that is wrong is added to `problems`. */
 export function readEnvelope(input: EnvelopeIn, contentType: string, now: EpochMs, problems: FieldError[]): Envelope {
   problems.push(...headerProblems(input.headers))
-  const deliverAt = instantOf(input.deliverAt ?? null, now, ['body', 'deliverAt'], problems)
-  return envelopeOf(input, contentType, deliverAt, now)
+  return envelopeOf(input, contentType, instantsOf(input, now, problems), now)
 }
 
 function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldError[]): ReadMessage | undefined {
@@ -109,7 +113,7 @@ function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldEr
     envelope,
     body: raw === null ? payload : Buffer.from(raw),
     payload,
-    deliverAt: head.deliverAt == null ? null : Date.parse(head.deliverAt),
+    ...instantsOf(head, now, []),
     application: head.application ?? null,
   }
 }
@@ -120,12 +124,39 @@ export function textWithout(body: Buffer, span: Span | undefined): string {
   return `${body.toString('utf8', 0, span.start)}null${body.toString('utf8', span.end)}`
 }
 
-function envelopeOf(input: EnvelopeIn, contentType: string, deliverAt: EpochMs | null, now: EpochMs): Envelope {
+/** When a message is wanted: not before, and no longer than. */
+interface Instants {
+  readonly deliverAt: EpochMs | null
+  readonly expiresAt: EpochMs | null
+}
+
+/** As asked for, also when that has passed; what is wrong is added to `problems`. */
+function instantsOf(input: EnvelopeIn, now: EpochMs, problems: FieldError[]): Instants {
+  const deliverAt = instantOf(input.deliverAt ?? null, now, ['body', 'deliverAt'], problems)
+  const at = ['body', 'expiresAt']
+  const { expiresInSeconds: seconds = null } = input
+  if (seconds !== null && input.expiresAt != null) {
+    problems.push({ at, message: 'cannot be given together with expiresInSeconds', type: 'date-time' })
+  }
+  const expiresAt = seconds === null ? instantOf(input.expiresAt ?? null, now, at, problems) : now + seconds * 1000
+  if (deliverAt !== null && expiresAt !== null && deliverAt > now && expiresAt <= deliverAt) {
+    problems.push({ at, message: 'must be later than deliverAt', type: 'date-time' })
+  }
+  return { deliverAt, expiresAt }
+}
+
+function envelopeOf(
+  input: EnvelopeIn,
+  contentType: string,
+  { deliverAt, expiresAt }: Instants,
+  now: EpochMs,
+): Envelope {
   const { eventType, eventId = null, channels = null, tags = null, headers = null, dedupeKey = null } = input
   const delayMs = deliverAt === null ? 0 : Math.max(0, deliverAt - now)
+  const expiresInMs = expiresAt === null ? null : Math.max(0, expiresAt - now)
   const hours = input.payloadRetentionHours ?? (input.payloadRetentionPeriod ?? 0) * 24
   const payloadForMs = hours === 0 ? null : hours * 3_600_000
-  return { eventType, eventId, channels, tags, headers, dedupeKey, contentType, delayMs, payloadForMs }
+  return { eventType, eventId, channels, tags, headers, dedupeKey, contentType, delayMs, payloadForMs, expiresInMs }
 }
 
 function instantOf(text: string | null, now: EpochMs, at: FieldError['at'], problems: FieldError[]): EpochMs | null {

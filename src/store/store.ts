@@ -10,7 +10,7 @@ import type { OutcomeCode } from '../domain/outcome.ts'
 import type { Access } from './access.ts'
 import type { Auditing, Trailing } from './auditing.ts'
 import type { Bounding } from './bounding.ts'
-import type { Browsing } from './browsing.ts'
+import type { Browsing, DeliveryKey } from './browsing.ts'
 import type { Coalescing } from './coalescing.ts'
 import type { Enlisting } from './enlisting.ts'
 import type { EventTypes } from './event-types.ts'
@@ -477,6 +477,8 @@ export interface History {
   /** All attempts of one message, by endpoint and ordinal. */
   attemptsOf(message: number): Promise<Attempt[]>
   findDead(endpoint: number, message: number): Promise<DeadLetter | undefined>
+  /** Those of these deliveries that are dead letters. */
+  deadAmong(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
   /** Counts for people and tests: deliveries not finished, dead letters, messages, attempts. */
   counts(): Promise<{ pending: number; dead: number; messages: number; attempts: number }>
 }

@@ -1,6 +1,11 @@
 import { Type } from 'typebox'
+import { disabledPolicies, overflows } from '../schemas/bounds.ts'
 import { nullable } from '../schemas/field.ts'
 import { keyMeaning, windowMeaning } from '../schemas/flow.ts'
+import { shapingOut } from './shaping.ts'
+
+export const overflowMeaning =
+  'What gives way when too many wait: `refuse` answers 429 to the publish, `drop_oldest` and `drop_new` make dead letters'
 
 /** Deliveries that become one. */
 export const CoalesceOut = Type.Object({
@@ -32,5 +37,14 @@ export const flowOut = {
       description: "Disabled after failing for so long without one success; 0 for never, null for the server's",
     }),
   ),
+  maxWaiting: nullable(Type.Integer({ description: "How many deliveries may wait; the server's limit when null" })),
+  overflow: Type.Enum([...overflows], { description: overflowMeaning }),
+  maxAgeSeconds: nullable(
+    Type.Integer({ description: 'How long a delivery may wait, tried or not; as the retry policy says when null' }),
+  ),
+  whileDisabled: Type.Enum([...disabledPolicies], {
+    description: 'What becomes of messages published while it is disabled: `hold`, or `drop` with a dead letter',
+  }),
   coalesce: nullable(CoalesceOut),
+  ...shapingOut,
 }

@@ -22,6 +22,7 @@ export const MessageOut = Type.Object({
   channels: nullable(Type.Array(Type.String())),
   tags: nullable(Type.Array(Type.String())),
   deliverAt: MaybeInstant,
+  expiresAt: MaybeInstant,
   timestamp: Instant,
 })
 

@@ -45,6 +45,13 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   since: 'From this instant on, RFC 3339',
   until: 'Before this instant, RFC 3339; now unless told',
 
+  filter:
+    'A condition in CEL over `payload`, `eventType`, `eventId`, `channels` and `tags`; a message it is not true of is not delivered',
+  shape: 'What it gets of a payload; null for all. It stays when the endpoint is replaced without it',
+  region: 'The region whose secret its pseudonyms are made with. It stays when the endpoint is replaced without it',
+  signature: 'How its requests are signed; `standard` unless told',
+  signatureHeaders: "What its endpoints' requests call the headers they are signed with; null for Sluice's names",
+
   // Things
   id: 'Made here, and never used again',
   uid: 'A name of your own, unique among its kind; accepted wherever the id is',
@@ -74,7 +81,7 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   // Endpoints
   url: 'Where deliveries go',
   'AppPortalAccessOut.url': 'Where to send the person; the token is behind the `#`',
-  disabled: 'What is published meanwhile waits until it is enabled',
+  disabled: 'What is published meanwhile waits until it is enabled, or is dropped: see `whileDisabled`',
   eventTypes: 'Names, groups such as `video.*`, or `*`; everything when null',
   filterTypes: "Svix's older name for eventTypes",
   channels: 'What messages are labelled with, and endpoints choose by beside the event type',
@@ -91,6 +98,12 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   rampMs: 'How long the rate takes to come back to the full after it closed; 30 seconds unless told',
   adaptive: 'Whether a 429 without Retry-After slows the endpoint down for a while; true unless told',
   disableAfterMs: "Disabled after failing for so long without one success; 0 for never, the server's own when null",
+  maxWaiting: "How many deliveries may wait for it; the server's limit when null",
+  overflow:
+    'What gives way when too many wait: `refuse` answers 429 to the publish, `drop_oldest` and `drop_new` make dead letters; `refuse` unless told',
+  maxAgeSeconds: 'How long a delivery may wait, tried or not; as the retry policy says when null',
+  whileDisabled:
+    'What becomes of messages published while it is disabled: `hold` unless told, or `drop` with a dead letter',
   gracePeriodSeconds: 'For how long the old secret signs beside the new one; a day unless told',
   method: 'How deliveries are sent',
   headers: 'Sent along with every attempt. Those that are secrets by their name are never shown again',
@@ -121,6 +134,13 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   tags: 'What messages can be found by',
   deliverAt: 'Not before this instant, 90 days ahead at most',
   deliver_at: 'Not before this instant, 90 days ahead at most',
+  'MessageIn.expiresAt': 'From then on nobody wants it: what was not delivered is dead. 90 days ahead at most',
+  expires_at: 'From then on nobody wants it: what was not delivered is dead. 90 days ahead at most',
+  'MessageIn.expiresInSeconds': 'The same, from now on; give one of the two',
+  expires_in_seconds: 'The same, from now on; give one of the two',
+  'MessageOut.expiresAt': 'From then on nobody wants it; null for never',
+  'EndpointMessageOut.expiresAt': 'From then on nobody wants it; null for never',
+  'DeadLetterLine.expiresAt': 'From when on nobody wanted it; null for never',
   dedupeKey: 'What the application’s dedupe window goes by, instead of the content',
   dedupe_key: 'What the application’s dedupe window goes by, instead of the content',
   payloadRetentionPeriod: 'For how many days the payload is kept, if that is less than the message is',

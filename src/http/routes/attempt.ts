@@ -166,18 +166,20 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
   /** Where a message stands at these endpoints, those that still exist. */
   async function standingsOf(message: Message, keys: readonly number[]) {
     const deliveries = keys.map((endpoint) => ({ endpoint, message: message.key }))
-    const [endpoints, latest, replaying, coalesced] = await Promise.all([
+    const [endpoints, latest, replaying, dead, coalesced] = await Promise.all([
       store.loadEndpoints(keys),
       store.latestAttempts(deliveries),
       replayingAmong(deliveries),
+      deadAmong(deliveries),
       store.findCoalesced(deliveries),
     ])
     const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
     return keys.flatMap((row, i) => {
       const endpoint = byKey.get(row)
       if (endpoint === undefined) return []
-      const isReplaying = replaying.has(pairOf(row, message.key))
-      return [{ row, endpoint, message, latest: latest[i], replaying: isReplaying, coalesced: coalesced[i] }]
+      const pair = pairOf(row, message.key)
+      const known = { replaying: replaying.has(pair), dead: dead.has(pair), coalesced: coalesced[i] }
+      return [{ row, endpoint, message, latest: latest[i], ...known }]
     })
   }
 
@@ -207,10 +209,12 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
         const heads = await store.loadHeads([...new Set(met.map((row) => row.message))])
         const byKey = new Map(heads.map((head) => [head.key, head]))
         const replaying = await replayingAmong(met)
+        const dead = await deadAmong(met)
         return met.flatMap((row) => {
           const message = byKey.get(row.message)
           if (message === undefined || !meetsFilter(message, messageFilter)) return []
-          const standing = { message, latest: row, replaying: replaying.has(pairOf(row.endpoint, row.message)) }
+          const pair = pairOf(row.endpoint, row.message)
+          const standing = { message, latest: row, replaying: replaying.has(pair), dead: dead.has(pair) }
           return isShown(standing) ? [{ row, ...standing }] : []
         })
       },
@@ -227,6 +231,12 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
   /** Which of these deliveries wait to be sent once more on request. */
   async function replayingAmong(deliveries: readonly DeliveryKey[]): Promise<Set<string>> {
     const found = await store.findReplaying(deliveries)
+    return new Set(found.map(({ endpoint, message }) => pairOf(endpoint, message)))
+  }
+
+  /** Which of these deliveries are dead letters. */
+  async function deadAmong(deliveries: readonly DeliveryKey[]): Promise<Set<string>> {
+    const found = await store.deadAmong(deliveries)
     return new Set(found.map(({ endpoint, message }) => pairOf(endpoint, message)))
   }
 

@@ -102,8 +102,9 @@ function answer<T>(reply: FastifyReply, published: Promise<T>, bytesOf: (result:
   )
 }
 
-function shown({ envelope, deliverAt }: ReadMessage, { key, id }: Accepted, payload: Uint8Array): Buffer {
-  return messageBytes({ ...envelope, key, id, deliverAt }, payload)
+function shown({ envelope, deliverAt, expiresAt }: ReadMessage, accepted: Accepted, payload: Uint8Array): Buffer {
+  const { key, id } = accepted
+  return messageBytes({ ...envelope, key, id, deliverAt, expiresAt }, payload)
 }
 
 /** A list of messages that were just published: all of it is here. */

@@ -87,13 +87,16 @@ export interface Standing {
   readonly latest: Attempt | undefined
   /** Whether it waits to be sent once more on request. */
   readonly replaying: boolean
+  /** Whether it is a dead letter, be it that it was never tried or that it died waiting for its retry. */
+  readonly dead: boolean
   /** What it gave way to. */
   readonly coalesced?: Coalesced | undefined
 }
 
 /** Where one message stands at one endpoint. What was expunged, or gave way to another, waits for nothing. */
-function destinationStatus({ message, latest, replaying, coalesced }: Standing): Status {
+function destinationStatus({ message, latest, replaying, dead, coalesced }: Standing): Status {
   if (replaying) return pending
+  if (dead) return fail
   if (latest?.code === 'delivered') return success
   if (coalesced !== undefined && latest?.nextAt == null) return canceled
   const waits = latest === undefined || latest.nextAt !== null

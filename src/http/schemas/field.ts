@@ -14,9 +14,16 @@ export function uid(prefix: string) {
  * twice, once for each alternative.
  */
 export function nullable<T extends TSchema>(schema: T) {
-  const { type, enum: values, ...rest } = schema as unknown as { type: string; enum?: readonly unknown[] }
+  const { type, anyOf, enum: values, ...rest } = schema as unknown as Written
+  if (anyOf !== undefined) return Type.Unsafe<Static<T> | null>({ anyOf: [...anyOf, { type: 'null' }], ...rest })
   if (values !== undefined) return Type.Unsafe<Static<T> | null>({ enum: [...values, null], ...rest })
   return Type.Unsafe<Static<T> | null>({ type: [type, 'null'], ...rest })
+}
+
+interface Written {
+  readonly type: string
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly unknown[]
 }
 
 /** A whole number within bounds that every store and every client can represent exactly. */

@@ -1,8 +1,10 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import { type Coalesce, defaultFlow, type Flow } from '../../domain/flow.ts'
+import { boundFields, toBounds, toBoundsOut } from './bounds.ts'
 import { healthFields, toCircuitPolicy } from './circuit.ts'
 import { nullable } from './field.ts'
+import { shapingFields, toShaping } from './shaping.ts'
 
 const second = 1000
 const day = 24 * 3600 * second
@@ -22,7 +24,9 @@ export const CoalesceIn = Type.Object({
 /** How an endpoint wants to be treated beyond its rate, as its own fields. Null goes back to the default. */
 export const flowFields = {
   ...healthFields,
+  ...boundFields,
   coalesce: Type.Optional(nullable(CoalesceIn)),
+  ...shapingFields,
 }
 
 const FlowIn = Type.Object(flowFields)
@@ -34,14 +38,19 @@ export function toFlowChange(input: FlowIn): Partial<Flow> {
     circuit: input.circuit && toCircuitPolicy(input.circuit),
     adaptive: input.adaptive === null ? defaultFlow.adaptive : input.adaptive,
     disableAfterMs: input.disableAfterMs,
+    ...toBounds(input),
     coalesce: input.coalesce && toCoalesce(input.coalesce),
+    ...toShaping(input),
   }
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
 }
 
-/** All that replacing sets: what is not given goes back to its default. What operators ordered is no setting, and stays. */
+/**
+ * All that replacing sets: what is not given goes back to its default. What operators ordered is no setting, and stays; so
+ * does what the subscriber is not to see.
+ */
 export function toFlowReplacement(input: FlowIn): Partial<Flow> {
-  const { circuitOrder: _circuitOrder, ...settings } = defaultFlow
+  const { circuitOrder: _circuitOrder, shape: _shape, region: _region, ...settings } = defaultFlow
   return { ...settings, ...toFlowChange(input) }
 }
 
@@ -58,7 +67,12 @@ export function toFlowOut(flow: Flow) {
     circuit: flow.circuit,
     adaptive: flow.adaptive,
     disableAfterMs: flow.disableAfterMs,
+    ...toBoundsOut(flow),
     coalesce: flow.coalesce,
+    filter: flow.filter,
+    shape: flow.shape,
+    region: flow.region,
+    signature: flow.signature,
   }
 }
 

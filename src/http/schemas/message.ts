@@ -26,6 +26,8 @@ export const EnvelopeIn = Type.Object({
   channels: Type.Optional(nullable(Channels)),
   tags: Type.Optional(nullable(Tags)),
   deliverAt: Type.Optional(nullable(Rfc3339)),
+  expiresAt: Type.Optional(nullable(Rfc3339)),
+  expiresInSeconds: Type.Optional(nullable(integer(1, 90 * 24 * 3600))),
   /** Sent along with every attempt, before the endpoint's own of the same name. */
   headers: Type.Optional(nullable(Type.Record(Type.String(), Type.String({ maxLength: 4096 })))),
   /** What the application's dedupe window goes by, instead of the content. */
@@ -59,6 +61,8 @@ export const RawQuery = Type.Object({
   channels: Type.Optional(Type.String({ maxLength: 1024 })),
   tags: Type.Optional(Type.String({ maxLength: 2048 })),
   deliver_at: Type.Optional(Rfc3339),
+  expires_at: Type.Optional(Rfc3339),
+  expires_in_seconds: Type.Optional(integer(1, 90 * 24 * 3600)),
   dedupe_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   with_content: Type.Optional(Type.Boolean()),
 })
@@ -74,6 +78,7 @@ export type ContentQuery = Static<typeof ContentQuery>
 export interface MessageHead extends Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> {
   readonly tags?: readonly string[] | null
   readonly deliverAt?: EpochMs | null
+  readonly expiresAt?: EpochMs | null
 }
 
 /**
@@ -81,16 +86,17 @@ export interface MessageHead extends Pick<Message, 'key' | 'id' | 'eventType' | 
  * ASCII by its pattern and needs no escaping.
  */
 export function messageBytes(message: MessageHead, payload: Uint8Array): Buffer {
-  const { key, id, eventType, eventId, channels, tags = null, deliverAt = null } = message
+  const { key, id, eventType, eventId, channels, tags = null, deliverAt = null, expiresAt = null } = message
   const head = `{"id":"${id}","eventType":"${eventType}","payload":`
   const eventIdText = eventId === null ? 'null' : `"${eventId}"`
   const channelsText = channels === null ? 'null' : JSON.stringify(channels)
   const tagsText = tags === null ? 'null' : JSON.stringify(tags)
   const deliverText = deliverAt === null ? 'null' : `"${new Date(deliverAt).toISOString()}"`
+  const expiresText = expiresAt === null ? 'null' : `"${new Date(expiresAt).toISOString()}"`
   const timestamp = new Date(keyTime(key)).toISOString()
   const tail =
     `,"eventId":${eventIdText},"channels":${channelsText},"tags":${tagsText},` +
-    `"deliverAt":${deliverText},"timestamp":"${timestamp}"}`
+    `"deliverAt":${deliverText},"expiresAt":${expiresText},"timestamp":"${timestamp}"}`
   const bytes = Buffer.allocUnsafe(head.length + payload.length + tail.length)
   bytes.write(head, 0, 'latin1')
   bytes.set(payload, head.length)

@@ -1,5 +1,7 @@
 import { decodeKey } from '../../domain/ids.ts'
+import type { DeliveryKey } from '../browsing.ts'
 import type { History } from '../store.ts'
+import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { type AttemptRow, type DeadRow, type MessageRow, toAttempt, toDeadLetter, toMessage } from './rows.ts'
 import type { Statement } from './sessions.ts'
@@ -25,6 +27,12 @@ const selectDead: Statement = {
   text: `
     select app, endpoint, message, reason, attempts, died_at, status, code, error, response
       from dead where endpoint = $1 and message = $2`,
+}
+export const selectDeadAmong: Statement = {
+  name: 'dead-among',
+  text: `
+    select w.endpoint, w.message from unnest($1::bigint[], $2::bigint[]) as w (endpoint, message)
+     cross join lateral (select from dead where endpoint = w.endpoint and message = w.message limit 1) as d`,
 }
 const selectCounts: Statement = {
   name: 'counts',
@@ -58,6 +66,15 @@ export function history({ durable }: Database): History {
     async findDead(endpoint, message) {
       const [row] = await durable.run<DeadRow>(selectDead, [endpoint, message])
       return row && toDeadLetter(row)
+    },
+
+    async deadAmong(deliveries) {
+      if (deliveries.length === 0) return []
+      const values = [
+        integers(deliveries.map((each) => each.endpoint)),
+        integers(deliveries.map((each) => each.message)),
+      ]
+      return durable.run<DeliveryKey>(selectDeadAmong, values)
     },
 
     async counts() {

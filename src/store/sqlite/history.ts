@@ -10,6 +10,7 @@ const selectMessageByEventId = `
   where event_id.app = ? and event_id.event_id = ?`
 const selectAttempts = 'select * from attempt where message = ? order by endpoint, n'
 const selectDead = 'select * from dead where endpoint = ? and message = ?'
+const selectIsDead = 'select 1 from dead where endpoint = ? and message = ?'
 const selectCounts = `
   select (select count(*) from pending) as pending, (select count(*) from dead) as dead,
     (select count(*) from message) as messages, (select count(*) from attempt) as attempts`
@@ -27,6 +28,7 @@ export function history(connection: Connection): Synchronous<History> {
   const byEventId = connection.prepare<MessageRow>(selectMessageByEventId)
   const attempts = connection.prepare<AttemptRow>(selectAttempts)
   const dead = connection.prepare<DeadRow>(selectDead)
+  const isDead = connection.prepare<unknown>(selectIsDead)
   const counts = connection.prepare<Counts>(selectCounts)
 
   return {
@@ -45,6 +47,8 @@ export function history(connection: Connection): Synchronous<History> {
       const row = dead.get(endpoint, message)
       return row && toDeadLetter(row)
     },
+
+    deadAmong: (deliveries) => deliveries.filter(({ endpoint, message }) => isDead.get(endpoint, message)),
 
     counts(): Counts {
       return { ...(counts.get() as Counts) }

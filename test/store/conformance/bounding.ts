@@ -84,6 +84,8 @@ export function bounding(open: Open): void {
     const fresh = await world.store.findDead(endpoint.key, key)
     assert.deepEqual([fresh?.reason, fresh?.attempts, fresh?.error, fresh?.response], ['aged', 0, null, null])
     assert.deepEqual(await world.store.counts(), { pending: 0, dead: 2, messages: 2, attempts: 1 })
+    const deliveries = [row.message, key, 1].map((message) => ({ endpoint: endpoint.key, message }))
+    assert.deepEqual(await world.store.deadAmong(deliveries), deliveries.slice(0, 2))
     assert.deepEqual(await world.store.endResting(ends), [], 'they have ended')
     assert.equal((await world.store.counts()).dead, 2)
   })
