@@ -26,6 +26,8 @@ export type BlockerReason =
   | 'coalescing' //         something newer of its kind may take its place until then
   | 'waiting_for_retry'
   | 'behind_others'
+  | 'head_blocked' //       in order, the first used up its attempts and waits for somebody
+  | 'behind_head' //        in order, the first waits for its retry
   | 'rate_limited'
   | 'in_flight' //          as many are under way as the endpoint takes at once
   | 'crowded' //            the worker's slots are taken, or left for others
@@ -45,6 +47,8 @@ export interface LaneStanding {
   /** How well the receiver does, as it was last saved, and how long ago that was. */
   readonly health?: string | null
   readonly healthAgeMs?: number
+  /** In a lane that keeps an order, who stands in front of the one asked about, or of all. */
+  readonly first: FirstInLine | null
   /** Its owner's own word, just now. */
   readonly live: LiveWord | null
   /** Whether its owner was asked and did not answer. */
@@ -56,10 +60,25 @@ export interface LiveWord {
   readonly snapshot: LaneSnapshot
 }
 
+/** A delivery that others stand behind. */
+export interface FirstInLine {
+  /** The id of its message; null when that is gone. */
+  readonly id: string | null
+  readonly attempts: number
+  /** How long it waits for its retry; `Infinity` when it waits for somebody. */
+  readonly heldMs: number
+}
+
 export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'>
 
 /** Which ones need somebody: without that, what comes behind them does not matter. */
-const needSomebody: ReadonlySet<BlockerReason> = new Set(['disabled', 'paused', 'opened_by_hand', 'no_worker'])
+const needSomebody: ReadonlySet<BlockerReason> = new Set([
+  'disabled',
+  'paused',
+  'opened_by_hand',
+  'head_blocked',
+  'no_worker',
+])
 
 /** Those that end at no known instant come behind those that do, the more telling first. */
 const openEnded: readonly BlockerReason[] = [
@@ -196,6 +215,23 @@ const probing: Blocker = {
 function slowed(until: EpochMs, now: EpochMs): Blocker {
   const detail = `Its rate climbs back to the usual; it lets the next one go at ${moment(until, now)}.`
   return { reason: 'slowed', detail, until }
+}
+
+/** What keeps those behind the first in line back, if anything beside its turn does. */
+export function lineBlocker(
+  { id, attempts, heldMs }: FirstInLine,
+  now: EpochMs,
+  who: 'it stands' | 'all stand',
+): Blocker | undefined {
+  const name = id ?? 'one whose message is gone'
+  const tried = `after ${count(attempts, 'failed attempt')}`
+  if (heldMs === Number.POSITIVE_INFINITY) {
+    const detail = `In order ${who} behind ${name}, which ${tried} waits for somebody to retry or to skip it.`
+    return { reason: 'head_blocked', detail, until: null }
+  }
+  if (heldMs <= 0) return undefined
+  const detail = `In order ${who} behind ${name}, which ${tried} is tried again at ${moment(now + heldMs, now)}.`
+  return { reason: 'behind_head', detail, until: Math.round(now + heldMs) }
 }
 
 function rateLimited(until: EpochMs, rate: number | null, now: EpochMs): Blocker {

@@ -20,6 +20,8 @@ export interface LaneSnapshot {
   readonly tokenMs: number | null
   /** Requests a second that the bucket lets through, if there is one. */
   readonly rate: number | null
+  /** In a lane that keeps an order, when that lets something start; null when it is kept back until something ends. */
+  readonly order: { readonly waitMs: number | null } | null
   /** How long a Retry-After still holds the lane. */
   readonly holdMs: number
   readonly circuit?: CircuitState

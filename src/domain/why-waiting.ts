@@ -5,6 +5,7 @@ import {
   byDecisiveness,
   type LaneStanding,
   laneBlockers,
+  lineBlocker,
   needsSomebody,
   noWorker,
   type Stoppable,
@@ -42,7 +43,9 @@ export interface WaitingFacts {
 export function whyWaiting(facts: WaitingFacts): EndpointWhy {
   const { endpoint, lane } = facts
   const total = totalOf(facts)
-  const blockers = byDecisiveness([...laneBlockers(endpoint, lane), ...dueBlockers(facts)])
+  const line = lane.first === null ? undefined : lineBlocker(lane.first, lane.now, 'all stand')
+  const own = line === undefined ? dueBlockers(facts) : [line]
+  const blockers = byDecisiveness([...laneBlockers(endpoint, lane), ...own])
   if (total === 0) {
     const isQuiet = blockers.every((blocker) => !needsSomebody(blocker))
     if (isQuiet) return plain('idle', 'Nothing waits for it.')

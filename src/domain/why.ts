@@ -5,6 +5,7 @@ import {
   type LaneStanding,
   type LiveWord,
   laneBlockers,
+  lineBlocker,
   needsSomebody,
   type Stoppable,
   speedOf,
@@ -56,6 +57,9 @@ interface QueuedFacts {
   readonly dueAt: EpochMs
   readonly attempts: number
   readonly ahead: number
+  /** In a lane that keeps an order, how long it waits in its place for a retry; `Infinity` when it waits for somebody. */
+  readonly heldMs?: number
+  readonly expiresAt?: EpochMs | null
 }
 
 /** Decides where a delivery stands. */
@@ -67,7 +71,8 @@ export function whyNotDelivered(facts: WhyFacts): Why {
   const blockers = byDecisiveness([...laneBlockers(facts.endpoint, lane), ...ownBlockers(facts, queued)])
   const [first] = blockers
   if (first === undefined) return why('sending', 'It is first in its queue: being sent, or about to be.')
-  return { ...first, nextAt: first.until, expectedAt: expectedAt(lane, queued, blockers), blockers }
+  const detail = `${first.detail}${expiry(queued, first.until, lane.now)}`
+  return { ...first, detail, nextAt: first.until, expectedAt: expectedAt(lane, queued, blockers), blockers }
 }
 
 function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): Why {
@@ -84,7 +89,7 @@ function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): 
   if (message.expunged) return why('cancelled', "The message's content was expunged before it was delivered.")
   if (latest !== undefined) return why('cancelled', 'It was taken out of the queue before it was delivered.')
   if (!message.endpoints.includes(endpoint.key)) {
-    return why('not_subscribed', 'The endpoint did not subscribe to this message when it was published.')
+    return why('not_subscribed', 'By its event type, channels or filter the message was not for this endpoint.')
   }
   return why('queueing', 'The message goes to very many endpoints and is being queued for them.')
 }
@@ -101,6 +106,8 @@ function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[
   const { now } = lane
   const { dueAt, attempts, ahead } = queued
   if (queued.class === timed && dueAt > now) return [notYet(queued, message.deliverAt !== null, now)]
+  const inLine = inOrder(queued, lane)
+  if (inLine !== undefined) return [inLine]
   if (ahead > 0) {
     const speed = speedOf(lane)
     const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
@@ -111,6 +118,25 @@ function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[
   const retry = attempts === 0 ? '' : `, after ${count(attempts, 'failed attempt')}`
   const until = lane.dueAt !== null && lane.dueAt > now ? lane.dueAt : null
   return [{ reason: 'waiting_for_worker', detail: `It is due${retry}; a worker is about to take it.`, until }]
+}
+
+/** What order keeps it back by: its own retry, for which it keeps its place, or the one in front. */
+function inOrder({ heldMs = 0, attempts }: QueuedFacts, { now, first }: LaneStanding): Blocker | undefined {
+  if (first !== null) return lineBlocker(first, now, 'it stands')
+  const tried = `After ${count(attempts, 'failed attempt')}`
+  if (heldMs === Number.POSITIVE_INFINITY) {
+    const detail = `${tried} it has none left, and keeps its place until somebody retries or skips it.`
+    return { reason: 'head_blocked', detail, until: null }
+  }
+  if (heldMs <= 0) return undefined
+  const until = Math.round(now + heldMs)
+  return { reason: 'waiting_for_retry', detail: `${tried}, the next one is due at ${moment(until, now)}.`, until }
+}
+
+/** A word on when nobody wants it any more, if that may well be before it moves. */
+function expiry({ expiresAt }: QueuedFacts, until: EpochMs | null, now: EpochMs): string {
+  if (expiresAt == null || (until !== null && until < expiresAt)) return ''
+  return expiresAt > now ? ` It expires at ${moment(expiresAt, now)}.` : ' It has expired, and is a dead letter soon.'
 }
 
 function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: EpochMs): Blocker {

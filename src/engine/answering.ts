@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Scheduler } from '../domain/scheduler.ts'
+import type { Lane, Scheduler } from '../domain/scheduler.ts'
 import { type LaneSnapshot, namedLimit, type Standstill, writeSnapshot } from '../domain/snapshot.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import type { Delivery, OwnedLane } from './owned-lane.ts'
@@ -72,6 +72,7 @@ export class Answering {
       queued: [lane.queues[0].size, lane.queues[1].size, lane.queues[2].size],
       tokenMs: lane.bucket === undefined ? null : Math.max(0, lane.bucket.readyAt(now) - now),
       rate: throttleRate === null ? null : throttleRate / throttlePeriodSeconds,
+      order: orderOf(lane, now),
       holdMs: Math.max(0, lane.holdUntil - now),
       circuit: health.circuit,
       silentMs: health.manual ? null : Math.max(0, health.silentUntil - now),
@@ -83,6 +84,13 @@ export class Answering {
       pace: throughput.perSecond(now) ?? null,
     }
   }
+}
+
+/** When order lets something start. */
+function orderOf({ order }: Lane<Delivery>, now: SteadyMs): LaneSnapshot['order'] {
+  if (order === undefined) return null
+  const nextAt = order.nextAt(now)
+  return { waitMs: nextAt === Number.POSITIVE_INFINITY ? null : nextAt - now }
 }
 
 export interface AnsweringParts {

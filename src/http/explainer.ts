@@ -1,12 +1,14 @@
 import { AppError } from '../domain/app-error.ts'
 import type { LaneStanding } from '../domain/blocker.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Attempt, Message } from '../domain/delivery.ts'
+import { type Attempt, type Message, replay } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { type Why, whyNotDelivered } from '../domain/why.ts'
 import { type EndpointWhy, totalOf, whyWaiting } from '../domain/why-waiting.ts'
+import type { DeliveryKey } from '../store/browsing.ts'
 import { countLimit, type LaneFacts, type QueuedRow } from '../store/replaying.ts'
+import type { FirstRow, RowStanding } from '../store/standing.ts'
 import type { Store } from '../store/store.ts'
 
 /** How long an owner is waited for. It answers within a few milliseconds, or it is busy, stalled or dead. */
@@ -15,13 +17,18 @@ const firstLookMs = 1
 const longestLookMs = 50
 
 /** A lane as it is stored, and as its owner says it is. */
-export interface KnownLane extends LaneFacts, Pick<LaneStanding, 'live' | 'silent'> {}
+export interface KnownLane extends LaneFacts, Pick<LaneStanding, 'live' | 'silent' | 'first'> {}
+
+/** A queued delivery, and in a lane that keeps an order who is in front of it. */
+export interface KnownRow extends QueuedRow, Pick<RowStanding, 'heldMs' | 'expiresAt'> {
+  readonly first: FirstRow | null
+}
 
 /** Where one delivery stands. */
 export interface ExplainedDelivery {
   readonly why: Why
   readonly lane: KnownLane
-  readonly queued: QueuedRow | undefined
+  readonly queued: KnownRow | undefined
   readonly latest: Attempt | undefined
 }
 
@@ -49,19 +56,28 @@ export class Explainer {
     const delivery = { endpoint: endpoint.key, message: message.key }
     const asked = await this.#ask([endpoint.key])
     // The queue is read before what ended: a delivery that ends in between is then seen to have ended.
-    const queued = await this.#store.findQueued(delivery)
+    const queued = await this.#findQueued(delivery, endpoint)
     const [dead, [coalesced], [latest], lane] = await Promise.all([
       queued === undefined ? this.#store.findDead(endpoint.key, message.key) : undefined,
       queued === undefined ? this.#store.findCoalesced([delivery]) : [],
       this.#store.latestAttempts([delivery]),
-      this.#lane(endpoint.key, asked),
+      this.#lane(endpoint, asked),
     ])
-    return { why: whyNotDelivered({ message, endpoint, latest, dead, coalesced, queued, lane }), lane, queued, latest }
+    const facts = {
+      message,
+      endpoint,
+      latest,
+      dead,
+      coalesced,
+      queued,
+      lane: { ...lane, first: queued?.first ?? null },
+    }
+    return { why: whyNotDelivered(facts), lane, queued, latest }
   }
 
   async endpoint(endpoint: Endpoint): Promise<ExplainedEndpoint> {
     const asked = await this.#ask([endpoint.key])
-    return this.#explain(endpoint, await this.#lane(endpoint.key, asked))
+    return this.#explain(endpoint, await this.#inLine(endpoint, await this.#lane(endpoint, asked)))
   }
 
   /** Each of these endpoints that something waits for; those that were emptied or deleted meanwhile are left out. */
@@ -69,15 +85,15 @@ export class Explainer {
     const asked = await this.#ask(endpoints.map(({ key }) => key))
     const explained: ExplainedEndpoint[] = []
     for (const endpoint of endpoints) {
-      const lane = await this.#findLane(endpoint.key, asked)
-      if (lane !== undefined) explained.push(this.#explain(endpoint, lane))
+      const lane = await this.#findLane(endpoint, asked)
+      if (lane !== undefined) explained.push(this.#explain(endpoint, await this.#inLine(endpoint, lane)))
     }
     return explained.filter(({ total }) => total > 0)
   }
 
   /** A lane with its owner's word on it. */
-  async lane(endpoint: number): Promise<KnownLane> {
-    return this.#lane(endpoint, await this.#ask([endpoint]))
+  async lane(endpoint: Endpoint): Promise<KnownLane> {
+    return this.#lane(endpoint, await this.#ask([endpoint.key]))
   }
 
   #explain(endpoint: Endpoint, lane: KnownLane): ExplainedEndpoint {
@@ -85,6 +101,32 @@ export class Explainer {
     const facts = { endpoint, lane, isExact }
     const { oldestSince } = lane
     return { endpoint, why: whyWaiting(facts), lane, total: totalOf(facts), isExact, oldestSince }
+  }
+
+  /** A queued delivery, with what its row tells, and who stands in front of it where that matters. */
+  async #findQueued(delivery: DeliveryKey, { key, flow }: Endpoint): Promise<KnownRow | undefined> {
+    const queued = await this.#store.findQueued(delivery)
+    const place = queued && { class: queued.class, dueAt: queued.dueAt, message: delivery.message }
+    const row = place && (await this.#store.findRow(key, place))
+    // Settled between the two reads.
+    if (row === undefined) return queued && { ...queued, heldMs: 0, expiresAt: null, first: null }
+    const { heldMs, expiresAt, orderKey } = row
+    const isOrdered = place?.class !== replay && (flow.order === 'fifo' || (flow.order === 'key' && orderKey !== null))
+    const first =
+      isOrdered && (await this.#store.findFirst(key, flow.order === 'fifo' ? null : orderKey, place ?? null))
+    return queued && { ...queued, heldMs, expiresAt, first: first || null }
+  }
+
+  /** A lane with the first in its line, where all that waits stands behind it. */
+  async #inLine({ key, flow }: Endpoint, lane: KnownLane): Promise<KnownLane> {
+    const { order = null, inFlight = 0 } = lane.live?.snapshot ?? {}
+    // With several keys the others go on; only its owner knows when none may.
+    const isStuck = flow.order === 'fifo' || (order !== null && order.waitMs !== 0)
+    if (flow.order === 'none' || !isStuck || inFlight > 0) return lane
+    const first = await this.#store.findFirst(key, null, null)
+    if (first === undefined || flow.order === 'fifo' || order?.waitMs == null) return { ...lane, first: first ?? null }
+    const heldMs = (lane.live?.at ?? 0) + order.waitMs - lane.now
+    return { ...lane, first: { ...first, heldMs } }
   }
 
   /** Asks the owners and waits for them a while. */
@@ -111,19 +153,19 @@ export class Explainer {
     }
   }
 
-  async #lane(endpoint: number, asked: Asked): Promise<KnownLane> {
+  async #lane(endpoint: Endpoint, asked: Asked): Promise<KnownLane> {
     const lane = await this.#findLane(endpoint, asked)
     if (lane === undefined) throw new AppError('not_found', 'There is no such endpoint.')
     return lane
   }
 
-  async #findLane(endpoint: number, asked: Asked): Promise<KnownLane | undefined> {
-    const lane = await this.#store.findLane(endpoint)
+  async #findLane(endpoint: Endpoint, asked: Asked): Promise<KnownLane | undefined> {
+    const lane = await this.#store.findLane(endpoint.key)
     if (lane === undefined) return undefined
-    const word = asked.get(endpoint)
+    const word = asked.get(endpoint.key)
     const isSame = word !== undefined && word.owner === (lane.owner?.worker ?? null)
     const live = isSame && word.live !== null ? { ...word.live, at: Math.min(word.live.at, lane.now) } : null
-    return { ...lane, live, silent: isSame && lane.owner !== null && live === null }
+    return { ...lane, live, silent: isSame && lane.owner !== null && live === null, first: null }
   }
 }
 
@@ -133,5 +175,13 @@ const noneAsked: Asked = new Map()
 
 type ExplainerStore = Pick<
   Store,
-  'askLanes' | 'readAnswers' | 'findLane' | 'findQueued' | 'findDead' | 'findCoalesced' | 'latestAttempts'
+  | 'askLanes'
+  | 'readAnswers'
+  | 'findLane'
+  | 'findQueued'
+  | 'findRow'
+  | 'findFirst'
+  | 'findDead'
+  | 'findCoalesced'
+  | 'latestAttempts'
 >

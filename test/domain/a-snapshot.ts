@@ -11,6 +11,7 @@ export const snapshot: LaneSnapshot = {
   queued: [0, 0, 0],
   tokenMs: null,
   rate: null,
+  order: null,
   holdMs: 0,
   crowded: null,
   app: { inFlight: 0, limit: 512 },

@@ -17,6 +17,7 @@ const facts: WaitingFacts = {
     holdUntil: 0,
     notBefore: 0,
     workersAlive: 1,
+    first: null,
     live: null,
     silent: false,
     waiting: [3, 0, 0],
@@ -62,6 +63,20 @@ for (const [reason, nextAt, given] of cases) {
     for (const { detail } of [why, ...why.blockers]) assert.match(detail, /^[A-Z0-9].*\.$/)
   })
 }
+
+test('in order, all that waits stands behind the first', () => {
+  const first = { id: 'msg_1', attempts: 3, heldMs: 60_000 }
+  const held = whyWaiting(withLane({ first }))
+  assert.deepEqual([held.reason, held.nextAt], ['behind_head', later])
+  assert.equal(
+    held.detail,
+    'In order all stand behind msg_1, which after 3 failed attempts is tried again at 00:01:00 UTC (in 1 min).',
+  )
+  const blocked = whyWaiting(withLane({ first: { ...first, heldMs: Number.POSITIVE_INFINITY } }))
+  assert.deepEqual([blocked.reason, blocked.nextAt, blocked.emptyAt], ['head_blocked', null, null])
+  assert.match(blocked.detail, /waits for somebody to retry or to skip it\.$/)
+  assert.equal(whyWaiting(withLane({ first: { ...first, heldMs: 0 } })).reason, 'delivering')
+})
 
 test('when a queue is empty is guessed from its pace, unless it was not counted to its end', () => {
   assert.equal(whyWaiting(withLive({ pace: 2 })).emptyAt, now + 1500)

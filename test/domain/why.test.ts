@@ -23,6 +23,7 @@ const facts: WhyFacts = {
     holdUntil: 0,
     notBefore: 0,
     workersAlive: 1,
+    first: null,
     live: null,
     silent: false,
   },
@@ -129,6 +130,32 @@ test('when its turn comes is guessed from the pace of late, which is never above
   assert.equal(expected({ pace: null, rate: null }), null)
   assert.equal(whyNotDelivered({ ...facts, queued: timed }).expectedAt, null)
   assert.equal(whyNotDelivered({ ...facts, queued: { ...timed, ahead: 0 } }).expectedAt, later)
+})
+
+test('in order, a delivery waits for its own retry in its place, and for who stands in front', () => {
+  const own = { ...facts.queued, class: 0, dueAt: now, attempts: 2, ahead: 0 }
+  const reasonOf = (change: Partial<WhyFacts>) => {
+    const { reason, nextAt, blockers } = whyNotDelivered({ ...facts, ...change })
+    return [reason, nextAt, blockers.length]
+  }
+  assert.deepEqual(reasonOf({ queued: { ...own, heldMs: 60_000 } }), ['waiting_for_retry', later, 1])
+  assert.deepEqual(reasonOf({ queued: { ...own, heldMs: Number.POSITIVE_INFINITY } }), ['head_blocked', null, 1])
+  const behindFirst = (heldMs: number): Partial<WhyFacts> => ({
+    queued: { ...own, attempts: 0, ahead: 4 },
+    lane: { ...facts.lane, first: { id: 'msg_1', attempts: 1, heldMs } },
+  })
+  assert.deepEqual(reasonOf(behindFirst(60_000)), ['behind_head', later, 1])
+  assert.deepEqual(reasonOf(behindFirst(Number.POSITIVE_INFINITY)), ['head_blocked', null, 1])
+  assert.deepEqual(reasonOf(behindFirst(0)), ['behind_others', null, 1])
+})
+
+test('when it expires is told where that may come first', () => {
+  const detail = (expiresAt: number, change: Partial<WhyFacts> = {}) =>
+    whyNotDelivered({ ...facts, queued: { ...timed, expiresAt }, ...change }).detail
+  assert.match(detail(later - 1000), /It expires at 00:00:59 UTC \(in 59 s\)\.$/)
+  assert.doesNotMatch(detail(muchLater), /expires/)
+  assert.match(detail(muchLater, { endpoint: disabled }), /It expires at 00:10:00 UTC/)
+  assert.match(detail(now - 1, { endpoint: disabled }), /It has expired, and is a dead letter soon\.$/)
 })
 
 test('sentences tell how far away an instant is', () => {

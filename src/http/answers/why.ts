@@ -39,6 +39,9 @@ export const WhyOut = Type.Object({
     Type.String({ format: 'date-time', description: 'About when its turn comes, at the pace of late' }),
   ),
   blockers,
+  expiresAt: nullable(
+    Type.String({ format: 'date-time', description: 'When nobody wants it any more: it is then a dead letter' }),
+  ),
   ahead: Type.Integer({ description: 'Deliveries of the endpoint in front of it' }),
   isAheadExact: Type.Boolean(),
   attempts: Type.Integer(),

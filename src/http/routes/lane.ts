@@ -10,6 +10,6 @@ export function laneRoutes(api: FastifyInstance, { store, clock }: HttpContext):
 
   api.get<{ Params: { app: string; endpoint: string } }>('/app/:app/endpoint/:endpoint/lane', async (request) => {
     const endpoint = await getEndpoint(store, request.params.app, request.params.endpoint)
-    return toLaneOut(endpoint, await explainer.lane(endpoint.key))
+    return toLaneOut(endpoint, await explainer.lane(endpoint))
   })
 }

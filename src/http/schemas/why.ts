@@ -24,6 +24,7 @@ export function toWhyOut(message: Message, endpoint: Endpoint, { why, lane, queu
     nextAt: instantOf(why.nextAt),
     expectedAt: instantOf(why.expectedAt),
     blockers: why.blockers.map(toBlockerOut),
+    expiresAt: instantOf(queued?.expiresAt ?? null),
     ahead: queued?.ahead ?? 0,
     isAheadExact: (queued?.ahead ?? 0) < countLimit,
     attempts: latest?.n ?? 0,
