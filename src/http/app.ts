@@ -28,12 +28,14 @@ import { eventTypeRoutes } from './routes/event-type.ts'
 import { eventTypeImportRoute } from './routes/event-type-import.ts'
 import { healthRoutes } from './routes/health.ts'
 import { laneRoutes } from './routes/lane.ts'
+import { laneHeadRoutes } from './routes/lane-head.ts'
 import { leaderRoute } from './routes/leader.ts'
 import { messageRoutes } from './routes/message.ts'
 import { messageListRoutes } from './routes/message-list.ts'
 import { portalRoute } from './routes/portal.ts'
 import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publish.ts'
 import { docsRoute, openApiRoute } from './routes/reference.ts'
+import { regionRoutes } from './routes/region.ts'
 import { replayRoutes } from './routes/replay.ts'
 import { scheduleRoutes, scheduleWriteRoutes } from './routes/schedule.ts'
 import { sendExampleRoute } from './routes/send-example.ts'
@@ -120,9 +122,11 @@ export function buildApp(context: HttpContext): FastifyInstance {
           messageRoutes(rest, context)
           messageListRoutes(rest, context)
           scheduleRoutes(rest, context)
+          regionRoutes(rest, context)
           attemptRoutes(rest, context)
           replayRoutes(rest, context)
           laneRoutes(rest, context)
+          laneHeadRoutes(rest, context)
           whyRoutes(rest, context)
           deadRoutes(rest, context)
           rest.register(async (lines) => {

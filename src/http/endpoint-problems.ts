@@ -7,6 +7,11 @@ import { metadataProblems } from './schemas/field.ts'
 const reserved =
   /^(host|content-.*|transfer-encoding|connection|keep-alive|upgrade|te|trailer|expect|proxy-.*|webhook-.*|svix-.*|x-svix-.*|user-agent|accept-encoding)$/
 
+/** Whether a header of this name, in lower case, is not an endpoint's to set. */
+export function isReservedHeader(name: string): boolean {
+  return reserved.test(name)
+}
+
 /** What is wrong with an endpoint's fields beyond their shape. */
 export function endpointProblems(input: EndpointPatch, checkUrl: (url: string) => readonly string[]): FieldError[] {
   const { url, eventTypes, filterTypes, headers, metadata, burst } = input
@@ -34,7 +39,8 @@ export function headerProblems(headers: Readonly<Record<string, string>> | null 
   for (const [name, value] of Object.entries(headers ?? {})) {
     const at = ['body', 'headers', name]
     if (!/^[A-Za-z0-9-]{1,64}$/.test(name)) problems.push({ at, message: 'is not a header name', type: 'header' })
-    else if (reserved.test(name.toLowerCase())) problems.push({ at, message: 'is a reserved header', type: 'header' })
+    else if (isReservedHeader(name.toLowerCase()))
+      problems.push({ at, message: 'is a reserved header', type: 'header' })
     // Visible ASCII, spaces and tabs within: all that every server reads alike.
     if (!/^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$/.test(value)) {
       problems.push({ at, message: 'is not a header value of visible ASCII', type: 'header' })

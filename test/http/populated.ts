@@ -39,7 +39,9 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   const operational = await make('/operational-webhook/endpoint', { url: 'https://example.com/' })
   const task = await make(`/app/${app}/dead/replay`, {})
   const schedule = await make(`/app/${app}/schedule`, { cron: '0 7 * * *', eventType: 'x', payload: {} })
-  return { app, endpoint, message, key, name, operational, task, schedule }
+  const region = `region-${uid}-${'0'.repeat(18)}`
+  await make(`/app/${app}/region`, { name: region })
+  return { app, endpoint, message, key, name, operational, task, schedule, region }
 }
 
 /** Plays a worker whose every attempt fails for good. Gives the id of the attempt by that of the endpoint. */

@@ -10,6 +10,20 @@ export const ApplicationOut = Type.Object({
   throttleRate: nullable(Type.Integer()),
   rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
   dedupeSeconds: nullable(Type.Integer({ description: 'For how long publishing the same again stores nothing.' })),
+  signatureHeaders: nullable(
+    Type.Object(
+      {
+        id: Type.Optional(Type.String({ description: 'In place of `webhook-id`' })),
+        timestamp: Type.Optional(
+          Type.String({ description: 'In place of `webhook-timestamp` or `x-sluice-timestamp`' }),
+        ),
+        signature: Type.Optional(
+          Type.String({ description: 'In place of `webhook-signature` or `x-sluice-signature`' }),
+        ),
+      },
+      { description: "What its endpoints' requests call the headers they are signed with" },
+    ),
+  ),
   metadata: Labels,
   createdAt: Instant,
   updatedAt: Instant,

@@ -2,10 +2,16 @@ import { Type } from 'typebox'
 import { disabledPolicies, overflows } from '../schemas/bounds.ts'
 import { nullable } from '../schemas/field.ts'
 import { keyMeaning, windowMeaning } from '../schemas/flow.ts'
+import { deadHeads, orders } from '../schemas/order.ts'
 import { shapingOut } from './shaping.ts'
 
 export const overflowMeaning =
   'What gives way when too many wait: `refuse` answers 429 to the publish, `drop_oldest` and `drop_new` make dead letters'
+
+export const orderMeaning =
+  'In which order: `none`, `fifo` one at a time as accepted, `key` so for messages with the same `orderingKey`'
+export const deadHeadMeaning =
+  'In order, what used up its attempts becomes a dead letter (`skip`), or keeps the others back until somebody acts (`block`)'
 
 /** Deliveries that become one. */
 export const CoalesceOut = Type.Object({
@@ -45,6 +51,8 @@ export const flowOut = {
   whileDisabled: Type.Enum([...disabledPolicies], {
     description: 'What becomes of messages published while it is disabled: `hold`, or `drop` with a dead letter',
   }),
+  order: Type.Enum([...orders], { description: orderMeaning }),
+  deadHead: Type.Enum([...deadHeads], { description: deadHeadMeaning }),
   coalesce: nullable(CoalesceOut),
   ...shapingOut,
 }

@@ -104,6 +104,17 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   maxAgeSeconds: 'How long a delivery may wait, tried or not; as the retry policy says when null',
   whileDisabled:
     'What becomes of messages published while it is disabled: `hold` unless told, or `drop` with a dead letter',
+  'EndpointIn.order':
+    'In which order: `none` unless told, `fifo` one at a time as accepted, `key` so for each `orderingKey`',
+  'EndpointPut.order':
+    'In which order: `none` unless told, `fifo` one at a time as accepted, `key` so for each `orderingKey`',
+  'EndpointPatch.order':
+    'In which order: `none` unless told, `fifo` one at a time as accepted, `key` so for each `orderingKey`',
+  deadHead:
+    'In order, what used up its attempts becomes a dead letter (`skip`, unless told), or keeps the others back until somebody acts (`block`)',
+  'HeadIn.messageId':
+    'The delivery that is meant; the first in line when not told. Required where each key has its own line',
+  'HeadOut.order': 'What was ordered',
   gracePeriodSeconds: 'For how long the old secret signs beside the new one; a day unless told',
   method: 'How deliveries are sent',
   headers: 'Sent along with every attempt. Those that are secrets by their name are never shown again',
@@ -141,6 +152,8 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   'MessageOut.expiresAt': 'From then on nobody wants it; null for never',
   'EndpointMessageOut.expiresAt': 'From then on nobody wants it; null for never',
   'DeadLetterLine.expiresAt': 'From when on nobody wanted it; null for never',
+  orderingKey: 'Messages with the same one go one after the other to endpoints that keep that order',
+  ordering_key: 'Messages with the same one go one after the other to endpoints that keep that order',
   dedupeKey: 'What the application’s dedupe window goes by, instead of the content',
   dedupe_key: 'What the application’s dedupe window goes by, instead of the content',
   payloadRetentionPeriod: 'For how many days the payload is kept, if that is less than the message is',
@@ -171,7 +184,7 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   groupName: 'Kept for clients of Svix',
   exampleIndex: "Which of the schema's own examples",
   spec: 'An OpenAPI document whose webhooks become event types',
-  specRaw: 'The same as JSON text',
+  specRaw: 'The same as text, JSON or YAML',
   dryRun: 'Says what would change, and changes nothing',
   replaceAll: 'Archives every event type that is not in the document',
 

@@ -11,7 +11,7 @@ import {
   EventTypeOut,
 } from '../answers/event-type.ts'
 import { HealthOut, LeaderOut } from '../answers/health.ts'
-import { LaneOut } from '../answers/lane.ts'
+import { HeadOut, LaneOut } from '../answers/lane.ts'
 import {
   EndpointMessageOut,
   MessageAttemptOut,
@@ -19,6 +19,7 @@ import {
   MessageOut,
   MessagePrecheckOut,
 } from '../answers/message.ts'
+import { RegionCreatedOut, RegionOut } from '../answers/region.ts'
 import { ScheduleOut, ScheduleRanOut } from '../answers/schedule.ts'
 import { ApplicationWhyOut, BlockerOut, EndpointWhyOut, WhyOut } from '../answers/why.ts'
 import { MessageBatchIn, MessageIn } from '../operations/message.ts'
@@ -30,7 +31,9 @@ import { EndpointHeadersIn, EndpointHeadersPatch } from '../schemas/endpoint-hea
 import { SecretRotateIn } from '../schemas/endpoint-secret.ts'
 import { EventExampleIn, EventTypeImportIn, EventTypeIn, EventTypePatch, EventTypePut } from '../schemas/event-type.ts'
 import { PrecheckIn } from '../schemas/message.ts'
+import { HeadIn } from '../schemas/order.ts'
 import { ApplicationTokenExpireIn, AppPortalAccessIn } from '../schemas/portal.ts'
+import { RegionIn } from '../schemas/region.ts'
 import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
 import { ScheduleIn, SchedulePatch } from '../schemas/schedule.ts'
 import { AppUsageStatsIn } from '../schemas/statistics.ts'
@@ -81,6 +84,8 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   EventTypeUpdate: EventTypePut,
   HealthOut,
   LaneOut,
+  HeadIn,
+  HeadOut,
   LeaderOut,
   MessageAttemptOut,
   MessageBatchIn,
@@ -89,6 +94,9 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   MessageOut,
   MessagePrecheckIn: PrecheckIn,
   MessagePrecheckOut,
+  RegionCreatedOut,
+  RegionIn,
+  RegionOut,
   ReplayIn,
   ScheduleIn,
   ScheduleOut,

@@ -7,5 +7,6 @@ export const pathParameters: Readonly<Record<string, { readonly name: string; re
   name: { name: 'event_type_name', description: 'The name of an event type' },
   task: { name: 'task_id', description: 'The id of a background task' },
   schedule: { name: 'schedule_id', description: 'The id or uid of a schedule' },
+  region: { name: 'region', description: 'The name of a region' },
   key: { name: 'key_id', description: 'The id of an API key' },
 }

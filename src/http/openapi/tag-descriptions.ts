@@ -5,6 +5,7 @@ export const tagDescriptions: Readonly<Record<string, string>> = {
   'Event Type':
     'A dotted name such as `video.trending`, with a schema if it has one. Endpoints also subscribe to `video.*` and `*`.',
   Message: 'One accepted event. Its bytes never change on their way.',
+  Region: 'A secret that pseudonyms in the payloads of its endpoints are made with.',
   Schedule: 'A message that is published again and again, by a cron expression in a time zone.',
   'Message Attempt': 'One HTTP try, and where each message stands at each endpoint.',
   Replay: 'Sending again: served last, and at the pace of the endpoint. What is many is a background task.',

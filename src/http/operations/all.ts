@@ -7,6 +7,7 @@ import { healthOperations } from './health.ts'
 import { messageOperations } from './message.ts'
 import type { Operations } from './operation.ts'
 import { referenceOperations } from './reference.ts'
+import { regionOperations } from './region.ts'
 import {
   backgroundTaskOperations,
   deadOperations,
@@ -25,6 +26,7 @@ export const operations: Operations = {
   ...endpointOperations,
   ...eventTypeOperations,
   ...messageOperations,
+  ...regionOperations,
   ...scheduleOperations,
   ...attemptOperations,
   ...replayOperations,

@@ -8,6 +8,7 @@ import { PageQuery, paginate } from '../pagination.ts'
 import {
   ApplicationIn,
   ApplicationPatch,
+  signatureHeaderProblems,
   toApplicationChange,
   toApplicationOut,
   toApplicationReplacement,
@@ -33,7 +34,7 @@ export function applicationRoutes(api: FastifyInstance, { store }: HttpContext):
     const query = readQuery(CreateQuery, request.query)
     refuseIf([...createQueryProblems(query), ...bodyProblems(request.body)])
     const input = request.body as ApplicationIn
-    refuseIf(metadataProblems(input.metadata))
+    refuseIf([...metadataProblems(input.metadata), ...signatureHeaderProblems(input)])
     const { get_if_exists: getIfExists = false } = query as Static<typeof CreateQuery>
     const { application, created } = await create(input, getIfExists)
     return reply.code(created ? 201 : 200).send(toApplicationOut(application))
@@ -52,7 +53,7 @@ export function applicationRoutes(api: FastifyInstance, { store }: HttpContext):
   api.put<OfApplication>('/app/:app', async (request, reply) => {
     refuseIf(bodyProblems(request.body))
     const input = request.body as ApplicationIn
-    refuseIf(metadataProblems(input.metadata))
+    refuseIf([...metadataProblems(input.metadata), ...signatureHeaderProblems(input)])
     const { application, created } = await put(request.params.app, input)
     return reply.code(created ? 201 : 200).send(toApplicationOut(application))
   })
@@ -61,7 +62,7 @@ export function applicationRoutes(api: FastifyInstance, { store }: HttpContext):
     const { key } = await getApplication(store, request.params.app)
     refuseIf(patchProblems(request.body))
     const input = request.body as ApplicationPatch
-    refuseIf(metadataProblems(input.metadata))
+    refuseIf([...metadataProblems(input.metadata), ...signatureHeaderProblems(input)])
     const after = await store.updateApplication(key, toApplicationChange(input))
     // Gone between the two: the same answer as a moment later.
     return toApplicationOut(after ?? (await getApplication(store, request.params.app)))

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { AppError } from '../../domain/app-error.ts'
+import { AppError, type FieldError } from '../../domain/app-error.ts'
 import { olderSecretsLimit, rotated } from '../../domain/secrets.ts'
 import type { HttpContext } from '../context.ts'
 import type { EndpointScope } from '../endpoint-scope.ts'
@@ -32,8 +32,9 @@ export function endpointSecretRoutes(api: FastifyInstance, context: HttpContext,
     const chosen = text == null ? undefined : readSecret(text)
     if (text != null && chosen === undefined) refuseIf([secretProblem('key')])
     const graceMs = (gracePeriodSeconds ?? defaultGraceSeconds) * 1000
-    const after = await store.updateEndpoint(app, key, ({ secrets }, now) => {
+    const after = await store.updateEndpoint(app, key, ({ secrets, flow }, now) => {
       const next = chosen ?? makeSecretLike(secrets[0]?.secret, randomBytes)
+      if (flow.signature !== 'standard' && next.startsWith('whsk_')) refuseIf([sharedProblem(flow.signature)])
       const all = rotated(secrets, next, now, graceMs)
       if (all === undefined) throw tooMany()
       return { secrets: all }
@@ -41,6 +42,11 @@ export function endpointSecretRoutes(api: FastifyInstance, context: HttpContext,
     if (after === undefined) throw new AppError('not_found', 'There is no such endpoint.')
     return reply.code(204).send()
   })
+}
+
+function sharedProblem(profile: string): FieldError {
+  const message = `must be a shared secret, whsec_…: the endpoint's signatures are ${profile}`
+  return { at: ['body', 'key'], message, type: 'secret' }
 }
 
 function tooMany(): AppError {

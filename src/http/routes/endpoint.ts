@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../../domain/app-error.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import { defaultFlow, type Flow } from '../../domain/flow.ts'
+import { defaultFlow } from '../../domain/flow.ts'
+import type { NewEndpoint } from '../../store/store.ts'
 import type { HttpContext } from '../context.ts'
 import { endpointProblems } from '../endpoint-problems.ts'
 import type { EndpointScope } from '../endpoint-scope.ts'
@@ -17,6 +18,7 @@ import {
   toNewEndpoint,
 } from '../schemas/endpoint.ts'
 import { flowProblems } from '../schemas/flow.ts'
+import { shapingProblems } from '../schemas/shaping.ts'
 import { makeSecret, readSecret, secretProblem } from '../secret.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
@@ -38,6 +40,7 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     const app = await scope.owner(request.params)
     refuseIf(inProblems(request.body))
     const input = request.body as EndpointIn
+    refuseHiding(request, input)
     const secret = input.secret == null ? makeSecret(randomBytes) : readSecret(input.secret)
     const problems = await problemsOf(input)
     if (secret === undefined) problems.push(secretProblem('secret'))
@@ -59,6 +62,7 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     const app = await scope.owner(request.params)
     refuseIf(putProblems(request.body))
     const input = request.body as EndpointPut
+    refuseHiding(request, input)
     refuseIf(await problemsOf(input))
     const { endpoint, created } = await put(app, request.params.endpoint, input)
     return reply.code(created ? 201 : 200).send(toEndpointOut(endpoint))
@@ -68,9 +72,10 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     const before = await find(request)
     refuseIf(patchProblems(request.body))
     const input = request.body as EndpointPatch
+    refuseHiding(request, input)
     refuseIf(await problemsOf(input))
     const its = toEndpointChange(input)
-    return toEndpointOut(await change(request, before, ({ flow }) => checked(its, flow)))
+    return toEndpointOut(await change(request, before, (stored) => checked(its, stored)))
   })
 
   api.delete<OfEndpoint>(one, async (request, reply) => {
@@ -99,13 +104,14 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
 
   /** Replaces the endpoint, or makes one whose uid is the name it was asked for by. */
   async function put(app: number, ref: string, input: EndpointPut): Promise<{ endpoint: Endpoint; created: boolean }> {
-    const replacement = checked(toEndpointReplacement(input))
+    const whole = toEndpointReplacement(input)
+    const replacement = (stored: Endpoint) => checked(whole, stored)
     const known = isRef(ref) ? await store.findEndpoint(app, ref) : undefined
     const replaced = known && (await store.updateEndpoint(app, known.key, replacement))
     if (replaced) return { endpoint: replaced, created: false }
     if (!isRef(ref) || ref.startsWith('ep_')) throw new AppError('not_found', 'There is no such endpoint.')
     try {
-      const made = toNewEndpoint({ ...input, uid: input.uid ?? ref }, makeSecret(randomBytes))
+      const made = checked(toNewEndpoint({ ...input, uid: input.uid ?? ref }, makeSecret(randomBytes)))
       return { endpoint: await store.createEndpoint(app, made), created: true }
     } catch (error) {
       // Between looking and creating, another caller may have created it.
@@ -118,8 +124,15 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
   }
 }
 
+/** What a subscriber is not to see is not the subscriber's to say. */
+function refuseHiding({ caller }: FastifyRequest, { shape, region }: EndpointPatch): void {
+  if (caller?.capabilities === undefined || (shape === undefined && region === undefined)) return
+  throw new AppError('insufficient_access', 'This token may not change what the endpoint gets of a payload.')
+}
+
 /** What is to be stored, if what the endpoint then wants goes together. */
-function checked<T extends { readonly flow?: Partial<Flow> }>(its: T, before: Flow = defaultFlow): T {
-  refuseIf(flowProblems({ ...before, ...its.flow }))
+function checked<T extends Partial<NewEndpoint>>(its: T, before?: Endpoint): T {
+  const flow = { ...(before?.flow ?? defaultFlow), ...its.flow }
+  refuseIf([...flowProblems(flow), ...shapingProblems({ ...flow, secrets: its.secrets ?? before?.secrets })])
   return its
 }

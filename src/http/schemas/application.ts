@@ -1,7 +1,18 @@
 import { type Static, Type } from 'typebox'
-import type { Application } from '../../domain/endpoint.ts'
+import type { FieldError } from '../../domain/app-error.ts'
+import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
 import type { NewApplication } from '../../store/store.ts'
+import { isReservedHeader } from '../endpoint-problems.ts'
 import { integer, Metadata, nullable, uid } from './field.ts'
+
+const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
+
+/** What an application calls the headers that its endpoints' requests are signed with. */
+const SignatureHeadersIn = Type.Object({
+  id: Type.Optional(headerName),
+  timestamp: Type.Optional(headerName),
+  signature: Type.Optional(headerName),
+})
 
 /** What creates an application. */
 export const ApplicationIn = Type.Object({
@@ -12,6 +23,7 @@ export const ApplicationIn = Type.Object({
   rateLimit: Type.Optional(nullable(integer(1, 1_000_000))),
   /** For how long publishing the same again stores nothing: the same `dedupeKey`, or without one the same content. */
   dedupeSeconds: Type.Optional(nullable(integer(1, 7 * 86_400))),
+  signatureHeaders: Type.Optional(nullable(SignatureHeadersIn)),
   metadata: Type.Optional(Metadata),
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
@@ -24,7 +36,9 @@ export type ApplicationPatch = Static<typeof ApplicationPatch>
 export function toApplicationChange(input: ApplicationPatch): Partial<NewApplication> {
   const { name, uid, metadata, rateLimit, dedupeSeconds } = input
   const throttleRate = input.throttleRate === undefined ? rateLimit : input.throttleRate
-  const change = { name, uid, throttleRate, dedupeSeconds, metadata }
+  const { signatureHeaders } = input
+  const settings = signatureHeaders === undefined ? undefined : toSettings(signatureHeaders)
+  const change = { name, uid, throttleRate, dedupeSeconds, metadata, settings }
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
 }
 
@@ -41,7 +55,34 @@ export function toNewApplication(input: ApplicationIn): NewApplication {
     throttleRate: input.throttleRate ?? input.rateLimit ?? null,
     dedupeSeconds: input.dedupeSeconds ?? null,
     metadata: input.metadata ?? {},
+    settings: toSettings(input.signatureHeaders ?? null),
   }
+}
+
+function toSettings(names: Static<typeof SignatureHeadersIn> | null): ApplicationSettings {
+  const lower = namesIn(names)
+  return lower.length === 0 ? {} : { signatureHeaders: Object.fromEntries(lower) }
+}
+
+/** The names that were given, with nothing else that may have been sent along. */
+function namesIn(names: Static<typeof SignatureHeadersIn> | null | undefined): [string, string][] {
+  const { id, timestamp, signature } = names ?? {}
+  return Object.entries({ id, timestamp, signature }).flatMap(([what, name]) =>
+    name === undefined ? [] : [[what, name.toLowerCase()]],
+  )
+}
+
+/** What is wrong with the names of headers: what the connection sets, or two of one name. */
+export function signatureHeaderProblems({ signatureHeaders }: ApplicationPatch): FieldError[] {
+  const names = namesIn(signatureHeaders)
+  return names.flatMap(([what, name], i) => {
+    const at = ['body', 'signatureHeaders', what]
+    // What begins so is ours to name.
+    const free = /^(webhook|svix|x)-/.test(name) || !isReservedHeader(name)
+    if (!free) return [{ at, message: 'is a reserved header', type: 'header' }]
+    const twice = names.slice(0, i).some(([, other]) => other === name)
+    return twice ? [{ at, message: 'is the name of another of them, too', type: 'header' }] : []
+  })
 }
 
 /** An application as callers see it. */
@@ -53,6 +94,7 @@ export function toApplicationOut(application: Application) {
     throttleRate: application.throttleRate,
     rateLimit: application.throttleRate,
     dedupeSeconds: application.dedupeSeconds,
+    signatureHeaders: application.settings.signatureHeaders ?? null,
     metadata: application.metadata,
     createdAt: new Date(application.createdAt).toISOString(),
     updatedAt: new Date(application.updatedAt).toISOString(),

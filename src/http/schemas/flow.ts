@@ -4,6 +4,7 @@ import { type Coalesce, defaultFlow, type Flow } from '../../domain/flow.ts'
 import { boundFields, toBounds, toBoundsOut } from './bounds.ts'
 import { healthFields, toCircuitPolicy } from './circuit.ts'
 import { nullable } from './field.ts'
+import { orderFields, toOrder } from './order.ts'
 import { shapingFields, toShaping } from './shaping.ts'
 
 const second = 1000
@@ -25,6 +26,7 @@ export const CoalesceIn = Type.Object({
 export const flowFields = {
   ...healthFields,
   ...boundFields,
+  ...orderFields,
   coalesce: Type.Optional(nullable(CoalesceIn)),
   ...shapingFields,
 }
@@ -39,6 +41,7 @@ export function toFlowChange(input: FlowIn): Partial<Flow> {
     adaptive: input.adaptive === null ? defaultFlow.adaptive : input.adaptive,
     disableAfterMs: input.disableAfterMs,
     ...toBounds(input),
+    ...toOrder(input),
     coalesce: input.coalesce && toCoalesce(input.coalesce),
     ...toShaping(input),
   }
@@ -68,6 +71,8 @@ export function toFlowOut(flow: Flow) {
     adaptive: flow.adaptive,
     disableAfterMs: flow.disableAfterMs,
     ...toBoundsOut(flow),
+    order: flow.order,
+    deadHead: flow.deadHead,
     coalesce: flow.coalesce,
     filter: flow.filter,
     shape: flow.shape,
