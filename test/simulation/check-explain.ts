@@ -17,6 +17,8 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
     if (told.endpoint !== endpoint.key) continue
     tellsWhatIs(told, arrivals, history)
     if (told.nextAt === undefined || happened(history, endpoint, told.askedAt, told.nextAt)) continue
+    // What rests is moved along with the clock by the next worker that comes to decide something.
+    if (jumped(history, told.askedAt - lateMs, told.askedAt)) continue
     notBefore(told, arrivals)
     if (!happened(history, endpoint, told.nextAt, told.nextAt + lateMs)) movesThen(told, endpoint, arrivals, history)
   }

@@ -1,3 +1,5 @@
+import type { Endpoint } from '../../src/domain/endpoint.ts'
+import type { Flow } from '../../src/domain/flow.ts'
 import { type LaneSnapshot, readSnapshot, writeSnapshot } from '../../src/domain/snapshot.ts'
 import type { Publication, Store } from '../../src/store/store.ts'
 import type { Plant } from './world.ts'
@@ -165,6 +167,118 @@ export const plants: Record<string, Plant> = {
         },
       }),
   },
+
+  'an open circuit dies with its worker': {
+    store: (store) =>
+      overriding(store, {
+        async claim(...args) {
+          const claim = await store.claim(...args)
+          return { ...claim, lanes: claim.lanes.map((lane) => ({ ...lane, health: null })) }
+        },
+      }),
+  },
+
+  'a circuit that closes lets everything go at once': {
+    store: (store) =>
+      overriding(
+        store,
+        treating(store, ({ circuit }) =>
+          circuit === null || circuit === 'off' ? {} : { circuit: { ...circuit, rampMs: 0 } },
+        ),
+      ),
+  },
+
+  'a 429 slows nobody down': {
+    store: (store) =>
+      overriding(
+        store,
+        treating(store, () => ({ adaptive: false })),
+      ),
+  },
+
+  'nobody hears that a circuit was opened by hand': {
+    store: (store) =>
+      overriding(
+        store,
+        treating(store, () => ({ circuitOrder: null })),
+      ),
+  },
+
+  'what nobody wants any more is sent all the same': {
+    store: (store) =>
+      overriding(store, {
+        async readDue(reads) {
+          const pages = await store.readDue(reads)
+          return pages.map((page) => ({ ...page, rows: page.rows.map((row) => ({ ...row, expiresInMs: null })) }))
+        },
+      }),
+  },
+
+  'a delivery is tried however long it has waited': {
+    store: (store) =>
+      overriding(
+        store,
+        treating(store, () => ({ maxAgeMs: null })),
+      ),
+  },
+
+  'what ends untried is thrown away': {
+    store: (store) =>
+      overriding(store, {
+        settle: (worker, settlements, effects) =>
+          store.settle(
+            worker,
+            settlements.map((each) => (each.attempt === null ? { ...each, verdict: { state: 'delivered' } } : each)),
+            effects,
+          ),
+      }),
+  },
+
+  'a sweep ends what an owner is sending': {
+    store: (store) =>
+      overriding(store, {
+        async readResting(after, limit) {
+          const { counts } = await store.surveyWaiting(null, 1000)
+          const impostor = await store.join({ leaseMs: 1000, description: 'impostor' })
+          for (const { endpoint, app } of counts) {
+            const [row] = await store.readHeads(endpoint, 1)
+            if (row === undefined) continue
+            const end = { endpoint, app, row, attempt: null, verdict: { state: 'dead', reason: 'overflow' } } as const
+            await store.settle(impostor, [end], { holds: [], disable: [], health: [] })
+          }
+          await store.leave(impostor)
+          return store.readResting(after, limit)
+        },
+      }),
+  },
+
+  'the newest give way instead of nobody': {
+    publisher: (store) =>
+      overriding(store, {
+        publish: (publications) =>
+          store.publish(
+            publications.map((each) => ({
+              ...each,
+              special: [
+                ...(each.special ?? []).filter(({ endpoint }) => endpoint !== each.endpoints[0]),
+                ...each.endpoints.slice(0, 1).map((endpoint) => ({ endpoint, drop: 'overflow' as const })),
+              ],
+            })),
+          ),
+      }),
+  },
+}
+
+/** Workers see endpoints that want to be treated otherwise than they do. */
+function treating(store: Store, change: (flow: Flow) => Partial<Flow>): Partial<Store> {
+  const other = (endpoint: Endpoint) => ({ ...endpoint, flow: { ...endpoint.flow, ...change(endpoint.flow) } })
+  return {
+    async claim(...args) {
+      const claim = await store.claim(...args)
+      return { ...claim, lanes: claim.lanes.map((lane) => ({ ...lane, endpoint: other(lane.endpoint) })) }
+    },
+    loadEndpoints: async (endpoints) => (await store.loadEndpoints(endpoints)).map(other),
+  }
 }
 
 /** What just gave way at an endpoint, if it is among the application's last messages. */

@@ -6,9 +6,11 @@ const leastJumpMs = 100
 // Rests are durations that had to be written down as instants. Those that end after the earlier of the two readings of
 // the clock are moved; an older one is over by either.
 const moveLanes = `
-  update lane set bucket_full_at = bucket_full_at + :by, not_before = not_before + :by, hold_until = hold_until + :by,
+  update lane set bucket_full_at = bucket_full_at + :by, not_before = not_before + iif(not_before > 0, :by, 0), hold_until = hold_until + :by,
     due_at = min(due_at, due_at + :by)
   where max(bucket_full_at, not_before, hold_until, coalesce(due_at, 0)) > :since`
+// How long ago that was is counted on.
+const moveHealth = 'update lane set health_at = health_at + ? where health is not null'
 const moveLeases = 'update worker set lease_until = lease_until + ? where ended_at is null'
 
 /**
@@ -22,6 +24,7 @@ const moveLeases = 'update worker set lease_until = lease_until + ? where ended_
 export function followClock(connection: Connection): () => void {
   const { clock, log } = connection.context
   const lanes = connection.prepare(moveLanes)
+  const healths = connection.prepare(moveHealth)
   const leases = connection.prepare(moveLeases)
   let offset = clock.now() - clock.steady()
 
@@ -33,6 +36,7 @@ export function followClock(connection: Connection): () => void {
     if (Math.abs(by) >= leastJumpMs) {
       connection.transaction(() => {
         lanes.run({ by, since: Math.floor(Math.min(now, now - by)) })
+        healths.run(by)
         leases.run(by)
       })
       log?.(`the clock was set ${by > 0 ? 'forward' : 'back'} by ${Math.abs(by)} ms; leases and rests were moved along`)

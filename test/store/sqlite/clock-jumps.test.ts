@@ -44,6 +44,17 @@ for (const [direction, jumpMs] of [
     assert.fail('the lane is frozen')
   })
 
+  test(`a clock set ${direction} an hour leaves a receiver's health as old as it was`, async (t) => {
+    const { world, clock, endpoint, worker } = await begin(t)
+    const health = [{ endpoint: endpoint.key, health: 'unwell' }]
+    await world.store.settle(worker, [], { holds: [], disable: [], health })
+    await clock.advance(4_000)
+    clock.jump(jumpMs)
+    await world.store.leave(worker)
+    const [lane] = (await world.store.claim(await world.join(), 1)).lanes
+    assert.deepEqual([lane?.health, lane?.healthAgeMs], ['unwell', 4_000])
+  })
+
   test(`a clock set ${direction} an hour leaves a hold as long as it was`, async (t) => {
     const { world, clock, endpoint, worker } = await begin(t)
     await world.store.settle(worker, [], {
