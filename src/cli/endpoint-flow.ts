@@ -31,6 +31,20 @@ export function withFlow(command: Commander): Commander {
     )
     .addOption(
       option(
+        '--order <ORDER>',
+        'in which order: none, fifo (one at a time, as accepted) or key (so for each ordering key)',
+        choice(['none', 'fifo', 'key']),
+      ),
+    )
+    .addOption(
+      option(
+        '--dead-head <POLICY>',
+        'in order, what used up its attempts: skip it to the dead letters, or block the others',
+        choice(['skip', 'block']),
+      ),
+    )
+    .addOption(
+      option(
         '--coalesce <DURATION>',
         'deliver only the newest of what is alike within this time; --unset coalesce turns it off',
         duration(2000, day),
@@ -42,6 +56,7 @@ export function withFlow(command: Commander): Commander {
 /** The same as fields of the API. */
 export function flowOf({ options }: Session): Item {
   const { coalesce, coalesceKey, circuit, adaptive, disableAfter, maxWaiting, overflow, whileDisabled } = options
+  const { order, deadHead } = options
   const maxAge = options.maxAge as number | undefined
   return {
     circuit,
@@ -51,6 +66,8 @@ export function flowOf({ options }: Session): Item {
     overflow,
     maxAgeSeconds: maxAge === undefined ? undefined : Math.floor(maxAge / 1000),
     whileDisabled,
+    order,
+    deadHead,
     coalesce:
       coalesce === undefined && coalesceKey === undefined ? undefined : { windowMs: coalesce, key: coalesceKey },
   }
@@ -67,8 +84,14 @@ export function flowFacts(item: Item): [string, string | undefined][] {
     ['overflow', overflow == null || overflow === 'refuse' ? undefined : text(overflow)],
     ['max age', maxAgeSeconds == null ? undefined : span(Number(maxAgeSeconds) * 1000)],
     ['while disabled', whileDisabled === 'drop' ? 'what is published is dropped' : undefined],
+    ['order', item.order == null || item.order === 'none' ? undefined : orderText(item)],
     ['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)],
   ]
+}
+
+function orderText({ order, deadHead }: Item): string {
+  const kind = order === 'fifo' ? 'one at a time, as accepted' : 'as accepted, for each ordering key'
+  return deadHead === 'block' ? `${kind}; what used up its attempts blocks` : kind
 }
 
 function disableText(ms: unknown): string {

@@ -5,7 +5,7 @@ import { facts } from './table.ts'
 
 /** `sluice lane`: what an endpoint's deliveries wait for. */
 export function addLane(commands: RemoteCommands): void {
-  commands.add(
+  const lane = commands.add(
     commands.program,
     'lane <app> <endpoint>',
     "show an endpoint's queue: who serves it, what waits, what holds it",
@@ -14,6 +14,17 @@ export function addLane(commands: RemoteCommands): void {
       session.show(lane, () => describe(session, lane))
     },
   )
+  for (const [order, summary, done] of [
+    ['retry', 'try the delivery that keeps others back anew, with all its attempts', 'is tried anew'],
+    ['skip', 'make the delivery that keeps others back a dead letter', 'becomes a dead letter'],
+  ] as const) {
+    const usage = `${order}-head <app> <endpoint> [message]`
+    commands.add(lane, usage, summary, async (session, [app = '', endpoint = '', messageId]) => {
+      const path = pathOf('app', app, 'endpoint', endpoint, 'lane', 'head', order)
+      const head = await session.client.post(path, { body: { messageId } })
+      session.show(head, () => `${text(head.messageId)} ${done} as soon as a worker has the lane.`)
+    })
+  }
 }
 
 function describe({ terminal }: Session, lane: Item): string {

@@ -31,6 +31,7 @@ export function addSend(commands: RemoteCommands): void {
       '--expires-at <INSTANT>',
       'nobody wants it from then on, such as 2026-11-15T10:00:00Z, or 2h for in two hours',
     )
+    .option('--ordering-key <KEY>', 'messages with the same one go one after the other where that order is kept')
     .option('--raw', 'send the payload as it is, whatever it is')
     .option('--content-type <TYPE>', 'what a raw payload is (default: application/octet-stream)')
 }
@@ -45,6 +46,7 @@ async function sendJson(session: Session, app: string, eventType: string, payloa
     tags,
     deliverAt: instantOf(session, 'deliverAt'),
     expiresAt: instantOf(session, 'expiresAt'),
+    orderingKey: options.orderingKey,
   }
   const head = Buffer.from(`${JSON.stringify(envelope).slice(0, -1)},"payload":`)
   const body = Buffer.concat([head, payload, Buffer.from('}')])
@@ -60,6 +62,7 @@ function sendRaw(session: Session, app: string, eventType: string, body: Buffer)
     tags: options.tag as string[] | undefined,
     deliver_at: instantOf(session, 'deliverAt'),
     expires_at: instantOf(session, 'expiresAt'),
+    ordering_key: options.orderingKey as string | undefined,
   }
   const contentType = (options.contentType as string | undefined) ?? 'application/octet-stream'
   return client.post(pathOf('app', app, 'msg', 'raw'), { query, body, contentType })

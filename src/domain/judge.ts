@@ -69,14 +69,12 @@ export function judge(
 
 /**
  * What a verdict becomes of a delivery that has a place to keep: it waits there for its retry. Where a dead head blocks,
- * it stays there, too, when its attempts are used up; and after a 410, which stops the endpoint, until that is enabled.
- * Time that is up ends every wait.
+ * it stays there, too, when its attempts are used up or the receiver answered 410. Time that is up ends every wait.
  */
 export function inPlace(verdict: Verdict, deadHead: Flow['deadHead']): Verdict {
   if (verdict.state === 'waiting') return { state: 'held', waitMs: verdict.waitMs }
   if (verdict.state !== 'dead' || deadHead === 'skip') return verdict
-  if (verdict.reason === 'exhausted') return { state: 'blocked' }
-  return verdict.reason === 'gone' ? { state: 'held', waitMs: 0 } : verdict
+  return verdict.reason === 'exhausted' || verdict.reason === 'gone' ? { state: 'blocked' } : verdict
 }
 
 /** Decides what the attempt means for its endpoint's lane. A Retry-After speaks for the receiver, not for one message. */

@@ -133,11 +133,22 @@ export class Publisher {
     throw new AppError('unavailable', keepChanging)
   }
 
-  /** Whether a message of this type sent on these channels would be delivered to anyone. */
-  async reaches(ref: string, eventType: string, channels: readonly string[] | null): Promise<boolean> {
+  /**
+   * Whether a message of this type sent on these channels would be delivered to anyone. Without a payload, whoever filters
+   * by it may want it.
+   */
+  async reaches(
+    ref: string,
+    eventType: string,
+    channels: readonly string[] | null,
+    payload?: unknown,
+  ): Promise<boolean> {
     // Asked of the store, not remembered: nothing would tell that what is remembered is out of date.
-    const route = await this.#routeOf(ref)
-    return route.matcher.match(eventType, channels).length > 0
+    const { matcher, treatments } = await this.#routeOf(ref)
+    const matched = matcher.match(eventType, channels)
+    if (treatments === undefined || payload === undefined) return matched.length > 0
+    const message = { payload, eventType, eventId: null, channels, tags: null }
+    return matched.some((endpoint) => treatments.get(endpoint)?.filter?.passes(message) ?? true)
   }
 
   /** Carries a request out unless one with the same key is being carried out. */

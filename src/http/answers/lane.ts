@@ -87,3 +87,10 @@ export const LaneOut = Type.Object({
   }),
   asOf: Instant,
 })
+
+/** What was ordered of a delivery that keeps others back. */
+export const HeadOut = Type.Object({
+  endpointId: Type.String(),
+  messageId: nullable(Type.String({ description: 'Null when the message is no longer there' })),
+  order: Type.Enum(['retry', 'skip']),
+})

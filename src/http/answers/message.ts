@@ -23,6 +23,7 @@ export const MessageOut = Type.Object({
   tags: nullable(Type.Array(Type.String())),
   deliverAt: MaybeInstant,
   expiresAt: MaybeInstant,
+  orderingKey: nullable(Type.String()),
   timestamp: Instant,
 })
 

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { AppUsageStatsOut, BackgroundTaskOut, TaskStartedOut } from '../answers/background-task.ts'
 import { DeadImportOut, DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
 import { listOf } from '../answers/field.ts'
-import { LaneOut } from '../answers/lane.ts'
+import { HeadOut, LaneOut } from '../answers/lane.ts'
 import { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../answers/why.ts'
 import { TaskQuery } from '../schemas/background-task.ts'
 import {
@@ -15,6 +15,7 @@ import {
   DeadListQuery,
   DeadReplayIn,
 } from '../schemas/dead.ts'
+import { HeadIn } from '../schemas/order.ts'
 import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
 import { AppUsageStatsIn } from '../schemas/statistics.ts'
 import { WhyQuery } from '../schemas/why.ts'
@@ -118,6 +119,24 @@ export const laneOperations = tagged('Lane', {
     id: 'v1.lane.get',
     summary: "Get the state of an endpoint's lane",
     answers: { 200: LaneOut },
+  },
+  'POST /app/:app/endpoint/:endpoint/lane/head/retry': {
+    id: 'v1.lane.retry-head',
+    summary: 'Try the delivery that keeps others back anew',
+    description:
+      'In a lane that keeps an order: at once, and with all its attempts. Without `messageId`, the first in line. The worker that has the lane carries it out.',
+    body: HeadIn,
+    bodyOptional: true,
+    answers: { 202: HeadOut },
+  },
+  'POST /app/:app/endpoint/:endpoint/lane/head/skip': {
+    id: 'v1.lane.skip-head',
+    summary: 'Take the delivery that keeps others back out of the way',
+    description:
+      'It becomes a dead letter, which can be replayed. Without `messageId`, the first in line. The worker that has the lane carries it out.',
+    body: HeadIn,
+    bodyOptional: true,
+    answers: { 202: HeadOut },
   },
   'GET /app/:app/msg/:message/endpoint/:endpoint/why': {
     id: 'v1.lane.why',

@@ -86,8 +86,8 @@ export function precheckRoute(api: FastifyInstance, { publisher }: HttpContext):
     const { app } = request.params
     refuseIf(precheckProblems(request.body))
     if (!isRef(app)) throw noSuchApplication()
-    const { eventType, channels = null } = request.body as PrecheckIn
-    return { active: await publisher.reaches(app, eventType, channels) }
+    const { eventType, channels = null, payload } = request.body as PrecheckIn
+    return { active: await publisher.reaches(app, eventType, channels, payload) }
   })
 }
 

@@ -32,6 +32,8 @@ export const EnvelopeIn = Type.Object({
   headers: Type.Optional(nullable(Type.Record(Type.String(), Type.String({ maxLength: 4096 })))),
   /** What the application's dedupe window goes by, instead of the content. */
   dedupeKey: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
+  /** Messages with the same one go one after the other to endpoints that keep that order. */
+  orderingKey: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
   payloadRetentionPeriod: Type.Optional(nullable(integer(5, 90))),
   payloadRetentionHours: Type.Optional(nullable(integer(1, 90 * 24))),
 })
@@ -64,12 +66,19 @@ export const RawQuery = Type.Object({
   expires_at: Type.Optional(Rfc3339),
   expires_in_seconds: Type.Optional(integer(1, 90 * 24 * 3600)),
   dedupe_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  ordering_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   with_content: Type.Optional(Type.Boolean()),
 })
 export type RawQuery = Static<typeof RawQuery>
 
 /** What asks whether a message would be delivered to anyone. */
-export const PrecheckIn = Type.Object({ eventType: EventType, channels: Type.Optional(nullable(Channels)) })
+export const PrecheckIn = Type.Object({
+  eventType: EventType,
+  channels: Type.Optional(nullable(Channels)),
+  payload: Type.Optional(
+    Type.Object({}, { description: "Asked of endpoints' filters; without it, whoever filters by it may want it" }),
+  ),
+})
 export type PrecheckIn = Static<typeof PrecheckIn>
 
 export const ContentQuery = Type.Object({ with_content: Type.Optional(Type.Boolean()) })
@@ -79,29 +88,49 @@ export interface MessageHead extends Pick<Message, 'key' | 'id' | 'eventType' | 
   readonly tags?: readonly string[] | null
   readonly deliverAt?: EpochMs | null
   readonly expiresAt?: EpochMs | null
+  readonly orderingKey?: string | null
 }
 
 /**
- * A message as callers see it, as bytes: the payload is the producer's own, which no serialiser may touch. All else is
- * ASCII by its pattern and needs no escaping.
+ * A message as callers see it, as bytes: the payload is the producer's own, which no serialiser may touch. All else but the
+ * ordering key is ASCII by its pattern and needs no escaping.
  */
 export function messageBytes(message: MessageHead, payload: Uint8Array): Buffer {
-  const { key, id, eventType, eventId, channels, tags = null, deliverAt = null, expiresAt = null } = message
+  const {
+    key,
+    id,
+    eventType,
+    eventId,
+    channels,
+    tags = null,
+    deliverAt = null,
+    expiresAt = null,
+    orderingKey = null,
+  } = message
   const head = `{"id":"${id}","eventType":"${eventType}","payload":`
   const eventIdText = eventId === null ? 'null' : `"${eventId}"`
   const channelsText = channels === null ? 'null' : JSON.stringify(channels)
   const tagsText = tags === null ? 'null' : JSON.stringify(tags)
   const deliverText = deliverAt === null ? 'null' : `"${new Date(deliverAt).toISOString()}"`
   const expiresText = expiresAt === null ? 'null' : `"${new Date(expiresAt).toISOString()}"`
+  const orderingText = orderingKey === null ? 'null' : asciiJson(orderingKey)
   const timestamp = new Date(keyTime(key)).toISOString()
   const tail =
     `,"eventId":${eventIdText},"channels":${channelsText},"tags":${tagsText},` +
-    `"deliverAt":${deliverText},"expiresAt":${expiresText},"timestamp":"${timestamp}"}`
+    `"deliverAt":${deliverText},"expiresAt":${expiresText},"orderingKey":${orderingText},"timestamp":"${timestamp}"}`
   const bytes = Buffer.allocUnsafe(head.length + payload.length + tail.length)
   bytes.write(head, 0, 'latin1')
   bytes.set(payload, head.length)
   bytes.write(tail, head.length + payload.length, 'latin1')
   return bytes
+}
+
+/** A text as JSON that is ASCII. */
+function asciiJson(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 /** A payload as callers see it: one that is no JSON object, such as a picture, stands in one as base64. */

@@ -1,0 +1,28 @@
+import { type Static, Type } from 'typebox'
+import { defaultFlow, type Flow } from '../../domain/flow.ts'
+import { nullable } from './field.ts'
+
+export const orders: readonly Flow['order'][] = ['none', 'fifo', 'key']
+export const deadHeads: readonly Flow['deadHead'][] = ['skip', 'block']
+
+/** In which order an endpoint wants its messages. */
+export const orderFields = {
+  order: Type.Optional(nullable(Type.Enum([...orders]))),
+  deadHead: Type.Optional(nullable(Type.Enum([...deadHeads]))),
+}
+
+const OrderIn = Type.Object(orderFields)
+
+/** The fields that were given, in the domain's words; the others are undefined. */
+export function toOrder({ order, deadHead }: Static<typeof OrderIn>) {
+  return {
+    order: order === null ? defaultFlow.order : order,
+    deadHead: deadHead === null ? defaultFlow.deadHead : deadHead,
+  }
+}
+
+/** Which delivery of an ordered lane is meant; the first in line when none is named. */
+export const HeadIn = Type.Object({
+  messageId: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
+})
+export type HeadIn = Static<typeof HeadIn>
