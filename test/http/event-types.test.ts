@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { readYaml } from '../../src/http/yaml.ts'
 import { type Answer, openApi } from './api.ts'
 
 const path = '/api/v1/event-type'
@@ -161,6 +162,60 @@ describe('an import of event types', () => {
     assert.deepEqual(json.schemas, { '1': { $ref: '#/$defs/User', $defs: { User: user } } })
   })
 
+  test('takes YAML as well as JSON', async () => {
+    const { ask } = await openApi()
+    const yaml = `
+openapi: 3.1.0
+x-shared: &json
+  application/json:
+    schema: { $ref: '#/components/schemas/User' }
+components:
+  schemas:
+    User: { type: object, properties: { name: { type: string } } }
+webhooks:
+  user.created:
+    post:
+      description: |
+        A user
+        was made.
+      requestBody: { content: *json }
+      responses:
+        200: { description: taken }
+`
+    const done = await ask('POST', importing, { specRaw: yaml })
+    assert.deepEqual(done.json.data, { modified: ['user.created'], to_modify: null })
+    const { json } = await ask('GET', `${path}/user.created`)
+    assert.equal(json.description, 'A user\nwas made.\n')
+    const user = { type: 'object', properties: { name: { type: 'string' } } }
+    assert.deepEqual(json.schemas, { '1': { $ref: '#/$defs/User', $defs: { User: user } } })
+  })
+
+  test('says where YAML is wrong, and refuses what stands for too much', async () => {
+    const { ask } = await openApi()
+    const laughs = Array.from({ length: 9 }, (_, i) => {
+      return `a${i + 1}: &a${i + 1} [${Array(10).fill(`*a${i}`).join(', ')}]`
+    })
+    const cases: [string, number, string][] = [
+      ['openapi: 3.1.0\nwebhooks: [1,\nb: }', 422, 'is not valid YAML: line 3, column 1: '],
+      ['a: 1\nb: 2\na: 3', 422, 'has a key twice: line 3, column 1: a'],
+      ['a: 1\n---\nb: 2', 422, 'is not valid YAML: line 2, column 1: '],
+      ['a: *nobody', 422, 'is not valid YAML: Unresolved alias'],
+      [`a0: &a0 [x, x]\n${laughs.join('\n')}`, 422, 'is not valid YAML: Excessive alias count'],
+      [`a: ${'['.repeat(10_000)}`, 422, 'is nested too deep'],
+      ['a: &a [*a]', 422, 'is nested too deep'],
+      ['just text', 422, 'must be a mapping'],
+      ['__proto__: { x: 1 }', 400, 'The key __proto__ is not allowed.'],
+    ]
+    for (const [specRaw, status, said] of cases) {
+      const answer = await ask('POST', importing, { specRaw })
+      assert.equal(answer.status, status, answer.text)
+      const [problem] = Array.isArray(answer.json.detail) ? answer.json.detail : [{ msg: answer.json.detail }]
+      assert.ok(problem.msg.startsWith(said), problem.msg)
+    }
+    assert.equal((await ask('GET', path)).json.data.length, 0)
+    assert.throws(() => readYaml(`a: ${'x'.repeat(300_000)}`, ['body']), /must not be longer/)
+  })
+
   test('with replaceAll archives what the document does not have', async () => {
     const { ask } = await openApi()
     await ask('POST', path, { name: 'old', description: '' })
@@ -172,7 +227,7 @@ describe('an import of event types', () => {
 
   test('of nothing, of two documents, or of names that are none, is refused whole', async () => {
     const { ask } = await openApi()
-    for (const body of [{}, { spec, specRaw: '{}' }, { specRaw: '[]' }, { specRaw: 'openapi: 3.1.0' }]) {
+    for (const body of [{}, { spec, specRaw: '{}' }, { specRaw: '[]' }]) {
       assert.equal((await ask('POST', importing, body)).status, 400, JSON.stringify(body).slice(0, 80))
     }
     const bad = { webhooks: { fine: { post: {} }, 'not fine': { post: {} } } }

@@ -8,6 +8,7 @@ import { readJson } from '../body.ts'
 import type { HttpContext } from '../context.ts'
 import { EventTypeImportIn, EventTypeIn, toImportedOut } from '../schemas/event-type.ts'
 import { compile, refuseIf } from '../validate.ts'
+import { readYaml } from '../yaml.ts'
 
 const bodyProblems = compile(EventTypeImportIn, 'body')
 const eventTypeProblems = compile(EventTypeIn, 'body')
@@ -30,7 +31,10 @@ export function eventTypeImportRoute(api: FastifyInstance, { store, scanner }: H
       throw new AppError('invalid_request', 'Send either spec or specRaw.')
     }
     if (spec != null) return spec
-    const document = readJson(scanner, Buffer.from(specRaw ?? ''))
+    const text = specRaw ?? ''
+    // JSON is YAML, too; read as what it is, it is read faster and says better what is wrong with it.
+    const isJson = /^\s*[{[]/.test(text)
+    const document = isJson ? readJson(scanner, Buffer.from(text)) : readYaml(text, ['body', 'specRaw'])
     if (typeof document === 'object' && document !== null && !Array.isArray(document)) return document as JsonObject
     throw new AppError('invalid_request', 'An OpenAPI document is an object.')
   }

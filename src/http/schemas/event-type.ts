@@ -50,7 +50,7 @@ export type EventTypeDeleteQuery = Static<typeof EventTypeDeleteQuery>
 /** What imports the webhooks of an OpenAPI document: one of `spec` and `specRaw`. */
 export const EventTypeImportIn = Type.Object({
   spec: Type.Optional(nullable(Type.Record(Type.String(), Type.Unknown()))),
-  /** The document as JSON text. */
+  /** The document as text, JSON or YAML. */
   specRaw: Type.Optional(nullable(Type.String())),
   /** Says what would change, and changes nothing. */
   dryRun: Type.Optional(Type.Boolean()),
