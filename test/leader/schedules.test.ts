@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { AppError } from '../../src/domain/app-error.ts'
+import { Publisher } from '../../src/intake/publisher.ts'
+import { dutiesOf } from '../../src/leader/duties.ts'
+import { Leader } from '../../src/leader/leader.ts'
+import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import { type Store, StoreTrouble } from '../../src/store/store.ts'
+import { plainSchedule } from '../store/conformance/schedules.ts'
+import { contextWith } from '../store/sqlite-harness.ts'
+import { VirtualClock } from '../virtual-clock.ts'
+
+const second = 1000
+const minute = 60 * second
+const leaseMs = 10 * second
+
+/** A store in memory with an application, in virtual time that begins at a full minute. */
+class Place {
+  readonly clock = new VirtualClock()
+  store!: Store
+  app = 0
+  readonly troubles: unknown[] = []
+  readonly leaders: Leader[] = []
+
+  static async open(t: TestContext): Promise<Place> {
+    const place = new Place()
+    await place.clock.advance(minute - (place.clock.now() % minute))
+    place.store = await openSqliteStore(contextWith(place.clock), { path: ':memory:', role: 'owner' })
+    t.after(async () => {
+      for (const leader of place.leaders) leader.halt()
+      await place.store.close()
+    })
+    const application = { name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} }
+    place.app = (await place.store.createApplication(application)).key
+    return place
+  }
+
+  /** A process that would lead, with a store of its own making. */
+  lead(name: string, store: Store = this.store): Leader {
+    const { clock } = this
+    const publisher = new Publisher({ store, clock })
+    const leader = new Leader({
+      store,
+      clock,
+      leaseMs,
+      candidate: { id: name, description: name },
+      duties: dutiesOf({
+        store,
+        publisher: () => publisher,
+        retention: { historyMs: null, deadMs: null },
+        onTrouble: (error) => this.troubles.push(error),
+      }),
+      onTrouble: (_duty, error) => this.troubles.push(error),
+    })
+    this.leaders.push(leader)
+    leader.start()
+    return leader
+  }
+
+  /** When messages were published, in minutes since the start. */
+  async published(): Promise<string[]> {
+    const range = { from: 0, until: Number.MAX_SAFE_INTEGER, after: null, limit: 1000, order: 'ascending' as const }
+    const heads = await this.store.listMessages(this.app, range)
+    return heads.map(({ eventId }) => eventId?.slice(-7, -1) ?? '')
+  }
+
+  async schedule() {
+    const { items } = await this.store.listSchedules(this.app, { limit: 1, order: 'ascending', after: null })
+    return items[0] ?? assert.fail('no schedule')
+  }
+}
+
+/** The store with some methods replaced. */
+function withMethods(store: Store, methods: Partial<Store>): Store {
+  return new Proxy(store, { get: (target, name) => Reflect.get(name in methods ? methods : target, name) })
+}
+
+test('a schedule runs when its time comes, to the millisecond, and again each time', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  await store.createSchedule(app, plainSchedule)
+  place.lead('anna')
+  await clock.advance(minute - 1)
+  assert.deepEqual(await place.published(), [])
+  await clock.advance(2)
+  assert.equal((await place.published()).length, 1)
+  await clock.advance(4 * minute)
+  const names = await place.published()
+  assert.equal(names.length, 5)
+  assert.equal(new Set(names).size, 5)
+  const { runs } = await place.schedule()
+  for (const run of runs) assert(run.state === 'published' && run.ranAt - run.at < 10, JSON.stringify(run))
+  assert.deepEqual(place.troubles, [])
+})
+
+test('when the leader dies another runs what it left, within a few leases, and nothing twice', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  await store.createSchedule(app, { ...plainSchedule, missed: 'all' })
+  const anna = place.lead('anna')
+  await clock.advance(10)
+  const bert = place.lead('bert')
+  await clock.advance(2 * minute)
+  assert.deepEqual([anna.leads, bert.leads], [true, false])
+  await clock.advance(minute - 1000 - (clock.now() % minute))
+  anna.halt()
+  await clock.advance(second + leaseMs * 1.5)
+  assert.deepEqual([anna.leads, bert.leads], [false, true])
+  assert.equal((await place.published()).length, 3)
+  await clock.advance(5 * minute)
+  const names = await place.published()
+  assert.deepEqual([names.length, new Set(names).size], [8, 8])
+  assert.equal((await store.leader())?.description, 'bert')
+})
+
+test('a leader that stops hands over at once', async (t) => {
+  const place = await Place.open(t)
+  const anna = place.lead('anna')
+  await place.clock.advance(10)
+  const bert = place.lead('bert')
+  await place.clock.advance(10)
+  await anna.stop()
+  await place.clock.advance(leaseMs / 3 + 100)
+  assert.deepEqual([anna.leads, bert.leads], [false, true])
+})
+
+test('a process that cannot renew its lead stops doing its duties before another begins', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store } = place
+  let reachable = true
+  const cut = withMethods(store, {
+    lead: (...args) => (reachable ? store.lead(...args) : Promise.reject(new StoreTrouble('gone'))),
+  })
+  const anna = place.lead('anna', cut)
+  await clock.advance(10)
+  const bert = place.lead('bert')
+  await clock.advance(10)
+  reachable = false
+  for (let ms = 0; ms < 3 * leaseMs; ms += 100) {
+    await clock.advance(100)
+    assert(!(anna.leads && bert.leads), 'both lead')
+  }
+  assert.deepEqual([anna.leads, bert.leads], [false, true])
+  assert(place.troubles.every((error) => error instanceof StoreTrouble))
+})
+
+test('two that both believe to lead publish each tick once', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  await store.createSchedule(app, plainSchedule)
+  const always = withMethods(store, { lead: async () => ({ leads: true, epoch: 1, leftMs: leaseMs }) })
+  place.lead('anna', always)
+  place.lead('bert', always)
+  await clock.advance(5 * minute + 1)
+  const names = await place.published()
+  assert.deepEqual([names.length, new Set(names).size], [5, 5])
+})
+
+test('a run that is refused is shown, tried again later, and keeps no other schedule from running', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  const broken = await store.createSchedule(app, { ...plainSchedule, eventType: 'broken' })
+  await store.createSchedule(app, plainSchedule)
+  let refusing = true
+  const refused = withMethods(store, {
+    advanceSchedule: async (schedule, step) => {
+      const refuses = refusing && step.publication?.eventType === 'broken'
+      if (refuses) throw new AppError('overloaded', 'There is no room.')
+      return store.advanceSchedule(schedule, step)
+    },
+  })
+  place.lead('anna', refused)
+  await clock.advance(2 * minute + 30 * second)
+  assert.equal((await place.published()).length, 2)
+  const failing = await store.findSchedule(app, broken.id)
+  assert.deepEqual([failing?.runs[0]?.state, failing?.runs[0]?.error], ['failed', 'There is no room.'])
+  assert((failing?.failures ?? 0) > 3)
+  refusing = false
+  await clock.advance(2 * minute)
+  const healed = await store.findSchedule(app, broken.id)
+  assert.deepEqual([healed?.failures, healed?.runs[0]?.state], [0, 'published'])
+  assert.deepEqual(place.troubles, [])
+})
+
+test('a schedule whose timing no longer means anything shows that, and keeps no other from running', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  const broken = await store.createSchedule(app, plainSchedule)
+  await store.createSchedule(app, plainSchedule)
+  const garbled = withMethods(store, {
+    dueSchedules: async (limit) => {
+      const due = await store.dueSchedules(limit)
+      const timezone = 'No/Where'
+      return {
+        ...due,
+        schedules: due.schedules.map((each) => (each.key === broken.key ? { ...each, timezone } : each)),
+      }
+    },
+  })
+  place.lead('anna', garbled)
+  await clock.advance(2 * minute + 1)
+  assert.equal((await place.published()).length, 2)
+  assert.match((await store.findSchedule(app, broken.id))?.runs[0]?.error ?? '', /No\/Where/)
+})
+
+test('while the store is in trouble nothing is lost: the tick is run when it is back', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  await store.createSchedule(app, plainSchedule)
+  let down = false
+  let lost = 0
+  const troubled = withMethods(store, {
+    advanceSchedule: async (schedule, step) => {
+      if (down) throw new StoreTrouble('busy')
+      const answer = await store.advanceSchedule(schedule, step)
+      // It happened, and the answer was lost.
+      if (lost++ === 0) throw new StoreTrouble('connection lost')
+      return answer
+    },
+  })
+  place.lead('anna', troubled)
+  await clock.advance(minute + 10 * second)
+  down = true
+  await clock.advance(minute)
+  down = false
+  await clock.advance(minute)
+  const names = await place.published()
+  assert.deepEqual([names.length, new Set(names).size], [3, 3])
+  assert(place.troubles.length > 0)
+})
+
+test('what was missed while nobody led is made up for by the policy', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  const [skip, once, all] = await Promise.all(
+    (['skip', 'once', 'all'] as const).map((missed) =>
+      store.createSchedule(app, { ...plainSchedule, cron: '0 * * * *', missed, missedLimit: 2, eventType: missed }),
+    ),
+  )
+  await clock.advance(5 * 60 * minute - (clock.now() % (60 * minute)) + 30 * minute)
+  place.lead('anna')
+  await clock.advance(second)
+  const states = async (id: string) => {
+    const { runs } = (await store.findSchedule(app, id)) ?? assert.fail()
+    return runs.map(({ state, count }) => (count > 1 ? `${state} ×${count}` : state))
+  }
+  assert(skip && once && all)
+  assert.deepEqual(await states(skip.id), ['skipped ×5'])
+  assert.deepEqual(await states(once.id), ['published', 'skipped ×4'])
+  assert.deepEqual(await states(all.id), ['published', 'published', 'skipped ×3'])
+})
+
+test('a paused schedule does not run, and a new one is found within a second', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  place.lead('anna')
+  await clock.advance(30 * second)
+  const made = await store.createSchedule(app, plainSchedule)
+  await clock.advance(31 * second)
+  assert.equal((await place.published()).length, 1)
+  await store.updateSchedule(app, made.key, { paused: true })
+  await clock.advance(5 * minute)
+  assert.equal((await place.published()).length, 1)
+  await store.updateSchedule(app, made.key, { paused: false })
+  await clock.advance(minute)
+  assert.equal((await place.published()).length, 2)
+})
+
+test('bodies are erased when the time they were to be kept for is up', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  const publisher = new Publisher({ store, clock })
+  const envelope = { eventType: 'x', eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
+  const publishing = [
+    publisher.publish('acme', { ...envelope, payloadForMs: 60 * minute }, Buffer.from('{"secret":1}')),
+    publisher.publish('acme', envelope, Buffer.from('{}')),
+  ] as const
+  await clock.advance(1)
+  const [soon, never] = await Promise.all(publishing)
+  place.lead('anna')
+  await clock.advance(59 * minute)
+  assert.equal((await store.findMessage(app, soon.id))?.expunged, false)
+  await clock.advance(2 * minute)
+  const gone = await store.findMessage(app, soon.id)
+  assert.deepEqual([gone?.expunged, gone?.body.length], [true, 0])
+  assert.equal((await store.findMessage(app, never.id))?.expunged, false)
+})
