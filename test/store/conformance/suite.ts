@@ -10,6 +10,7 @@ import { enlisting } from './enlisting.ts'
 import { eventTypes } from './event-types.ts'
 import { fanOut } from './fan-out.ts'
 import type { Open } from './harness.ts'
+import { health } from './health.ts'
 import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
@@ -49,6 +50,7 @@ export function conformance(open: Open): void {
   describe('schedules', () => schedules(open))
   describe('leading', () => leading(open))
   describe('retention', () => retention(open))
+  describe('health', () => health(open))
   describe('reconciling', () => reconciling(open))
   describe('delivering', () => delivering(open))
   describe('settling', () => settling(open))
