@@ -15,6 +15,8 @@ import {
   type TaskCursor,
   type TaskData,
 } from '../domain/task.ts'
+import { readFilter } from '../shaping/filter.ts'
+import { passing } from '../shaping/passing.ts'
 import type { CountedList, DeliveryKey } from '../store/browsing.ts'
 import type { Store } from '../store/store.ts'
 import type { StepDone } from '../store/tasks.ts'
@@ -109,6 +111,12 @@ async function replayMissing(store: Store, task: Task, input: EndpointSpan & Pac
   const deliveries = keys.filter((key) => !accepted.has(key)).map((message) => ({ endpoint: input.endpoint, message }))
   const latest = await store.latestAttempts(deliveries)
   const missing = new Map(deliveries.filter((_, i) => latest[i] === undefined).map((each) => [each.message, each]))
+  const filter = endpoint?.flow.filter ?? null
+  if (filter !== null) {
+    const untried = wanted.filter(({ key }) => missing.has(key))
+    const passed = new Set((await passing(store, readFilter(filter), untried)).map(({ key }) => key))
+    for (const { key } of untried) if (!passed.has(key)) missing.delete(key)
+  }
   return walk(task, input, heads, { deliveryOf: ({ key }) => missing.get(key), cursorAt: ({ key }) => [key] })
 }
 

@@ -100,6 +100,21 @@ test('replaying what is missing sends what the endpoint subscribes to and was ne
   assert.deepEqual(await replayed(w, late), [])
 })
 
+test('replaying what is missing asks the filter of the endpoint', async (t) => {
+  const w = await world(t)
+  const app = await w.application()
+  const first = await w.endpoint(app)
+  const bodies = Array.from({ length: 40 }, (_, i) => new TextEncoder().encode(i % 4 === 0 ? 'text' : `{"n":${i}}`))
+  const keys: number[] = []
+  for (const body of bodies) keys.push((await w.publish([first], { body })).key)
+  const late = await w.endpoint(app, { flow: { filter: 'payload.n > 20 && eventType == "video.trending"' } })
+  await run(w, { type: 'endpoint.replay', input: { ...ever, endpoint: late.key } }, app.key)
+  assert.deepEqual(
+    await replayed(w, late),
+    keys.filter((_, i) => i > 20 && i % 4 !== 0),
+  )
+})
+
 test('replaying in bulk sends again what ended as the filter says', async (t) => {
   const w = await world(t)
   const app = await w.application()

@@ -62,6 +62,16 @@ describe('an endpoint with a filter', () => {
     assert.equal((await waiting(all.id)).length, 3)
   })
 
+  test('is asked beforehand whether it wants a payload', async () => {
+    const { ask, make } = await withApplication()
+    await make({ filter: 'payload.views > 10', eventTypes: ['x'] })
+    const active = async (body: object) => (await ask('POST', '/app/a/msg/precheck/active', body)).json.active
+    assert.equal(await active({ eventType: 'x', payload: { views: 11 } }), true)
+    assert.equal(await active({ eventType: 'x', payload: { views: 1 } }), false)
+    assert.equal(await active({ eventType: 'x' }), true, 'it may want it')
+    assert.equal(await active({ eventType: 'y', payload: { views: 11 } }), false)
+  })
+
   test('that is none is refused, with where it goes wrong', async () => {
     const { ask, make } = await withApplication()
     const { id, filter } = await make({ filter: 'true' })
