@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { Attempt } from '../../src/domain/delivery.ts'
 import { keyTime } from '../../src/domain/ids.ts'
 import type { Store } from '../../src/store/store.ts'
+import { endsAreDue, nothingComesTooLate } from './check-bounds.ts'
 import { deliveryOf, noteWhatGaveWay, onlyTheNewestStay } from './check-coalescing.ts'
 import { predictionsComeTrue } from './check-explain.ts'
 import { healthIsKept } from './check-health.ts'
@@ -19,10 +20,11 @@ export async function check(history: History, store: Store): Promise<void> {
     neverFlooded(endpoint, arrivals)
     neverCrowded(endpoint, arrivals)
     duplicatesOnlyAfterDeaths(arrivals)
-    waitsAreKept(endpoint, arrivals, history.jumps)
+    waitsAreKept(endpoint, arrivals, history)
     holdsAreObeyed(endpoint, arrivals, history)
     if (history.attentive) stopsAreSilent(endpoint, arrivals, history)
     onlyTheNewestStay(endpoint, history)
+    nothingComesTooLate(endpoint, history)
     healthIsKept(endpoint, history)
     orderIsKept(endpoint, arrivals, history)
     predictionsComeTrue(endpoint, arrivals, history)
@@ -99,11 +101,12 @@ function duplicatesOnlyAfterDeaths(arrivals: readonly Arrival[]): void {
 }
 
 /** After a heard failure the next try comes no sooner than the policy's shortest wait. */
-function waitsAreKept(endpoint: EndpointFacts, arrivals: readonly Arrival[], jumps: readonly number[]): void {
+function waitsAreKept(endpoint: EndpointFacts, arrivals: readonly Arrival[], { jumps, retried }: History): void {
   for (const trail of trails(arrivals)) {
     for (const [i, arrival] of trail.entries()) {
       const next = trail[i + 1]
       if (arrival.heardAs !== 'failed' || !next || lostBetween(arrival, next)) continue
+      if (retried.has(`${endpoint.key} ${arrival.body}`)) continue
       if (jumps.some((at) => at >= arrival.at && at <= next.at)) continue
       // Refused connections never arrive, so which wait this was is not to be seen here; exactlyOneEnd checks each.
       const least = Math.min(...endpoint.waitsMs)
@@ -175,6 +178,8 @@ async function exactlyOneEnd(fact: History['published'][number], history: Histor
       trail.map((_, i) => i + 1),
       `${label}: the trail has gaps`,
     )
+    if (dead) endsAreDue(dead, fact, endpoint, history)
+    if (history.retried.has(`${key} ${fact.body}`)) continue
     if (history.jumps.length === 0) scheduleIsKept(trail, endpoint, label)
     const budget = endpoint.waitsMs.length + 1
     assert.ok(trail.length <= budget, `${label}: ${trail.length} attempts, ${budget} allowed`)

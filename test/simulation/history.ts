@@ -1,3 +1,4 @@
+import type { BoundsWish, Wanted } from './check-bounds.ts'
 import type { BegunFact, CircuitFact, HealthWish, OrderFact } from './check-health.ts'
 import type { Prediction } from './observer.ts'
 
@@ -14,6 +15,8 @@ export interface History {
   readonly jumps: number[]
   /** Endpoints that an operator paused or deleted, from when until when; a deletion has no end. */
   readonly stops: StopFact[]
+  /** Deliveries that an operator had tried anew, by endpoint and body: their attempts count anew. */
+  readonly retried: Set<string>
   /** What whoever asked was told. */
   readonly predictions: Prediction[]
   /** Attempts that were begun, also those that no receiver saw. */
@@ -24,6 +27,10 @@ export interface History {
   readonly circuits: CircuitFact[]
   /** What operators said about circuits. */
   readonly orders: OrderFact[]
+  /** When deliveries ended without a try. */
+  readonly untried: { readonly endpoint: number; readonly at: number }[]
+  /** What the world's clock showed when the steady one began. */
+  readonly startedAt: number
   /** When all that was disabled was enabled. */
   healedAt: number
   /** Times in which workers died, stood still or were started. */
@@ -62,11 +69,12 @@ export interface EndpointFacts {
   /** Whether the newest of a kind takes the place of what waits. */
   readonly coalesces: boolean
   readonly order: 'none' | 'fifo' | 'key'
+  readonly bounds: BoundsWish
   readonly health: HealthWish
   readonly deadHead: 'skip' | 'block'
 }
 
-export interface PublishFact {
+export interface PublishFact extends Wanted {
   readonly body: string
   readonly endpoints: readonly number[]
   /** `unknown`: the publisher died or got no clear answer, so it may or may not be stored. */

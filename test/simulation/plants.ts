@@ -267,6 +267,41 @@ export const plants: Record<string, Plant> = {
           ),
       }),
   },
+
+  'what fails in an ordered lane lets the others pass': {
+    store: (store) =>
+      overriding(store, {
+        settle: (worker, settlements, effects) =>
+          store.settle(
+            worker,
+            settlements.map((each) =>
+              each.verdict.state === 'held' ? { ...each, verdict: { ...each.verdict, state: 'waiting' } } : each,
+            ),
+            effects,
+          ),
+      }),
+  },
+
+  'an ordered lane is taken for any other': {
+    store: (store) =>
+      overriding(
+        store,
+        treating(store, () => ({ order: 'none' })),
+      ),
+  },
+
+  'messages are queued without the key they are ordered by': {
+    publisher: (store) =>
+      overriding(store, {
+        publish: (publications) =>
+          store.publish(
+            publications.map((each) => ({
+              ...each,
+              special: (each.special ?? []).map(({ orderKey: _orderKey, ...rest }) => rest),
+            })),
+          ),
+      }),
+  },
 }
 
 /** Workers see endpoints that want to be treated otherwise than they do. */

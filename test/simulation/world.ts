@@ -1,15 +1,20 @@
+import { AppError } from '../../src/domain/app-error.ts'
 import type { CircuitAction } from '../../src/domain/flow.ts'
 import { Matcher } from '../../src/domain/match.ts'
 import type { Notice } from '../../src/domain/notice.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Engine } from '../../src/engine/engine.ts'
-import { prepareTreatments, treat } from '../../src/intake/treat.ts'
+import { Admission } from '../../src/intake/admission.ts'
+import { Depths } from '../../src/intake/depths.ts'
+import { routeOf } from '../../src/intake/routes.ts'
+import { treat } from '../../src/intake/treat.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts'
 import { testVault } from '../store/test-vault.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { check } from './check.ts'
+import { randomBounds, unbounded } from './check-bounds.ts'
 import type { CircuitFact, HealthWish } from './check-health.ts'
 import { unordered } from './check-order.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
@@ -23,6 +28,7 @@ import { type Told, timesOf } from './told.ts'
 const leaseMs = 3000
 const troubledMs = 40_000
 const second = 1000
+const roomy = { perEndpoint: 1e6, perApplication: 1e6, server: 1e6, commitDelayMs: 1e6 }
 
 /** A bug put in on purpose, to see that the checks catch it. */
 export interface Plant {
@@ -49,11 +55,14 @@ export class World {
     unfenced: [],
     jumps: [],
     stops: [],
+    retried: new Set(),
     predictions: [],
     tries: [],
     begun: [],
     circuits: [],
     orders: [],
+    untried: [],
+    startedAt: this.clock.now(),
     healedAt: Number.POSITIVE_INFINITY,
     disturbances: [],
     endedAt: 0,
@@ -77,6 +86,10 @@ export class World {
   readonly #order: Seeded
   /** So has when receivers are down, and what becomes of that. */
   readonly #ailing: Seeded
+  /** So has how much may wait, and until when it is wanted. */
+  readonly #bounds: Seeded
+  /** How much waits, as whoever publishes knows it. */
+  readonly #depths = new Depths(this.clock)
   readonly #outages = new Map<number, readonly [from: number, until: number]>()
   /** Between which moments a notice was told, by the notice. */
   readonly #told = new Map<Notice, Told>()
@@ -112,6 +125,7 @@ export class World {
     this.#wishes = new Seeded(seed + 3_000_000)
     this.#order = new Seeded(seed + 5_000_000)
     this.#ailing = new Seeded(seed + 4_000_000)
+    this.#bounds = new Seeded(seed + 6_000_000)
     this.#workerCount = chance.between(1, 3)
   }
 
@@ -124,16 +138,19 @@ export class World {
     )
     try {
       await this.#settleIn()
+      this.#depths.follow(this.#store)
       for (let i = 0; i < this.#workerCount; i++) this.#startWorker()
       this.#publishFor(troubledMs)
       this.#troubleFor(troubledMs)
       if (this.#operator.chance(0.4)) this.#operateFor(troubledMs)
+      this.#directFor(troubledMs)
       if (this.#ailing.chance(0.4)) this.#orderFor(troubledMs)
       const observer = this.#observe()
       await clock.advance(troubledMs)
       await this.#heal()
       await this.#runDry()
       observer.stop()
+      this.#depths.stop()
       this.history.endedAt = clock.steady()
       await check(this.history, this.#store)
     } finally {
@@ -161,12 +178,13 @@ export class World {
     const limited = chance.chance(0.5)
     const retry = randomPolicy(chance)
     const order = this.#order.pick(['none', 'none', 'fifo', 'key'] as const)
-    const deadHead = this.#order.pick(['skip', 'skip', 'skip'] as const)
+    const deadHead = this.#order.pick(['skip', 'skip', 'block'] as const)
     const coalesce =
       this.#wishes.chance(0.3) && order === 'none'
         ? { windowMs: this.#wishes.between(2000, 8000), key: '/subject' }
         : null
     const health = randomHealth(this.#ailing)
+    const bounds = randomBounds(this.#bounds)
     const input: NewEndpoint = {
       url: 'https://unset.test/',
       uid: null,
@@ -185,7 +203,7 @@ export class World {
       concurrency: chance.pick([1, 2, 8]),
       timeoutMs: chance.pick([500, 2500]),
       retry,
-      flow: { coalesce, order, deadHead, ...health },
+      flow: { coalesce, order, deadHead, ...health, ...bounds },
     }
     const created = await this.#store.createEndpoint(app, input)
     await this.#store.updateEndpoint(app, created.key, { url: `https://receiver.test/${created.key}` })
@@ -201,6 +219,7 @@ export class World {
       order,
       deadHead,
       health,
+      bounds,
     }
     this.history.endpoints.push(facts)
     this.#tempers.set(created.key, { ...randomTemper(chance), crowd: this.#ailing.pick([0, 0, 0, 0.1]) })
@@ -280,13 +299,21 @@ export class World {
   /** The store, with what the checks must know of it written down. */
   #witnessed(store: Store, worker: WorkerFact): Store {
     const { clock, history } = this
-    const witness: Pick<Store, 'settle' | 'join' | 'renew'> = {
+    const witness: Pick<Store, 'settle' | 'endResting' | 'join' | 'renew'> = {
+      endResting: async (ends) => {
+        const ended = await store.endResting(ends)
+        for (const { endpoint } of ended) history.untried.push({ endpoint, at: clock.steady() })
+        return ended
+      },
       settle: async (id, settlements, effects) => {
         const result = await store.settle(id, settlements, effects)
         const recordedAt = clock.steady()
         if (result === 'settled' && !this.#leases.has(id)) history.unfenced.push(worker.name)
         for (const { endpoint } of result === 'settled' ? effects.holds : []) {
           history.holds.push({ endpoint, worker, recordedAt })
+        }
+        for (const { endpoint, attempt } of result === 'settled' ? settlements : []) {
+          if (attempt === null) history.untried.push({ endpoint, at: recordedAt })
         }
         if (result === 'settled') this.#noteCircuits(effects.notices ?? [], worker)
         return result
@@ -388,11 +415,21 @@ export class World {
     const { clock, chance, history } = this
     const process = new SimProcess('publisher', clock)
     const store = faultyStore(this.#plant.publisher?.(this.#store) ?? this.#store, process, clock, chance, this.faults)
+    const admission = new Admission(roomy, this.#depths, clock)
     const app = chance.pick(history.endpoints).app
     const subject = this.#wishes.pick(['a', 'b'])
     const orderingKey = this.#order.pick([null, 'one', 'one', 'two', 'three'])
     const body = `{"n": ${++this.#bodies}.0, "subject": "${subject}"}`
-    const fact: PublishFact = { body, endpoints: [], state: 'unknown', key: 0, kind: '', delayed: false, ...unordered }
+    const fact: PublishFact = {
+      body,
+      endpoints: [],
+      state: 'unknown',
+      key: 0,
+      kind: '',
+      delayed: false,
+      ...unordered,
+      ...unbounded,
+    }
     try {
       const subscriptions = await store.subscriptions(app)
       if (!subscriptions) return
@@ -405,14 +442,19 @@ export class World {
       const publication = { ...common, body: Buffer.from(body), contentType: 'application/json', delayMs, orderingKey }
       Object.assign(fact, { kind: `${eventType} ${subject}`, delayed: delayMs > 0, orderingKey })
       fact.asked = ++this.#moments
-      const treatments = prepareTreatments(subscriptions.list)
+      const expiresInMs = this.#bounds.chance(0.2) ? this.#bounds.between(100, 15_000) : null
+      Object.assign(fact, { publishedFrom: clock.steady(), delayMs, expiresInMs: expiresInMs && expiresInMs + delayMs })
+      const { treatments, bounds } = routeOf({ key: app }, subscriptions, 0)
       const treated = treatments && treat(treatments, publication, publication.body, endpoints)
-      const [result] = await store.publish([{ ...publication, ...treated }])
-      fact.answered = ++this.#moments
+      const wanted = { ...publication, ...treated, expiresInMs: fact.expiresInMs }
+      const [admitted = wanted] = admission.admit([wanted], 0, bounds)
+      const [result] = await store.publish([admitted])
+      Object.assign(fact, { answered: ++this.#moments, publishedUntil: clock.steady() })
       if (result?.state === 'accepted') Object.assign(fact, { state: 'accepted', key: result.key })
       else fact.state = 'refused'
     } catch (error) {
-      if (!(error instanceof StoreTrouble)) throw error
+      if (error instanceof AppError && error.code === 'overloaded') fact.state = 'refused'
+      else if (!(error instanceof StoreTrouble)) throw error
     }
   }
 
@@ -471,6 +513,34 @@ export class World {
     clock.after(forMs, () => void this.#store.updateEndpoint(app, key, { paused: false }))
   }
 
+  /** An operator looks at the lines now and then, and has what blocks them tried anew, or skips it. */
+  #directFor(durationMs: number): void {
+    const { clock } = this
+    const next = () => {
+      if (clock.steady() >= durationMs) return
+      void this.#directBlocked(this.#order.pick(['retry', 'skip']))
+      clock.after(this.#order.between(2000, 9000), next)
+    }
+    clock.after(this.#order.between(2000, 9000), next)
+  }
+
+  async #directBlocked(order: 'retry' | 'skip'): Promise<void> {
+    const blocking = this.history.endpoints.filter((endpoint) => endpoint.deadHead === 'block')
+    for (const { key } of blocking) {
+      const pages = await this.#store.readDue(
+        ([0, 1] as const).map((c) => ({ endpoint: key, class: c, after: null, limit: 1000 })),
+      )
+      for (const { message, heldMs } of pages.flatMap((page) => page.rows)) {
+        if (heldMs !== Number.POSITIVE_INFINITY) continue
+        const [loaded] = await this.#store.loadMessages([message])
+        if (order === 'retry') this.history.retried.add(`${key} ${Buffer.from(loaded?.body ?? []).toString()}`)
+        const now = this.clock.steady()
+        this.history.disturbances.push({ from: now, until: now + 2 * second })
+        await this.#store.directHead(key, message, order)
+      }
+    }
+  }
+
   /** Faults end, receivers recover, and an operator enables what answered 410. */
   async #heal(): Promise<void> {
     this.#healed = true
@@ -486,6 +556,7 @@ export class World {
     for (let stepMs = second, passed = 0; passed < 26 * 3600 * second; passed += stepMs, stepMs *= 1.3) {
       const { pending } = await this.#store.counts()
       if (pending === 0) return
+      await this.#directBlocked('skip')
       await this.clock.advance(stepMs)
     }
   }
