@@ -32,6 +32,26 @@ describe('managing over the API', { timeout: 60_000 }, () => {
     assert.equal((await json<unknown[]>('app list --limit 1')).length, 1)
   })
 
+  test('circuits are set, opened, shown, closed and reset', async () => {
+    const { sluice, json } = place
+    const made = await json([
+      ...'endpoint create acme http://127.0.0.1:9/ --uid frail --adaptive off --disable-after 2d --circuit'.split(' '),
+      '{"failures":3}',
+    ])
+    assert.deepEqual([made.adaptive, made.disableAfterMs], [false, 172_800_000])
+    assert.equal((made.circuit as Record<string, unknown>).failures, 3)
+    assert.match(await sluice('endpoint get acme frail'), /^adaptive +off\ndisabled after +failing for 2 d$/m)
+    assert.match(await sluice('circuit open acme frail'), /^The circuit of frail is open/)
+    assert.match(await sluice('lane acme frail'), /^state +circuit open$/m)
+    assert.match(await sluice('lane acme frail'), /^circuit +opened by an operator$/m)
+    assert.match(await sluice('circuit close acme frail'), /^The circuit of frail is closed/)
+    assert.equal((await json('circuit reset acme frail')).uid, 'frail')
+    assert.doesNotMatch(await sluice('lane acme frail'), /^circuit/m)
+    assert.equal((await json('endpoint update acme frail --circuit off')).circuit, 'off')
+    assert.equal((await json('endpoint update acme frail --unset circuit')).circuit, null)
+    await sluice('circuit open acme nobody', 4)
+  })
+
   test('endpoints are made with limits, listed, changed, paused, and their secrets rotated', async () => {
     const { sluice, json } = place
     const made = await json(
