@@ -59,7 +59,8 @@ interface QueuedFacts {
   readonly ahead: number
   /** In a lane that keeps an order, how long it waits in its place for a retry; `Infinity` when it waits for somebody. */
   readonly heldMs?: number
-  readonly expiresAt?: EpochMs | null
+  /** When it is given up; null for never. */
+  readonly endsAt?: EpochMs | null
 }
 
 /** Decides where a delivery stands. */
@@ -71,7 +72,7 @@ export function whyNotDelivered(facts: WhyFacts): Why {
   const blockers = byDecisiveness([...laneBlockers(facts.endpoint, lane), ...ownBlockers(facts, queued)])
   const [first] = blockers
   if (first === undefined) return why('sending', 'It is first in its queue: being sent, or about to be.')
-  const detail = `${first.detail}${expiry(queued, first.until, lane.now)}`
+  const detail = `${first.detail}${ending(queued, first.until, lane.now)}`
   return { ...first, detail, nextAt: first.until, expectedAt: expectedAt(lane, queued, blockers), blockers }
 }
 
@@ -133,10 +134,12 @@ function inOrder({ heldMs = 0, attempts }: QueuedFacts, { now, first }: LaneStan
   return { reason: 'waiting_for_retry', detail: `${tried}, the next one is due at ${moment(until, now)}.`, until }
 }
 
-/** A word on when nobody wants it any more, if that may well be before it moves. */
-function expiry({ expiresAt }: QueuedFacts, until: EpochMs | null, now: EpochMs): string {
-  if (expiresAt == null || (until !== null && until < expiresAt)) return ''
-  return expiresAt > now ? ` It expires at ${moment(expiresAt, now)}.` : ' It has expired, and is a dead letter soon.'
+/** A word on when it is given up, if that may well be before it moves. */
+function ending({ endsAt }: QueuedFacts, until: EpochMs | null, now: EpochMs): string {
+  if (endsAt == null || (until !== null && until < endsAt)) return ''
+  return endsAt > now
+    ? ` It is given up at ${moment(endsAt, now)}.`
+    : ' Its time is up, and it is about to be given up.'
 }
 
 function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: EpochMs): Blocker {

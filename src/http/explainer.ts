@@ -1,6 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { LaneStanding } from '../domain/blocker.ts'
-import type { Clock } from '../domain/clock.ts'
+import { retryPolicyOf } from '../domain/bounds.ts'
+import type { Clock, EpochMs } from '../domain/clock.ts'
 import { type Attempt, type Message, replay } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
@@ -20,7 +21,9 @@ const longestLookMs = 50
 export interface KnownLane extends LaneFacts, Pick<LaneStanding, 'live' | 'silent' | 'first'> {}
 
 /** A queued delivery, and in a lane that keeps an order who is in front of it. */
-export interface KnownRow extends QueuedRow, Pick<RowStanding, 'heldMs' | 'expiresAt'> {
+export interface KnownRow extends QueuedRow, Pick<RowStanding, 'heldMs'> {
+  /** When its time is up: its message's, or what a delivery may wait at the endpoint. */
+  readonly endsAt: EpochMs | null
   readonly first: FirstRow | null
 }
 
@@ -104,17 +107,19 @@ export class Explainer {
   }
 
   /** A queued delivery, with what its row tells, and who stands in front of it where that matters. */
-  async #findQueued(delivery: DeliveryKey, { key, flow }: Endpoint): Promise<KnownRow | undefined> {
+  async #findQueued(delivery: DeliveryKey, endpoint: Endpoint): Promise<KnownRow | undefined> {
+    const { key, flow } = endpoint
     const queued = await this.#store.findQueued(delivery)
     const place = queued && { class: queued.class, dueAt: queued.dueAt, message: delivery.message }
     const row = place && (await this.#store.findRow(key, place))
     // Settled between the two reads.
-    if (row === undefined) return queued && { ...queued, heldMs: 0, expiresAt: null, first: null }
-    const { heldMs, expiresAt, orderKey } = row
+    if (row === undefined) return queued && { ...queued, heldMs: 0, endsAt: null, first: null }
+    const { heldMs, orderKey } = row
+    const endsAt = Math.min(row.expiresAt ?? Number.POSITIVE_INFINITY, row.since + retryPolicyOf(endpoint).maxAgeMs)
     const isOrdered = place?.class !== replay && (flow.order === 'fifo' || (flow.order === 'key' && orderKey !== null))
     const first =
       isOrdered && (await this.#store.findFirst(key, flow.order === 'fifo' ? null : orderKey, place ?? null))
-    return queued && { ...queued, heldMs, expiresAt, first: first || null }
+    return queued && { ...queued, heldMs, endsAt, first: first || null }
   }
 
   /** A lane with the first in its line, where all that waits stands behind it. */
@@ -125,7 +130,9 @@ export class Explainer {
     if (flow.order === 'none' || !isStuck || inFlight > 0) return lane
     const first = await this.#store.findFirst(key, null, null)
     if (first === undefined || flow.order === 'fifo' || order?.waitMs == null) return { ...lane, first: first ?? null }
-    const heldMs = (lane.live?.at ?? 0) + order.waitMs - lane.now
+    // What is for later takes its place when its time comes, and may have another key.
+    const nextMs = Math.max(lane.now, lane.nextTimedAt ?? Number.POSITIVE_INFINITY) - lane.now
+    const heldMs = Math.min((lane.live?.at ?? 0) + order.waitMs - lane.now, nextMs)
     return { ...lane, first: { ...first, heldMs } }
   }
 

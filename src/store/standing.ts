@@ -34,6 +34,8 @@ export interface RowStanding {
   /** See `PendingRow`. */
   readonly heldMs: number
   readonly orderKey: number | null
+  /** When it was first due. */
+  readonly since: EpochMs
   /** When nobody wants it any more; null for never. */
   readonly expiresAt: EpochMs | null
 }

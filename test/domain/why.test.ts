@@ -149,13 +149,13 @@ test('in order, a delivery waits for its own retry in its place, and for who sta
   assert.deepEqual(reasonOf(behindFirst(0)), ['behind_others', null, 1])
 })
 
-test('when it expires is told where that may come first', () => {
-  const detail = (expiresAt: number, change: Partial<WhyFacts> = {}) =>
-    whyNotDelivered({ ...facts, queued: { ...timed, expiresAt }, ...change }).detail
-  assert.match(detail(later - 1000), /It expires at 00:00:59 UTC \(in 59 s\)\.$/)
-  assert.doesNotMatch(detail(muchLater), /expires/)
-  assert.match(detail(muchLater, { endpoint: disabled }), /It expires at 00:10:00 UTC/)
-  assert.match(detail(now - 1, { endpoint: disabled }), /It has expired, and is a dead letter soon\.$/)
+test('when it is given up is told where that may come first', () => {
+  const detail = (endsAt: number, change: Partial<WhyFacts> = {}) =>
+    whyNotDelivered({ ...facts, queued: { ...timed, endsAt }, ...change }).detail
+  assert.match(detail(later - 1000), /It is given up at 00:00:59 UTC \(in 59 s\)\.$/)
+  assert.doesNotMatch(detail(muchLater), /given up/)
+  assert.match(detail(muchLater, { endpoint: disabled }), /It is given up at 00:10:00 UTC/)
+  assert.match(detail(now - 1, { endpoint: disabled }), /Its time is up, and it is about to be given up\.$/)
 })
 
 test('sentences tell how far away an instant is', () => {

@@ -94,6 +94,7 @@ function movesThen(told: Prediction, endpoint: EndpointFacts, arrivals: readonly
   if (reasons.includes('coalescing') && history.gaveWay.has(deliveryOf(told.endpoint, message))) return
   const from = nextAt - earlyMs
   const until = nextAt + lateMs
+  if (mayEndUntried(told, endpoint, history, until)) return
   if (until >= history.endedAt || nextAt < toldAt - earlyMs) return
   // Others may take every slot.
   const busy = arrivals.filter(({ at, endedAt }) => at < until && endedAt > from).length
@@ -107,6 +108,19 @@ function movesThen(told: Prediction, endpoint: EndpointFacts, arrivals: readonly
   )
   const what = message === 0 ? `endpoint ${told.endpoint}` : `message ${message} at ${told.endpoint}`
   assert.ok(tried, `at ${toldAt} ${what} was said to move at ${nextAt} (${reason}), and did not`)
+}
+
+/** Whether what waits may be given up instead: one delivery at the instant that was told, others who knows when. */
+function mayEndUntried(told: Prediction, { key, bounds }: EndpointFacts, history: History, until: number): boolean {
+  if (bounds.overflow === 'drop_oldest') return true
+  if (told.message !== 0) return told.endsAt !== undefined && told.endsAt < until + earlyMs
+  const isForHere = history.published.filter(({ endpoints }) => endpoints.includes(key))
+  return (
+    bounds.maxAgeMs !== null ||
+    isForHere.some(
+      ({ expiresInMs, publishedFrom }) => expiresInMs !== null && publishedFrom + expiresInMs < until + earlyMs,
+    )
+  )
 }
 
 /** Reasons that say nothing of when. */
@@ -124,7 +138,8 @@ const openEnded = new Set([
 function isAbout(told: Prediction, arrival: Arrival): boolean {
   const key = keyOf(arrival)
   if (told.message !== 0) return key === told.message
-  return told.reason !== 'waiting_for_retry' || key <= told.newestKey
+  const mayBePassed = told.reason === 'waiting_for_retry' || told.reason === 'behind_head'
+  return !mayBePassed || key <= told.newestKey
 }
 
 function keyOf({ message }: Pick<Arrival, 'message'>): number {
@@ -144,6 +159,7 @@ function happened(history: History, endpoint: EndpointFacts, from: number, until
     ) ||
     history.circuits.some(({ endpoint: changed, notAfter }) => changed === key && within(notAfter)) ||
     history.orders.some(({ endpoint: ordered, at }) => ordered === key && within(at)) ||
+    history.untried.some(({ endpoint: ended, at }) => ended === key && within(at)) ||
     history.arrivals.some(({ endpoint: told, crowded, heardAt }) => told === key && crowded && within(heardAt)) ||
     history.tries.some(({ endpoint: tried, at, isGone }) => tried === key && isGone && at <= until) ||
     history.arrivals.some(({ worker }) => worker.losses.some((loss) => loss.at <= until && loss.knownAt >= from))

@@ -19,6 +19,8 @@ export interface Prediction {
   readonly nextAt: number | undefined
   /** What its owner said is in flight, if it was its owner who answered. */
   readonly inFlight: number | undefined
+  /** When the delivery's time is up. */
+  readonly endsAt: number | undefined
   /** No message that was there when it was told has a greater key. */
   readonly newestKey: number
 }
@@ -74,6 +76,7 @@ export class Observer {
     })
     if (told === undefined || this.#over) return
     const { why, lane } = told
+    const endsAt = 'queued' in told ? told.queued?.endsAt : null
     const toldAt = clock.steady()
     history.predictions.push({
       askedAt,
@@ -84,6 +87,7 @@ export class Observer {
       reasons: why.blockers.map(({ reason }) => reason),
       nextAt: why.nextAt === null ? undefined : toldAt + why.nextAt - lane.now,
       inFlight: lane.live?.snapshot.inFlight,
+      endsAt: endsAt == null ? undefined : toldAt + endsAt - lane.now,
       newestKey: firstKeyAt(lane.now),
     })
   }

@@ -39,8 +39,11 @@ export const WhyOut = Type.Object({
     Type.String({ format: 'date-time', description: 'About when its turn comes, at the pace of late' }),
   ),
   blockers,
-  expiresAt: nullable(
-    Type.String({ format: 'date-time', description: 'When nobody wants it any more: it is then a dead letter' }),
+  endsAt: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'When its time is up, its message’s or what it may wait: it is a dead letter then',
+    }),
   ),
   ahead: Type.Integer({ description: 'Deliveries of the endpoint in front of it' }),
   isAheadExact: Type.Boolean(),

@@ -24,7 +24,7 @@ export function toWhyOut(message: Message, endpoint: Endpoint, { why, lane, queu
     nextAt: instantOf(why.nextAt),
     expectedAt: instantOf(why.expectedAt),
     blockers: why.blockers.map(toBlockerOut),
-    expiresAt: instantOf(queued?.expiresAt ?? null),
+    endsAt: instantOf(queued?.endsAt ?? null),
     ahead: queued?.ahead ?? 0,
     isAheadExact: (queued?.ahead ?? 0) < countLimit,
     attempts: latest?.n ?? 0,

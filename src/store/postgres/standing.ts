@@ -41,7 +41,7 @@ export const selectRow: Statement = {
   name: 'row-standing',
   text: `
     ${withClock}
-    select ${sqlHeldMs('held_until', 'clock.now')} as held_ms, order_key, expires_at from clock, pending
+    select ${sqlHeldMs('held_until', 'clock.now')} as held_ms, order_key, since, expires_at from clock, pending
      where endpoint = $1 and class = $2 and due_at = $3 and message = $4`,
 }
 
@@ -72,6 +72,7 @@ interface AnswerRow {
 interface RowColumns {
   readonly held_ms: number | null
   readonly order_key: number | null
+  readonly since: EpochMs
   readonly expires_at: EpochMs | null
 }
 
@@ -115,7 +116,9 @@ export function standing({ relaxed, signals }: Database): Standing {
 
     async findRow(endpoint, { class: itsClass, dueAt, message }) {
       const [row] = await relaxed.run<RowColumns>(selectRow, [endpoint, itsClass, dueAt, message])
-      return row && { heldMs: toHeldMs(row.held_ms), orderKey: row.order_key, expiresAt: row.expires_at }
+      return (
+        row && { heldMs: toHeldMs(row.held_ms), orderKey: row.order_key, since: row.since, expiresAt: row.expires_at }
+      )
     },
 
     async findFirst(endpoint, orderKey, before) {

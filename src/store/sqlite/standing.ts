@@ -12,7 +12,7 @@ const selectAnswer = 'select endpoint, owner, snapshot, snapshot_at from lane wh
 const selectAny = 'select 1 from pending where endpoint = ? limit 1'
 
 const selectRow = `
-  select held_until, order_key, expires_at from pending
+  select held_until, order_key, since, expires_at from pending
   where endpoint = ? and class = ? and due_at = ? and message = ?`
 // Ranges of pending's primary key, read in its order. What is timed and not due has not taken its place yet.
 const selectFirst = `
@@ -22,6 +22,13 @@ const selectFirst = `
     order by due_at, message limit ${countLimit})
   where ?6 is null or order_key = ?6 order by dueAt, message limit 1`
 const selectId = 'select id from message where key = ?'
+
+interface RowColumns {
+  readonly held_until: EpochMs | null
+  readonly order_key: number | null
+  readonly since: EpochMs
+  readonly expires_at: EpochMs | null
+}
 
 interface PlacedRow {
   readonly message: number
@@ -45,9 +52,7 @@ export function standing(connection: Connection): Synchronous<Standing> {
   const save = connection.prepare(saveAnswer)
   const answer = connection.prepare<AnswerRow>(selectAnswer)
   const any = connection.prepare<unknown>(selectAny)
-  const row = connection.prepare<{ held_until: EpochMs | null; order_key: number | null; expires_at: EpochMs | null }>(
-    selectRow,
-  )
+  const row = connection.prepare<RowColumns>(selectRow)
   const first = connection.prepare<PlacedRow>(selectFirst)
   const idOf = connection.prepare<{ id: string }>(selectId)
 
@@ -81,7 +86,7 @@ export function standing(connection: Connection): Synchronous<Standing> {
       const found = row.get(endpoint, itsClass, dueAt, message)
       if (found === undefined) return undefined
       const heldMs = heldMsOf(found.held_until, connection.now())
-      return { heldMs, orderKey: found.order_key, expiresAt: found.expires_at }
+      return { heldMs, orderKey: found.order_key, since: found.since, expiresAt: found.expires_at }
     },
 
     findFirst(endpoint, orderKey, before): FirstRow | undefined {

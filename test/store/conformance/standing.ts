@@ -96,6 +96,7 @@ export function standing(open: Open): void {
     const row = await world.head(endpoint)
     const found = await world.store.findRow(endpoint.key, row)
     assert.deepEqual([found?.heldMs, found?.orderKey], [0, 7])
+    assert.equal((found?.expiresAt ?? 0) - (found?.since ?? 0), 90_000)
     assertRemaining((found?.expiresAt ?? 0) - (await laneOf(world, endpoint.key)).now, 90_000)
     await world.settle(worker, world.settlement(endpoint, row, { state: 'held', waitMs: 50_000 }))
     assertRemaining((await world.store.findRow(endpoint.key, row))?.heldMs, 50_000)
