@@ -29,6 +29,8 @@ export interface History {
   readonly orders: OrderFact[]
   /** When deliveries ended without a try. */
   readonly untried: { readonly endpoint: number; readonly at: number }[]
+  /** Whether a worker ever stood still. */
+  stalled: boolean
   /** What the world's clock showed when the steady one began. */
   readonly startedAt: number
   /** When all that was disabled was enabled. */

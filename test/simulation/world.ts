@@ -62,6 +62,7 @@ export class World {
     circuits: [],
     orders: [],
     untried: [],
+    stalled: false,
     startedAt: this.clock.now(),
     healedAt: Number.POSITIVE_INFINITY,
     disturbances: [],
@@ -467,6 +468,7 @@ export class World {
       const process = chance.pick([...this.#workers.keys()])
       if (kind === 'kill') process?.kill(clock.steady())
       if (kind === 'stall') history.attentive = false
+      if (kind === 'stall') history.stalled = true
       if (kind === 'stall') this.#stalled = true
       if (kind === 'stall') {
         const until = clock.steady() + chance.between(100, 3 * leaseMs)
