@@ -344,7 +344,7 @@ export class Lane<T> {
   /** Until when nothing can be sent, whatever else may be queued: as `readyAt`, or longer when order says so. */
   restsUntil(now: SteadyMs): SteadyMs {
     const readyAt = this.readyAt(now)
-    return this.order ? Math.max(readyAt, this.order.restsUntil()) : readyAt
+    return this.order ? Math.max(readyAt, Math.min(this.order.restsUntil(), now + longestLookAwayMs)) : readyAt
   }
 
   /** Fresh before retry before replay, but one turn in eight goes to retries first and one in sixteen to replays. */
@@ -355,6 +355,9 @@ export class Lane<T> {
     throw new Error(`lane ${this.endpoint} has nothing queued`)
   }
 }
+
+/** How long a lane rests at most because of its head: what waits there may expire or be taken away while nobody looks. */
+const longestLookAwayMs = 60_000
 
 const retryFirst: readonly Class[] = [1, 0, 2]
 const replayFirst: readonly Class[] = [2, 0, 1]
