@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { before, describe, test } from 'node:test'
+import { type Served, served, workplace } from './program.ts'
+
+/** Asks the API directly, which is quicker than a command for what is not under test. */
+async function post({ env }: Served, path: string, body: unknown = {}): Promise<{ id: string }> {
+  const response = await fetch(`${env.SLUICE_URL}/api/v1${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${env.SLUICE_API_KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  assert.ok(response.ok, `${response.status}`)
+  return response.status === 204 ? { id: '' } : ((await response.json()) as { id: string })
+}
+
+describe('sluice why', { timeout: 120_000 }, () => {
+  const where = workplace()
+  let place: Served
+  let id = ''
+  before(async () => {
+    place = await served(where)
+    await post(place, '/app', { name: 'W', uid: 'w' })
+    for (const uid of ['one', 'two']) {
+      await post(place, '/app/w/endpoint', { url: 'http://127.0.0.1:1/', uid, throttleRate: 5 })
+    }
+    await post(place, '/app/w/endpoint/one/pause')
+    await post(place, '/app/w/endpoint/two/pause')
+    id = (await post(place, '/app/w/msg', { eventType: 'a.b', payload: {} })).id
+  })
+
+  test('tells of an application, the worst endpoints first', async () => {
+    const { sluice, json } = place
+    const told = await sluice('why w')
+    assert.match(
+      told,
+      /^2 deliveries wait for 2 endpoints: 2 paused\.\n\nENDPOINT +WAITING +OLDEST +WHY +NEXT +IN WORDS\n/,
+    )
+    assert.match(told, /^one +1 +just now +paused +– +The endpoint is paused; what waits is delivered once/m)
+    const { data, done } = await json<{ data: { reason: string }[]; done: boolean }>('why w --limit 1')
+    assert.deepEqual([data.map(({ reason }) => reason), done], [['paused'], false])
+    assert.match(await sluice('why w --limit 1'), /\n… and perhaps more: --limit 10 looks further\.\n$/)
+    await sluice('why nobody', 4)
+  })
+
+  test('tells of an endpoint', async () => {
+    const { sluice } = place
+    const told = await sluice('why w --endpoint one')
+    assert.match(told, /^paused: The endpoint is paused; what waits is delivered once it is resumed\.\n/)
+    assert.match(told, /^waiting +1 \(fresh 1, timed 0, replay 0\)\noldest +just now\n/m)
+    assert.match(told, /^as of +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(as stored\)$/m)
+    await sluice('why w --endpoint nobody', 4)
+  })
+
+  test('tells of a message, at each endpoint or at one', async () => {
+    const { sluice } = place
+    const told = await sluice(`why w ${id}`)
+    assert.match(told, /^ENDPOINT +WHY +NEXT +TRIED +IN WORDS\n/)
+    assert.equal(told.match(/^ep_\w+ +paused +– +0 +The endpoint is paused/gm)?.length, 2)
+    assert.match(await sluice(`why w ${id} one`), /^paused: The endpoint is paused/)
+    assert.match(await sluice(`why w ${id} one --endpoint two`, 2), /^Name the endpoint once\./)
+    await sluice('why w msg_unknown', 4)
+  })
+})
