@@ -6,9 +6,9 @@ import { apiKey, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 const minute = 60_000
-const schedules = 8
+const schedules = 5
 /** Ticks that each schedule has missed: enough that a leader is in the middle of them when it is killed. */
-const missed = 90
+const missed = 40
 
 async function ask<T>(server: Program, method: string, path: string, body?: unknown): Promise<T> {
   const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
@@ -113,7 +113,7 @@ test('sqlite: the file’s owner leads; killed and started anew it goes on where
   const place = await openPlace(t, 'sqlite')
   let server = await Program.start(t, 'serve', place.store)
   const receiver = await prepare(t, server, place)
-  for (const atLeast of [20, 120]) {
+  for (const atLeast of [20, 80]) {
     await eventually('some ticks were run', async () => (await tickCount(place)) >= atLeast)
     await server.kill()
     server = await Program.start(t, 'serve', place.store)

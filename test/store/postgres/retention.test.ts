@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { firstKeyAt } from '../../../src/domain/ids.ts'
+import { ensurePartitions } from '../../../src/store/postgres/partitions.ts'
+import { openSessions } from '../../../src/store/postgres/sessions.ts'
+import { StoreTrouble } from '../../../src/store/store.ts'
+import { begin, type World } from '../conformance/harness.ts'
+import { openPostgresHarness } from '../postgres-harness.ts'
+
+const day = 24 * 60 * 60 * 1000
+const limits = { historyMs: 30 * day, deadMs: 30 * day }
+
+/** Partitions for the four days from then on, made as they would have been then. */
+async function makeDays(url: string, at: number): Promise<void> {
+  const sessions = openSessions({ url, durable: true, connections: 1, log: () => {} })
+  try {
+    await ensurePartitions(sessions, at)
+  } finally {
+    await sessions.end()
+  }
+}
+
+async function beginWithUrl(t: Parameters<typeof begin>[0]) {
+  const harness = await openPostgresHarness()
+  const world = await begin(t, async () => harness)
+  return { world, url: harness.url, store: world.store }
+}
+
+/** Publishes a message and makes it as old as said, in the partition of that day. */
+async function publishOld(world: World, ageMs: number, eventId: string) {
+  const endpoint = await world.endpoint(await world.application())
+  const { key } = await world.publish([endpoint], { eventId })
+  const by = firstKeyAt(ageMs)
+  await world.harness.sql(`
+    update message set key = key - ${by} where key = ${key}; update pending set message = message - ${by};
+    update event_id set message = message - ${by}`)
+  return { endpoint, key: key - by }
+}
+
+async function daysOf(world: World): Promise<string[]> {
+  const foreign = await world.harness.foreign()
+  const rows = await foreign.rows(
+    "select relname from pg_class where relkind = 'r' and relname ~ '_[0-9]{8}$' order by 1",
+  )
+  await foreign.close()
+  return rows.map((row) => (row as { relname: string }).relname)
+}
+
+/** Those that stay: of today and the days to come. Other tests may have left older ones. */
+async function currentDays(world: World): Promise<string[]> {
+  const today = new Date().toISOString().slice(0, 10).replaceAll('-', '')
+  return (await daysOf(world)).filter((name) => name.slice(-8) >= today)
+}
+
+async function retainAll({ store }: World): Promise<void> {
+  for (let steps = 0; steps < 100; steps++) if (!(await store.retain(limits)).more) return
+  assert.fail('there is always more')
+}
+
+test('a day that is over is dropped as a whole, and its names are free again', async (t) => {
+  const { world, url, store } = await beginWithUrl(t)
+  const before = await currentDays(world)
+  await makeDays(url, Date.now() - 40 * day)
+  const { endpoint } = await publishOld(world, 39 * day, 'old')
+  await world.harness.sql('delete from pending')
+  assert.ok((await daysOf(world)).length > before.length)
+  await retainAll(world)
+  assert.deepEqual(await daysOf(world), before)
+  assert.deepEqual(await store.counts(), { pending: 0, dead: 0, messages: 0, attempts: 0 })
+  assert.equal((await world.publish([endpoint], { eventId: 'old' })).state, 'accepted')
+})
+
+test('a day with something that still waits stays until that has ended', async (t) => {
+  const { world, url, store } = await beginWithUrl(t)
+  const before = await currentDays(world)
+  await makeDays(url, Date.now() - 40 * day)
+  await publishOld(world, 39 * day, 'waits')
+  await retainAll(world)
+  const left = (await daysOf(world)).filter((name) => !before.includes(name))
+  assert.ok(
+    left.some((name) => name.startsWith('message_')),
+    `${left}`,
+  )
+  assert.equal(new Set(left.map((name) => name.slice(-8))).size, 1, 'only the one day stays')
+  assert.deepEqual(await store.counts(), { pending: 1, dead: 0, messages: 1, attempts: 0 })
+})
+
+test('a day is dropped while others publish, and one that is locked is left for later', async (t) => {
+  const { world, url, store } = await beginWithUrl(t)
+  const before = await currentDays(world)
+  await makeDays(url, Date.now() - 40 * day)
+  const endpoint = await world.endpoint(await world.application())
+  const foreign = await world.harness.foreign()
+  await foreign.run('begin; lock table message in row exclusive mode')
+  // Whoever publishes meanwhile waits for the moment the drop waits, and no longer.
+  const [retained] = await Promise.all([store.retain(limits), world.publish([endpoint])])
+  assert.deepEqual(retained, { removed: 0, more: false })
+  assert.ok((await daysOf(world)).length > before.length)
+  await foreign.run('commit')
+  await foreign.close()
+  const publishing = Array.from({ length: 50 }, () => world.publish([endpoint]))
+  await Promise.all([retainAll(world), ...publishing])
+  await retainAll(world)
+  assert.deepEqual(await daysOf(world), before)
+  assert.equal((await store.counts()).messages, 51)
+})
+
+test('what a crash between detaching and dropping left behind is dropped', async (t) => {
+  const { world, url } = await beginWithUrl(t)
+  const before = await currentDays(world)
+  const at = Date.now() - 40 * day
+  await makeDays(url, at)
+  const name = new Date(at).toISOString().slice(0, 10).replaceAll('-', '')
+  await world.harness.sql(`alter table message detach partition message_${name}`)
+  await retainAll(world)
+  assert.deepEqual(await daysOf(world), before)
+})
+
+test('trouble with the store is told', async (t) => {
+  const { store } = await beginWithUrl(t)
+  await store.close()
+  await assert.rejects(store.retain(limits), StoreTrouble)
+})
