@@ -40,6 +40,8 @@ export type TaskWork =
   | { readonly type: 'endpoint.bulk-replay'; readonly input: EndpointSpan & ReplayFilter & Paced }
   | { readonly type: 'dead.replay'; readonly input: DeadFilter & Paced }
   | { readonly type: 'dead.purge'; readonly input: DeadFilter }
+  /** Erases what the application's messages said. */
+  | { readonly type: 'application.purge_content'; readonly input: Span }
   /** Counts deliveries per application. */
   | { readonly type: 'application.stats'; readonly input: Span & { readonly apps: readonly number[] | null } }
   /** Lists what each application's endpoints subscribe to. */
@@ -52,6 +54,7 @@ export const taskTypes: readonly TaskType[] = [
   'endpoint.bulk-replay',
   'dead.replay',
   'dead.purge',
+  'application.purge_content',
   'application.stats',
   'event-type.aggregate',
 ]

@@ -26,6 +26,7 @@ const rowsPerStep = 200
 /** Counting what there is to do stops here: some milliseconds of an index. */
 const totalLimit = 100_000
 const messagesCounted = 1000
+const erasedPerStep = 20
 const applicationsPerStep = 50
 
 /** What a step found to do, and where the next one goes on; without a cursor there is none. */
@@ -58,6 +59,8 @@ function stepOf(store: Store, task: Task): Promise<Step> {
       return walkDead(store, task, work.input, 'replay')
     case 'dead.purge':
       return walkDead(store, task, work.input, 'purge')
+    case 'application.purge_content':
+      return eraseContents(store, task, work.input)
     case 'application.stats':
       return countDestinations(store, task, work.input)
     case 'event-type.aggregate':
@@ -72,6 +75,7 @@ function listOf({ app, work }: Task): CountedList | undefined {
       return { of: 'dead by message', endpoint: work.input.endpoint, ...keysOf(work.input) }
     case 'endpoint.replay':
     case 'endpoint.bulk-replay':
+    case 'application.purge_content':
       return { of: 'messages', app: app as number, ...keysOf(work.input) }
     case 'dead.replay':
     case 'dead.purge': {
@@ -200,6 +204,19 @@ function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row
   }
 }
 
+/**
+ * Erases some messages' contents. Unlike others it acts before the step is saved: each erasing is a transaction of its
+ * own, and erasing twice does no harm.
+ */
+async function eraseContents(store: Store, task: Task, span: Span): Promise<Step> {
+  const heads = await messagesOf(store, task, span, erasedPerStep)
+  const left = heads.filter(({ expunged }) => !expunged)
+  for (const { key } of left) await store.expungeMessage(key)
+  const { scanned = 0, messagesPurged = 0 } = task.data as Readonly<Record<string, number>>
+  const data = { scanned: scanned + heads.length, messagesPurged: messagesPurged + left.length }
+  return reading(data, heads.length < erasedPerStep ? null : [heads.at(-1)?.key as number])
+}
+
 /** Where a message may be dead, a step's worth: it was accepted for the endpoint, or tried there later. */
 async function endpointsOf(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
   const [head] = await store.loadHeads([message])
@@ -271,8 +288,8 @@ async function listSubscriptions(store: Store, task: Task): Promise<Step> {
   return reading({ event_types: [...known, ...found] }, done || last === undefined ? null : [last.key])
 }
 
-function messagesOf(store: Store, task: Task, span: Span) {
-  const range = { ...keysOf(span), after: task.cursor?.[0] ?? null, order: 'ascending', limit: rowsPerStep } as const
+function messagesOf(store: Store, task: Task, span: Span, limit = rowsPerStep) {
+  const range = { ...keysOf(span), after: task.cursor?.[0] ?? null, order: 'ascending', limit } as const
   return store.listMessages(task.app as number, range)
 }
 

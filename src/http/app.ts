@@ -31,6 +31,7 @@ import { laneRoutes } from './routes/lane.ts'
 import { laneHeadRoutes } from './routes/lane-head.ts'
 import { leaderRoute } from './routes/leader.ts'
 import { messageRoutes } from './routes/message.ts'
+import { messageExpungeRoutes } from './routes/message-expunge.ts'
 import { messageListRoutes } from './routes/message-list.ts'
 import { portalRoute } from './routes/portal.ts'
 import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publish.ts'
@@ -121,6 +122,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
           eventTypeImportRoute(rest, context)
           messageRoutes(rest, context)
           messageListRoutes(rest, context)
+          messageExpungeRoutes(rest, context)
           scheduleRoutes(rest, context)
           regionRoutes(rest, context)
           attemptRoutes(rest, context)

@@ -16,7 +16,11 @@ export function answerOtherMethods(app: FastifyInstance): () => void {
     allowed.set(url, known)
   })
   return () => {
-    for (const [url, known] of [...allowed]) {
+    // As they are declared, before what is declared here counts as theirs.
+    const declared = [...allowed].map(([url, names]) => ({ url, names: [...names] }))
+    for (const { url } of declared) {
+      // A name that is a word of ours may be a caller's own, too: a message can have the eventId `batch`.
+      const known = new Set(declared.flatMap((other) => (covers(other.url, url) ? other.names : [])))
       const allow = [...known, 'OPTIONS'].join(', ')
       app.route({
         method: 'OPTIONS',
@@ -42,4 +46,10 @@ export function answerOtherMethods(app: FastifyInstance): () => void {
       })
     }
   }
+}
+
+/** Whether what one path stands for includes another, whose words may stand for names there. */
+function covers(pattern: string, url: string): boolean {
+  const [theirs, ours] = [pattern.split('/'), url.split('/')]
+  return theirs.length === ours.length && theirs.every((part, i) => part === ours[i] || part.startsWith(':'))
 }

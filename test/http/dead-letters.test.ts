@@ -256,6 +256,37 @@ describe('the dead letters of all applications', () => {
   })
 })
 
+describe('the contents of messages', () => {
+  test('are erased, those that are named or all of an application', async () => {
+    const s = await scene()
+    const publish = async (app: string, eventId: string) =>
+      (await s.ask('POST', `/app/${app}/msg`, { eventType: 'x', eventId, payload: { secret: eventId } })).json.id
+    const first = await publish('a', 'batch')
+    await publish('a', 'e2')
+    const foreign = await publish('b', 'e3')
+    const bulk = await s.ask('POST', '/app/a/msg/bulk-expunge', { ids: [first, foreign, 'nobody', '\u0007'] })
+    assert.deepEqual(bulk.json.results, {
+      [first]: 'expunged',
+      [foreign]: 'not-found',
+      nobody: 'not-found',
+      '\u0007': 'not-found',
+    })
+    assert.deepEqual((await s.ask('POST', '/app/a/msg/bulk-expunge', {})).json, { results: {} })
+    const payload = async (path: string) => (await s.ask('GET', path)).json.payload
+    // Its eventId is also a word of the API's.
+    assert.deepEqual(await payload('/app/a/msg/batch'), { expired: true })
+    assert.deepEqual(await payload('/app/a/msg/e2'), { secret: 'e2' })
+    for (let i = 0; i < 45; i++) await publish('a', `more${i}`)
+    const { status, json } = await s.ask('POST', '/app/a/msg/expunge-all-contents')
+    assert.deepEqual([status, json.task], [202, 'application.purge_content'])
+    await s.work()
+    const task = (await s.ask('GET', `/api/v1/background-task/${json.id}`)).json
+    assert.deepEqual([task.status, task.data], ['finished', { scanned: 47, messagesPurged: 46, total: 47 }])
+    assert.deepEqual(await payload('/app/a/msg/e2'), { expired: true })
+    assert.deepEqual(await payload('/app/b/msg/e3'), { secret: 'e3' })
+  })
+})
+
 describe('a background task', () => {
   test('is paused, resumed and cancelled, and says so in words that Svix knows, too', async () => {
     const s = await scene()

@@ -68,3 +68,8 @@ export const MessageEndpointOut = Type.Object({ ...EndpointOut.properties, ...st
 
 /** A message that was tried at an endpoint, and where it stands there. */
 export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...standing })
+
+/** What became of the messages whose contents were to be erased, by the names they were given. */
+export const BulkExpungeOut = Type.Object({
+  results: Type.Record(Type.String(), Type.Enum(['expunged', 'not-found'])),
+})

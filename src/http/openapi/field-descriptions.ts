@@ -35,6 +35,7 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
   msg_id: 'Only this message; its id or eventId',
   msgId: 'The message; its id, or where asked for its eventId',
   reason: `Why it died: ${deadReasons.map((reason) => `\`${reason}\``).join(', ')}`,
+  'BulkExpungeContentsIn.ids': 'Messages, each by its id or eventId',
   perSecond: 'How many deliveries a second are queued at most; as fast as it can unless told',
   'v1.background-task.list.state': 'Only tasks that are so far; `paused` and `cancelled`, too',
   'AuditOut.before': 'How it was',

@@ -2,7 +2,7 @@ import type { TSchema } from 'typebox'
 import { ApiKeyCreatedOut, ApiKeyOut, AppPortalAccessOut, AuditOut, AuditVerifyOut } from '../answers/access.ts'
 import { ApplicationOut } from '../answers/application.ts'
 import { AppUsageStatsOut, BackgroundTaskOut, TaskStartedOut } from '../answers/background-task.ts'
-import { DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
+import { DeadImportOut, DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
 import { EndpointHeadersOut, EndpointOut, EndpointSecretOut, EndpointStats } from '../answers/endpoint.ts'
 import {
   EventTypeFromOpenApi,
@@ -13,6 +13,7 @@ import {
 import { HealthOut, LeaderOut } from '../answers/health.ts'
 import { HeadOut, LaneOut } from '../answers/lane.ts'
 import {
+  BulkExpungeOut,
   EndpointMessageOut,
   MessageAttemptOut,
   MessageEndpointOut,
@@ -25,12 +26,13 @@ import { ApplicationWhyOut, BlockerOut, EndpointWhyOut, WhyOut } from '../answer
 import { MessageBatchIn, MessageIn } from '../operations/message.ts'
 import { ApiKeyIn } from '../schemas/api-key.ts'
 import { ApplicationIn, ApplicationPatch } from '../schemas/application.ts'
-import { DeadReplayIn } from '../schemas/dead.ts'
+import { AnyDeadReplayIn, DeadLineIn, DeadReplayIn } from '../schemas/dead.ts'
 import { EndpointIn, EndpointPatch, EndpointPut } from '../schemas/endpoint.ts'
 import { EndpointHeadersIn, EndpointHeadersPatch } from '../schemas/endpoint-headers.ts'
 import { SecretRotateIn } from '../schemas/endpoint-secret.ts'
 import { EventExampleIn, EventTypeImportIn, EventTypeIn, EventTypePatch, EventTypePut } from '../schemas/event-type.ts'
 import { PrecheckIn } from '../schemas/message.ts'
+import { BulkExpungeIn } from '../schemas/message-list.ts'
 import { HeadIn } from '../schemas/order.ts'
 import { ApplicationTokenExpireIn, AppPortalAccessIn } from '../schemas/portal.ts'
 import { RegionIn } from '../schemas/region.ts'
@@ -40,6 +42,7 @@ import { AppUsageStatsIn } from '../schemas/statistics.ts'
 
 /** The schemas that have a name in the reference: Svix's where it has the same thing. */
 export const namedSchemas: Readonly<Record<string, TSchema>> = {
+  AnyDeadReplayIn,
   ApiKeyCreatedOut,
   ApiKeyIn,
   ApiKeyOut,
@@ -56,10 +59,14 @@ export const namedSchemas: Readonly<Record<string, TSchema>> = {
   AuditVerifyOut,
   BackgroundTaskOut,
   BlockerOut,
+  BulkExpungeContentsIn: BulkExpungeIn,
+  BulkExpungeContentsOut: BulkExpungeOut,
   BulkReplayIn,
+  DeadImportOut,
   DeadLetterLine,
   DeadLetterOut,
   DeadLetterTrailOut,
+  DeadLineIn,
   DeadReplayIn,
   EndpointHeadersIn,
   EndpointHeadersOut,

@@ -1,9 +1,10 @@
 import { Type } from 'typebox'
+import { TaskStartedOut } from '../answers/background-task.ts'
 import { listOf } from '../answers/field.ts'
-import { MessageBatchOut, MessageOut, MessagePrecheckOut } from '../answers/message.ts'
+import { BulkExpungeOut, MessageBatchOut, MessageOut, MessagePrecheckOut } from '../answers/message.ts'
 import { batchLimit } from '../read-publish.ts'
 import { ContentQuery, MessageHeadIn, PrecheckIn, RawQuery } from '../schemas/message.ts'
-import { MessageListQuery } from '../schemas/message-list.ts'
+import { BulkExpungeIn, MessageListQuery } from '../schemas/message-list.ts'
 import { anyBytes, tagged } from './operation.ts'
 
 /** What publishes a message. The payload is checked as bytes, where the rest is checked as `MessageHeadIn`. */
@@ -57,6 +58,18 @@ export const messageOperations = tagged('Message', {
     summary: 'Get a message by its id or eventId',
     query: ContentQuery,
     answers: { 200: MessageOut },
+  },
+  'POST /app/:app/msg/bulk-expunge': {
+    id: 'v1.message.bulk-expunge-content',
+    summary: 'Erase what several messages said',
+    body: BulkExpungeIn,
+    answers: { 200: BulkExpungeOut },
+  },
+  'POST /app/:app/msg/expunge-all-contents': {
+    id: 'v1.message.expunge-all-contents',
+    summary: "Erase what all of an application's messages said",
+    description: 'Those accepted so far, in the background.',
+    answers: { 202: TaskStartedOut },
   },
   'DELETE /app/:app/msg/:message/content': {
     id: 'v1.message.expunge-content',

@@ -19,3 +19,9 @@ export function toMessageFilter(query: {
 }): MessageFilter {
   return { channel: query.channel, tag: query.tag, eventTypes: query.event_types?.split(',') }
 }
+
+/** Which messages' contents to erase. */
+export const BulkExpungeIn = Type.Object({
+  ids: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 })),
+})
+export type BulkExpungeIn = Static<typeof BulkExpungeIn>
