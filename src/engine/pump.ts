@@ -31,11 +31,11 @@ export class Pump {
     this.#parts = parts
   }
 
-  /** Starts what may start now. */
-  run(): void {
+  /** Starts what may start now, up to a limit; what is beyond has its turn soon. */
+  run(limit = startsPerTurn): void {
     const { clock, scheduler, bodies } = this.#parts
     const now = clock.steady()
-    const starts = scheduler.plan(now, startsPerTurn)
+    const starts = scheduler.plan(now, limit)
     const unread: Start<Delivery>[] = []
     for (const start of starts) {
       this.#inFlight.add(start.item)
@@ -52,7 +52,7 @@ export class Pump {
       else unread.push(start)
     }
     if (unread.length > 0) void this.#readAndSend(unread)
-    if (starts.length === startsPerTurn) this.#parts.again()
+    if (starts.length === limit) this.#parts.again()
   }
 
   /** What is being sent, or about to be. */

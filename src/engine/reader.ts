@@ -73,10 +73,16 @@ export class Reader {
     this.#scheduled = true
     this.#parts.clock.soon(() => {
       this.#scheduled = false
-      const wishes = this.#wishes
-      this.#wishes = []
-      void this.#read(wishes)
+      this.readNow()
     })
+  }
+
+  /** Reads what was asked for, without waiting for others that would share the call. */
+  readNow(): void {
+    if (this.#wishes.length === 0) return
+    const wishes = this.#wishes
+    this.#wishes = []
+    void this.#read(wishes)
   }
 
   async #read(wishes: readonly Wish[]): Promise<void> {

@@ -134,7 +134,8 @@ test('a receiver that is down is left alone but for one probe at a time, and no 
   const ward = await Ward.open(t, { concurrency: 4 })
   ward.answer = () => broken
   await ward.publish(1000)
-  const first = await ward.arrivedIn(second)
+  await ward.clock.advance(second)
+  const first = ward.arrivals.length
   assert(first >= 5 && first <= 8, `${first} arrived before it opened`)
   assert.equal((await ward.state()).circuit, 'open')
   ward.mostUnderWay = 0
