@@ -9,8 +9,8 @@ import { sliceMs } from './steady-rate.ts'
  * must not be what is measured: 62,000 requests/s on one core where node:http did 58,000.
  */
 
-/** How requests for a path are met: answered 200, left open for ever, cut off, or answered with a status. */
-export type Behaviour = 'ok' | 'hang' | 'reset' | { readonly status: number }
+/** How requests for a path are met: answered 200, at once or after a while, left open for ever, cut off, or answered with a status. */
+export type Behaviour = 'ok' | 'hang' | 'reset' | { readonly status: number } | { readonly okAfterMs: number }
 
 /** `stamps` keeps when each request for a path came, `ids` also which message it was. */
 export type Recording = 'counts' | 'stamps' | 'ids'
@@ -136,6 +136,9 @@ function meet(socket: Socket, head: string): void {
   if (route.behaviour === 'ok') {
     socket.write(ok)
     record(route, head, now)
+  } else if (typeof route.behaviour === 'object' && 'okAfterMs' in route.behaviour) {
+    record(route, head, now)
+    setTimeout(() => socket.write(ok), route.behaviour.okAfterMs)
   } else if (route.behaviour === 'reset') {
     socket.resetAndDestroy()
   } else if (route.behaviour !== 'hang') {
