@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type ApiException, messageInRaw, Svix, Webhook } from 'svix'
+import { type ApiException, BackgroundTaskStatus, BackgroundTaskType, messageInRaw, Svix, Webhook } from 'svix'
 import { eventually } from '../e2e/eventually.ts'
 import { adminKey, collect, openSvixWorld } from './svix-world.ts'
 
@@ -53,6 +53,22 @@ describe("Svix's SDK with messages", () => {
     const { id } = await svix.message.create('a', { eventType: 'x', payload: { secret: 1 } })
     await svix.message.expungeContent('a', id)
     assert.deepEqual((await svix.message.get('a', id, { withContent: true })).payload, { expired: true })
+  })
+
+  test('expunges what several said, or all of an application, and follows the task', async (t) => {
+    const { svix } = await openSvixWorld(t)
+    await svix.application.create({ name: 'A', uid: 'a' })
+    const { id } = await svix.message.create('a', { eventType: 'x', payload: { secret: 1 } })
+    await svix.message.create('a', { eventType: 'x', eventId: 'raw', payload: { secret: 2 } })
+    const { results } = await svix.message.bulkExpungeContent('a', { ids: [id, 'nobody'] })
+    assert.deepEqual(results, { [id]: 'expunged', nobody: 'not-found' })
+    assert.deepEqual((await svix.message.get('a', 'raw')).payload, { secret: 2 })
+    const task = await svix.message.expungeAllContents('a')
+    assert.equal(task.task, BackgroundTaskType.ApplicationPurgeContent)
+    await eventually('the task ends', async () => {
+      return (await svix.backgroundTask.get(task.id)).status === BackgroundTaskStatus.Finished
+    })
+    assert.deepEqual((await svix.message.get('a', 'raw')).payload, { expired: true })
   })
 
   test('asks beforehand whether anybody wants one', async (t) => {
