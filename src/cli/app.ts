@@ -68,12 +68,18 @@ function withFields(command: Commander): Commander {
   return command
     .option('--uid <UID>', 'your own name for it, usable wherever its id is')
     .addOption(option('--rate <NUMBER>', 'messages a second it may send', count(1, 1_000_000)))
+    .addOption(
+      repeated(
+        '--signature-header <WHAT=NAME>',
+        'what its endpoints call a header they are signed with: id, timestamp or signature; may be repeated',
+      ),
+    )
     .addOption(repeated('--metadata <NAME=VALUE>', 'a note of yours; may be repeated'))
 }
 
 function fieldsOf({ options }: Session): Item {
-  const { uid, rate, metadata } = options
-  return { uid, throttleRate: rate, metadata: pairsOf(metadata) }
+  const { uid, rate, metadata, signatureHeader } = options
+  return { uid, throttleRate: rate, signatureHeaders: pairsOf(signatureHeader), metadata: pairsOf(metadata) }
 }
 
 function describe({ terminal }: Session, item: Item): string {
@@ -82,6 +88,7 @@ function describe({ terminal }: Session, item: Item): string {
     ['uid', text(item.uid)],
     ['name', text(item.name)],
     ['rate', text(item.throttleRate)],
+    ['signed under', item.signatureHeaders == null ? undefined : text(item.signatureHeaders)],
     ['metadata', text(item.metadata)],
     ['created', instant(item.createdAt)],
     ['updated', instant(item.updatedAt)],

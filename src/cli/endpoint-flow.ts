@@ -1,4 +1,5 @@
 import type { Command as Commander } from 'commander'
+import { signatureProfiles } from '../domain/flow.ts'
 import { span } from '../domain/phrases.ts'
 import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
@@ -51,12 +52,18 @@ export function withFlow(command: Commander): Commander {
       ),
     )
     .option('--coalesce-key <POINTER>', 'alike is what has the same value there, such as /video/id')
+    .option('--filter <CONDITION>', "deliver only what this is true of, in CEL: 'payload.views > 1000'")
+    .addOption(option('--shape <JSON>', 'what it gets of a payload: keep, drop, rename, pseudonymize', jsonValue))
+    .option('--region <NAME>', 'whose secret its pseudonyms are made with')
+    .addOption(
+      option('--signature <PROFILE>', `how it is signed: ${signatureProfiles.join(', ')}`, choice(signatureProfiles)),
+    )
 }
 
 /** The same as fields of the API. */
 export function flowOf({ options }: Session): Item {
   const { coalesce, coalesceKey, circuit, adaptive, disableAfter, maxWaiting, overflow, whileDisabled } = options
-  const { order, deadHead } = options
+  const { order, deadHead, filter, shape, region, signature } = options
   const maxAge = options.maxAge as number | undefined
   return {
     circuit,
@@ -70,6 +77,10 @@ export function flowOf({ options }: Session): Item {
     deadHead,
     coalesce:
       coalesce === undefined && coalesceKey === undefined ? undefined : { windowMs: coalesce, key: coalesceKey },
+    filter,
+    shape,
+    region,
+    signature,
   }
 }
 
@@ -86,6 +97,10 @@ export function flowFacts(item: Item): [string, string | undefined][] {
     ['while disabled', whileDisabled === 'drop' ? 'what is published is dropped' : undefined],
     ['order', item.order == null || item.order === 'none' ? undefined : orderText(item)],
     ['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)],
+    ['filter', item.filter == null ? undefined : printable(text(item.filter))],
+    ['shape', item.shape == null ? undefined : text(item.shape)],
+    ['region', item.region == null ? undefined : text(item.region)],
+    ['signature', item.signature == null || item.signature === 'standard' ? undefined : text(item.signature)],
   ]
 }
 

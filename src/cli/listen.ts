@@ -1,11 +1,13 @@
-import { type Address, count, formatAddress } from '../runtime/setting-kinds.ts'
-import { ApiProblem, type Client, pathOf } from './client.ts'
+import type { SignatureHeaders } from '../domain/endpoint.ts'
+import { type SignatureProfile, signatureProfiles } from '../domain/flow.ts'
+import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
+import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
 import { prettyJson } from './exact-json.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { type Arrived, openReceiver } from './receiver.ts'
 import { option, type RemoteCommands, repeated, type Session } from './remote.ts'
 import { counted, printable, text } from './show.ts'
-import { openVerifier } from './verify.ts'
+import { openProfileVerifier, type Verifier } from './verify.ts'
 
 /** `sluice listen`: a receiver on this machine that verifies signatures and prints what arrives. */
 export function addListen(commands: RemoteCommands): void {
@@ -38,6 +40,13 @@ export function addListen(commands: RemoteCommands): void {
     .addOption(option('--port <PORT>', 'where to listen; 0 takes a free one', count(0, 65_535)).default(9000))
     .option('--host <HOST>', 'the address to listen on', '127.0.0.1')
     .option('--secret <SECRET>', 'verify with this (whsec_…, whpk_…)')
+    .addOption(
+      option(
+        '--profile <PROFILE>',
+        `how what arrives is signed: ${signatureProfiles.join(', ')}`,
+        choice(signatureProfiles),
+      ).default('standard'),
+    )
     .option('--app <APP>', 'make an endpoint for this in that application, and the application if need be')
     .addOption(repeated('--event-type <TYPE>', 'with --app: deliver only this; may be repeated'))
     .option('--public-url <URL>', 'with --app: how the server reaches this (default: the address it listens on)')
@@ -49,11 +58,11 @@ export function addListen(commands: RemoteCommands): void {
 async function register(session: Session, bound: Address, printer: Printer): Promise<() => Promise<void>> {
   const { client, options } = session
   const app = options.app as string
-  await getOrCreateApp(client, app)
+  const { signatureHeaders } = await getOrCreateApp(client, app)
   const uid = `listen-${bound.port}`
   const path = pathOf('app', app, 'endpoint', uid)
   const url = (options.publicUrl as string | undefined) ?? `http://${formatAddress(bound)}/`
-  const body = { url, uid, description: 'sluice listen', eventTypes: options.eventType }
+  const body = { url, uid, description: 'sluice listen', eventTypes: options.eventType, signature: options.profile }
   try {
     await client.put(path, { body })
   } catch (error) {
@@ -63,7 +72,7 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
     throw new CommandError(`${error.message}\n${hint}`, exitCode.misused, { cause: error })
   }
   const { key } = await client.get(`${path}/secret`)
-  printer.verifyWith(text(key))
+  printer.verifyWith(text(key), (signatureHeaders ?? {}) as SignatureHeaders)
   await client.post(`${path}/resume`, { body: {} })
   printer.say('Endpoint', `${uid} of ${app} on ${client.url}`)
   return async () => {
@@ -73,18 +82,19 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
   }
 }
 
-async function getOrCreateApp(client: Client, app: string): Promise<void> {
+async function getOrCreateApp(client: Client, app: string): Promise<Item> {
   try {
-    await client.get(pathOf('app', app))
+    return await client.get(pathOf('app', app))
   } catch (error) {
     if (!(error instanceof ApiProblem) || error.status !== 404 || app.startsWith('app_')) throw error
-    await client.post('/app', { query: { get_if_exists: true }, body: { name: app, uid: app } })
+    return client.post('/app', { query: { get_if_exists: true }, body: { name: app, uid: app } })
   }
 }
 
 class Printer {
   readonly #session: Session
-  #verify: ReturnType<typeof openVerifier>
+  #verify: Verifier | undefined
+  #names: SignatureHeaders = {}
   /** What arrived before the secret was known: an endpoint of this name may have been there all along. */
   #early: Arrived[] | undefined = []
   #requests = 0
@@ -100,8 +110,10 @@ class Printer {
     terminal.print(json ? JSON.stringify({ listening: url }) : `Listening on ${terminal.style('bold', url)}`)
   }
 
-  verifyWith(secret: string): void {
-    this.#verify = openVerifier(secret)
+  verifyWith(secret: string, names: SignatureHeaders = {}): void {
+    const profile = this.#session.options.profile as SignatureProfile
+    this.#names = names
+    this.#verify = openProfileVerifier(profile, secret, names)
     if (this.#verify !== undefined) return
     throw new CommandError('--secret must be whsec_ and base64, or whpk_ and an ed25519 key.', exitCode.misused)
   }
@@ -136,7 +148,7 @@ class Printer {
     response.writeHead(options.status as number).end()
     this.#requests++
     if (verified) this.#verified++
-    const id = String(request.headers['webhook-id'] ?? '')
+    const id = String(request.headers[this.#names.id ?? 'webhook-id'] ?? '')
     const again = this.#isAgain(id)
     const { method, url, headers } = request
     if (json) {

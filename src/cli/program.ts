@@ -22,6 +22,7 @@ import { addMessages } from './messages.ts'
 import { migrate } from './migrate.ts'
 import { addOpenapi } from './openapi.ts'
 import { CommandError, exitCode } from './outcome.ts'
+import { addRegion } from './region.ts'
 import { option, RemoteCommands } from './remote.ts'
 import { addSchedule } from './schedule.ts'
 import { addSend } from './send.ts'
@@ -93,6 +94,7 @@ export async function runProgram(world: World, args: readonly string[]): Promise
   addAudit(remote)
   program.commandsGroup('Send and follow:')
   addSend(remote)
+  addRegion(remote)
   addSchedule(remote)
   addMessages(remote)
   addAttempts(remote)

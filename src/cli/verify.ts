@@ -1,4 +1,7 @@
 import { createPublicKey, timingSafeEqual, verify } from 'node:crypto'
+import type { SignatureHeaders } from '../domain/endpoint.ts'
+import type { SignatureProfile } from '../domain/flow.ts'
+import { hexSigner } from '../sender/body-signature.ts'
 import { readSecret } from '../sender/sign.ts'
 
 /** What a receiver was sent, as far as its signature goes. */
@@ -15,22 +18,82 @@ const publicKeyPrefix = Buffer.from('302a300506032b6570032100', 'hex')
 /** Checks one entry of the signature header. */
 type Check = (head: string, body: Uint8Array, entry: string) => boolean
 
+/** A verifier answers undefined when all is well, else what is wrong. */
+export type Verifier = (received: Received, nowMs: number) => string | undefined
+
+/**
+ * A verifier of signatures by a profile, under the names of headers that an application has for them; undefined when the
+ * secret is none. Whatever header has room for older secrets' signatures is looked at, too.
+ */
+export function openProfileVerifier(
+  profile: SignatureProfile,
+  secret: string,
+  names: SignatureHeaders = {},
+): Verifier | undefined {
+  if (profile === 'standard') return openVerifier(secret, names)
+  const sign = hexSigner(secret)
+  if (sign === undefined) return undefined
+  const isOurs = (entries: readonly string[], head: string, body: Uint8Array, prefix = '') =>
+    entries.some((entry) => isSame(`${prefix}${sign(head, body)}`, entry.trim()))
+  const ofHeader = (headers: Received['headers'], name: string) =>
+    [name, `${name}-old`].flatMap((each) => (typeof headers[each] === 'string' ? headers[each].split(',') : []))
+  const wrong = 'the signature is wrong'
+
+  return ({ headers, body }, nowMs) => {
+    switch (profile) {
+      case 'stored': {
+        const entries = ofHeader(headers, names.signature ?? 'x-sluice-signature')
+        if (entries.length === 0) return 'not signed'
+        return isOurs(entries, '', body) ? undefined : wrong
+      }
+      case 'github': {
+        const entries = ofHeader(headers, 'x-hub-signature-256')
+        if (entries.length === 0) return 'not signed'
+        return isOurs(entries, '', body, 'sha256=') ? undefined : wrong
+      }
+      case 'timestamped': {
+        const entries = ofHeader(headers, names.signature ?? 'x-sluice-signature')
+        const timestamp = headers[names.timestamp ?? 'x-sluice-timestamp']
+        if (entries.length === 0 || typeof timestamp !== 'string') return 'not signed'
+        return outOfTime(timestamp, nowMs) ?? (isOurs(entries, `${timestamp}.`, body, 'sha256=') ? undefined : wrong)
+      }
+      case 'stripe': {
+        const entries = ofHeader(headers, 'stripe-signature')
+        const timestamp = entries.find((entry) => entry.startsWith('t='))?.slice(2)
+        if (timestamp === undefined) return 'not signed'
+        return outOfTime(timestamp, nowMs) ?? (isOurs(entries, `${timestamp}.`, body, 'v1=') ? undefined : wrong)
+      }
+    }
+  }
+}
+
+function outOfTime(timestamp: string, nowMs: number): string | undefined {
+  const offSeconds = Math.round(nowMs / 1000 - Number(timestamp))
+  return Math.abs(offSeconds) <= toleranceSeconds ? undefined : `signed ${offSeconds} s ago by its timestamp`
+}
+
+function isSame(expected: string, found: string): boolean {
+  const [one, other] = [Buffer.from(expected), Buffer.from(found)]
+  return one.length === other.length && timingSafeEqual(one, other)
+}
+
 /**
  * A verifier of Standard Webhooks signatures for a `whsec_` secret, an ed25519 key (`whsk_`) or its public half
  * (`whpk_`); undefined when the text is none. The verifier answers undefined when all is well, else what is wrong.
  */
-export function openVerifier(secret: string): ((received: Received, nowMs: number) => string | undefined) | undefined {
+export function openVerifier(secret: string, names: SignatureHeaders = {}): Verifier | undefined {
   const check = secret.startsWith('whpk_') ? publicCheck(secret) : secretCheck(secret)
   if (check === undefined) return undefined
   return ({ headers, body }, nowMs) => {
-    const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
+    const id = headers[names.id ?? 'webhook-id']
+    const timestamp = headers[names.timestamp ?? 'webhook-timestamp']
+    const signatures = headers[names.signature ?? 'webhook-signature']
     if (typeof id !== 'string' || typeof timestamp !== 'string' || typeof signatures !== 'string') {
       return 'not signed'
     }
-    const offSeconds = Math.round(nowMs / 1000 - Number(timestamp))
-    if (!(Math.abs(offSeconds) <= toleranceSeconds)) return `signed ${offSeconds} s ago by its timestamp`
     const head = `${id}.${timestamp}.`
-    return signatures.split(' ').some((entry) => check(head, body, entry)) ? undefined : 'the signature is wrong'
+    const isOurs = signatures.split(' ').some((entry) => check(head, body, entry))
+    return outOfTime(timestamp, nowMs) ?? (isOurs ? undefined : 'the signature is wrong')
   }
 }
 
@@ -38,11 +101,7 @@ export function openVerifier(secret: string): ((received: Received, nowMs: numbe
 function secretCheck(secret: string): Check | undefined {
   const sign = readSecret(secret)
   if (sign === undefined) return undefined
-  return (head, body, entry) => {
-    const expected = Buffer.from(sign(head, body))
-    const found = Buffer.from(entry)
-    return expected.length === found.length && timingSafeEqual(expected, found)
-  }
+  return (head, body, entry) => isSame(sign(head, body), entry)
 }
 
 function publicCheck(secret: string): Check | undefined {

@@ -81,6 +81,19 @@ describe('listen for an application', { timeout: 30_000 }, () => {
     assert.match(await sluice('endpoint list demo'), /^No endpoints yet/)
   })
 
+  test('verifies by another profile, under the names the application has', async () => {
+    const { run, env, json } = place
+    await json(
+      'app create Named --uid named --signature-header id=X-VVV-Id --signature-header signature=X-VVV-Signature',
+    )
+    const listener = run('listen --app named --port 0 --profile timestamped', env)
+    await listener.says(/Waiting/)
+    const { id } = await json(['send', 'named', 'video.trending', '{"n":1.0}'])
+    await listener.says(new RegExp(`✓ verified {2}${id}\\n {10}\\{\\n {12}"n": 1\\.0\\n`))
+    listener.child.kill('SIGINT')
+    assert.equal(await listener.ended, 0)
+  })
+
   test('with --keep pauses its endpoint, so that what is sent meanwhile arrives the next time', async () => {
     const { run, env, sluice, json } = place
     const first = run('listen --app kept --port 0 --keep --event-type a.*', env)

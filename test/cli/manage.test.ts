@@ -8,7 +8,7 @@ import { before, describe, test } from 'node:test'
 import { isApiKey } from '../../src/http/api-key.ts'
 import { type Served, served, workplace } from './program.ts'
 
-describe('managing over the API', { timeout: 60_000 }, () => {
+describe('managing over the API', { timeout: 120_000 }, () => {
   const where = workplace()
   let place: Served
   before(async () => {
@@ -30,6 +30,28 @@ describe('managing over the API', { timeout: 60_000 }, () => {
     assert.match(await sluice('app delete other'), /^Deleted application other/)
     assert.match(await sluice('app get other', 4), /^There is no such application\.\n$/)
     assert.equal((await json<unknown[]>('app list --limit 1')).length, 1)
+  })
+
+  test('regions are made, listed and deleted; endpoints filter, shape and are signed by a profile', async () => {
+    const { sluice, json } = place
+    const eu = await json('region create acme eu')
+    assert.match(String(eu.secret), /^rgn_/)
+    assert.match(await sluice('region list acme'), /^NAME +CREATED \(UTC\)\neu +20/)
+    const shape = '{"drop":["/email"],"pseudonymize":["/user"]}'
+    const made = await json([
+      ...'endpoint create acme http://127.0.0.1:9/ --uid shaped --region eu --signature github --shape'.split(' '),
+      ...[shape, '--filter', 'payload.views > 1000'],
+    ])
+    assert.deepEqual([made.region, made.signature, made.filter], ['eu', 'github', 'payload.views > 1000'])
+    const shown = await sluice('endpoint get acme shaped')
+    assert.match(
+      shown,
+      /^filter +payload\.views > 1000\nshape +\{.*"drop":\["\/email"\].*\nregion +eu\nsignature +github$/m,
+    )
+    assert.match(await sluice(['endpoint', 'update', 'acme', 'shaped', '--filter', 'views >'], 2), /filter: .*column 8/)
+    assert.match(await sluice('region delete acme eu', 6), /is in the region eu/)
+    await json('endpoint update acme shaped --unset shape --unset region --unset filter')
+    assert.match(await sluice('region delete acme eu'), /^Deleted region eu/)
   })
 
   test('circuits are set, opened, shown, closed and reset', async () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
-import { openVerifier } from '../../src/cli/verify.ts'
+import { openProfileVerifier, openVerifier } from '../../src/cli/verify.ts'
+import type { SignatureProfile } from '../../src/domain/flow.ts'
 import { receiverKey } from '../../src/http/secret.ts'
 import { readSecret } from '../../src/sender/sign.ts'
 
@@ -56,6 +58,29 @@ describe('verifying', () => {
     assert.match(problems[5] ?? '', /signed -301 s ago/)
     assert.match(problems[6] ?? '', /NaN/)
     assert.equal(verify?.(signed(secret, 'x', now / 1000 - 300), now), undefined)
+  })
+
+  test('knows the other profiles, with older secrets beside the newest', () => {
+    const at = String(now / 1000)
+    const hex = (text: string) => createHmac('sha256', secret).update(text).digest('hex')
+    const names = { timestamp: 'x-t', signature: 'x-s' }
+    const good: [SignatureProfile, Record<string, string>][] = [
+      ['stored', { 'x-s': hex('x') }],
+      ['github', { 'x-hub-signature-256': `sha256=${hex('x')}` }],
+      ['github', { 'x-hub-signature-256': 'sha256=ab', 'x-hub-signature-256-old': `sha256=cd,sha256=${hex('x')}` }],
+      ['timestamped', { 'x-t': at, 'x-s': `sha256=${hex(`${at}.x`)}` }],
+      ['stripe', { 'stripe-signature': `t=${at},v1=ab,v1=${hex(`${at}.x`)}` }],
+    ]
+    for (const [profile, headers] of good) {
+      const verify = openProfileVerifier(profile, secret, names)
+      assert.equal(verify?.({ headers, body: Buffer.from('x') }, now), undefined, profile)
+      assert.equal(verify?.({ headers, body: Buffer.from('y') }, now), 'the signature is wrong')
+      assert.equal(verify?.({ headers: {}, body: Buffer.from('x') }, now), 'not signed')
+      const later = verify?.({ headers, body: Buffer.from('x') }, now + 301_000)
+      if (profile === 'stored' || profile === 'github') assert.equal(later, undefined)
+      else assert.match(later ?? '', /signed 301 s ago/)
+    }
+    assert.equal(openProfileVerifier('github', privateKey), undefined)
   })
 
   test('knows what is no secret', () => {
