@@ -62,13 +62,13 @@ describe("Svix's SDK with messages", () => {
     await svix.message.create('a', { eventType: 'x', eventId: 'raw', payload: { secret: 2 } })
     const { results } = await svix.message.bulkExpungeContent('a', { ids: [id, 'nobody'] })
     assert.deepEqual(results, { [id]: 'expunged', nobody: 'not-found' })
-    assert.deepEqual((await svix.message.get('a', 'raw')).payload, { secret: 2 })
+    assert.deepEqual((await svix.message.get('a', 'raw', { withContent: true })).payload, { secret: 2 })
     const task = await svix.message.expungeAllContents('a')
     assert.equal(task.task, BackgroundTaskType.ApplicationPurgeContent)
     await eventually('the task ends', async () => {
       return (await svix.backgroundTask.get(task.id)).status === BackgroundTaskStatus.Finished
     })
-    assert.deepEqual((await svix.message.get('a', 'raw')).payload, { expired: true })
+    assert.deepEqual((await svix.message.get('a', 'raw', { withContent: true })).payload, { expired: true })
   })
 
   test('asks beforehand whether anybody wants one', async (t) => {
