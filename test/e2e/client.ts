@@ -91,8 +91,8 @@ export class Client {
   }
 
   /** Publishes a payload as these very bytes. Never rejects. */
-  async publish(app: string, eventType: string, payload: Buffer): Promise<Outcome> {
-    const head = Buffer.from(`{"eventType":"${eventType}","payload":`)
+  async publish(app: string, eventType: string, payload: Buffer, orderingKey: string | null = null): Promise<Outcome> {
+    const head = Buffer.from(`{"eventType":"${eventType}","orderingKey":${JSON.stringify(orderingKey)},"payload":`)
     try {
       const body = Buffer.concat([head, payload, Buffer.from('}')])
       const reply = await this.#send('POST', `/app/${app}/msg?with_content=false`, body)
