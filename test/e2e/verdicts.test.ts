@@ -82,7 +82,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     atEnd(t, () => client.close())
     await client.createApplication('acme')
     const retry = { waits: { kind: 'list', ms: [60, 120] }, jitter: 'none' }
-    await ledger.subscribe(client, receiver, 'acme', '/broken', { retry })
+    await ledger.subscribe(client, receiver, 'acme', '/broken', { retry, circuit: 'off' })
     let answered = 0
     receiver.behave('/broken', () => ({ status: 500 + (answered++ % 4) }))
     await ledger.publishAll(client, 'acme', 10)
