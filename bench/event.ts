@@ -1,8 +1,10 @@
 /** The event that every scenario sends: about 400 bytes of JSON, the usual size of a webhook. */
 export const eventType = 'video.trending'
 
+export const videoId = 'vid_8Qm2Zt5x'
+
 export const payload = JSON.stringify({
-  video: { id: 'vid_8Qm2Zt5x', title: 'Kickflip over the Seine at midnight', region: 'FR', language: 'fr' },
+  video: { id: videoId, title: 'Kickflip over the Seine at midnight', region: 'FR', language: 'fr' },
   trend: { rank: 3, previousRank: 41, views: 1203344, viewsLastHour: 884210, velocity: 14736.8 },
   sources: ['search', 'browse', 'external'],
   thumbnail: 'https://cdn.example.com/v/8Qm2Zt5x/hq.jpg',

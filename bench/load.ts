@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { answer } from './child.ts'
-import { publishBody } from './event.ts'
+import { publishBody, videoId } from './event.ts'
 import { connect, type HttpConnection } from './http-connection.ts'
 import { machineNow } from './machine-clock.ts'
 import { latencyFigures } from './percentile.ts'
@@ -13,6 +13,8 @@ export interface LoadTarget {
   readonly connections: number
   /** Gives each request an Idempotency-Key of its own, as every SDK does. */
   readonly keyed?: boolean
+  /** How many different videos the events are about, in turn; one unless told, 100 at most. */
+  readonly subjects?: number
 }
 
 /** What became of the requests. Times are the machine's clock; `ids[i]` was due at `sentAt[i]`, accepted at `acceptedAt[i]`. */
@@ -141,8 +143,21 @@ function openConnections({ url, connections }: LoadTarget): Promise<HttpConnecti
   return Promise.all(Array.from({ length: connections }, () => connect(url)))
 }
 
-/** What makes the next request: always the same bytes, but for the key. */
-function requestFor({ url, key, keyed = false }: LoadTarget): () => Buffer {
+/** What makes the next request: always the same bytes, but for the key and the video. */
+function requestFor(target: LoadTarget): () => Buffer {
+  const { subjects = 1 } = target
+  const next = requestAboutOne(target)
+  if (subjects === 1) return next
+  let count = 0
+  return () => {
+    const request = Buffer.from(next())
+    const video = String(count++ % subjects).padStart(2, '0')
+    request.write(video, request.indexOf(videoId) + videoId.length - video.length, 'latin1')
+    return request
+  }
+}
+
+function requestAboutOne({ url, key, keyed = false }: LoadTarget): () => Buffer {
   const { host, pathname } = new URL(url)
   const head = [
     `POST ${pathname} HTTP/1.1`,

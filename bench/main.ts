@@ -4,6 +4,7 @@ import { Argument, Command, Option } from 'commander'
 import { type Bench, openBench, type Scenario, type StoreKind } from './bench.ts'
 import { isMet, renderFigures, roundedFigures } from './report.ts'
 import { backlog } from './scenarios/backlog.ts'
+import { coalesce } from './scenarios/coalesce.ts'
 import { fairness } from './scenarios/fairness.ts'
 import { ingest } from './scenarios/ingest.ts'
 import { isolation } from './scenarios/isolation.ts'
@@ -25,6 +26,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   fairness,
   shed,
   spike,
+  coalesce,
 }
 const limitMs = 180_000
 
