@@ -19,7 +19,7 @@ const leaseMs = 5 * second
 const troubledMs = 8 * minute
 
 /** A bug put in on purpose: the store as leaders see it. */
-export type LeadingPlant = (store: Store, clock: VirtualClock) => Store
+export type LeadingPlant = (store: Store) => Store
 
 /**
  * Processes that lead one after the other, real ones over a real store in virtual time: they are killed, stand still, lose
@@ -96,7 +96,7 @@ export class LeadingWorld {
     const { clock } = this
     const chance = this.#chance
     const process = new SimProcess(`process ${++this.#names}`, clock)
-    const store = faultyStore(this.#plant(this.#store, clock), process, clock, chance, this.#faults)
+    const store = faultyStore(this.#plant(this.#store), process, clock, chance, this.#faults)
     const publisher = new Publisher({ store, clock: process.clock })
     const onTrouble = (error: unknown) => {
       if (!(error instanceof StoreTrouble) && !((error as Error).cause instanceof StoreTrouble)) throw error
