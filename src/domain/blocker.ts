@@ -69,7 +69,7 @@ export interface FirstInLine {
   readonly heldMs: number
 }
 
-export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'>
+export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused' | 'throttleRate'>
 
 /** Which ones need somebody: without that, what comes behind them does not matter. */
 const needSomebody: ReadonlySet<BlockerReason> = new Set([
@@ -125,11 +125,14 @@ export function laneBlockers(endpoint: Stoppable, lane: LaneStanding): Blocker[]
   const found: (Blocker | undefined)[] = [stopped(endpoint), lane.workersAlive === 0 ? noWorker : undefined]
   if (live === null) {
     if (lane.holdUntil > now) found.push(held(lane.holdUntil, now))
-    const { circuit, manual, openUntil } = new Health(lane.health ?? null, lane.healthAgeMs ?? 0, now)
+    const { circuit, manual, openUntil, pace } = new Health(lane.health ?? null, lane.healthAgeMs ?? 0, now)
     if (circuit === 'open') found.push(circuitOpen(manual ? null : openUntil, now))
-    // Stored as one instant: what of it is neither a hold nor the circuit's, give or take its rounding, is the bucket's.
-    if (lane.owner === null && lane.notBefore > Math.max(now, lane.holdUntil, openUntil + roundingMs)) {
-      found.push(rateLimited(lane.notBefore, null, now))
+    // Stored as one instant: what of it is neither a hold nor the circuit's, give or take its rounding, is a matter of
+    // pace, or of order, which is told by who is first in line.
+    if (lane.owner === null && lane.notBefore > Math.max(now, lane.holdUntil + roundingMs, openUntil + roundingMs)) {
+      const isSlowed = pace !== undefined && pace.endsAt > now
+      if (isSlowed) found.push(slowed(lane.notBefore, now))
+      else if (endpoint.throttleRate !== null) found.push(rateLimited(lane.notBefore, null, now))
     }
     if (lane.silent && lane.owner !== null) found.push(silent(lane.owner, now))
   } else found.push(...ownersWord(live, now))

@@ -56,6 +56,7 @@ interface QueuedFacts {
   readonly class: number
   readonly dueAt: EpochMs
   readonly attempts: number
+  /** Those that are served before it. */
   readonly ahead: number
   /** In a lane that keeps an order, how long it waits in its place for a retry; `Infinity` when it waits for somebody. */
   readonly heldMs?: number
@@ -105,20 +106,22 @@ function beingSent({ snapshot: { sending, recording } }: LiveWord, message: numb
 /** What concerns the one delivery alone. */
 function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[] {
   const { now } = lane
-  const { dueAt, attempts, ahead } = queued
-  if (queued.class === timed && dueAt > now) return [notYet(queued, message.deliverAt !== null, now)]
-  const inLine = inOrder(queued, lane)
-  if (inLine !== undefined) return [inLine]
-  if (ahead > 0) {
-    const speed = speedOf(lane)
-    const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
-    const detail = `${count(ahead, 'delivery', 'deliveries')} of the endpoint ${ahead === 1 ? 'is' : 'are'} in front of it${pace}.`
-    return [{ reason: 'behind_others', detail, until: null }]
-  }
-  if (lane.owner !== null) return []
-  const retry = attempts === 0 ? '' : `, after ${count(attempts, 'failed attempt')}`
+  const found: Blocker[] = []
+  if (queued.class === timed && queued.dueAt > now) found.push(notYet(queued, message.deliverAt !== null, now))
+  const line = inOrder(queued, lane) ?? behindOthers(queued, lane)
+  if (line !== undefined) found.push(line)
+  if (found.length > 0 || lane.owner !== null) return found
+  const retry = queued.attempts === 0 ? '' : `, after ${count(queued.attempts, 'failed attempt')}`
   const until = lane.dueAt !== null && lane.dueAt > now ? lane.dueAt : null
   return [{ reason: 'waiting_for_worker', detail: `It is due${retry}; a worker is about to take it.`, until }]
+}
+
+function behindOthers({ ahead }: QueuedFacts, lane: LaneStanding): Blocker | undefined {
+  if (ahead === 0) return undefined
+  const speed = speedOf(lane)
+  const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
+  const detail = `${count(ahead, 'delivery', 'deliveries')} of the endpoint ${ahead === 1 ? 'is' : 'are'} in front of it${pace}.`
+  return { reason: 'behind_others', detail, until: null }
 }
 
 /** What order keeps it back by: its own retry, for which it keeps its place, or the one in front. */

@@ -2,7 +2,7 @@ import { AppError } from '../domain/app-error.ts'
 import type { LaneStanding } from '../domain/blocker.ts'
 import { retryPolicyOf } from '../domain/bounds.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
-import { type Attempt, type Message, replay } from '../domain/delivery.ts'
+import { type Attempt, fresh, type Message, replay } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { type Why, whyNotDelivered } from '../domain/why.ts'
@@ -59,13 +59,14 @@ export class Explainer {
     const delivery = { endpoint: endpoint.key, message: message.key }
     const asked = await this.#ask([endpoint.key])
     // The queue is read before what ended: a delivery that ends in between is then seen to have ended.
-    const queued = await this.#findQueued(delivery, endpoint)
+    const row = await this.#findQueued(delivery, endpoint)
     const [dead, [coalesced], [latest], lane] = await Promise.all([
-      queued === undefined ? this.#store.findDead(endpoint.key, message.key) : undefined,
-      queued === undefined ? this.#store.findCoalesced([delivery]) : [],
+      row === undefined ? this.#store.findDead(endpoint.key, message.key) : undefined,
+      row === undefined ? this.#store.findCoalesced([delivery]) : [],
       this.#store.latestAttempts([delivery]),
       this.#lane(endpoint, asked),
     ])
+    const queued = row && { ...row, ahead: row.ahead + servedBefore(row, endpoint, lane) }
     const facts = {
       message,
       endpoint,
@@ -174,6 +175,14 @@ export class Explainer {
     const live = isSame && word.live !== null ? { ...word.live, at: Math.min(word.live.at, lane.now) } : null
     return { ...lane, live, silent: isSame && lane.owner !== null && live === null, first: null }
   }
+}
+
+/** How many of other classes go first: what is fresh before retries, and both before replays. In order, place decides. */
+function servedBefore(row: QueuedRow, { flow }: Endpoint, { waiting, nextTimedAt, now }: LaneFacts): number {
+  const [isFresh, isTimed] = waiting
+  if (row.class === fresh || (row.class !== replay && flow.order !== 'none')) return 0
+  const due = nextTimedAt !== null && nextTimedAt <= now ? isTimed : 0
+  return row.class === replay ? isFresh + due : isFresh
 }
 
 /** Who was asked, and what they said. */

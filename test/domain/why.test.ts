@@ -12,7 +12,7 @@ const muchLater = now + 600_000
 /** First in its queue at an endpoint that nothing stops, in the hands of a worker that was not asked. */
 const facts: WhyFacts = {
   message: { key: 77, expunged: false, endpoints: [1], deliverAt: null },
-  endpoint: { key: 1, disabled: false, disabledReason: null, paused: false },
+  endpoint: { key: 1, disabled: false, disabledReason: null, paused: false, throttleRate: 5 },
   latest: undefined,
   dead: undefined,
   queued: { class: 0, dueAt: now, attempts: 0, ahead: 0 },
@@ -113,6 +113,7 @@ test('everything in the way is told: what needs somebody first, then what ends l
       ['paused', null],
       ['held', now + 90_000],
       ['waiting_for_retry', later],
+      ['behind_others', null],
       ['rate_limited', now + 700],
       ['in_flight', null],
     ],

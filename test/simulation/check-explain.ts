@@ -16,6 +16,10 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
   for (const told of history.predictions) {
     if (told.endpoint !== endpoint.key) continue
     tellsWhatIs(told, arrivals, history)
+    if (endpoint.rate === undefined) {
+      const label = `${endpoint.key}, which has no rate limit, was said to be limited by it at ${told.toldAt}`
+      assert.ok(!told.reasons.includes('rate_limited'), label)
+    }
     if (told.nextAt === undefined || happened(history, endpoint, told.askedAt, told.nextAt)) continue
     // What rests is moved along with the clock by the next worker that comes to decide something.
     if (jumped(history, told.askedAt - lateMs, told.askedAt)) continue
