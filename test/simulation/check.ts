@@ -7,6 +7,7 @@ import { deliveryOf, noteWhatGaveWay, onlyTheNewestStay } from './check-coalesci
 import { predictionsComeTrue } from './check-explain.ts'
 import { healthIsKept } from './check-health.ts'
 import { orderIsKept } from './check-order.ts'
+import { formsAreFixed } from './check-shaping.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
 
 /** Checks every promise that a finished run can show broken. Throws with the sentence of the first one. */
@@ -27,6 +28,7 @@ export async function check(history: History, store: Store): Promise<void> {
     nothingComesTooLate(endpoint, history)
     healthIsKept(endpoint, history)
     orderIsKept(endpoint, arrivals, history)
+    formsAreFixed(endpoint, arrivals)
     predictionsComeTrue(endpoint, arrivals, history)
   }
   for (const fact of history.published) {

@@ -1,5 +1,6 @@
 import type { BoundsWish, Wanted } from './check-bounds.ts'
 import type { BegunFact, CircuitFact, HealthWish, OrderFact } from './check-health.ts'
+import type { FormWish } from './check-shaping.ts'
 import type { Prediction } from './observer.ts'
 
 /** Everything that happened in one run, as seen from outside: what was asked for, what arrived, who died. */
@@ -74,6 +75,7 @@ export interface EndpointFacts {
   readonly bounds: BoundsWish
   readonly health: HealthWish
   readonly deadHead: 'skip' | 'block'
+  readonly form: FormWish
 }
 
 export interface PublishFact extends Wanted {
@@ -96,7 +98,12 @@ export interface Arrival {
   readonly at: number
   readonly endpoint: number
   readonly message: string
+  /** As it was published. */
   readonly body: string
+  /** As it came. */
+  readonly raw: string
+  /** As it was made when the message was published. */
+  readonly signature: string | null
   readonly worker: WorkerFact
   /** When the connection was over for the receiver. */
   endedAt: number

@@ -1,11 +1,52 @@
 import type { Endpoint } from '../../src/domain/endpoint.ts'
 import type { Flow } from '../../src/domain/flow.ts'
 import { type LaneSnapshot, readSnapshot, writeSnapshot } from '../../src/domain/snapshot.ts'
-import type { Publication, Store } from '../../src/store/store.ts'
+import type { PendingRow, Publication, Store } from '../../src/store/store.ts'
 import type { Plant } from './world.ts'
+
+let loads = 0
 
 /** Bugs that a system like this one has had somewhere, each put in on purpose. The checks must catch every one. */
 export const plants: Record<string, Plant> = {
+  'a retry is sent with the whole payload': {
+    store: (store) =>
+      overriding(store, {
+        async readDue(reads) {
+          const pages = await store.readDue(reads)
+          const whole = (row: PendingRow) => (row.attempts > 0 ? { ...row, variant: null } : row)
+          return pages.map((page) => ({ ...page, rows: page.rows.map(whole) }))
+        },
+      }),
+  },
+
+  'a payload is given its form when it is sent, not when it is published': {
+    store: (store) =>
+      overriding(store, {
+        async loadVariants(keys) {
+          const name = loads++ % 2 === 0 ? '"number":' : '"count":'
+          const anew = (body: Uint8Array) =>
+            Buffer.from(
+              Buffer.from(body)
+                .toString()
+                .replace(/"(number|count)":/, name),
+            )
+          return (await store.loadVariants(keys)).map((each) => ({ ...each, body: anew(each.body) }))
+        },
+      }),
+  },
+
+  'a stored signature is made anew with each attempt': {
+    store: (store) =>
+      overriding(store, {
+        async loadVariants(keys) {
+          return (await store.loadVariants(keys)).map((each) => ({
+            ...each,
+            signature: each.signature && 'ab'.repeat(32),
+          }))
+        },
+      }),
+  },
+
   'a worker declared dead can still settle': {
     store: (store) =>
       overriding(store, {

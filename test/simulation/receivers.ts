@@ -2,6 +2,7 @@ import type { Outcome } from '../../src/domain/outcome.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import type { VirtualClock } from '../virtual-clock.ts'
 import type { BegunFact } from './check-health.ts'
+import { publishedBody } from './check-shaping.ts'
 import type { Arrival, History, WorkerFact } from './history.ts'
 import type { SimProcess } from './process.ts'
 import type { Seeded } from './seeded.ts'
@@ -97,7 +98,9 @@ export function simulatedSender(parts: {
             at: world.steady(),
             endpoint,
             message: parcel.id,
-            body: Buffer.from(parcel.body).toString(),
+            body: publishedBody(Buffer.from(parcel.body).toString()),
+            raw: Buffer.from(parcel.body).toString(),
+            signature: parcel.signature ?? null,
             worker,
             endedAt: Number.POSITIVE_INFINITY,
             taken: false,

@@ -17,6 +17,7 @@ import { check } from './check.ts'
 import { randomBounds, unbounded } from './check-bounds.ts'
 import type { CircuitFact, HealthWish } from './check-health.ts'
 import { unordered } from './check-order.ts'
+import { flowOf, randomForm, randomSecret, randomShape } from './check-shaping.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
 import type { EndpointFacts, History, PublishFact, WorkerFact } from './history.ts'
 import { Observer } from './observer.ts'
@@ -89,6 +90,8 @@ export class World {
   readonly #ailing: Seeded
   /** So has how much may wait, and until when it is wanted. */
   readonly #bounds: Seeded
+  /** So has in which form messages arrive. */
+  readonly #forms: Seeded
   /** How much waits, as whoever publishes knows it. */
   readonly #depths = new Depths(this.clock)
   readonly #outages = new Map<number, readonly [from: number, until: number]>()
@@ -127,6 +130,7 @@ export class World {
     this.#order = new Seeded(seed + 5_000_000)
     this.#ailing = new Seeded(seed + 4_000_000)
     this.#bounds = new Seeded(seed + 6_000_000)
+    this.#forms = new Seeded(seed + 7_000_000)
     this.#workerCount = chance.between(1, 3)
   }
 
@@ -146,6 +150,7 @@ export class World {
       if (this.#operator.chance(0.4)) this.#operateFor(troubledMs)
       this.#directFor(troubledMs)
       if (this.#ailing.chance(0.4)) this.#orderFor(troubledMs)
+      if (this.#forms.chance(0.3)) this.#reformFor(troubledMs)
       const observer = this.#observe()
       await clock.advance(troubledMs)
       await this.#heal()
@@ -186,6 +191,7 @@ export class World {
         : null
     const health = randomHealth(this.#ailing)
     const bounds = randomBounds(this.#bounds)
+    const form = randomForm(this.#forms)
     const input: NewEndpoint = {
       url: 'https://unset.test/',
       uid: null,
@@ -194,7 +200,7 @@ export class World {
       paused: false,
       eventTypes: chance.pick([null, ['*'], ['video.*'], ['video.up', 'audio.up']]),
       channels: null,
-      secrets: [],
+      secrets: form.secrets.map((secret) => ({ secret, expiresAt: null })),
       method: 'POST',
       headers: {},
       metadata: {},
@@ -204,7 +210,7 @@ export class World {
       concurrency: chance.pick([1, 2, 8]),
       timeoutMs: chance.pick([500, 2500]),
       retry,
-      flow: { coalesce, order, deadHead, ...health, ...bounds },
+      flow: { coalesce, order, deadHead, ...health, ...bounds, ...flowOf(form, this.#forms) },
     }
     const created = await this.#store.createEndpoint(app, input)
     await this.#store.updateEndpoint(app, created.key, { url: `https://receiver.test/${created.key}` })
@@ -221,6 +227,7 @@ export class World {
       deadHead,
       health,
       bounds,
+      form,
     }
     this.history.endpoints.push(facts)
     this.#tempers.set(created.key, { ...randomTemper(chance), crowd: this.#ailing.pick([0, 0, 0, 0.1]) })
@@ -372,6 +379,24 @@ export class World {
       clock.after(ailing.between(1000, 10_000), next)
     }
     clock.after(ailing.between(1000, 10_000), next)
+  }
+
+  /** An operator changes what endpoints get of payloads, and their secrets. */
+  #reformFor(durationMs: number): void {
+    const { clock, history } = this
+    const forms = this.#forms
+    const next = () => {
+      if (clock.steady() >= durationMs) return
+      const { app, key, form } = forms.pick(history.endpoints)
+      const secret = randomSecret(forms)
+      if (form.shaped) void this.#store.updateEndpoint(app, key, { flow: { shape: randomShape(forms) } })
+      if (form.secrets.length > 0) {
+        form.secrets.push(secret)
+        void this.#store.updateEndpoint(app, key, { secrets: [{ secret, expiresAt: null }] })
+      }
+      clock.after(forms.between(2000, 15_000), next)
+    }
+    clock.after(forms.between(2000, 15_000), next)
   }
 
   async #orderCircuit(app: number, key: number, action: CircuitAction): Promise<void> {
