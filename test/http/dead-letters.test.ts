@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import fc from 'fast-check'
 import { encodeId, firstKeyAt } from '../../src/domain/ids.ts'
 import { TaskRunner } from '../../src/engine/task-runner.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
@@ -10,7 +11,7 @@ interface Scene extends Api {
   die(publish: () => Promise<{ json: { id: string }; status: number; text: string }>): Promise<string>
   lines(path?: string): Promise<Record<string, unknown>[]>
   purge(): Promise<void>
-  import(text: string, query?: string): ReturnType<Api['ask']>
+  import(text: string | Buffer, query?: string): ReturnType<Api['ask']>
   work(): Promise<void>
 }
 
@@ -216,6 +217,35 @@ describe('dead letters that are exported and imported', () => {
     assert.notEqual(mine?.msgId, id)
     assert.equal(String(mine?.msgId).slice(-18), id.slice(-18))
     assert.equal((await s.import(foreign, '?endpoint_id=one')).json.unchanged, 1)
+  })
+
+  test('are refused or taken in, whatever a line says, and never a fault of ours', async () => {
+    const s = await scene()
+    await s.die(() => s.ask('POST', '/app/a/msg', { eventType: 'x', payload: { n: 1 }, headers: { 'x-a': '1' } }))
+    const [good = {}] = await s.lines()
+    await s.purge()
+    const fields = fc.constantFrom(...Object.keys(good), '__proto__')
+    const values = fc.oneof(fc.jsonValue(), fc.constantFrom(...Object.values(good)), fc.string({ unit: 'binary' }))
+    const changed = fc
+      .array(fc.tuple(fields, values), { maxLength: 3 })
+      .map((changes) => Buffer.from(JSON.stringify({ ...good, ...Object.fromEntries(changes) })))
+    const garbled = fc.tuple(changed, fc.nat(), fc.nat(255)).map(([line, at, byte]) => {
+      const copy = Buffer.from(line)
+      copy[at % copy.length] = byte
+      return copy
+    })
+    let taken = 0
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(changed, garbled), async (line) => {
+        const { status, text } = await s.import(line)
+        assert.ok([200, 400, 422].includes(status), text)
+        if (status === 200) taken++
+      }),
+      { numRuns: 1000, seed: 20_261_115, endOnFailure: true },
+    )
+    assert.ok(taken > 20, `${taken} of 1000 were taken`)
+    // All that was taken in can be taken out again.
+    for (const line of await s.lines()) assert.equal((await s.import(JSON.stringify(line))).status, 200)
   })
 
   test('are taken in up to a number of lines, as lines and nothing else', async () => {
