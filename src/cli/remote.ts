@@ -49,7 +49,8 @@ export class RemoteCommands {
   add(parent: Commander, usage: string, description: string, run: RemoteRun): Commander {
     const command = parent.command(usage).description(description)
     command.action(async () => {
-      const session = this.#open(command.opts())
+      // A word with words of its own takes what both know, wherever it is said.
+      const session = this.#open(command.optsWithGlobals())
       session.terminal.endWithReader()
       this.#finish((await run(session, command.args)) ?? exitCode.ok)
     })
