@@ -98,7 +98,8 @@ function destinationStatus({ message, latest, replaying, dead, coalesced }: Stan
   if (replaying) return pending
   if (dead) return fail
   if (latest?.code === 'delivered') return success
-  if (coalesced !== undefined && latest?.nextAt == null) return canceled
+  // What was tried since then was replayed.
+  if (coalesced !== undefined && (latest === undefined || latest.at <= coalesced.at)) return canceled
   const waits = latest === undefined || latest.nextAt !== null
   if (!waits) return fail
   return message.expunged ? canceled : pending
