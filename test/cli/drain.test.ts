@@ -42,6 +42,26 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.deepEqual(await place.query('select * from pending'), [])
     })
 
+    test('runs the schedules that are due, and delivers what they publish', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const sluice = await embed(t, place, { deliver: false })
+      await sluice.applications.create({ name: 'A', uid: 'a' })
+      await sluice.endpoints.create('a', { url: `${receiver.url}/hook` })
+      for (const uid of ['one', 'two']) {
+        await sluice.schedules.create('a', { uid, cron: '0 * * * *', eventType: 'x.y', payload: { uid } })
+      }
+      await sluice.close()
+      // Their time came three hours ago, twice over, and nobody was there.
+      await place.query(`update schedule set reached_at = reached_at - ${3 * hour}, due_at = 1 returning key`)
+      const program = runner(place)('drain --for 50s --json')
+      assert.equal(await program.ended, 0, program.err)
+      assert.deepEqual(JSON.parse(program.out), { ended: 'idle', delivered: 2, waiting: 0, dead: 0 })
+      assert.deepEqual(receiver.arrivals.map(({ body }) => body.toString()).sort(), ['{"uid":"one"}', '{"uid":"two"}'])
+      assert.equal(await runner(place)('drain --for 50s --quiet').ended, 0)
+      assert.equal(receiver.arrivals.length, 2)
+    })
+
     test('does not wait for a retry that is due later, and says how it went', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)

@@ -74,6 +74,37 @@ describe('managing over the API', { timeout: 120_000 }, () => {
     await sluice('circuit open acme nobody', 4)
   })
 
+  test('schedules are made, listed, shown, paused, run by hand and deleted', async () => {
+    const { sluice, json } = place
+    const made = await json(
+      [
+        'schedule',
+        'create',
+        'acme',
+        '30 7 * * *',
+        'report.due',
+        '{"total": 1.0}',
+        '--uid',
+        'daily',
+        '--timezone',
+        'Europe/Berlin',
+      ].concat(['--missed', 'all', '--missed-limit', '3', '--channel', 'c', '--tag', 't', '--metadata', 'team=x']),
+    )
+    assert.deepEqual([made.uid, made.missed, made.missedLimit, made.channels], ['daily', 'all', 3, ['c']])
+    assert.match(await sluice('schedule list acme'), /^sch_\S+ +daily +30 7 \* \* \* +Europe\/Berlin +report\.due +20/m)
+    assert.match(
+      await sluice('schedule show acme daily --next 2'),
+      /^next runs \(UTC\) +20\S+ 0[56]:30:00, 20\S+ 0[56]:30:00$/m,
+    )
+    assert.match(await sluice('schedule pause acme daily'), /is paused; next run: paused\.$/m)
+    const { msgId } = await json('schedule run acme daily')
+    assert.match(await sluice('schedule show acme daily'), new RegExp(`published by hand +${msgId}`))
+    assert.match(await sluice('schedule resume acme daily'), /goes on; next run: 20/)
+    assert.match(await sluice(['schedule', 'create', 'acme', '0 0 30 2 *', 'x', '{}'], 2), /never comes/)
+    assert.match(await sluice('schedule delete acme daily'), /^Deleted schedule daily/)
+    assert.match(await sluice('schedule list acme'), /^No schedules\./)
+  })
+
   test('endpoints are made with limits, listed, changed, paused, and their secrets rotated', async () => {
     const { sluice, json } = place
     const made = await json(

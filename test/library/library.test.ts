@@ -32,6 +32,47 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal(came(binary.id)?.headers['content-type'], 'application/x-thing')
     })
 
+    test('schedules are managed, and run by hand', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const sluice = await embed(t, place)
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      await sluice.endpoints.create('acme', { url: `${receiver.url}/hook` })
+      const timing = { cron: '0 7 * * *', timezone: 'Europe/Berlin' }
+      const made = await sluice.schedules.create('acme', { ...timing, uid: 'daily', eventType: 'a', payload: { n: 1 } })
+      assert.deepEqual([made.paused, made.nextRuns.length, made.payload], [false, 5, { n: 1 }])
+      await sluice.schedules.pause('acme', 'daily')
+      assert.equal((await sluice.schedules.get('acme', made.id)).paused, true)
+      assert.deepEqual((await sluice.schedules.update('acme', 'daily', { payload: { n: 2 } })).payload, { n: 2 })
+      const id = await sluice.schedules.run('acme', 'daily')
+      await receiver.until('it came', () => receiver.arrivals.length === 1)
+      assert.deepEqual(
+        [receiver.arrivals[0]?.headers['webhook-id'], receiver.arrivals[0]?.body.toString()],
+        [id, '{"n":2}'],
+      )
+      await sluice.schedules.resume('acme', 'daily')
+      assert.equal((await sluice.schedules.list('acme')).data.length, 1)
+      await sluice.schedules.delete('acme', 'daily')
+      await assert.rejects(sluice.schedules.get('acme', 'daily'), { code: 'not_found' })
+    })
+
+    test('a message is not delivered before its deliverAt', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const sluice = await embed(t, place)
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      await sluice.endpoints.create('acme', { url: `${receiver.url}/hook` })
+      const deliverAt = new Date(Date.now() + 1500)
+      const later = await sluice.publish('acme', { ...event, deliverAt: deliverAt.toISOString() })
+      const never = await sluice.publish('acme', { ...event, deliverAt: '2026-01-01T00:00:00Z' })
+      await receiver.until('both came', () => receiver.arrivals.length === 2)
+      assert.ok(Date.now() >= deliverAt.getTime())
+      assert.deepEqual(
+        receiver.arrivals.map(({ headers }) => headers['webhook-id']),
+        [never.id, later.id],
+      )
+    })
+
     test('messages published together are stored together or not at all', async (t) => {
       const place = await openPlace(t, dialect)
       const sluice = await embed(t, place, { deliver: false })
