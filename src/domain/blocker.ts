@@ -21,6 +21,7 @@ export type BlockerReason =
   | 'circuit_open' //       the receiver is unwell, and left alone until a probe
   | 'opened_by_hand' //     an operator opened the circuit
   | 'probing' //            one attempt at a time decides whether the circuit closes
+  | 'application_rate' //   its application gets as much as it may, over all its endpoints
   | 'slowed' //             the rate climbs back to the usual
   | 'scheduled' //          published for later
   | 'coalescing' //         something newer of its kind may take its place until then
@@ -86,6 +87,7 @@ const openEnded: readonly BlockerReason[] = [
   'probing',
   'rate_limited',
   'slowed',
+  'application_rate',
   'store_trouble',
   'lease_unsure',
   'owner_silent',
@@ -93,6 +95,9 @@ const openEnded: readonly BlockerReason[] = [
   'crowded',
   'waiting_for_worker',
 ]
+
+/** What lets one go at a time: behind others, that one is somebody else's. */
+const paced: ReadonlySet<BlockerReason> = new Set(['rate_limited', 'slowed', 'application_rate'])
 
 /** Two instants that mean the same were rounded at different moments. */
 const roundingMs = 50
@@ -110,9 +115,11 @@ export function byDecisiveness(blockers: readonly Blocker[]): Blocker[] {
   const isBehind = blockers.some(({ reason }) => reason === 'behind_others')
   const rank = ({ reason, until }: Blocker) => {
     if (needSomebody.has(reason)) return 0
-    return until !== null && !(isBehind && (reason === 'rate_limited' || reason === 'slowed')) ? 1 : 2
+    return until !== null && !(isBehind && paced.has(reason)) ? 1 : 2
   }
-  return blockers.toSorted((a, b) => {
+  // That a worker has yet to take the lane is worth a word only where nothing else keeps it.
+  const telling = blockers.filter(({ reason }) => reason !== 'waiting_for_worker')
+  return (telling.length > 0 ? telling : blockers).toSorted((a, b) => {
     if (rank(a) !== rank(b)) return rank(a) - rank(b)
     if (rank(a) === 1) return (b.until ?? 0) - (a.until ?? 0)
     return rank(a) === 2 ? openEnded.indexOf(a.reason) - openEnded.indexOf(b.reason) : 0
@@ -142,7 +149,7 @@ export function laneBlockers(endpoint: Stoppable, lane: LaneStanding): Blocker[]
 /** What a lane's owner says keeps it from sending. */
 function ownersWord({ at, snapshot }: LiveWord, now: EpochMs): Blocker[] {
   const { holdMs, tokenMs, rate, inFlight, concurrency, standstill } = snapshot
-  const { circuit = 'closed', silentMs = 0, paceMs = 0 } = snapshot
+  const { circuit = 'closed', silentMs = 0, paceMs = 0, appMs = 0 } = snapshot
   const found: Blocker[] = []
   // What ended since it was said is over.
   if (at + holdMs > now) found.push(held(at + holdMs, now))
@@ -150,6 +157,7 @@ function ownersWord({ at, snapshot }: LiveWord, now: EpochMs): Blocker[] {
   if (open !== undefined) found.push(open)
   else if (circuit !== 'closed' && inFlight > 0) found.push(probing)
   if (at + paceMs > now) found.push(slowed(at + paceMs, now))
+  if (at + appMs > now) found.push(applicationRate(at + appMs, now))
   if (tokenMs !== null && at + tokenMs > now) found.push(rateLimited(at + tokenMs, rate, now))
   if (inFlight >= concurrency) {
     found.push({ reason: 'in_flight', detail: inFlightText(snapshot), until: null })
@@ -192,7 +200,7 @@ export const noWorker: Blocker = {
 }
 
 function held(until: EpochMs, now: EpochMs): Blocker {
-  return { reason: 'held', detail: `The receiver asked for silence until ${moment(until, now)} (Retry-After).`, until }
+  return { reason: 'held', detail: `The receiver asked for silence (Retry-After) until ${moment(until, now)}.`, until }
 }
 
 /** `until` is null when it takes an operator to close it. */
@@ -213,6 +221,11 @@ const probing: Blocker = {
   reason: 'probing',
   detail: 'The receiver was unwell; the one attempt that is under way decides whether others follow.',
   until: null,
+}
+
+function applicationRate(until: EpochMs, now: EpochMs): Blocker {
+  const detail = `Its application's rate, over all its endpoints, lets the next one go at ${moment(until, now)}.`
+  return { reason: 'application_rate', detail, until }
 }
 
 function slowed(until: EpochMs, now: EpochMs): Blocker {

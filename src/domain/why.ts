@@ -73,8 +73,9 @@ export function whyNotDelivered(facts: WhyFacts): Why {
   const blockers = byDecisiveness([...laneBlockers(facts.endpoint, lane), ...ownBlockers(facts, queued)])
   const [first] = blockers
   if (first === undefined) return why('sending', 'It is first in its queue: being sent, or about to be.')
-  const detail = `${first.detail}${ending(queued, first.until, lane.now)}`
-  return { ...first, detail, nextAt: first.until, expectedAt: expectedAt(lane, queued, blockers), blockers }
+  const expected = expectedAt(lane, queued, blockers)
+  const detail = `${first.detail}${ending(queued, needsSomebody(first), expected, lane.now)}`
+  return { ...first, detail, nextAt: first.until, expectedAt: expected, blockers }
 }
 
 function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): Why {
@@ -137,9 +138,9 @@ function inOrder({ heldMs = 0, attempts }: QueuedFacts, { now, first }: LaneStan
   return { reason: 'waiting_for_retry', detail: `${tried}, the next one is due at ${moment(until, now)}.`, until }
 }
 
-/** A word on when it is given up, if that may well be before it moves. */
-function ending({ endsAt }: QueuedFacts, until: EpochMs | null, now: EpochMs): string {
-  if (endsAt == null || (until !== null && until < endsAt)) return ''
+/** A word on when it is given up, if that may well be before it is delivered. */
+function ending({ endsAt }: QueuedFacts, isStopped: boolean, expected: EpochMs | null, now: EpochMs): string {
+  if (endsAt == null || !(isStopped || endsAt <= (expected ?? now + soonMs))) return ''
   return endsAt > now
     ? ` It is given up at ${moment(endsAt, now)}.`
     : ' Its time is up, and it is about to be given up.'
@@ -156,6 +157,9 @@ function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: Epoc
   const detail = `After ${count(attempts, 'failed attempt')}, the next one is due at ${moment(dueAt, now)}.`
   return { reason: 'waiting_for_retry', detail, until: dueAt }
 }
+
+/** Where it cannot be told when its turn comes, what ends within this time may well come first. */
+const soonMs = 3_600_000
 
 /** A guess: once nothing known keeps the lane any more, those in front of it go at the pace of late. */
 function expectedAt(lane: LaneStanding, { ahead }: QueuedFacts, blockers: readonly Blocker[]): EpochMs | null {

@@ -152,10 +152,16 @@ test('in order, a delivery waits for its own retry in its place, and for who sta
 
 test('when it is given up is told where that may come first', () => {
   const detail = (endsAt: number, change: Partial<WhyFacts> = {}) =>
-    whyNotDelivered({ ...facts, queued: { ...timed, endsAt }, ...change }).detail
+    whyNotDelivered({ ...facts, queued: { ...timed, ahead: 0, endsAt }, ...change }).detail
   assert.match(detail(later - 1000), /It is given up at 00:00:59 UTC \(in 59 s\)\.$/)
   assert.doesNotMatch(detail(muchLater), /given up/)
   assert.match(detail(muchLater, { endpoint: disabled }), /It is given up at 00:10:00 UTC/)
+  const unknown = { ...behind, endsAt: muchLater }
+  assert.match(whyNotDelivered({ ...facts, queued: unknown }).detail, /It is given up at/)
+  assert.doesNotMatch(
+    whyNotDelivered({ ...facts, queued: { ...unknown, endsAt: now + 86_400_000 } }).detail,
+    /given up/,
+  )
   assert.match(detail(now - 1, { endpoint: disabled }), /Its time is up, and it is about to be given up\.$/)
 })
 

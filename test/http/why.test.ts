@@ -48,7 +48,7 @@ describe('why', () => {
     // Nobody has joined: enabling it alone would not help.
     assert.deepEqual(
       json.blockers.map(({ reason }: { reason: string }) => reason),
-      ['paused', 'no_worker', 'waiting_for_worker'],
+      ['paused', 'no_worker'],
     )
     assert.ok(Date.parse(json.oldestSince) >= before - 1 && Date.parse(json.oldestSince) <= Date.now())
     assert.equal((await s.why('a/endpoint/three/why')).json.reason, 'no_worker')

@@ -99,6 +99,8 @@ function movesThen(told: Prediction, endpoint: EndpointFacts, arrivals: readonly
   const from = nextAt - earlyMs
   const until = nextAt + lateMs
   if (mayEndUntried(told, endpoint, history, until)) return
+  // What is for later takes its place in line only then, and who is in front by then nobody knows.
+  if (endpoint.order !== 'none' && reasons.includes('scheduled')) return
   if (until >= history.endedAt || nextAt < toldAt - earlyMs) return
   // Others may take every slot.
   const busy = arrivals.filter(({ at, endedAt }) => at < until && endedAt > from).length
@@ -131,6 +133,7 @@ function mayEndUntried(told: Prediction, { key, bounds }: EndpointFacts, history
 const openEnded = new Set([
   'behind_others',
   'probing',
+  'application_rate',
   'in_flight',
   'crowded',
   'store_trouble',
