@@ -21,6 +21,14 @@ export function uncoalesced(publication: Publication): Publication {
   return { ...publication, special: publication.special.map(({ coalesce: _coalesce, ...rest }) => rest) }
 }
 
+/**
+ * Endpoints that keep an order. Also of a message for very many, their deliveries are queued with it and not afterwards:
+ * what is accepted meanwhile would go first.
+ */
+export function queuedInOrder({ special = [] }: Publication): number[] {
+  return special.flatMap(({ endpoint, orderKey }) => (orderKey === undefined ? [] : [endpoint]))
+}
+
 /** Null when every delivery is plain. */
 export function planOf(special: readonly Special[] = []): Plan | null {
   if (special.length === 0) return null

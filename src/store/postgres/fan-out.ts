@@ -77,7 +77,9 @@ export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) =
     const { waiting } = await enqueuePlanned(
       run,
       now,
-      planned.map(([endpoint, each]) => ({ message, app, endpoint, since, expiresAt, planned: each })),
+      planned
+        .filter(([, each]) => each.orderKey === undefined)
+        .map(([endpoint, each]) => ({ message, app, endpoint, since, expiresAt, planned: each })),
       true,
     )
     return { ...expanded, endpoints: [...(expanded.endpoints ?? []), ...waiting.map(({ endpoint }) => endpoint)] }

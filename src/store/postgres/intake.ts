@@ -2,7 +2,7 @@ import { fresh } from '../../domain/delivery.ts'
 import { encodeId } from '../../domain/ids.ts'
 import { queuedAtOnce, wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
-import { isPlain, planOf } from '../plan.ts'
+import { isPlain, planOf, queuedInOrder } from '../plan.ts'
 import { openRegion } from '../regions.ts'
 import type { Intake, Publication, Published, PublishedTogether, Special } from '../store.ts'
 import { integers, packed, texts } from './arrays.ts'
@@ -501,7 +501,9 @@ async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number)
     plans.map(({ key, publication }) => ({ key, variants: publication.variants ?? [] })),
   )
   const deliveries = plans.flatMap(({ key, publication, wide }) =>
-    wide ? [] : (publication.special ?? []).map((special) => toPlanned(key, publication, special, now)),
+    (publication.special ?? [])
+      .filter(({ orderKey }) => !wide || orderKey !== undefined)
+      .map((special) => toPlanned(key, publication, special, now)),
   )
   return whatCoalesced(await enqueuePlanned(run, now, deliveries))
 }
@@ -541,14 +543,15 @@ function announce({ signals, wakes }: Database, { queued, opened, now }: Stored)
   }
   if (wideOnes(queued).includes(true)) signals.fanOuts()
   for (const publication of queued) {
-    // Its lanes are woken when it is expanded.
-    if (publication.endpoints.length > queuedAtOnce) continue
+    // The other lanes are woken when it is expanded.
+    const isWide = publication.endpoints.length > queuedAtOnce
+    const those = isWide ? queuedInOrder(publication) : queuedFor(publication)
     const isFresh = publication.delayMs <= 0
     if (!isFresh) {
       onlyFresh = false
-      wakes.wish(queuedFor(publication), now + Math.ceil(publication.delayMs), false)
+      wakes.wish(those, now + Math.ceil(publication.delayMs), false)
     }
-    for (const endpoint of queuedFor(publication)) {
+    for (const endpoint of those) {
       endpoints.add(endpoint)
       if (isFresh) freshOnes.add(endpoint)
     }

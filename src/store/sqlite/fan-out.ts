@@ -75,7 +75,9 @@ export function fanOut(
       if (found === undefined) return
       const { app, endpoints, expiresAt, plan } = wideOf(found.message)
       const end = found.next + limit
-      const chunk = endpoints.slice(found.next, end).filter((endpoint) => live.get(endpoint) !== undefined)
+      const chunk = endpoints
+        .slice(found.next, end)
+        .filter((endpoint) => plan?.[endpoint]?.orderKey === undefined && live.get(endpoint) !== undefined)
       if (plan === null && expiresAt === null) enqueue(queued, chunk, found.message, found.since)
       else enqueuePlanned(queued, chunk, { key: found.message, app, since: found.since, expiresAt, plan, late: true })
       if (end < endpoints.length) move.run(end, found.message)

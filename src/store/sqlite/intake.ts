@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
 import { wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
-import { isPlain, planOf } from '../plan.ts'
+import { isPlain, planOf, queuedInOrder } from '../plan.ts'
 import { openRegion } from '../regions.ts'
 import type { Intake, Publication, Published, PublishedTogether, Subscriptions } from '../store.ts'
 import type { Connection, Identity, Synchronous } from './connection.ts'
@@ -151,10 +151,12 @@ export function intake(connection: Connection): IntakeAlong {
     if (wide) {
       addFanOut.run(identity.key, since)
       queued.wide = true
-    } else if (isPlain(publication)) enqueue(queued, endpoints, identity.key, since)
-    else {
+    }
+    if (isPlain(publication)) {
+      if (!wide) enqueue(queued, endpoints, identity.key, since)
+    } else {
       const planned = { key: identity.key, app, since, expiresAt, plan, late: false }
-      const merged = enqueuePlanned(queued, endpoints, planned)
+      const merged = enqueuePlanned(queued, wide ? queuedInOrder(publication) : endpoints, planned)
       if (merged.length > 0) return { state: 'accepted', ...identity, merged }
     }
     return { state: 'accepted', ...identity }

@@ -161,4 +161,24 @@ export function ordering(open: Open): void {
     await world.release(worker, endpoint, minute)
     await world.claim(worker)
   })
+
+  test('a message for very many endpoints has its place in order at once, and is queued there once', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const ordered = await world.endpoint(app)
+    const plain = await world.endpoint(app)
+    const publication = await world.publication([ordered, plain], {
+      special: [{ endpoint: ordered.key, orderKey: 0 }],
+      // Endpoints that no longer exist: they count, and get nothing.
+      endpoints: [ordered.key, plain.key, ...Array.from({ length: 1500 }, (_, i) => i + 1)],
+    })
+    const [wide] = await world.store.publish([publication])
+    assert(wide?.state === 'accepted')
+    const next = await publishInOrder(world, ordered)
+    assert.deepEqual(await messages(world, ordered), [wide.key, next])
+    assert.deepEqual(await messages(world, plain), [])
+    while (await world.store.expand(1000));
+    assert.deepEqual(await messages(world, ordered), [wide.key, next])
+    assert.deepEqual(await messages(world, plain), [wide.key])
+  })
 }
