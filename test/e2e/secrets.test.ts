@@ -9,6 +9,7 @@ import { Receiver } from './receiver.ts'
 const rawSecret = 'canary-secret-of-32-bytes-length'
 const secret = `whsec_${Buffer.from(rawSecret).toString('base64')}`
 const header = 'canary-header-value'
+const regionSecret = 'canary-secret-of-a-region'
 
 /** Everything the store keeps, as one text. */
 async function contentsOf(place: Place & { readonly files?: { readonly path: string } }): Promise<string> {
@@ -54,6 +55,9 @@ for (const [dialect, openPlace] of Object.entries(places)) {
       const endpoint = { uid: 'one', url: `${receiver.url}/hook`, secret, headers: { 'x-api-key': header } }
       await note('POST', '/app/a/endpoint', endpoint)
       await note('PATCH', '/app/a/endpoint/one', { description: 'still secret' })
+      await note('POST', '/app/a/region', { name: 'eu', secret: regionSecret })
+      const shape = { pseudonymize: ['/hello'] }
+      await note('PATCH', '/app/a/endpoint/one', { shape, region: 'eu', signature: 'standard' })
       const { token } = JSON.parse(await ask('POST', '/api-key', { name: 'k', scopes: ['admin'] }))
       const portal = JSON.parse(await ask('POST', '/auth/app-portal-access/a', {})).token
       await note('POST', '/app/a/msg', { eventType: 'x', payload: { hello: 'world' } }, token)
@@ -71,7 +75,7 @@ for (const [dialect, openPlace] of Object.entries(places)) {
       server.terminate()
       await server.exited
       const everything = [kept, await contentsOf(place), server.logged, server.printed, ...answers].join('\n')
-      const canaries = { secret, raw: rawSecret, header, token, portal, apiKey }
+      const canaries = { secret, raw: rawSecret, header, regionSecret, token, portal, apiKey }
       for (const [name, canary] of Object.entries(canaries)) {
         const forms = [
           canary,

@@ -26,7 +26,7 @@ const iterators = {
 
 /** Regions: create, list, delete. */
 export function regionRoutes(api: FastifyInstance, { store, randomBytes }: HttpContext): void {
-  api.post<OfApplication>('/app/:app/region', async (request, reply) => {
+  api.post<OfApplication>('/app/:app/region', { config: { answersSecret: true } }, async (request, reply) => {
     const { key } = await getApplication(store, request.params.app)
     refuseIf(inProblems(request.body))
     const { name, secret } = request.body as RegionIn

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { defaultFlow, type Flow } from '../../src/domain/flow.ts'
+import type { Subscription } from '../../src/domain/match.ts'
+import { prepareTreatments, treat } from '../../src/intake/treat.ts'
+
+const envelope = { eventType: 'x', eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
+const body = Buffer.from('{"id":"u-1","n":1.0}')
+
+interface Wish extends Partial<Flow> {
+  readonly secret?: string
+  readonly regionSecret?: string | null
+}
+
+/** Endpoints 1, 2, 3 … with these wishes; null for one that has none. */
+function subscribed(...wishes: (Wish | null)[]): Subscription[] {
+  return wishes.map((wish, i) => {
+    const plain = { endpoint: i + 1, eventTypes: null, channels: null }
+    if (wish === null) return plain
+    const { secret = null, regionSecret = null, ...flow } = wish
+    const treatment = { id: `ep_${i + 1}`, disabled: false, flow: { ...defaultFlow, ...flow }, secret, regionSecret }
+    return { ...plain, treatment }
+  })
+}
+
+function treated(wishes: (Wish | null)[], bytes: Uint8Array = body) {
+  const treatments = prepareTreatments(subscribed(...wishes))
+  assert(treatments, 'nobody wants anything')
+  const answer = treat(
+    treatments,
+    envelope,
+    bytes,
+    wishes.map((_, i) => i + 1),
+  )
+  return {
+    ...answer,
+    bodies: answer.variants?.map((each) => (each.body === null ? null : Buffer.from(each.body).toString())),
+  }
+}
+
+const none = { keep: null, drop: [], rename: {}, pseudonymize: [] }
+const withoutId = { ...none, drop: ['/id'] }
+const pseudonymous = { ...none, pseudonymize: ['/id'] }
+
+describe('a message', () => {
+  test('is treated like any other where nobody wants anything', () => {
+    assert.equal(prepareTreatments(subscribed(null, null)), undefined)
+    const { endpoints, special, variants } = treated([null, { adaptive: false }, { circuit: 'off' }])
+    assert.deepEqual([endpoints, special, variants], [[1, 2, 3], undefined, undefined])
+  })
+
+  test('is left out by filters, and given its form for the others', () => {
+    const { endpoints, special, bodies } = treated([
+      { filter: 'payload.n > 5' },
+      { filter: 'payload.n == 1', shape: withoutId },
+      null,
+    ])
+    assert.deepEqual(endpoints, [2, 3])
+    assert.deepEqual(special, [{ endpoint: 2, variant: 0 }])
+    assert.deepEqual(bodies, ['{"n":1.0}'])
+  })
+
+  test('has each form once: equal shapes share it, pseudonyms and stored signatures do not', () => {
+    const secret = 'whsec_AAAA'
+    const { special, variants, bodies } = treated([
+      { shape: withoutId },
+      { shape: { ...withoutId } },
+      { shape: pseudonymous, regionSecret: 'r' },
+      { shape: pseudonymous, regionSecret: 'r' },
+      { shape: withoutId, signature: 'stored', secret },
+      { signature: 'stored', secret },
+      { signature: 'github', secret },
+    ])
+    assert.deepEqual(
+      special?.map(({ variant }) => variant),
+      [0, 0, 1, 2, 3, 4],
+    )
+    assert.notEqual(bodies?.[1], bodies?.[2])
+    assert.deepEqual([bodies?.[3], bodies?.[4]], ['{"n":1.0}', null])
+    assert.deepEqual(
+      variants?.map(({ signature }) => signature?.length),
+      [undefined, undefined, undefined, 64, 64],
+    )
+  })
+
+  test('is dead from the start where it cannot be shaped, and nowhere else', () => {
+    const wishes = [{ shape: withoutId }, null, { signature: 'stored' as const, secret: 's' }]
+    const { endpoints, special, bodies } = treated(wishes, Buffer.from('not JSON'))
+    assert.deepEqual(endpoints, [1, 2, 3])
+    assert.deepEqual(special, [
+      { endpoint: 1, drop: 'unshapable' },
+      { endpoint: 3, variant: 0 },
+    ])
+    assert.deepEqual(bodies, [null])
+    const unopened = treated([{ shape: pseudonymous, regionSecret: null }])
+    assert.deepEqual(unopened.special, [{ endpoint: 1, drop: 'unshapable' }])
+  })
+
+  test('has a thousand forms at most; whoever is beyond gets its own when it is sent', () => {
+    const many = Array.from({ length: 1100 }, () => ({ shape: pseudonymous, regionSecret: 'r' }))
+    const { endpoints, special, variants } = treated([...many, { shape: withoutId }])
+    assert.deepEqual([endpoints.length, special?.length, variants?.length], [1101, 1000, 1000])
+    const large = Buffer.from(JSON.stringify({ id: 1, text: 'x'.repeat(4 * 1024 * 1024) }))
+    assert.equal(treated(many.slice(0, 5), large).variants?.length, 3)
+  })
+
+  test('has its filter asked once, however many share it', () => {
+    const { endpoints } = treated(Array.from({ length: 5000 }, () => ({ filter: 'payload.n == 1' })))
+    assert.equal(endpoints.length, 5000)
+  })
+})
