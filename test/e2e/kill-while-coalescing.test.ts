@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { atEnd } from './at-end.ts'
+import { Client } from './client.ts'
+import { eventually } from './eventually.ts'
+import { openPlace, type Place, pendingCount } from './place.ts'
+import { Program } from './program.ts'
+import { Receiver } from './receiver.ts'
+
+const producers = 8
+const subjects = ['a', 'b', 'c']
+const paths = ['/calm', '/keen']
+/** Each round the server dies once this many more events were accepted. */
+const acceptedPerRound = [40, 120]
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  test(`${dialect}: over kills, what was accepted arrives or gave way to something newer that does`, {
+    timeout: 60_000,
+  }, async (t) => {
+    const place = await openPlace(t, dialect)
+    const receiver = await Receiver.listen(t)
+    const accepted: { id: string; subject: string }[] = []
+
+    for (const [round, count] of acceptedPerRound.entries()) {
+      const server = await Program.start(t, 'serve', place.store)
+      const client = new Client(server.api)
+      atEnd(t, () => client.close())
+      if (round === 0) {
+        await client.createApplication('acme')
+        const coalesce = { windowMs: 2000, key: '/subject' }
+        await client.createEndpoint('acme', { url: `${receiver.url}/calm`, coalesce })
+        await client.createEndpoint('acme', { url: `${receiver.url}/keen` })
+      }
+      let left = count
+      const produce = async (): Promise<void> => {
+        for (;;) {
+          const subject = subjects[accepted.length % subjects.length] as string
+          const outcome = await client.publish('acme', 'video.trending', Buffer.from(JSON.stringify({ subject })))
+          if (outcome.state !== 'accepted') return
+          accepted.push({ id: outcome.id, subject })
+          if (--left === 0) void server.kill()
+        }
+      }
+      await Promise.all(Array.from({ length: producers }, produce))
+      await server.kill()
+    }
+    const server = await Program.start(t, 'serve', place.store)
+    await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
+    server.terminate()
+    assert.deepEqual(await server.exited, { code: 0, signal: null })
+
+    const [calm, keen] = paths.map((path) => arrivedAt(receiver, path)) as [Map<string, string>, Map<string, string>]
+    const successors = await gaveWay(place)
+    for (const { id, subject } of accepted) {
+      assert.ok(keen.has(id), `${id} did not arrive where nothing is coalesced`)
+      let last: string | undefined = id
+      while (last !== undefined && !calm.has(last)) last = successors.get(last)
+      assert.ok(last, `${id} neither arrived nor gave way to anything that did`)
+      assert.equal(calm.get(last), subject, `${id} gave way to another kind`)
+    }
+    assert.ok(calm.size < accepted.length / 3, `${accepted.length} became ${calm.size}`)
+  })
+}
+
+/** What arrived, by id, and what each is about. */
+function arrivedAt(receiver: Receiver, path: string): Map<string, string> {
+  const arrivals = receiver.arrivals.filter((arrival) => arrival.path === path)
+  return new Map(
+    arrivals.map(({ headers, body }) => [headers['webhook-id'] as string, JSON.parse(body.toString()).subject]),
+  )
+}
+
+/** Which message gave way to which, wherever that happened. */
+async function gaveWay(place: Place): Promise<Map<string, string>> {
+  const rows = await place.query(`
+    select message.id, successor.id as successor from coalesced
+      join message on message.key = coalesced.message
+      join message successor on successor.key = coalesced.successor`)
+  return new Map(rows.map(({ id, successor }) => [id as string, successor as string]))
+}
