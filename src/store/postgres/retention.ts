@@ -4,7 +4,7 @@ import { StoreTrouble } from '../store.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { dayMs, ensurePartitions, partitionedTables, partitionName, serverNow } from './partitions.ts'
-import { sqlNow } from './server-time.ts'
+import { withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
@@ -12,16 +12,19 @@ import { stateOf } from './trouble.ts'
 export const deleteOldDead: Statement = {
   name: 'delete-old-dead',
   text: `
-    delete from dead where ctid = any (array (select ctid from dead where died_at < ${sqlNow} - $1::bigint
-                                               order by died_at limit $2))
+    ${withClock}
+    delete from dead where ctid = any (array (
+      select ctid from dead where died_at + 0 < (select now from clock) - $1::bigint order by died_at + 0 limit $2))
     returning 1`,
 }
 // Leans on task_ended.
 export const deleteOldTasks: Statement = {
   name: 'delete-old-tasks',
   text: `
+    ${withClock}
     delete from task where key = any (array (
-      select key from task where status in ('finished', 'failed', 'cancelled') and updated_at < ${sqlNow} - $1::bigint
+      select key from task
+       where status in ('finished', 'failed', 'cancelled') and updated_at < (select now from clock) - $1::bigint
        order by updated_at limit $2))
     returning 1`,
 }
@@ -76,9 +79,9 @@ const deletesOf: readonly Statement[] = [...partitionedTables, 'payload_end'].ma
   text: `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
 }))
 // Leans on payload_end_at.
-const selectPayloadEnds: Statement = {
+export const selectPayloadEnds: Statement = {
   name: 'payload-ends',
-  text: `select message from payload_end where at <= ${sqlNow} order by at limit $1`,
+  text: `${withClock} select message from payload_end where at <= (select now from clock) order by at limit $1`,
 }
 const deletePayloadEnds: Statement = {
   name: 'delete-payload-ends',

@@ -55,6 +55,8 @@ import {
   replayDeliveries,
   selectLane,
 } from '../../../src/store/postgres/replaying.ts'
+import { deleteOldDead, deleteOldTasks, selectPayloadEnds } from '../../../src/store/postgres/retention.ts'
+import { selectDueSchedules, selectNextSchedule } from '../../../src/store/postgres/schedules.ts'
 import { type Statement, sessionSettings } from '../../../src/store/postgres/sessions.ts'
 import { holdRows, settleBatch } from '../../../src/store/postgres/settling.ts'
 import {
@@ -143,6 +145,11 @@ const hot: [Statement, RegExp[]][] = [
   [selectRow, [/endpoint = \$1 AND class = \$2 AND due_at = \$3 AND message = \$4/]],
   [firstOfLine, [/endpoint = \$1 AND class = 0 AND /, /endpoint = \$1 AND class = 1 AND /, /key = firsts\.message/]],
   [selectTasks.descending, [/key < \$1/]],
+  [selectDueSchedules, [/due_at <= \$1/, /key = schedule\.app/]],
+  [selectNextSchedule, [/due_at > clock\.now/]],
+  [deleteOldDead, [/died_at (\+ 0 )?< /]],
+  [deleteOldTasks, [/updated_at < /, /key = ANY/]],
+  [selectPayloadEnds, [/at <= /]],
   [takeFree, [/key = ANY/]],
   [purgeDead, [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
 ]

@@ -13,10 +13,13 @@ import { eventTypes } from '../../../src/store/sqlite/event-types.ts'
 import { history } from '../../../src/store/sqlite/history.ts'
 import { idempotency } from '../../../src/store/sqlite/idempotency.ts'
 import { intake } from '../../../src/store/sqlite/intake.ts'
+import { leading } from '../../../src/store/sqlite/leading.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
 import { ownership } from '../../../src/store/sqlite/ownership.ts'
 import { removals } from '../../../src/store/sqlite/removals.ts'
 import { replaying } from '../../../src/store/sqlite/replaying.ts'
+import { retention } from '../../../src/store/sqlite/retention.ts'
+import { schedules } from '../../../src/store/sqlite/schedules.ts'
 import { standing } from '../../../src/store/sqlite/standing.ts'
 import { statistics } from '../../../src/store/sqlite/statistics.ts'
 import { tasks } from '../../../src/store/sqlite/tasks.ts'
@@ -55,6 +58,9 @@ before(() => {
     eventTypes,
     statistics,
     standing,
+    leading,
+    retention,
+    (each: Connection) => schedules(each, intake(each)),
   ])
     part(connection)
 })
@@ -82,6 +88,7 @@ const mayScan = [
   'from audit order by n desc limit 1',
   'as page join lane',
   'update event_type',
+  'update leader',
 ]
 
 test('no statement scans a table or sorts, but those that must', () => {
@@ -97,6 +104,16 @@ test('no statement scans a table or sorts, but those that must', () => {
 })
 
 const pins: [what: string, words: string[], plan: string[]][] = [
+  [
+    'schedules are taken in the order they are due',
+    ['from schedule join application'],
+    ['SEARCH schedule USING INDEX schedule_due (due_at<?)', 'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)'],
+  ],
+  [
+    'old messages are a range of their keys',
+    ['from message where key > ? and key < ?', 'event_id, endpoints'],
+    ['SEARCH message USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)'],
+  ],
   [
     'a key that was used is found by the day it expires and its hash',
     ['from idempotency where day = ?'],
