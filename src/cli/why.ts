@@ -175,8 +175,16 @@ function asOfText({ asOf, isLive }: Item): string {
   return `${instant(asOf)} (${isLive === true ? "its worker's word" : 'as stored'})`
 }
 
-const good: ReadonlySet<unknown> = new Set(['delivered', 'delivering', 'idle', 'sending', 'recording'])
-const bad: ReadonlySet<unknown> = new Set(['dead', 'cancelled', 'disabled', 'no_worker', 'owner_silent'])
+const good: ReadonlySet<unknown> = new Set(['delivered', 'delivering', 'idle', 'sending', 'recording', 'coalesced'])
+const bad: ReadonlySet<unknown> = new Set([
+  'dead',
+  'cancelled',
+  'disabled',
+  'opened_by_hand',
+  'head_blocked',
+  'no_worker',
+  'owner_silent',
+])
 
 function colourOf(reason: unknown): 'green' | 'red' | 'yellow' {
   return good.has(reason) ? 'green' : bad.has(reason) ? 'red' : 'yellow'

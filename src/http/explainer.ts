@@ -87,12 +87,13 @@ export class Explainer {
   /** Each of these endpoints that something waits for; those that were emptied or deleted meanwhile are left out. */
   async all(endpoints: readonly Endpoint[]): Promise<ExplainedEndpoint[]> {
     const asked = await this.#ask(endpoints.map(({ key }) => key))
-    const explained: ExplainedEndpoint[] = []
-    for (const endpoint of endpoints) {
-      const lane = await this.#findLane(endpoint, asked)
-      if (lane !== undefined) explained.push(this.#explain(endpoint, await this.#inLine(endpoint, lane)))
-    }
-    return explained.filter(({ total }) => total > 0)
+    const explained = await Promise.all(
+      endpoints.map(async (endpoint) => {
+        const lane = await this.#findLane(endpoint, asked)
+        return lane === undefined ? [] : [this.#explain(endpoint, await this.#inLine(endpoint, lane))]
+      }),
+    )
+    return explained.flat().filter(({ total }) => total > 0)
   }
 
   /** A lane with its owner's word on it. */
