@@ -52,6 +52,18 @@ describe('an endpoint that coalesces', () => {
     assert.equal((await patch({ windowMs: 5000, key: '' })).status, 200, 'the whole payload is a value, too')
   })
 
+  test('keeps no order beside it, whichever was there first', async () => {
+    const { ask } = await withEndpoint()
+    const path = '/app/a/endpoint/e'
+    assert.deepEqual(problems(await ask('PATCH', path, { order: 'fifo' })), ['body.coalesce coalesce'])
+    assert.deepEqual(problems(await ask('PUT', path, { url, coalesce, order: 'key' })), ['body.coalesce coalesce'])
+    assert.deepEqual(problems(await ask('POST', '/app/a/endpoint', { url, coalesce, order: 'fifo' })), [
+      'body.coalesce coalesce',
+    ])
+    assert.equal((await ask('PATCH', path, { order: 'fifo', coalesce: null })).status, 200)
+    assert.deepEqual(problems(await ask('PATCH', path, { coalesce })), ['body.coalesce coalesce'])
+  })
+
   test('gets the newest of what is alike; what gave way says to what', async () => {
     const { send, standing, why, store } = await withEndpoint()
     const first = await send({ video: { id: 'a' }, views: 1 })
