@@ -15,7 +15,7 @@ import { HealthKeeper } from './health-keeper.ts'
 import { LaneBook } from './lane-book.ts'
 import { Membership } from './membership.ts'
 import { NoticeWishes } from './notice-wishes.ts'
-import { type Delivery, doubt, isReading, type OwnedLane, reopen } from './owned-lane.ts'
+import { type Delivery, doubt, isReading, lookAgain, type OwnedLane, reopen } from './owned-lane.ts'
 import { Pump } from './pump.ts'
 import { Reader } from './reader.ts'
 import { RestingSweep } from './resting-sweep.ts'
@@ -104,7 +104,10 @@ export class Engine {
       clock,
       leaseMs: parts.leaseMs,
       description: parts.description,
-      onRenewed: () => this.#book.balance(),
+      onRenewed: () => {
+        this.#book.shareRates()
+        this.#book.balance()
+      },
       onLapsed: () => this.#pump.abortAll(),
       onLost: () => this.#lost(),
       onTrouble,
@@ -205,8 +208,6 @@ export class Engine {
     })
     this.#every(housekeepingMs, () => this.#housekeep())
     this.#every(doubtMs, () => {
-      // What was committed late, and what a lost signal told of, is found by looking once more.
-      this.#book.each(doubt)
       this.#bounding.ask()
     })
     this.#every(trimMs, () => this.#trimming.ask())
@@ -444,8 +445,12 @@ export class Engine {
   #housekeep(): void {
     void this.#book.refreshOutdated()
     void this.#book.releaseResting()
-    // A read that failed for want of the store is asked for again here.
-    this.#book.each((owned) => this.#readAll(owned))
+    const now = this.#parts.clock.steady()
+    this.#book.each((owned) => {
+      lookAgain(owned, now)
+      // A read that failed for want of the store is asked for again here.
+      this.#readAll(owned)
+    })
     this.#again()
   }
 

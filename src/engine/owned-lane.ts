@@ -107,6 +107,15 @@ export function doubt(owned: OwnedLane): void {
   for (const c of classes) reopen(owned, c)
 }
 
+/** A lane that keeps an order and has somebody waiting in it is not given back, and so is looked at this often. */
+const lookAgainMs = 2000
+
+/** What was committed late, and what a lost signal told of, is found by looking once more. */
+export function lookAgain(owned: OwnedLane, now: SteadyMs): void {
+  const { order } = owned.lane
+  if (order && order.size > 0 && now - owned.cursors[0].beganAt >= lookAgainMs) doubt(owned)
+}
+
 export function isReading(owned: OwnedLane): boolean {
   return owned.looking || owned.cursors.some((cursor) => cursor.reading)
 }
