@@ -57,6 +57,8 @@ export interface Endpoint {
   readonly timeoutMs: number | null
   readonly retry: RetryPolicy | null
   readonly flow: Flow
+  /** Only where it is sent to: the application's rate over all its endpoints. */
+  readonly appThrottleRate?: number | null
   /** Only where it is sent to: the application's names of signature headers. */
   readonly signatureHeaders?: SignatureHeaders
   /** Only where it is sent to: the secret of its region; null when that cannot be read. */
@@ -108,3 +110,8 @@ export function sameRateLimit(a: RateLimited, b: RateLimited): boolean {
 }
 
 type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
+
+/** One worker's share of an application's rate a second. Without a word on it, a tenth of a second may be saved up. */
+export function applicationShare(rate: number, workers: number): RateLimit {
+  return { rate: rate / workers, periodMs: 1000, burst: Math.max(1, Math.floor(rate / 10 / workers)) }
+}

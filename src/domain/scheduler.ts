@@ -19,6 +19,8 @@ export class Scheduler<T> {
   readonly #apps = new Map<number, App<T>>()
   readonly #ring = new Queue<App<T>>()
   readonly #sleeping = new Heap<Lane<T>>()
+  /** Applications whose own rate lets nothing go for now, though lanes of theirs may. */
+  readonly #sleepingApps = new Heap<App<T>>()
   /** Kept out by crowding; asked again once a slot has come free. */
   #crowdedLanes: Lane<T>[] = []
   #crowdedApps: App<T>[] = []
@@ -44,7 +46,7 @@ export class Scheduler<T> {
   ): Lane<T> {
     let app = this.#apps.get(appKey)
     if (!app) {
-      app = { key: appKey, ready: new Queue(), lanes: 0, inFlight: 0, place: 'out' }
+      app = newApp(appKey)
       this.#apps.set(appKey, app)
     }
     app.lanes++
@@ -73,6 +75,26 @@ export class Scheduler<T> {
     return entry
   }
 
+  /**
+   * Lets an application's lanes together start no more than this, and nothing before an instant; undefined for as much as
+   * they may. A bucket that is new starts empty: how much was sent before it existed was not counted.
+   */
+  throttle(appKey: number, limit: RateLimit | undefined, notBefore: SteadyMs, now: SteadyMs): void {
+    const app = this.#apps.get(appKey)
+    if (!app) return
+    app.notBefore = notBefore
+    if (!limit) app.bucket = undefined
+    else if (app.bucket) app.bucket.reshape(limit, now)
+    else app.bucket = new Bucket(limit, now, Number.POSITIVE_INFINITY)
+    if (app.place === 'asleep') app.place = 'out'
+    this.#enqueue(app, now)
+  }
+
+  /** When an application's own rate lets the next one go: `now` or later. */
+  appReadyAt(lane: Lane<T>, now: SteadyMs): SteadyMs {
+    return readyAt(lane.app, now)
+  }
+
   /** Looks at a lane again after its limits, hold, openness or order changed. */
   reconsider(lane: Lane<T>, now: SteadyMs): void {
     if (lane.place !== 'ready') this.#settle(lane, now)
@@ -89,6 +111,11 @@ export class Scheduler<T> {
       // An entry that a later sleep replaced is stale.
       if (lane.place === 'asleep' && lane.wakeAt <= now) this.#settle(lane, now)
     }
+    for (let app = this.#sleepingApps.popUntil(now); app; app = this.#sleepingApps.popUntil(now)) {
+      if (app.place !== 'asleep' || app.wakeAt > now) continue
+      app.place = 'out'
+      this.#enqueue(app, now)
+    }
     if (this.#slotFreed) this.#readmitCrowded(now)
 
     const starts: Start<T>[] = []
@@ -96,9 +123,10 @@ export class Scheduler<T> {
       const app = this.#ring.shift()
       if (!app) break
       app.place = 'out'
-      const start = this.#visit(app, now)
+      // It may have got a rate since.
+      const start = app.bucket && readyAt(app, now) > now ? undefined : this.#visit(app, now)
       if (start) starts.push(start)
-      this.#enqueue(app)
+      this.#enqueue(app, now)
     }
     return starts
   }
@@ -110,7 +138,7 @@ export class Scheduler<T> {
     this.#inFlight--
     this.#slotFreed = true
     this.#forgetUnused(lane.app)
-    this.#enqueue(lane.app)
+    this.#enqueue(lane.app, now)
     // A token that was given back may be had before the instant a sleeping lane was to wake at. Less is rounding.
     const mayWake = lane.place === 'asleep' && lane.wakeAt - lane.startableAt(now) > 0.001
     if (lane.place === 'out' || mayWake) this.#settle(lane, now)
@@ -124,9 +152,11 @@ export class Scheduler<T> {
     this.finish(start.lane, now)
   }
 
-  /** When the next sleeping lane wakes, if any. */
+  /** When the next sleeping lane or application wakes, if any. */
   wakeAt(): SteadyMs | undefined {
-    return this.#sleeping.peek()
+    const app = this.#sleepingApps.peek()
+    const lane = this.#sleeping.peek()
+    return app === undefined || (lane !== undefined && lane < app) ? lane : app
   }
 
   /** The slots a lane shares with others, and which of them it waits for. For people: nothing here decides by it. */
@@ -160,6 +190,8 @@ export class Scheduler<T> {
     const bucket = lane.bucket
     bucket?.reserve()
     lane.pace?.take(now)
+    app.bucket?.reserve()
+    app.bucket?.spend(now)
     lane.inFlight++
     app.inFlight++
     this.#inFlight++
@@ -200,23 +232,32 @@ export class Scheduler<T> {
     }
     lane.place = 'ready'
     lane.app.ready.push(lane)
-    this.#enqueue(lane.app)
+    this.#enqueue(lane.app, now)
   }
 
-  #enqueue(app: App<T>): void {
+  #enqueue(app: App<T>, now: SteadyMs): void {
     if (app.place === 'ring' || app.ready.size === 0) return
     if (app.inFlight > 0 && this.#room(app) <= 0) {
-      if (app.place === 'out') this.#crowdedApps.push(app)
+      if (app.place !== 'crowded') this.#crowdedApps.push(app)
       app.place = 'crowded'
       return
     }
+    if (app.bucket && readyAt(app, now) > now) return this.#putToSleep(app, readyAt(app, now))
     app.place = 'ring'
     this.#ring.push(app)
   }
 
+  #putToSleep(app: App<T>, until: SteadyMs): void {
+    if (app.place === 'asleep' && app.wakeAt === until) return
+    app.place = 'asleep'
+    app.wakeAt = until
+    this.#sleepingApps.push(until, app)
+  }
+
   /** An application counts what it has under way until the last attempt ends, even when its lanes are gone. */
   #forgetUnused(app: App<T>): void {
-    if (app.lanes === 0 && app.inFlight === 0) this.#apps.delete(app.key)
+    // One with a rate stays, with what its bucket holds: its lanes come and go.
+    if (app.lanes === 0 && app.inFlight === 0 && !app.bucket) this.#apps.delete(app.key)
   }
 
   #readmitCrowded(now: SteadyMs): void {
@@ -228,7 +269,7 @@ export class Scheduler<T> {
     for (const lane of lanes) if (lane.place === 'crowded') this.#settle(lane, now)
     for (const app of apps) {
       if (app.place === 'crowded') app.place = 'out'
-      this.#enqueue(app)
+      this.#enqueue(app, now)
     }
   }
 }
@@ -267,7 +308,20 @@ interface App<T> {
   readonly ready: Queue<Lane<T>>
   lanes: number
   inFlight: number
-  place: 'out' | 'ring' | 'crowded'
+  place: 'out' | 'ring' | 'crowded' | 'asleep'
+  wakeAt: SteadyMs
+  /** Its own rate, over all its lanes here. */
+  bucket: Bucket | undefined
+  notBefore: SteadyMs
+}
+
+function newApp<T>(key: number): App<T> {
+  const none = { bucket: undefined, notBefore: Number.NEGATIVE_INFINITY, wakeAt: 0 }
+  return { key, ready: new Queue(), lanes: 0, inFlight: 0, place: 'out', ...none }
+}
+
+function readyAt<T>({ bucket, notBefore }: App<T>, now: SteadyMs): SteadyMs {
+  return bucket ? Math.max(bucket.readyAt(now), notBefore) : now
 }
 
 /** The scheduling state of one endpoint. Only the scheduler moves it. */

@@ -29,6 +29,8 @@ export interface LaneSnapshot {
   readonly silentMs?: number | null
   /** When the rate that climbs back lets the next one go: 0 for now. */
   readonly paceMs?: number
+  /** When the application's own rate lets the next one go: 0 for now. */
+  readonly appMs?: number
   /** Which slots the lane waits for, though it may send. */
   readonly crowded: Crowded | null
   readonly app: Slots

@@ -1,7 +1,7 @@
 import { retryPolicyOf } from '../domain/bounds.ts'
 import { emptyBucketDebt } from '../domain/bucket.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { type Endpoint, isStopped } from '../domain/endpoint.ts'
+import { applicationShare, type Endpoint, isStopped } from '../domain/endpoint.ts'
 import { Health } from '../domain/health.ts'
 import { type HealthDefaults, rulesOf } from '../domain/health-facts.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
@@ -25,6 +25,8 @@ const politeMs = 75
 export class LaneBook {
   readonly #parts: LaneBookParts
   readonly #lanes = new Map<number, OwnedLane>()
+  /** Among how many workers rates are shared. */
+  #sharers = 1
   #claiming = false
   #claimed: Promise<void> = Promise.resolve()
   #claimAgain = false
@@ -144,6 +146,7 @@ export class LaneBook {
     }
     owned.lane.closed = isStopped(endpoint) || this.#closed
     this.#lanes.set(endpoint.key, owned)
+    this.#throttle(endpoint, now)
     this.#parts.onOwned(owned)
   }
 
@@ -194,6 +197,7 @@ export class LaneBook {
     if (owned.lane.order?.ordering !== orderingOf(endpoint)) giveAway(owned)
     else doubt(owned)
     owned.lane.closed = isStopped(endpoint) || owned.leaving || this.#closed
+    if (before.appThrottleRate !== endpoint.appThrottleRate) this.#throttle(endpoint, now)
     this.#parts.onApplied(owned, before, now)
     this.#parts.scheduler.reconsider(owned.lane, now)
   }
@@ -217,6 +221,25 @@ export class LaneBook {
       if (owned.cursors.some((cursor) => !cursor.complete)) return false
     }
     return true
+  }
+
+  /** This worker's share of what the application may get over all its endpoints. */
+  #throttle({ app, appThrottleRate = null }: Endpoint, now: SteadyMs): void {
+    const { membership, scheduler } = this.#parts
+    const limit = appThrottleRate === null ? undefined : applicationShare(appThrottleRate, membership.workers)
+    scheduler.throttle(app, limit, membership.sharesFrom, now)
+  }
+
+  /** Shares what applications may get anew, when there are more or fewer workers. */
+  shareRates(): void {
+    const { workers } = this.#parts.membership
+    if (workers === this.#sharers) return
+    this.#sharers = workers
+    const now = this.#parts.clock.steady()
+    const apps = new Map<number, Endpoint>()
+    for (const { endpoint } of this.#lanes.values())
+      if (endpoint.appThrottleRate != null) apps.set(endpoint.app, endpoint)
+    for (const endpoint of apps.values()) this.#throttle(endpoint, now)
   }
 
   /** Gives away lanes beyond this worker's share, so that a worker that joins later gets some. */

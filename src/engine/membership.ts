@@ -12,6 +12,7 @@ export class Membership {
   #cancelTimer: (() => void) | undefined
   #cancelLapse: (() => void) | undefined
   #left = false
+  #joinedAt: SteadyMs = Number.NEGATIVE_INFINITY
   /** Workers alive, lanes to share among them, and how many the poorest owns, as of the last renewal. */
   workers = 1
   activeLanes = 0
@@ -23,6 +24,14 @@ export class Membership {
 
   get worker(): number {
     return this.#worker
+  }
+
+  /**
+   * From when on every other worker knows of this one, or has stopped sending: what all share is shared by all. Nobody
+   * who is alone waits for that.
+   */
+  get sharesFrom(): SteadyMs {
+    return this.workers > 1 ? this.#joinedAt + this.#parts.leaseMs : Number.NEGATIVE_INFINITY
   }
 
   /** Whether this worker may start attempts now. */
@@ -38,6 +47,7 @@ export class Membership {
     // Stopped meanwhile: the worker that just joined is one that fell silent at once.
     if (this.#left) return
     this.#worker = worker
+    this.#joinedAt = clock.steady()
     this.#extend(before)
     await this.#renew()
   }

@@ -148,3 +148,22 @@ function openOrdersAreObeyed(endpoint: EndpointFacts, begun: readonly BegunFact[
     )
   }
 }
+
+/**
+ * In any window of w an application's endpoints together get at most burst + rate × w. Each worker may save up one, so
+ * with more workers than the burst that is how many it is.
+ */
+export function applicationsAreNotFlooded(history: History, workers: number): void {
+  for (const [app, rate] of history.appRates) {
+    const keys = new Set(history.endpoints.filter((endpoint) => endpoint.app === app).map(({ key }) => key))
+    const times = history.begun.filter(({ endpoint }) => keys.has(endpoint)).map(({ at }) => at)
+    const burst = Math.max(1, Math.floor(rate / 10), workers)
+    let least = Number.POSITIVE_INFINITY
+    for (const [i, at] of times.entries()) {
+      const term = i - (rate * at) / 1000
+      least = Math.min(least, term)
+      const excess = term - least + 1 - burst
+      assert.ok(excess <= 1e-6, `application ${app} got ${excess.toFixed(2)} more than its rate by ${at}`)
+    }
+  }
+}

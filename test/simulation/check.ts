@@ -5,16 +5,20 @@ import type { Store } from '../../src/store/store.ts'
 import { endsAreDue, nothingComesTooLate } from './check-bounds.ts'
 import { deliveryOf, noteWhatGaveWay, onlyTheNewestStay } from './check-coalescing.ts'
 import { predictionsComeTrue } from './check-explain.ts'
-import { healthIsKept } from './check-health.ts'
+import { applicationsAreNotFlooded, healthIsKept } from './check-health.ts'
 import { orderIsKept } from './check-order.ts'
 import { formsAreFixed } from './check-shaping.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
+
+/** How many workers a world has at most. */
+const mostWorkers = 3
 
 /** Checks every promise that a finished run can show broken. Throws with the sentence of the first one. */
 export async function check(history: History, store: Store): Promise<void> {
   noInvention(history)
   await noteWhatGaveWay(history, store)
   assert.deepEqual(history.unfenced, [], 'a worker recorded a result after it was declared dead')
+  applicationsAreNotFlooded(history, mostWorkers)
   for (const endpoint of history.endpoints) {
     const arrivals = history.arrivals.filter((arrival) => arrival.endpoint === endpoint.key)
     onlyOwnersSend(arrivals)

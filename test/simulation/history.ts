@@ -24,6 +24,8 @@ export interface History {
   readonly tries: TryFact[]
   /** The same from the moment they were begun. */
   readonly begun: BegunFact[]
+  /** How much applications may get a second, over all their endpoints. */
+  readonly appRates: Map<number, number>
   /** Transitions of circuits that were recorded, in that order. */
   readonly circuits: CircuitFact[]
   /** What operators said about circuits. */

@@ -170,6 +170,26 @@ export const plants: Record<string, Plant> = {
       ),
   },
 
+  'whoever asks is not told of an open circuit': {
+    observer: (store) =>
+      overriding(store, {
+        ...misquoting(store, () => ({ silentMs: 0 })),
+        async findLane(endpoint) {
+          const lane = await store.findLane(endpoint)
+          return lane && { ...lane, health: null, notBefore: 0 }
+        },
+      }),
+  },
+
+  'whoever asks is not told whom a delivery stands behind': {
+    observer: (store) =>
+      overriding(store, {
+        async findFirst() {
+          return undefined
+        },
+      }),
+  },
+
   'whoever asks is not told of a pause': {
     observer: (store) =>
       overriding(store, {
@@ -235,6 +255,13 @@ export const plants: Record<string, Plant> = {
         store,
         treating(store, () => ({ adaptive: false })),
       ),
+  },
+
+  'every worker takes all of what an application may get': {
+    store: (store) =>
+      overriding(store, {
+        renew: async (...args) => ({ ...(await store.renew(...args)), workers: 1 }),
+      }),
   },
 
   'nobody hears that a circuit was opened by hand': {

@@ -60,6 +60,7 @@ export class World {
     predictions: [],
     tries: [],
     begun: [],
+    appRates: new Map(),
     circuits: [],
     orders: [],
     untried: [],
@@ -168,7 +169,9 @@ export class World {
   async #settleIn(): Promise<void> {
     const { chance } = this
     for (let a = chance.between(1, 3); a > 0; a--) {
-      const app = await this.#store.createApplication({ name: `app ${a}`, uid: null, throttleRate: null, metadata: {} })
+      const throttleRate = this.#ailing.pick([null, null, null, 3])
+      const app = await this.#store.createApplication({ name: `app ${a}`, uid: null, throttleRate, metadata: {} })
+      if (throttleRate !== null) this.history.appRates.set(app.key, throttleRate)
       for (let e = chance.between(1, 3); e > 0; e--) await this.#addEndpoint(app.key)
     }
     this.#store.watch({

@@ -146,7 +146,7 @@ function applications(database: Database): Pick<Configuration, Applications> {
           const [row] = await run<ApplicationRow>(selectApplication, [key])
           const before = toApplication(row as ApplicationRow)
           const { uid, name, throttleRate, metadata, dedupeSeconds, settings } = { ...before, ...given(change) }
-          changed = toJson(settings) !== toJson(before.settings)
+          changed = toJson(settings) !== toJson(before.settings) || throttleRate !== before.throttleRate
           if (changed) await run(notifySettings, [`s${signals.payload([])}`])
           const values = [key, uid, name, throttleRate, toJson(metadata), dedupeSeconds, toJson(settings)]
           const [updated] = await run<ApplicationRow>(updateApplicationRow, values)

@@ -67,6 +67,7 @@ export interface EndpointRow {
 }
 
 export interface SendableRow extends EndpointRow {
+  readonly app_throttle_rate: number | null
   readonly signature_headers: SignatureHeaders | null
   readonly region_secret: string | null
 }
@@ -113,7 +114,8 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
     region === null || row.region_secret === null
       ? null
       : openRegion(vault, row.region_secret, { app: row.app, name: region }, log)
-  return { ...endpoint, signatureHeaders: row.signature_headers ?? {}, regionSecret }
+  const { app_throttle_rate: appThrottleRate, signature_headers: signatureHeaders } = row
+  return { ...endpoint, appThrottleRate, signatureHeaders: signatureHeaders ?? {}, regionSecret }
 }
 
 function openedOrBare(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
@@ -186,6 +188,7 @@ export const endpointColumns = `key, id, app, ${settableColumns}, disabled_reaso
 
 /** An endpoint's columns with what sending to it takes of its application. */
 export const sendableColumns = `${endpointColumns},
+  (select throttle_rate from application where key = endpoint.app limit 1) as app_throttle_rate,
   (select settings -> 'signatureHeaders' from application where key = endpoint.app limit 1) as signature_headers,
   (select secret from region where app = endpoint.app and name = endpoint.flow ->> 'region' limit 1) as region_secret`
 

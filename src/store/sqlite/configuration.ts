@@ -119,7 +119,8 @@ function applications(connection: Connection): Synchronous<Pick<Configuration, A
           const { uid, name, throttleRate, dedupeSeconds } = after
           const [metadata, settings] = [JSON.stringify(after.metadata), JSON.stringify(after.settings)]
           update.run(key, uid, name, throttleRate, metadata, dedupeSeconds, settings, now)
-          changed = settings !== JSON.stringify(toApplication(row).settings)
+          const before = toApplication(row)
+          changed = settings !== JSON.stringify(before.settings) || throttleRate !== before.throttleRate
           return after
         }),
       )

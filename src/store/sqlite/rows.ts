@@ -69,11 +69,13 @@ export interface EndpointRow {
 /** An endpoint's columns with what sending to it takes of its application. */
 export const sendableColumns = `endpoint.*,
   (select settings from application where application.key = endpoint.app) as app_settings,
+  (select throttle_rate from application where application.key = endpoint.app) as app_throttle_rate,
   (select secret from region where region.app = endpoint.app and region.name = endpoint.flow ->> '$.region')
     as region_secret`
 
 export interface SendableRow extends EndpointRow {
   readonly app_settings: string | null
+  readonly app_throttle_rate: number | null
   readonly region_secret: string | null
 }
 
@@ -119,7 +121,7 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
     region === null || row.region_secret === null
       ? null
       : openRegion(vault, row.region_secret, { app: row.app, name: region }, log)
-  return { ...endpoint, signatureHeaders, regionSecret }
+  return { ...endpoint, appThrottleRate: row.app_throttle_rate, signatureHeaders, regionSecret }
 }
 
 function openedOrBare(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
