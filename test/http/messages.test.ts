@@ -65,7 +65,7 @@ describe('a published message', () => {
     assert.match(id, /^msg_[0-9A-Za-z]{27}$/)
     assert.ok(Math.abs(Date.parse(timestamp) - Date.now()) < 60_000)
     const head = { eventType: 'video.trending', payload: { a: 1 }, eventId: 'e-1', channels: ['c1', 'c2'] }
-    assert.deepEqual(rest, { ...head, tags: null, deliverAt: null })
+    assert.deepEqual(rest, { ...head, tags: null, deliverAt: null, expiresAt: null, orderingKey: null })
     assert.match(String(sent.headers['content-type']), /^application\/json/)
     assert.deepEqual((await ask('GET', `/app/a/msg/${id}`)).json, sent.json)
   })
@@ -155,7 +155,7 @@ describe('what became of a message', () => {
   test('before any attempt is pending everywhere, with no attempts', async () => {
     const { ask, first, second } = await delivered()
     const { data, done } = (await ask('GET', '/app/a/msg/e/endpoint')).json
-    const state = { status: 1, statusText: 'pending', nextAttempt: null }
+    const state = { status: 1, statusText: 'pending', nextAttempt: null, coalescedInto: null }
     assert.deepEqual(data, [
       { ...first, ...state },
       { ...second, ...state },
