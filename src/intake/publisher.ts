@@ -280,7 +280,7 @@ export class Publisher {
     let bytes = 0
     let count = 0
     for (const waiting of this.#waiting) {
-      bytes += waiting.item.body.length
+      bytes += bytesOf(waiting.publication)
       if (count === groupLimit || (count > 0 && bytes > groupBytesLimit)) break
       count++
     }
@@ -367,6 +367,12 @@ export function publicationOf({ route, envelope, body, request }: Routed): Publi
   }
   if (treatments === undefined) return publication
   return { ...publication, ...treat(treatments, envelope, body, publication.endpoints) }
+}
+
+function bytesOf({ body, variants }: Publication): number {
+  let bytes = body.length
+  for (const variant of variants ?? []) bytes += variant.body?.length ?? 0
+  return bytes
 }
 
 function messagesOf(

@@ -29,7 +29,11 @@ interface Shaping {
 
 /** Forms of one message that are fixed when it is accepted; what is beyond gets its form when it is sent. */
 const variantsLimit = 1000
-const variantBytesLimit = 16 * 1024 * 1024
+const variantBytesLimit = 4 * 1024 * 1024
+/** Bytes that are signed for one message when it is accepted. */
+const signedBytesLimit = 128 * 1024 * 1024
+/** What all filters together may do with one message, in steps of about 50 ns; those that come to it later fail. */
+const stepsLimit = 2_000_000
 
 /** Makes ready what these endpoints want. Undefined when none wants anything. */
 export function prepareTreatments(list: readonly Subscription[]): Treatments | undefined {
@@ -97,12 +101,15 @@ export function treat(
 function filtering(envelope: Envelope, forms: Forms): (filter: Filter) => boolean {
   const answers = new Map<Filter, boolean>()
   let message: Filterable | undefined
+  let steps = 0
   return (filter) => {
     let answer = answers.get(filter)
     if (answer === undefined) {
       const { eventType, eventId, channels, tags } = envelope
       message ??= { payload: forms.json?.value ?? null, eventType, eventId, channels, tags: tags ?? null }
-      answer = filter.passes(message)
+      const its = filter.steps(message)
+      steps += its
+      answer = (its === 0 || steps <= stepsLimit) && filter.passes(message)
       answers.set(filter, answer)
     }
     return answer
@@ -113,10 +120,11 @@ function filtering(envelope: Envelope, forms: Forms): (filter: Filter) => boolea
 class Forms {
   readonly variants: Variant[] = []
   readonly #body: Uint8Array
-  readonly #shaped = new Map<string, Uint8Array | undefined>()
+  readonly #shaped = new Map<string, Uint8Array>()
   readonly #known = new Map<string, number>()
   #json: Json | null | undefined
   #bytes = 0
+  #signedBytes = 0
 
   constructor(body: Uint8Array) {
     this.#body = body
@@ -131,21 +139,33 @@ class Forms {
   /** What a delivery gets in place of the plain message; undefined for that itself. Never the unshaped for the shaped. */
   of({ id, shaping, sign }: Prepared): { variant: number } | { drop: DeadReason } | undefined {
     if (shaping === null && sign === null) return undefined
-    const body = shaping === null ? this.#body : this.#shape(shaping)
-    if (body === undefined) return { drop: 'unshapable' }
+    if (shaping !== null && (shaping.apply === undefined || this.json === undefined)) return { drop: 'unshapable' }
     const name = `${sign === null ? '' : id} ${shaping?.name ?? ''}`
     const known = this.#known.get(name)
     if (known !== undefined) return { variant: known }
-    const own = shaping === null ? null : body
+    if (this.#isFull(shaping !== null, sign !== null)) return undefined
+    const own = shaping === null ? null : this.#shape(shaping)
+    const body = own ?? this.#body
     this.#bytes += own?.byteLength ?? 0
-    if (this.variants.length === variantsLimit || this.#bytes > variantBytesLimit) return undefined
+    if (sign !== null) this.#signedBytes += body.byteLength
     this.#known.set(name, this.variants.length)
     this.variants.push({ body: own, signature: sign?.(body) ?? null })
     return { variant: this.variants.length - 1 }
   }
 
-  #shape({ name, apply }: Shaping): Uint8Array | undefined {
-    if (!this.#shaped.has(name)) this.#shaped.set(name, this.json && apply?.(this.json.bytes))
-    return this.#shaped.get(name)
+  /** Whether another form of this message is more than can be made of it at once. */
+  #isFull(shaped: boolean, signed: boolean): boolean {
+    if (this.variants.length === variantsLimit) return true
+    if (shaped && this.#bytes >= variantBytesLimit) return true
+    return signed && this.#signedBytes >= signedBytesLimit
+  }
+
+  #shape({ name, apply }: Shaping): Uint8Array {
+    const known = this.#shaped.get(name)
+    if (known !== undefined) return known
+    const { bytes } = this.json as Json
+    const shaped = (apply as Shaper)(bytes)
+    this.#shaped.set(name, shaped)
+    return shaped
   }
 }

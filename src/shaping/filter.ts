@@ -23,6 +23,8 @@ export interface Filter {
   passes(message: Filterable): boolean
   /** Why it failed; null when it did not. */
   failure(message: Filterable): string | null
+  /** How many steps it may take at the most. */
+  steps(message: Filterable): number
 }
 
 /** The longest filter, in characters. */
@@ -69,8 +71,10 @@ export function checkFilter(text: string): Filter {
     throw new FilterError(`is ${article(checked.type ?? '')}, not a condition`, undefined)
   }
 
+  const steps = ({ payload }: Filterable) => (costly === 0 ? 0 : costly * valuesIn(payload))
+
   function failure(message: Filterable): { answer: unknown; error: string | null } {
-    if (costly > 0 && costly * countValues(message.payload, stepsLimit / costly) > stepsLimit) {
+    if (steps(message) > stepsLimit) {
       return { answer: false, error: 'the payload is too large for this filter' }
     }
     try {
@@ -86,6 +90,7 @@ export function checkFilter(text: string): Filter {
   return {
     passes: (message) => failure(message).answer === true,
     failure: (message) => failure(message).error,
+    steps,
   }
 }
 
@@ -95,7 +100,7 @@ export function readFilter(text: string): Filter {
     return checkFilter(text)
   } catch (error) {
     if (!(error instanceof FilterError)) throw error
-    return { passes: () => false, failure: () => error.message }
+    return { passes: () => false, failure: () => error.message, steps: () => 0 }
   }
 }
 
@@ -130,14 +135,21 @@ function summaryOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** How many values there are in a value, itself included; counted no further than a limit. */
-function countValues(value: unknown, limit: number): number {
-  const left = [value]
+/** Payloads that were counted, so that many filters do not count one each. */
+const counted = new WeakMap<object, number>()
+
+/** How many values there are in a payload, itself included; counted no further than is needed. */
+function valuesIn(payload: unknown): number {
+  if (payload === null || typeof payload !== 'object') return 1
+  const known = counted.get(payload)
+  if (known !== undefined) return known
+  const left: unknown[] = [payload]
   let count = 0
-  while (left.length > 0 && count <= limit) {
+  while (left.length > 0 && count <= stepsLimit) {
     const next = left.pop()
     count++
     if (next !== null && typeof next === 'object') for (const inner of Object.values(next)) left.push(inner)
   }
+  counted.set(payload, count)
   return count
 }

@@ -101,7 +101,17 @@ describe('a message', () => {
     const { endpoints, special, variants } = treated([...many, { shape: withoutId }])
     assert.deepEqual([endpoints.length, special?.length, variants?.length], [1101, 1000, 1000])
     const large = Buffer.from(JSON.stringify({ id: 1, text: 'x'.repeat(4 * 1024 * 1024) }))
-    assert.equal(treated(many.slice(0, 5), large).variants?.length, 3)
+    assert.equal(treated(many.slice(0, 5), large).variants?.length, 1)
+    const signing = Array.from({ length: 50 }, () => ({ signature: 'stored' as const, secret: 'whsec_AAAA' }))
+    assert.equal(treated(signing, large).variants?.length, 32)
+  })
+
+  test('is not held up by any number of filters', () => {
+    const large = Buffer.from(JSON.stringify({ list: Array.from({ length: 100_000 }, (_, i) => i) }))
+    const heavy = Array.from({ length: 300 }, (_, i) => ({ filter: `payload.list.exists(x, x == ${99_000 + i})` }))
+    const { endpoints } = treated([...heavy, { filter: 'payload.list[7] == 7' }], large)
+    assert.ok(endpoints.length > 4 && endpoints.length < 30, `${endpoints.length}`)
+    assert.ok(endpoints.includes(301), 'what costs nothing is still asked')
   })
 
   test('has its filter asked once, however many share it', () => {

@@ -1,5 +1,5 @@
 import { fresh, timed } from '../../domain/delivery.ts'
-import type { Planned } from '../plan.ts'
+import { type Plan, plainly } from '../plan.ts'
 import type { Database } from './database.ts'
 import { enqueuePlanned } from './planned.ts'
 import { withClock } from './server-time.ts'
@@ -9,8 +9,9 @@ import type { Run, Statement } from './sessions.ts'
  * Queues the next deliveries of the oldest wide message that nobody else is at. The rows and the cursor behind them are
  * one statement, so that a crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message
  * was decided when it was accepted; those deleted since then are left out. An expunged message is
- * expanded no further. A message with deliveries that are not plain is left alone unless $2 allows it; they are then answered,
- * to be queued by the same transaction.
+ * expanded no further. A message with deliveries that are not plain is left alone unless $2 allows it; the chunk is then
+ * answered with its plan, to be queued by the same transaction. (Looking each endpoint up in the plan here would parse it,
+ * which may be megabytes, once per endpoint.)
  */
 export const expandOldest: Statement = {
   name: 'expand',
@@ -25,7 +26,7 @@ export const expandOldest: Statement = {
              ) as m on true
        where m.plan is null or $2
     ), chunk as materialized (
-      select c.endpoint, listed.plan -> c.endpoint::text as planned
+      select c.endpoint
         from listed
        cross join lateral unnest(endpoints[next + 1 : next + $1::integer]) as c (endpoint)
        cross join lateral (select from endpoint where key = c.endpoint and deleted_at is null limit 1) as live
@@ -34,7 +35,7 @@ export const expandOldest: Statement = {
       select endpoint, case when since > now then ${timed} else ${fresh} end, greatest(since, now), message, since, 0, 0,
              expires_at
         from clock, listed, chunk
-       where planned is null
+       where plan is null
       returning endpoint
     ), done as (
       delete from fan_out
@@ -47,8 +48,8 @@ export const expandOldest: Statement = {
     )
     select now, (select since from wide) as since, (select array_agg(endpoint) from queued) as endpoints,
            (select count(*) from done) as done, (select count(*) from fan_out) as left_over, listed.message, listed.app,
-           listed.expires_at, listed.message is null as left_alone,
-           (select json_agg(json_build_array(endpoint, planned)) from chunk where planned is not null) as planned
+           listed.expires_at, listed.message is null as left_alone, listed.plan,
+           case when listed.plan is not null then (select array_agg(endpoint) from chunk) end as chunk
       from clock left join listed on true`,
 }
 
@@ -64,7 +65,9 @@ interface Expanded {
   readonly message: number
   readonly app: number
   readonly expires_at: number | null
-  readonly planned: [number, Planned][] | null
+  readonly plan: Plan | null
+  /** The next endpoints, when there is a plan for them. */
+  readonly chunk: number[] | null
 }
 
 /** Makes what queues the deliveries of wide messages. Not waiting for the disk is safe: what is lost is queued anew. */
@@ -72,14 +75,14 @@ export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) =
   async function expandPlanned(run: Run, limit: number): Promise<Expanded> {
     const [row] = await run<Expanded>(expandOldest, [limit, true])
     const expanded = row as Expanded
-    const { now, since, message, app, expires_at: expiresAt, planned } = expanded
-    if (since === null || planned === null) return expanded
+    const { now, since, message, app, expires_at: expiresAt, plan, chunk } = expanded
+    if (since === null || plan === null || chunk === null) return expanded
     const { waiting } = await enqueuePlanned(
       run,
       now,
-      planned
-        .filter(([, each]) => each.orderKey === undefined)
-        .map(([endpoint, each]) => ({ message, app, endpoint, since, expiresAt, planned: each })),
+      chunk
+        .map((endpoint) => ({ message, app, endpoint, since, expiresAt, planned: plan[endpoint] ?? plainly }))
+        .filter(({ planned }) => planned.orderKey === undefined),
       true,
     )
     return { ...expanded, endpoints: [...(expanded.endpoints ?? []), ...waiting.map(({ endpoint }) => endpoint)] }

@@ -51,9 +51,9 @@ function publishStatement(name: string, { hasEventIds = false, hasOnce = false, 
           from unnest(
                  $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
                  $9::text[], $10::bigint[], $11::integer[], $12::integer[], $14::text[], $15::text[], $16::boolean[]
-                 ${hasPlans ? ', $21::bigint[], $22::text[], $23::text[]' : ''}
+                 ${hasPlans ? ', $21::bigint[], $22::text[], $23::text[], $24::text[]' : ''}
                ) as m (key, id, app, version, event_type, event_id, channels, content_type, endpoints, delay_ms, start, length,
-                       tags, headers, wide ${hasPlans ? ', expires_in_ms, ordering_key, plan' : ''})
+                       tags, headers, wide ${hasPlans ? ', expires_in_ms, ordering_key, plan, plain' : ''})
          cross join lateral (
                  select from application where key = m.app and version = m.version and deleted_at is null limit 1
                ) as unchanged
@@ -74,8 +74,8 @@ function publishStatement(name: string, { hasEventIds = false, hasOnce = false, 
                (endpoint, class, due_at, message, since, attempts, prior_attempts ${hasPlans ? ', expires_at' : ''})
         select endpoint, case when delay_ms > 0 then 1 else 0 end, now + delay_ms, key, now + delay_ms, 0, 0
                ${hasPlans ? ', now + expires_in_ms' : ''}
-          from clock, accepted, unnest(endpoints::bigint[]) as endpoint
-         where not wide ${hasPlans ? 'and plan::json -> endpoint::text is null' : ''}
+          from clock, accepted, unnest(${hasPlans ? 'plain' : 'endpoints'}::bigint[]) as endpoint
+         where not wide
       ), spread as (
         insert into fan_out (message, since, next) select key, now + delay_ms, 0 from clock, accepted where wide
       )${hasOnce ? sqlTaken : ''}
@@ -441,12 +441,13 @@ function onceOf(publications: readonly Publication[], identities: readonly Ident
   ]
 }
 
-/** Parameters 21 to 23. */
+/** Parameters 21 to 24. */
 function plansOf(publications: readonly Publication[]): string[] {
   return [
     integers(publications.map(({ expiresInMs }) => (expiresInMs == null ? null : Math.floor(expiresInMs)))),
     texts(publications.map(({ orderingKey }) => orderingKey ?? null)),
     texts(publications.map(({ special }) => toJson(planOf(special)))),
+    texts(publications.map(plainOnes)),
   ]
 }
 
@@ -472,6 +473,13 @@ async function keepPayloadEnds(
     integers(ending.map(({ app }) => app)),
     integers(ending.map(({ at }) => at)),
   ])
+}
+
+/** The endpoints whose deliveries the publish statement queues itself. */
+function plainOnes({ endpoints, special }: Publication): string {
+  if (!special?.length) return integers(endpoints)
+  const others = new Set(special.map(({ endpoint }) => endpoint))
+  return integers(endpoints.filter((endpoint) => !others.has(endpoint)))
 }
 
 interface AcceptedPlan {
