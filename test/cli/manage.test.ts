@@ -54,6 +54,21 @@ describe('managing over the API', { timeout: 120_000 }, () => {
     assert.match(await sluice('region delete acme eu'), /^Deleted region eu/)
   })
 
+  test('endpoints coalesce, and what gave way is shown with what took its place', async () => {
+    const { sluice, json } = place
+    const path = 'acme http://127.0.0.1:9/ --uid calm --event-type calm.changed'
+    const made = await json(`endpoint create ${path} --coalesce 1h --coalesce-key /id`)
+    assert.deepEqual(made.coalesce, { windowMs: 3_600_000, key: '/id' })
+    assert.match(await sluice('endpoint get acme calm'), /^coalesce +the newest of 1 h by event type and \/id$/m)
+    const first = await json(['send', 'acme', 'calm.changed', '{"id":1}'])
+    const second = await json(['send', 'acme', 'calm.changed', '{"id":1}'])
+    assert.match(await sluice(`messages acme ${first.id}`), new RegExp(`coalesced into ${second.id}`))
+    assert.match(await sluice(`why acme ${first.id} calm`), /^coalesced: It gave way to msg_/)
+    assert.match(await sluice(`why acme ${second.id} calm`), /^coalescing: It waits until/)
+    assert.match(await sluice('endpoint update acme calm --coalesce 1s', 2), /coalesce/)
+    assert.equal((await json('endpoint update acme calm --unset coalesce')).coalesce, null)
+  })
+
   test('circuits are set, opened, shown, closed and reset', async () => {
     const { sluice, json } = place
     const made = await json([
