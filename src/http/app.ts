@@ -38,7 +38,7 @@ import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publ
 import { docsRoute, openApiRoute } from './routes/reference.ts'
 import { regionRoutes } from './routes/region.ts'
 import { replayRoutes } from './routes/replay.ts'
-import { scheduleRoutes, scheduleWriteRoutes } from './routes/schedule.ts'
+import { scheduleRoutes, scheduleWriteRoutes, splitBody } from './routes/schedule.ts'
 import { sendExampleRoute } from './routes/send-example.ts'
 import { statisticsRoutes } from './routes/statistics.ts'
 import { whyRoutes } from './routes/why.ts'
@@ -91,7 +91,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
           batchRoute(publishing, context)
         })
         closed.register(async (scheduling) => {
-          acceptJson(scheduling, (body) => body)
+          acceptJson(scheduling, (body) => splitBody(context.scanner, body))
           answerOnce(scheduling, context)
           scheduleWriteRoutes(scheduling, context)
         })

@@ -28,7 +28,7 @@ export function leaveTrail(route: RouteOptions, path: string, need: Need, store:
   const reads = [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')
   if (need.audited === 'none' || (need.audited === 'changes' && reads)) return
   const action = `${[route.method].flat().join()} ${path}`
-  const isThing = path.endsWith('/:app') || path.endsWith('/:endpoint')
+  const isThing = ['/:app', '/:endpoint', '/:schedule'].some((end) => path.endsWith(end))
 
   async function entryOf(request: FastifyRequest): Promise<AuditEntry> {
     const { app, thing } = await look(store, request.params as Params, isThing)
@@ -73,6 +73,10 @@ async function look(
   const app = params.app !== undefined && isRef(params.app) ? await store.findApplication(params.app) : undefined
   if (app === undefined) return { app: null, thing: null }
   if (!isThing) return { app: app.id, thing: null }
+  if (params.schedule !== undefined) {
+    const schedule = isRef(params.schedule) ? await store.findSchedule(app.key, params.schedule) : undefined
+    return { app: app.id, thing: schedule ? jsonOf(schedule) : null }
+  }
   if (params.endpoint === undefined) return { app: app.id, thing: jsonOf(toApplicationOut(app)) }
   const endpoint = isRef(params.endpoint) ? await store.findEndpoint(app.key, params.endpoint) : undefined
   return { app: app.id, thing: endpoint ? jsonOf(toEndpointOut(endpoint)) : null }

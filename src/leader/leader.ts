@@ -38,6 +38,8 @@ export interface LeaderParts {
 interface Entry {
   readonly duty: Duty
   readonly chore: Chore
+  /** The step that is being done, or was last. */
+  underWay: Promise<unknown>
   cancel: () => void
 }
 
@@ -67,6 +69,7 @@ export class Leader {
           () => this.#step(entry),
           (error) => parts.onTrouble(duty.name, error),
         ),
+        underWay: Promise.resolve(),
         cancel: () => {},
       }
       return entry
@@ -90,12 +93,12 @@ export class Leader {
     return !this.leads || this.#delivering().every(({ busy, endedAt }) => !busy && endedAt !== Number.NEGATIVE_INFINITY)
   }
 
-  /** Stops doing duties and lets another lead. */
+  /** Stops doing duties, waits for the steps under way and lets another lead. */
   async stop(): Promise<void> {
     if (this.#state !== 'running') return
     const led = this.leads
     this.halt()
-    await this.#underWay
+    await Promise.allSettled([this.#underWay, ...this.#duties.map(({ underWay }) => underWay)])
     if (led) await this.#parts.store.resign(this.#parts.candidate)
   }
 
@@ -155,7 +158,9 @@ export class Leader {
 
   async #step(entry: Entry): Promise<boolean> {
     if (!this.leads) return false
-    const done = await entry.duty.step()
+    const step = entry.duty.step()
+    entry.underWay = step
+    const done = await step
     if (typeof done === 'boolean') return done
     const { more, inMs, published } = done
     if (published > 0) this.publishedAt = this.#parts.clock.steady()

@@ -140,3 +140,13 @@ test('deleting an application deletes its schedules', async () => {
   const left: Schedule[] = (await store.listSchedules(key, { limit: 10, order: 'ascending', after: null })).items
   assert.deepEqual(left, [])
 })
+
+test('what was done to a schedule is in the audit log, with what it was before', async () => {
+  const { ask } = await openWithApp()
+  await ask('POST', '/app/acme/schedule', { ...plain, uid: 'daily', payload: { total: 1 } })
+  await ask('PATCH', '/app/acme/schedule/daily', { cron: '0 8 * * *' })
+  const [patched, created] = (await ask('GET', '/api/v1/audit')).json.data
+  assert.equal(created.action, 'POST /app/:app/schedule')
+  assert.equal(created.after.head.cron, plain.cron)
+  assert.deepEqual([patched.before.cron, patched.after.head.cron], [plain.cron, '0 8 * * *'])
+})

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
 import type { Schedule } from '../../domain/schedule.ts'
+import type { Scanner } from '../../intake/scan.ts'
 import { runNow } from '../../intake/scheduled.ts'
 import { checkContents } from '../body.ts'
 import type { HttpContext } from '../context.ts'
@@ -38,7 +39,20 @@ const listProblems = compile(ScheduleListQuery, 'query')
 const openBrace = 0x7b
 const one = '/app/:app/schedule/:schedule'
 
-/** Making and changing schedules. Bodies come as bytes, and their payload stays so. */
+/** A body whose payload stays the bytes it is. */
+export interface SplitBody {
+  readonly head: unknown
+  readonly payload: Uint8Array | undefined
+}
+
+/** Takes a body apart into its payload and the rest. Throws AppError when it is no acceptable JSON. */
+export function splitBody(scanner: Scanner, bytes: Buffer): SplitBody {
+  const span = scanner.scan(bytes, 'payload')
+  const head = checkContents(JSON.parse(textWithout(bytes, span)))
+  return { head, payload: span && bytes.subarray(span.start, span.end) }
+}
+
+/** Making and changing schedules. Bodies come apart, see `splitBody`. */
 export function scheduleWriteRoutes(api: FastifyInstance, context: HttpContext): void {
   const { store, clock } = context
 
@@ -79,24 +93,23 @@ export function scheduleWriteRoutes(api: FastifyInstance, context: HttpContext):
     return { head, body: body as Uint8Array }
   }
 
-  /** Takes a body apart into its payload and the rest. Throws AppError with everything that is wrong with it. */
+  /** Checks a body. Throws AppError with everything that is wrong with it. */
   function readParts<Head extends { readonly metadata?: Record<string, string> }>(
     request: FastifyRequest,
     problemsOf: (value: unknown) => FieldError[],
     whole: boolean,
   ): { head: Head; body: Uint8Array | undefined } {
-    const bytes = request.body as Buffer | undefined
-    if (bytes === undefined) throw new AppError('invalid_json', 'The body is empty.')
-    const span = context.scanner.scan(bytes, 'payload')
-    const head = checkContents(JSON.parse(textWithout(bytes, span)))
+    const given = request.body as SplitBody | undefined
+    if (given === undefined) throw new AppError('invalid_json', 'The body is empty.')
+    const { head, payload } = given
     const problems = problemsOf(head)
     const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
     const at = ['body', 'payload']
-    if (whole && isObject && span === undefined) problems.push({ at, message: 'is required', type: 'required' })
-    if (span && bytes[span.start] !== openBrace) problems.push({ at, message: 'must be object', type: 'type' })
+    if (whole && isObject && payload === undefined) problems.push({ at, message: 'is required', type: 'required' })
+    if (payload && payload[0] !== openBrace) problems.push({ at, message: 'must be object', type: 'type' })
     refuseIf(problems)
     refuseIf(metadataProblems((head as Head).metadata))
-    return { head: head as Head, body: span && bytes.subarray(span.start, span.end) }
+    return { head: head as Head, body: payload }
   }
 
   function send(reply: FastifyReply, schedule: Schedule, count: number) {
