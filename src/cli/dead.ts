@@ -195,8 +195,11 @@ function describe({ terminal }: Session, letter: Item): string {
     ['published', instant(letter.publishedAt)],
     ['died', instant(letter.diedAt)],
     ['reason', terminal.style('red', text(letter.reason))],
+    ['last error', letter.error == null ? '–' : printable(text(letter.error))],
     ['last answer', letter.response == null ? '–' : printable(text(letter.response))],
   ])
+  const attempts = (letter.trail ?? []) as Item[]
+  if (attempts.length === 0) return `${about}\n\nIts attempts are not known here, or none was made.`
   const trail = table(
     terminal,
     [
@@ -206,7 +209,7 @@ function describe({ terminal }: Session, letter: Item): string {
       { title: 'MS', cell: ({ responseDurationMs }) => text(responseDurationMs), align: 'right' },
       { title: 'OUTCOME', cell: outcome, flexible: true },
     ],
-    (letter.trail ?? []) as Item[],
+    attempts,
   )
   return `${about}\n\n${trail}`
 }
