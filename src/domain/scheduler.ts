@@ -97,6 +97,8 @@ export class Scheduler<T> {
 
   /** Looks at a lane again after its limits, hold, openness or order changed. */
   reconsider(lane: Lane<T>, now: SteadyMs): void {
+    // An ordered lane is looked at often while its head waits.
+    if (lane.order && lane.place === 'asleep' && lane.wakeAt === lane.startableAt(now) && !lane.closed) return
     if (lane.place !== 'ready') this.#settle(lane, now)
   }
 

@@ -15,6 +15,7 @@ import { HealthKeeper } from './health-keeper.ts'
 import { LaneBook } from './lane-book.ts'
 import { Membership } from './membership.ts'
 import { NoticeWishes } from './notice-wishes.ts'
+import { doomedInLine } from './ordered-rows.ts'
 import { type Delivery, doubt, isReading, lookAgain, type OwnedLane, reopen } from './owned-lane.ts'
 import { Pump } from './pump.ts'
 import { Reader } from './reader.ts'
@@ -448,6 +449,7 @@ export class Engine {
     const now = this.#parts.clock.steady()
     this.#book.each((owned) => {
       lookAgain(owned, now)
+      for (const delivery of doomedInLine(owned)) this.#pump.endWaiting(delivery, 'overflow')
       // A read that failed for want of the store is asked for again here.
       this.#readAll(owned)
     })

@@ -88,6 +88,13 @@ export function takeOrdered(taking: Taking): void {
   taking.scheduler.reconsider(lane, taking.now)
 }
 
+/** What is too many for the endpoint and waits in an ordered lane, where its turn may be long in coming. */
+export function doomedInLine({ doomed, lane }: OwnedLane): Delivery[] {
+  if (doomed === null || lane.order === undefined) return []
+  const waiting = [...lane.order.entries()].filter(({ state, message }) => state === 'waiting' && doomed.has(message))
+  return waiting.map(({ item }) => item).filter(({ standing }) => standing?.ending === false)
+}
+
 function admit(taking: Taking, lane: OrderedLane<Delivery>, row: PendingRow): void {
   const { owned, scheduler, now } = taking
   const delivery = newDelivery(owned, row, now)

@@ -345,3 +345,15 @@ test('what is expunged at the head of a line that stands still lets the others g
   await ordered.clock.advance(3 * minute)
   assert.deepEqual(ordered.sent, [1, 1, 2])
 })
+
+test('too many for the endpoint, what stands still at the head of a line gives way', async (t) => {
+  const ordered = await Ordered.start(t, { order: 'fifo', deadHead: 'block', maxWaiting: 3, overflow: 'drop_oldest' })
+  ordered.answers.set(1, failure)
+  const [first = 0] = await ordered.publish(3)
+  await ordered.clock.advance(minute)
+  assert.deepEqual(ordered.sent, [1, 1])
+  await ordered.publish(1)
+  await ordered.clock.advance(2 * minute)
+  assert.equal((await ordered.store.findDead(ordered.endpoint.key, first))?.reason, 'overflow')
+  assert.deepEqual(ordered.sent, [1, 1, 2, 3, 4])
+})

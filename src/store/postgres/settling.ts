@@ -137,10 +137,11 @@ const notifySettings: Statement = { name: 'notify-settings', text: `select pg_no
 
 /**
  * Makes what records attempts and their verdicts. Not waiting for the disk is safe here: a settlement lost in a crash of
- * the server is a delivery made once more.
+ * the server is a delivery made once more. Where an order is kept it is not: the delivery would come once more behind what
+ * was sent after it.
  */
 export function settling(database: Database): Delivering['settle'] {
-  const { relaxed, signals, wakes } = database
+  const { durable, relaxed, signals, wakes } = database
   const tell = noticeWriter(database)
 
   async function settle(run: Run, worker: number, settlements: readonly Settlement[]): Promise<boolean> {
@@ -178,16 +179,17 @@ export function settling(database: Database): Delivering['settle'] {
   return async (worker, settlements, effects) => {
     let disabled: number[] = []
     const held = settlements.filter(stays)
+    const sessions = settlements.some(({ row }) => row.orderKey !== null) ? durable : relaxed
     const { holds, disable, health, notices = [] } = effects
     const hasEffects = held.length + holds.length + disable.length + health.length + notices.length > 0
     const alive = hasEffects
-      ? await relaxed.transaction(async (run) => {
+      ? await sessions.transaction(async (run) => {
           const alive = await settle(run, worker, settlements)
           if (alive && held.length > 0) await run(holdRows, valuesOfHeld(held))
           if (alive) disabled = await applyEffects(run, effects)
           return alive
         })
-      : await settle(relaxed.run, worker, settlements)
+      : await settle(sessions.run, worker, settlements)
     if (disabled.length > 0) signals.settings(disabled)
     if (!alive) wakes.disowned(worker)
     return alive ? 'settled' : 'fenced'
