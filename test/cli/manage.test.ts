@@ -54,6 +54,26 @@ describe('managing over the API', { timeout: 120_000 }, () => {
     assert.match(await sluice('region delete acme eu'), /^Deleted region eu/)
   })
 
+  test('endpoints have bounds, messages expire, and what was dropped says why', async () => {
+    const { sluice, json } = place
+    const path = 'acme http://127.0.0.1:9/ --uid bounded --event-type bounded.made --disable'
+    const made = await json(`endpoint create ${path} --max-waiting 5 --overflow drop_oldest --max-age 1h`)
+    assert.deepEqual([made.maxWaiting, made.overflow, made.maxAgeSeconds], [5, 'drop_oldest', 3600])
+    assert.equal((await json('endpoint update acme bounded --while-disabled drop')).whileDisabled, 'drop')
+    const shown = await sluice('endpoint get acme bounded')
+    assert.match(
+      shown,
+      /^may wait +5\noverflow +drop_oldest\nmax age +1 h\nwhile disabled +what is published is dropped$/m,
+    )
+    const sent = await json('send acme bounded.made {} --expires-at 10m')
+    const ttlMs = Date.parse(String(sent.expiresAt)) - Date.now()
+    assert.ok(ttlMs > 500_000 && ttlMs <= 600_000, String(sent.expiresAt))
+    assert.match(await sluice('dead list acme --reason disabled'), new RegExp(`${sent.id} +bounded +disabled +untried`))
+    assert.match(await sluice(`dead show acme ${sent.id}`), /^reason +disabled$/m)
+    assert.match(await sluice('endpoint update acme bounded --overflow drop', 2), /overflow/)
+    await sluice('endpoint delete acme bounded')
+  })
+
   test('endpoints coalesce, and what gave way is shown with what took its place', async () => {
     const { sluice, json } = place
     const path = 'acme http://127.0.0.1:9/ --uid calm --event-type calm.changed'
