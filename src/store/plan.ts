@@ -29,6 +29,16 @@ export function queuedInOrder({ special = [] }: Publication): number[] {
   return special.flatMap(({ endpoint, orderKey }) => (orderKey === undefined ? [] : [endpoint]))
 }
 
+/**
+ * What is kept with a message for deliveries that are queued later or anew. Which kind they are of matters only to those
+ * of a wide message, which have not been queued yet. Null when there is nothing to keep.
+ */
+export function keptPlan(special: readonly Special[] = [], isWide: boolean): Plan | null {
+  if (isWide) return planOf(special)
+  const kept = special.flatMap(({ coalesce: _coalesce, ...rest }) => (Object.keys(rest).length > 1 ? [rest] : []))
+  return planOf(kept)
+}
+
 /** Null when every delivery is plain. */
 export function planOf(special: readonly Special[] = []): Plan | null {
   if (special.length === 0) return null

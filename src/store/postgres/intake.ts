@@ -2,7 +2,7 @@ import { fresh } from '../../domain/delivery.ts'
 import { encodeId } from '../../domain/ids.ts'
 import { queuedAtOnce, wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
-import { isPlain, planOf, queuedInOrder } from '../plan.ts'
+import { isPlain, keptPlan, queuedInOrder } from '../plan.ts'
 import { openRegion } from '../regions.ts'
 import type { Intake, Publication, Published, PublishedTogether, Special } from '../store.ts'
 import { integers, packed, texts } from './arrays.ts'
@@ -443,10 +443,11 @@ function onceOf(publications: readonly Publication[], identities: readonly Ident
 
 /** Parameters 21 to 24. */
 function plansOf(publications: readonly Publication[]): string[] {
+  const wide = wideOnes(publications)
   return [
     integers(publications.map(({ expiresInMs }) => (expiresInMs == null ? null : Math.floor(expiresInMs)))),
     texts(publications.map(({ orderingKey }) => orderingKey ?? null)),
-    texts(publications.map(({ special }) => toJson(planOf(special)))),
+    texts(publications.map(({ special }, i) => toJson(keptPlan(special, wide[i] === true)))),
     texts(publications.map(plainOnes)),
   ]
 }

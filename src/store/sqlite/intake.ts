@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
 import { wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
-import { isPlain, planOf, queuedInOrder } from '../plan.ts'
+import { isPlain, keptPlan, planOf, queuedInOrder } from '../plan.ts'
 import { openRegion } from '../regions.ts'
 import type { Intake, Publication, Published, PublishedTogether, Subscriptions } from '../store.ts'
 import type { Connection, Identity, Synchronous } from './connection.ts'
@@ -140,9 +140,10 @@ export function intake(connection: Connection): IntakeAlong {
     const { expiresInMs = null, orderingKey = null, special, variants, payloadForMs } = publication
     const expiresAt = expiresInMs === null ? null : now + Math.floor(expiresInMs)
     const plan = planOf(special)
+    const kept = special === undefined ? null : toJson(keptPlan(special, wide))
     const identity = connection.insertNew('msg', now, ({ key, id }) => {
       const head = [key, id, app, eventType, eventId, channels, contentType] as const
-      return addMessage.run(...head, list, body, tags, headers, deliverAt, expiresAt, orderingKey, toJson(plan)).changes
+      return addMessage.run(...head, list, body, tags, headers, deliverAt, expiresAt, orderingKey, kept).changes
     })
     if (eventId !== null) addEventId.run(app, eventId, identity.key)
     for (const each of once) taken.take(each, identity.key, null, now)

@@ -264,6 +264,15 @@ export function coalescing(open: Open): void {
     assert.equal((await world.rows(endpoint)).length, 1)
   })
 
+  test('a message does not carry along what it was of, unless it is yet to be queued', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const foreign = await world.harness.foreign()
+    t.after(() => foreign.close())
+    await publish(world, endpoint)
+    assert.deepEqual(await foreign.rows('select plan from message'), [{ plan: null }])
+  })
+
   test('windows that have ended are forgotten, a few at a time', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
