@@ -2,6 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import type { DeliveryKey } from '../browsing.ts'
+import { type Plan, plainly } from '../plan.ts'
 import { bringForwardMs, countLimit, type Replaying } from '../replaying.ts'
 import { integers } from './arrays.ts'
 import { selectAttempted } from './browsing.ts'
@@ -40,20 +41,21 @@ const sqlQueued = `
 
 /** The deliveries asked about, $1 to $3, with what is known of them; those of messages that no longer exist fall out. */
 const sqlWanted = `
-  select w.endpoint, w.message, w.made_at, latest.n, latest.next_at, m.expunged_at, m.plan -> w.endpoint::text as planned,
+  select w.endpoint, w.message, w.made_at, latest.n, latest.next_at, m.expunged_at,
          case when latest.n is null then w.endpoint = any (m.endpoints) else latest.next_at is not null end
            and (select 1 from dead where endpoint = w.endpoint and message = w.message limit 1) is null as may_wait,
          (latest.n is not null or w.endpoint = any (m.endpoints))
            and (select 1 from dead where endpoint = w.endpoint and message = w.message limit 1) is null as may_block
     from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (endpoint, message, made_at)
-   cross join lateral (select endpoints, expunged_at, plan from message where key = w.message limit 1) as m
+   cross join lateral (select endpoints, expunged_at from message where key = w.message limit 1) as m
     left join lateral (
            select n, next_at from attempt where message = w.message and endpoint = w.endpoint order by n desc limit 1
          ) as latest on true`
 
 /**
  * A replayed row is due when its message was made. So it is found without an index by message, replays run in the order
- * their messages came, and replaying twice finds the row taken. It does not expire: somebody wants it.
+ * their messages came, and replaying twice finds the row taken. It does not expire: somebody wants it. What was planned for
+ * each, $4 and $5, was read before.
  */
 export const replayDeliveries: Statement = {
   name: 'replay',
@@ -67,14 +69,15 @@ export const replayDeliveries: Statement = {
       delete from pending where ctid = any (array (select place from found where is_early))
       returning ctid as place
     ), free as materialized (
-      select w.endpoint, w.message, w.made_at, coalesce(w.n, 0) as n, w.planned
+      select w.endpoint, w.message, w.made_at, coalesce(w.n, 0) as n
         from wanted w left join found f on f.endpoint = w.endpoint and f.message = w.message
        where f.place is null or f.place in (select place from taken)
     ), queued as (
       insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, variant)
-      select free.endpoint, ${replay}, free.made_at, free.message, clock.now, 0, free.n,
-             (free.planned ->> 'orderKey')::bigint, (free.planned ->> 'variant')::smallint
+      select free.endpoint, ${replay}, free.made_at, free.message, clock.now, 0, free.n, p.order_key, p.variant
         from clock, free
+        join unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::smallint[]) as p (endpoint, message, order_key, variant)
+          on p.endpoint = free.endpoint and p.message = free.message
       on conflict do nothing
       returning endpoint, message
     ), revived as (
@@ -84,6 +87,12 @@ export const replayDeliveries: Statement = {
         ) as d))
     )
     select endpoint, message from queued`,
+}
+
+// By itself: looking each delivery up in its message's plan would parse it, which may be megabytes, once per delivery.
+export const selectPlans: Statement = {
+  name: 'plans',
+  text: 'select key, plan from message where key = any ($1::bigint[]) and plan is not null',
 }
 
 export const findQueuedRow: Statement = {
@@ -231,7 +240,16 @@ export function replaying(database: Database): Replaying {
 
 /** Queues deliveries again, as part of the caller's transaction where there is one. */
 export async function requeue(run: Run, deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]> {
-  return deliveries.length === 0 ? [] : run<DeliveryKey>(replayDeliveries, valuesOf(deliveries))
+  if (deliveries.length === 0) return []
+  const messages = integers([...new Set(deliveries.map(({ message }) => message))])
+  const rows = await run<{ key: number; plan: Plan }>(selectPlans, [messages])
+  const plans = new Map(rows.map(({ key, plan }) => [key, plan]))
+  const planned = deliveries.map(({ endpoint, message }) => plans.get(message)?.[endpoint] ?? plainly)
+  return run<DeliveryKey>(replayDeliveries, [
+    ...valuesOf(deliveries),
+    integers(planned.map(({ orderKey }) => orderKey ?? null)),
+    integers(planned.map(({ variant }) => variant ?? null)),
+  ])
 }
 
 /** Tells of what a replay queued, once that is committed, and has the lanes that nobody owns woken. */

@@ -194,13 +194,23 @@ export function replayer(connection: Connection): (deliveries: readonly Delivery
     return true
   }
 
+  // A plan may be megabytes, and many deliveries of one message come together.
+  let parsed: { readonly message: number; readonly plan: Plan | null } | undefined
+  function planOf(message: number, text: string | null): Plan | null {
+    if (text === null) return null
+    if (parsed?.message !== message) parsed = { message, plan: fromJson<Plan>(text) }
+    return parsed.plan
+  }
+
   return (deliveries, now) => {
+    // It may have grown since.
+    parsed = undefined
     const queued: DeliveryKey[] = []
     for (const delivery of deliveries) {
       const { endpoint, message } = delivery
       const found = sendable.get(message)
       if (found === undefined || !isFree(delivery, found.endpoints, now)) continue
-      const { orderKey = null, variant = null } = fromJson<Plan>(found.plan)?.[endpoint] ?? plainly
+      const { orderKey = null, variant = null } = planOf(message, found.plan)?.[endpoint] ?? plainly
       insert.run(endpoint, keyTime(message), message, now, latest.get(message, endpoint)?.n ?? 0, orderKey, variant)
       revive.run(endpoint, message)
       queued.push(delivery)

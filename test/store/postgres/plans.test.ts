@@ -54,6 +54,7 @@ import {
   findReplayed,
   replayDeliveries,
   selectLane,
+  selectPlans,
 } from '../../../src/store/postgres/replaying.ts'
 import { deleteOldDead, deleteOldTasks, selectPayloadEnds } from '../../../src/store/postgres/retention.ts'
 import { selectDueSchedules, selectNextSchedule } from '../../../src/store/postgres/schedules.ts'
@@ -135,6 +136,7 @@ const hot: [Statement, RegExp[]][] = [
     replayDeliveries,
     [/class = 2 AND due_at = w\S*\.made_at AND message = /, /class = 1 AND due_at = w\S*\.next_at AND message = /],
   ],
+  [selectPlans, [/key = ANY/]],
   [findQueuedRow, [/class = 2 AND due_at = w\S*\.made_at AND message = /]],
   [cancelQueued, [/class = 2 AND due_at = w\S*\.made_at AND message = /]],
   [findReplayed, [/class = 2 AND due_at = w\S*\.made_at AND message = /]],
