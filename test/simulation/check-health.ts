@@ -53,10 +53,14 @@ export function healthIsKept(endpoint: EndpointFacts, history: History): void {
   if (history.attentive) openOrdersAreObeyed(endpoint, begun, history)
 }
 
-/** From when on an operator, or whoever enabled the endpoint, may have ended it. */
-function endOf({ key }: EndpointFacts, { orders, healedAt, jumps }: History, { notBefore }: CircuitFact): number {
-  const ended = orders.filter(({ endpoint, action, at }) => endpoint === key && action !== 'open' && at >= notBefore)
-  const jumped = jumps.filter((at) => at >= notBefore)
+/** From when on an operator, whoever enabled the endpoint, or a clock that was set may have ended it. */
+function endOf({ key }: EndpointFacts, { orders, healedAt, jumps }: History, fact: CircuitFact): number {
+  const its = orders.filter(({ endpoint }) => endpoint === key)
+  // What is done by order may be done after that order was taken back: the answer was on its way.
+  const order = its.findLast(({ action, at }) => action === 'open' && at <= fact.notAfter)
+  const since = fact.reason === 'operator' && order ? order.at : fact.notBefore
+  const ended = its.filter(({ action, at }) => action !== 'open' && at >= since)
+  const jumped = jumps.filter((at) => at >= fact.notBefore)
   return Math.min(healedAt, ...ended.map(({ at }) => at), ...jumped)
 }
 

@@ -71,11 +71,16 @@ export const fieldDescriptions: Readonly<Record<string, string>> = {
 
   // Applications
   throttleRate: 'Attempts per period, over all workers; none unless told',
-  'ApplicationIn.throttleRate': 'Kept for clients of Svix; what is enforced is set on endpoints',
-  'ApplicationPatch.throttleRate': 'Kept for clients of Svix; what is enforced is set on endpoints',
-  'AppPortalAccessIn.throttleRate': 'Kept for clients of Svix; what is enforced is set on endpoints',
-  'MessageIn.throttleRate': 'Kept for clients of Svix; what is enforced is set on endpoints',
-  'ApplicationOut.throttleRate': 'Kept for clients of Svix; what is enforced is set on endpoints',
+  'ApplicationIn.throttleRate':
+    'Attempts a second over all endpoints of the application, shared by all workers; none unless told',
+  'ApplicationPatch.throttleRate':
+    'Attempts a second over all endpoints of the application, shared by all workers; none unless told',
+  'AppPortalAccessIn.throttleRate':
+    'Attempts a second over all endpoints of the application, shared by all workers; none unless told',
+  'MessageIn.throttleRate':
+    'Attempts a second over all endpoints of the application, shared by all workers; none unless told',
+  'ApplicationOut.throttleRate':
+    'Attempts a second over all endpoints of the application, shared by all workers; none unless told',
   rateLimit: "Svix's older name for throttleRate",
   dedupeSeconds: 'For how long publishing the same again stores nothing and answers with the first',
 

@@ -104,4 +104,21 @@ export function health(open: Open): void {
     const [lane] = await world.claim(worker)
     assert.equal(lane?.health, null)
   })
+
+  test("whoever claims a lane is told its application's rate, and that it changed", async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await store.createApplication({ name: 'Slow', uid: null, throttleRate: 5, metadata: {} })
+    const endpoint = await world.endpoint(app)
+    const worker = await world.join()
+    await world.publish([endpoint])
+    const [lane] = await world.claim(worker)
+    assert.equal(lane?.endpoint.appThrottleRate, 5)
+    const changed = new Promise<void>((resolve) => {
+      store.watch({ rows: () => {}, lanes: () => {}, settings: () => resolve() })
+    })
+    await store.updateApplication(app.key, { throttleRate: null })
+    await changed
+    assert.equal((await store.loadEndpoints([endpoint.key]))[0]?.appThrottleRate, null)
+  })
 }
