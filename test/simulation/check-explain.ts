@@ -23,6 +23,9 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
     if (told.nextAt === undefined || happened(history, endpoint, told.askedAt, told.nextAt)) continue
     // What rests is moved along with the clock by the next worker that comes to decide something.
     if (jumped(history, told.askedAt - lateMs, told.askedAt)) continue
+    // A worker that has missed the news of a message does not know that it may pass those of other keys.
+    const isUnaware = endpoint.order === 'key' && told.message === 0 && told.reason === 'behind_head'
+    if (isUnaware && !history.attentive) continue
     notBefore(told, arrivals)
     if (!happened(history, endpoint, told.nextAt, told.nextAt + lateMs)) movesThen(told, endpoint, arrivals, history)
   }
