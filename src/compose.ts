@@ -186,6 +186,7 @@ function startLeading(config: Config, store: Store, log: Logger, description: st
       store,
       publisher: () => openPublisher(config, store, log),
       retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
+      waitingLimit: config.maxWaitingPerEndpoint,
       onTrouble: (error) => onTrouble(error, 'schedules'),
     }),
     log: (sentence) => log.info(sentence),

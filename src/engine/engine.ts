@@ -19,7 +19,6 @@ import { doomedInLine } from './ordered-rows.ts'
 import { type Delivery, doubt, isReading, lookAgain, type OwnedLane, reopen } from './owned-lane.ts'
 import { Pump } from './pump.ts'
 import { Reader } from './reader.ts'
-import { RestingSweep } from './resting-sweep.ts'
 import { Settler } from './settler.ts'
 import { standAgain, verdictRecorded } from './standing.ts'
 import { TaskRunner } from './task-runner.ts'
@@ -33,7 +32,6 @@ const housekeepingMs = 250
  * 20 ms, and what another publishes would wait for two of them: it came 25 ms after it was accepted, and now 7 to 12.
  */
 const startsAtOnce = 32
-const doubtMs = 15_000
 /** One that was asked for and has not come is asked for again. */
 const reconcileAgainMs = 5000
 /** How soon a message for very many endpoints that another process took in is expanded. */
@@ -75,7 +73,6 @@ export class Engine {
   readonly #wishes: NoticeWishes
   readonly #wishing: Chore
   readonly #trimming: Chore
-  readonly #bounding: Chore
   /** How many attempts ended how, since the start. */
   readonly tally: Record<'delivered' | 'waiting' | 'dead', number> = { delivered: 0, waiting: 0, dead: 0 }
   /** Owned lanes by the instant their next timed row is due. */
@@ -161,8 +158,6 @@ export class Engine {
       end: (delivery, reason, recorded) => this.#pump.endUntried(delivery, reason, recorded),
     })
     this.#trimming = new Chore(clock, () => trimmer.step(), onTrouble)
-    const sweep = new RestingSweep(store, parts.waitingLimit)
-    this.#bounding = new Chore(clock, () => sweep.step(), onTrouble)
     this.#book = new LaneBook({
       store,
       clock,
@@ -208,9 +203,6 @@ export class Engine {
       },
     })
     this.#every(housekeepingMs, () => this.#housekeep())
-    this.#every(doubtMs, () => {
-      this.#bounding.ask()
-    })
     this.#every(trimMs, () => this.#trimming.ask())
     this.#every(expandMs, () => this.#expanding.ask())
     this.#every(tasksMs, () => this.#tasks.ask())
@@ -295,7 +287,6 @@ export class Engine {
     this.#removing.stop()
     this.#wishing.stop()
     this.#trimming.stop()
-    this.#bounding.stop()
   }
 
   /** Goes on with a task when it has rested; until when it rests is in the store, for whoever comes first. */

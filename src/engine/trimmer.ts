@@ -2,8 +2,8 @@ import { oldest, trimmedTo } from '../domain/bounds.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { PendingRow, Store } from '../store/store.ts'
+import { surplusOf } from '../store/surplus.ts'
 import { type Delivery, forgetSettled, newDelivery, type OwnedLane } from './owned-lane.ts'
-import { surplusOf } from './surplus.ts'
 
 /** Deliveries ended in one step. */
 const chunkRows = 500

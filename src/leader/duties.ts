@@ -3,6 +3,7 @@ import type { RetentionLimits } from '../store/retention.ts'
 import type { Store } from '../store/store.ts'
 import type { Duty } from './leader.ts'
 import { sendNotices } from './notice-sender.ts'
+import { RestingSweep } from './resting-sweep.ts'
 import { ScheduleRunner } from './schedule-runner.ts'
 
 const second = 1000
@@ -24,11 +25,14 @@ export interface DutyParts {
   /** Opened when there is something to publish: it counts what waits, which costs the store something. */
   publisher(): Publisher
   readonly retention: RetentionLimits
+  /** How many deliveries may wait at an endpoint that says nothing of it. */
+  readonly waitingLimit: number
   onTrouble(error: unknown): void
 }
 
 /** Everything that is done once for the whole store. A new duty is an entry here. */
-export function dutiesOf({ store, publisher, retention, onTrouble }: DutyParts): Duty[] {
+export function dutiesOf({ store, publisher, retention, waitingLimit, onTrouble }: DutyParts): Duty[] {
+  const sweep = new RestingSweep(store, waitingLimit)
   const runner = new ScheduleRunner(store, publisher, onTrouble)
   return [
     {
@@ -56,6 +60,11 @@ export function dutiesOf({ store, publisher, retention, onTrouble }: DutyParts):
         await store.reconcile()
         return false
       },
+    },
+    {
+      name: 'bounds',
+      everyMs: sweepMs,
+      step: () => sweep.step(),
     },
     {
       name: 'idempotency',

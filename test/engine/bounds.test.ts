@@ -6,7 +6,9 @@ import type { Application, Endpoint } from '../../src/domain/endpoint.ts'
 import type { CircuitPolicy } from '../../src/domain/flow.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
+import { Chore } from '../../src/engine/chore.ts'
 import { Engine } from '../../src/engine/engine.ts'
+import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { NewEndpoint, Publication } from '../../src/store/store.ts'
@@ -17,6 +19,7 @@ import { VirtualClock } from '../virtual-clock.ts'
 const second = 1000
 const minute = 60 * second
 const hour = 60 * minute
+const waitingLimit = 300
 
 const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
 const success: Outcome = { code: 'delivered', status: 204, durationMs: 100, ...nothing }
@@ -31,7 +34,7 @@ const circuit: CircuitPolicy = {
   rampMs: 0,
 }
 
-/** The real engine over a real store in virtual time; every attempt takes a tenth of a second. */
+/** The real engine and the real sweep over a real store in virtual time; every attempt takes a tenth of a second. */
 class Bounded {
   readonly clock = new VirtualClock()
   readonly sent: { readonly id: string; readonly at: number }[] = []
@@ -48,6 +51,7 @@ class Bounded {
     bounded.world = new World({ store, pass: (ms: number) => clock.advance(ms) } as unknown as Harness)
     bounded.app = await bounded.world.application('acme')
     bounded.endpoint = await bounded.world.endpoint(bounded.app, { concurrency: 1, ...change })
+    const timers = restMs === undefined ? clock : coarse(clock, restMs)
     const engine = new Engine({
       store,
       sender: {
@@ -61,22 +65,36 @@ class Bounded {
         }),
         close: async () => {},
       },
-      clock: restMs === undefined ? clock : coarse(clock, restMs),
+      clock: timers,
       random: systemRandom,
       randomText: systemRandomText,
       limits: { inFlight: 64, inFlightPerApp: 64 },
       health: { circuit: undefined, disableAfterMs: 0 },
       leaseMs: 5 * minute,
       defaultTimeoutMs: second,
-      waitingLimit: 300,
+      waitingLimit,
       description: 'a worker under test',
       onTrouble: (error) => {
         throw error
       },
     })
     await engine.start()
+    const sweep = new RestingSweep(store, waitingLimit)
+    const sweeping = new Chore(
+      timers,
+      () => sweep.step(),
+      (error) => {
+        throw error
+      },
+    )
+    const ask = () => {
+      sweeping.ask()
+      timers.after(15 * second, ask)
+    }
+    timers.after(15 * second, ask)
     t.after(async () => {
       engine.crash()
+      sweeping.stop()
       await store.close()
     })
     return bounded

@@ -48,6 +48,7 @@ class Place {
         store,
         publisher: () => publisher,
         retention: { historyMs: null, deadMs: null },
+        waitingLimit: 1_000_000,
         onTrouble: (error) => this.troubles.push(error),
       }),
       onTrouble: (_duty, error) => this.troubles.push(error),

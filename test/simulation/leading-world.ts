@@ -106,7 +106,13 @@ export class LeadingWorld {
       clock: process.clock,
       leaseMs,
       candidate: { id: process.name, description: process.name },
-      duties: dutiesOf({ store, publisher: () => publisher, retention: { historyMs: null, deadMs: null }, onTrouble }),
+      duties: dutiesOf({
+        store,
+        publisher: () => publisher,
+        retention: { historyMs: null, deadMs: null },
+        waitingLimit: 1_000_000,
+        onTrouble,
+      }),
       onTrouble: (_duty, error) => onTrouble(error),
     })
     this.#processes.add(process)

@@ -3,11 +3,13 @@ import type { CircuitAction } from '../../src/domain/flow.ts'
 import { Matcher } from '../../src/domain/match.ts'
 import type { Notice } from '../../src/domain/notice.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
+import { Chore } from '../../src/engine/chore.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { Admission } from '../../src/intake/admission.ts'
 import { Depths } from '../../src/intake/depths.ts'
 import { routeOf } from '../../src/intake/routes.ts'
 import { treat } from '../../src/intake/treat.ts'
+import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts'
@@ -29,6 +31,7 @@ import { type Told, timesOf } from './told.ts'
 const leaseMs = 3000
 const troubledMs = 40_000
 const second = 1000
+const sweepMs = 15_000
 const roomy = { perEndpoint: 1e6, perApplication: 1e6, server: 1e6, commitDelayMs: 1e6 }
 
 /** A bug put in on purpose, to see that the checks catch it. */
@@ -293,6 +296,7 @@ export class World {
         if (!(error instanceof StoreTrouble)) throw error
       },
     })
+    this.#sweep(told, process)
     this.#workers.set(process, engine)
     process.onDeath(() => {
       worker.losses.push({ at: clock.steady(), knownAt: clock.steady() })
@@ -305,6 +309,23 @@ export class World {
       if (!(error instanceof StoreTrouble)) throw error
       process.kill(clock.steady())
     })
+  }
+
+  /** Every process sees to the lanes that nobody owns, although one would do. */
+  #sweep(store: Store, { clock }: SimProcess): void {
+    const sweep = new RestingSweep(store, 1_000_000)
+    const chore = new Chore(
+      clock,
+      () => sweep.step(),
+      (error) => {
+        if (!(error instanceof StoreTrouble)) throw error
+      },
+    )
+    const ask = () => {
+      chore.ask()
+      clock.after(sweepMs, ask)
+    }
+    clock.after(sweepMs, ask)
   }
 
   /** The store, with what the checks must know of it written down. */

@@ -1,7 +1,7 @@
 import { oldest, overdue, retryPolicyOf, trimmedTo } from '../domain/bounds.ts'
 import type { RestingEnd, RestingLane } from '../store/bounding.ts'
 import type { Store } from '../store/store.ts'
-import { surplusOf } from './surplus.ts'
+import { surplusOf } from '../store/surplus.ts'
 
 /** Endpoints looked at in one step, at about 20 µs each. */
 const lanesPerStep = 200

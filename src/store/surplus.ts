@@ -1,4 +1,4 @@
-import type { QueueCursor, Store } from '../store/store.ts'
+import type { QueueCursor, Store } from './store.ts'
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */
 const rowsPerPage = 5000
