@@ -174,7 +174,7 @@ export function countingEnds(store: Store, depths: Depths, clock: Clock): Store 
       if (answer === 'fenced') return answer
       const now = clock.steady()
       for (const { app, endpoint, verdict } of settlements) {
-        if (!('waitMs' in verdict)) depths.ended(app, endpoint, now)
+        if (verdict.state === 'delivered' || verdict.state === 'dead') depths.ended(app, endpoint, now)
       }
       return answer
     },
