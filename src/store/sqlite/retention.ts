@@ -40,6 +40,8 @@ const surveyedPerStep = 10_000
 const messagesPerStep = 200
 /** Pages given back to the file system at a time. */
 const vacuumPages = 256
+/** An attempt that was under way when a pass began began no earlier than this before it. */
+const longestAttemptMs = 10 * 60 * 1000
 /** How soon the same messages are looked at again. */
 const passGapMs = 60 * 60 * 1000
 
@@ -52,7 +54,8 @@ interface Place {
 
 /**
  * One pass over what is old. `pending` has no index by message, so all of it is read first, to know which of the old ones
- * still wait; what began to wait since then is a replay, whose place in its queue is known.
+ * still wait. What began to wait since then is a replay, whose place in its queue is known; one that was tried meanwhile, and may
+ * have gone where was looked already, has an attempt of late.
  */
 interface Pass {
   readonly cutoff: number
@@ -92,7 +95,12 @@ export function retention(connection: Connection): Synchronous<Retention> {
   }
 
   function isKept({ key, endpoints }: MessageRow, { waiting, startedAt }: Pass): boolean {
-    if (includes(waiting, key) || fanOut.get(key) !== undefined || recent.get(key, startedAt) !== undefined) return true
+    if (
+      includes(waiting, key) ||
+      fanOut.get(key) !== undefined ||
+      recent.get(key, startedAt - longestAttemptMs) !== undefined
+    )
+      return true
     const list: number[] = JSON.parse(endpoints)
     return list.some(
       (endpoint) => dead.get(endpoint, key) !== undefined || replayed.get(endpoint, keyTime(key), key) !== undefined,
