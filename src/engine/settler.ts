@@ -45,6 +45,7 @@ export class Settler {
   #busy = false
   /** Somebody waits for a record: it is not delayed for the sake of others. */
   #awaited = false
+  #flushPlanned = false
   /** The store was in trouble and is left alone until the timer. */
   #waitingOut = false
   #cancelTimer: (() => void) | undefined
@@ -78,7 +79,8 @@ export class Settler {
 
   #soon(): void {
     if (this.#busy || this.#waitingOut) return
-    if (this.#waiting.length >= batchRows || this.#awaited) this.#flush()
+    if (this.#waiting.length >= batchRows) this.#flush()
+    else if (this.#awaited) this.#flushThisTurn()
     else this.#cancelTimer ??= this.#parts.clock.after(delayMs, () => this.#flush())
   }
 
@@ -102,6 +104,16 @@ export class Settler {
 
   get #isEmpty(): boolean {
     return this.#waiting.length === 0 && this.#news.length === 0
+  }
+
+  /** What else ends in this turn is recorded along. */
+  #flushThisTurn(): void {
+    if (this.#flushPlanned) return
+    this.#flushPlanned = true
+    this.#parts.clock.soon(() => {
+      this.#flushPlanned = false
+      if (this.#awaited && !this.#waitingOut) this.#flush()
+    })
   }
 
   #flush(): void {
@@ -150,7 +162,8 @@ export class Settler {
 
   #next(): void {
     if (this.#isEmpty) return this.#settleIdle()
-    if (this.#waiting.length >= batchRows || this.#awaited || this.#idle.length > 0) this.#flush()
+    if (this.#waiting.length >= batchRows || this.#idle.length > 0) this.#flush()
+    else if (this.#awaited) this.#flushThisTurn()
     else this.#cancelTimer ??= this.#parts.clock.after(delayMs, () => this.#flush())
   }
 

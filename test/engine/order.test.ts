@@ -347,7 +347,7 @@ test('what is expunged at the head of a line that stands still lets the others g
 })
 
 test('too many for the endpoint, what stands still at the head of a line gives way', async (t) => {
-  const ordered = await Ordered.start(t, { order: 'fifo', deadHead: 'block', maxWaiting: 3, overflow: 'drop_oldest' })
+  const ordered = await Ordered.start(t, { order: 'key', deadHead: 'block', maxWaiting: 3, overflow: 'drop_oldest' })
   ordered.answers.set(1, failure)
   const [first = 0] = await ordered.publish(3)
   await ordered.clock.advance(minute)
