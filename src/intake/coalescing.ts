@@ -5,22 +5,33 @@ import { textOf, valueAt } from './value-at.ts'
 
 const quote = 0x22
 
+/**
+ * What is read of bodies for one message, about 50 ms: a thousand endpoints that each look in another place of a megabyte
+ * would keep everybody waiting for seconds.
+ */
+const bytesLimit = 16 * 1024 * 1024
+
 /** What of a message decides whether it is coalesced. */
 type Coalescable = Pick<Publication, 'eventType' | 'delayMs' | 'expiresInMs'>
 
 /**
  * Makes what says how one message's deliveries are coalesced, by each endpoint's wish; undefined for one that goes its own
- * way: because the payload has no such value, because it is for an instant of its own, or because nobody wants it any more
- * by the end of the window. Endpoints that go by the same value share the work of finding it.
+ * way: because the payload has no such value, because it is for an instant of its own, because nobody wants it any more by
+ * the end of the window, or because too many places in too large a body are to be looked at. Endpoints that go by the same
+ * value share the work of finding it.
  */
 export function coalescing(
   { eventType, delayMs, expiresInMs = null }: Coalescable,
   body: Uint8Array,
 ): (wish: Coalesce) => NonNullable<Special['coalesce']> | undefined {
   const keys = new Map<string | null, string | undefined>()
+  let bytesLeft = bytesLimit
   return ({ key: pointer, windowMs }) => {
     if (delayMs > 0 || (expiresInMs !== null && expiresInMs <= windowMs)) return undefined
-    if (!keys.has(pointer)) keys.set(pointer, keyOf(eventType, body, pointer))
+    if (!keys.has(pointer)) {
+      if (pointer !== null) bytesLeft -= body.byteLength
+      keys.set(pointer, pointer !== null && bytesLeft < 0 ? undefined : keyOf(eventType, body, pointer))
+    }
     const key = keys.get(pointer)
     return key === undefined ? undefined : { key, windowMs }
   }

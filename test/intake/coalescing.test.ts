@@ -42,6 +42,15 @@ describe('what deliveries that coalesce have in common', () => {
     assert.equal(of(1, null), undefined)
   })
 
+  test('is not looked for in too many places of a large body', () => {
+    const body = Buffer.from(JSON.stringify({ filler: 'x'.repeat(4 * 1024 * 1024), a: 1, b: 2, c: 3, d: 4, e: 5 }))
+    const of = coalescing({ eventType: 'a', delayMs: 0 }, body)
+    const found = ['/a', '/b', '/c', '/d', '/e'].map((key) => of({ key, windowMs: 1 }) !== undefined)
+    assert.deepEqual(found, [true, true, true, false, false])
+    assert.ok(of({ key: '/a', windowMs: 1 }), 'what was found is known')
+    assert.ok(of({ key: null, windowMs: 1 }))
+  })
+
   test('is told apart by endpoints that look in different places', () => {
     const of = coalescing({ eventType: 'a', delayMs: 0 }, Buffer.from('{"id":"x","user":"x"}'))
     assert.notEqual(of({ key: '/id', windowMs: 1 })?.key, of({ key: '/user', windowMs: 1 })?.key)
