@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { DeadLetter } from '../../../src/domain/delivery.ts'
 import { replay } from '../../../src/domain/delivery.ts'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
-import { decodeKey } from '../../../src/domain/ids.ts'
+import { decodeKey, encodeId, firstKeyAt } from '../../../src/domain/ids.ts'
 import type { Publication } from '../../../src/store/store.ts'
 import type { BroughtLetter } from '../../../src/store/transferring.ts'
 import { begin, type Open, type World } from './harness.ts'
@@ -160,6 +160,31 @@ export function transferring(open: Open): void {
       assert.deepEqual(Buffer.from(outgoing?.body ?? []), Buffer.from(expected.variant?.body ?? body))
       assert.equal(outgoing?.signature, expected.variant?.signature)
     }
+  })
+
+  test('a message from years ago comes back, and is sent again', async (t) => {
+    const [from, world] = [await begin(t, open), await begin(t, open)]
+    const { brought } = await takeOut(from, await from.endpoint(await from.application()))
+    const endpoint = await world.endpoint(await world.application())
+    const key = firstKeyAt(Date.UTC(2019, 1, 3)) + 5
+    const id = encodeId('msg', key, (length) => 'x'.repeat(length))
+    const old = {
+      ...brought,
+      endpoint: endpoint.key,
+      diedAt: Date.UTC(2019, 1, 4),
+      message: { ...brought.message, key, id },
+      variant: { body: new TextEncoder().encode('{}'), signature: null },
+    }
+    assert.deepEqual(await world.store.importDead(endpoint.app, [old]), ['imported'])
+    assert.deepEqual(await world.store.importDead(endpoint.app, [old]), ['unchanged'])
+    assert.equal((await world.store.findMessage(endpoint.app, id))?.key, key)
+    const worker = await world.join()
+    await world.store.replay([{ endpoint: endpoint.key, message: key }])
+    await world.claim(worker)
+    const row = await world.head(endpoint, replay)
+    assert.equal((await world.store.loadVariants([{ message: key, variant: row.variant ?? -1 }])).length, 1)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'delivered' }))
+    assert.deepEqual(await world.store.counts(), { pending: 0, dead: 0, messages: 1, attempts: 1 })
   })
 
   test('dead letters that are brought together come together or not at all', async (t) => {
