@@ -86,10 +86,11 @@ const setStopped: Statement = {
 }
 // The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read them by the new one.
 const doubtBucket: Statement = { name: 'doubt-bucket', text: 'update lane set clean = false where endpoint = $1' }
+// What a lane rests for is not known; one whose receiver was always well does so for want of tokens, and enabling makes none.
 // Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
 const restAnew: Statement = {
   name: 'rest-anew',
-  text: 'update lane set not_before = -1, health = case when $2 then null else health end where endpoint = $1',
+  text: 'update lane set not_before = -1, health = case when $2 then null else health end where endpoint = $1 and (health is not null or not $2)',
 }
 const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
 const selectEndpoint: Statement = {

@@ -152,9 +152,10 @@ export function settling(database: Database): Delivering['settle'] {
   /** Records what the attempts mean for whole endpoints, and answers which of them it disabled. */
   async function applyEffects(run: Run, effects: LaneEffects): Promise<number[]> {
     const { holds, disable, health, notices = [] } = effects
+    // Lanes are locked last, as by whoever changes endpoints.
+    const disabled = disable.length > 0 ? await disableAll(run, disable) : []
     if (holds.length > 0) await run(holdLanes, valuesOfHolds(holds))
     if (health.length > 0) await run(saveHealth, valuesOfHealth(health))
-    const disabled = disable.length > 0 ? await disableAll(run, disable) : []
     if (notices.length + disabled.length > 0) await tell(run, [...notices, ...disabled])
     return disabled.map((notice) => notice.endpoint)
   }

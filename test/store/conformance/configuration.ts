@@ -220,7 +220,12 @@ export function configuration(open: Open): void {
     const loaded = await world.store.loadEndpoints([second.key, 77, first.key])
     assert.deepEqual(
       loaded.toSorted((a, b) => a.key - b.key),
-      [first, second].map((endpoint) => ({ ...endpoint, signatureHeaders: {}, regionSecret: null })),
+      [first, second].map((endpoint) => ({
+        ...endpoint,
+        appThrottleRate: null,
+        signatureHeaders: {},
+        regionSecret: null,
+      })),
     )
     assert.deepEqual(await world.store.loadEndpoints([]), [])
   })

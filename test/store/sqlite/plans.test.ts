@@ -170,7 +170,16 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   [
     'lanes are claimed in the order of the index over those that are due',
     ['lane.due_at <= ?'],
-    ['SEARCH lane USING INDEX lane_due (due_at<?)', 'SEARCH endpoint USING INTEGER PRIMARY KEY (rowid=?)'],
+    [
+      'SEARCH lane USING INDEX lane_due (due_at<?)',
+      'SEARCH endpoint USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 1',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 2',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 3',
+      'SEARCH region USING PRIMARY KEY (app=? AND name=?)',
+    ],
   ],
   [
     "a dead worker's lanes are found by their owner",
