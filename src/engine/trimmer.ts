@@ -14,7 +14,7 @@ const chunkRows = 500
  */
 export class Trimmer {
   readonly #parts: TrimmerParts
-  #round: OwnedLane[] = []
+  #round: Look[] = []
 
   constructor(parts: TrimmerParts) {
     this.#parts = parts
@@ -22,10 +22,14 @@ export class Trimmer {
 
   /** Looks at one lane; answers whether there are more to look at. Begins a new round when the last one is over. */
   async step(): Promise<boolean> {
-    if (this.#round.length === 0) this.#parts.each((owned) => this.#limitOf(owned) && this.#round.push(owned))
-    const owned = this.#round.at(-1)
-    if (owned === undefined) return false
-    const more = this.#parts.owns(owned) && (await this.#trim(owned))
+    if (this.#round.length === 0) {
+      this.#parts.each(
+        (owned) => this.#limitOf(owned) && this.#round.push({ owned, counted: undefined, trimmed: false }),
+      )
+    }
+    const look = this.#round.at(-1)
+    if (look === undefined) return false
+    const more = this.#parts.owns(look.owned) && (await this.#trim(look))
     if (!more) this.#round.pop()
     return this.#round.length > 0
   }
@@ -35,17 +39,25 @@ export class Trimmer {
   }
 
   /** Ends up to a chunk; answers whether more of the same lane is left to do. */
-  async #trim(owned: OwnedLane): Promise<boolean> {
+  async #trim(look: Look): Promise<boolean> {
     const { store, owns } = this.#parts
+    const { owned } = look
     const limit = this.#limitOf(owned)
     if (limit === undefined) return false
     const { key } = owned.endpoint
-    const endedBefore = owned.ended
-    const surplus = await surplusOf(store, key, limit, chunkRows)
-    // Counted, and yet gone, or about to be: what ended meanwhile, and what the store has yet to hear of.
+    const { ended } = owned
+    look.counted ??= { endedBefore: ended, surplus: await surplusOf(store, key, limit) }
+    const { surplus, endedBefore } = look.counted
+    // Counted, and yet gone, or about to be: what ended since, and what the store has yet to hear of.
     const excess = surplus - (owned.ended - endedBefore) - owned.unsettled
     owned.doomed = null
-    if (excess <= 0 || !owns(owned)) return false
+    if (excess <= 0 || !owns(owned)) {
+      // More may have been there than were counted.
+      look.counted = undefined
+      const again = look.trimmed
+      look.trimmed = false
+      return again
+    }
     // What is settled while the heads are read stays in `held` until they are here.
     owned.looking = true
     let rows: PendingRow[]
@@ -54,8 +66,8 @@ export class Trimmer {
     } finally {
       owned.looking = false
     }
-    const ended = owns(owned) ? await this.#end(owned, oldest(rows, excess)) : 0
-    return ended > 0 && surplus >= chunkRows
+    look.trimmed = owns(owned) && (await this.#end(owned, oldest(rows, Math.min(excess, chunkRows)))) > 0
+    return look.trimmed
   }
 
   /** Ends rows at once where they are not in memory, and when their turn comes where they are; answers how many at once. */
@@ -76,6 +88,14 @@ export class Trimmer {
     })
     return untouched.length
   }
+}
+
+/** One lane of a round: how many were too many when they were counted, and how many had ended before that. */
+interface Look {
+  readonly owned: OwnedLane
+  counted: { readonly surplus: number; readonly endedBefore: number } | undefined
+  /** Whether any were ended since. */
+  trimmed: boolean
 }
 
 export interface TrimmerParts {

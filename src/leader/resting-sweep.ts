@@ -21,7 +21,7 @@ export class RestingSweep {
   #expiredFrom: number | null = null
   #after: number | null = null
   /** Lanes found in which something may have to end. */
-  #found: RestingLane[] = []
+  #found: Found[] = []
 
   /** `waitingLimit` is how many may wait at an endpoint that says nothing of it. */
   constructor(store: SweptStore, waitingLimit: number) {
@@ -31,9 +31,9 @@ export class RestingSweep {
 
   /** Does the next bit; answers false when the sweep is done, after which the next one begins. */
   async step(): Promise<boolean> {
-    const lane = this.#found.at(-1)
-    if (lane) {
-      if (!(await this.#endSome(lane))) this.#found.pop()
+    const found = this.#found.at(-1)
+    if (found) {
+      if (!(await this.#endSome(found))) this.#found.pop()
       return true
     }
     if (this.#phase === 'expired') await this.#endExpired()
@@ -54,7 +54,7 @@ export class RestingSweep {
 
   async #find(): Promise<void> {
     const { lanes, next } = await this.#store.readResting(this.#after, lanesPerStep)
-    this.#found = lanes.filter((each) => this.#isToEnd(each))
+    this.#found = lanes.filter((each) => this.#isToEnd(each)).map((lane) => ({ lane, surplus: undefined }))
     this.#after = next
     if (next === null) this.#phase = 'over'
   }
@@ -64,11 +64,14 @@ export class RestingSweep {
   }
 
   /** Ends up to a chunk of one lane; answers whether more of it is left to do. */
-  async #endSome(lane: RestingLane): Promise<boolean> {
+  async #endSome(found: Found): Promise<boolean> {
+    const { lane } = found
     const rows = await this.#store.readHeads(lane.endpoint, chunkRows)
     const late = this.#overdueOf(lane, rows)
-    const ends = late.length > 0 ? late : await this.#surplusOf(lane, rows)
+    const ends = late.length > 0 ? late : await this.#surplusOf(found, rows)
     const ended = await this.#store.endResting(ends.slice(0, chunkRows))
+    // More may have been there than were counted.
+    if (found.surplus !== undefined) found.surplus = found.surplus - ended.length || undefined
     // Where none could be ended somebody has taken the lane, and sees to it from now on.
     return ended.length > 0
   }
@@ -82,11 +85,17 @@ export class RestingSweep {
     })
   }
 
-  async #surplusOf(lane: RestingLane, rows: RestingLane['rows']): Promise<RestingEnd[]> {
-    const limit = trimmedTo(lane, this.#waitingLimit)
+  async #surplusOf(found: Found, rows: RestingLane['rows']): Promise<RestingEnd[]> {
+    const limit = trimmedTo(found.lane, this.#waitingLimit)
     if (limit === undefined) return []
-    const { endpoint, app } = lane
-    const surplus = await surplusOf(this.#store, endpoint, limit, chunkRows)
-    return oldest(rows, surplus).map((row) => ({ endpoint, app, row, reason: 'overflow' }))
+    const { endpoint, app } = found.lane
+    found.surplus ??= await surplusOf(this.#store, endpoint, limit)
+    return oldest(rows, found.surplus).map((row) => ({ endpoint, app, row, reason: 'overflow' }))
   }
+}
+
+/** A lane in which something may have to end, and how many were too many when they were counted. */
+interface Found {
+  readonly lane: RestingLane
+  surplus: number | undefined
 }
