@@ -16,7 +16,7 @@ const problemsOf = compile(HeadIn, 'body')
 /** What an operator does about a delivery that keeps others back. Whoever has the lane carries it out. */
 export function laneHeadRoutes(api: FastifyInstance, { store }: HttpContext): void {
   async function direct({ app, endpoint: ref }: OfEndpoint['Params'], body: unknown, order: HeadOrder) {
-    const input = (body ?? {}) as HeadIn
+    const input = (body === undefined ? {} : body) as HeadIn
     refuseIf(problemsOf(input))
     const endpoint = await getEndpoint(store, app, ref)
     assertOrder(endpoint, input)
