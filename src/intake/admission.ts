@@ -81,11 +81,13 @@ export class Admission {
     return publications.map((publication) => {
       const full = queuedOf(publication).filter(isFull)
       if (full.length === 0) return publication
-      const others = (publication.special ?? []).filter(({ endpoint }) => !full.includes(endpoint))
-      return {
-        ...publication,
-        special: [...others, ...full.map((endpoint) => ({ endpoint, drop: 'overflow' as const }))],
+      const planned = new Map((publication.special ?? []).map((special) => [special.endpoint, special]))
+      for (const endpoint of full) {
+        // In its form, for whoever replays it.
+        const variant = planned.get(endpoint)?.variant
+        planned.set(endpoint, { endpoint, ...(variant !== undefined && { variant }), drop: 'overflow' })
       }
+      return { ...publication, special: [...planned.values()] }
     })
   }
 

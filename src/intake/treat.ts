@@ -83,12 +83,13 @@ export function treat(
     if (wishes?.filter && !passes(wishes.filter)) continue
     endpoints.push(endpoint)
     if (wishes === undefined) continue
+    const form = forms.of(wishes)
     if (wishes.disabled && wishes.flow.whileDisabled === 'drop') {
-      special.push({ endpoint, drop: 'disabled' })
+      // In its form, for whoever replays it.
+      special.push({ endpoint, ...form, drop: 'disabled' })
       continue
     }
     const coalesce = wishes.flow.coalesce === null ? undefined : coalesced(wishes.flow.coalesce)
-    const form = forms.of(wishes)
     const orderKey = orderKeyOf(wishes.flow.order, envelope.orderingKey ?? null)
     if (coalesce === undefined && form === undefined && orderKey === undefined) continue
     special.push({ endpoint, ...(coalesce && { coalesce }), ...(orderKey !== undefined && { orderKey }), ...form })

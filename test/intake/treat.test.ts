@@ -92,6 +92,12 @@ describe('a message', () => {
       { endpoint: 3, variant: 0 },
     ])
     assert.deepEqual(bodies, [null])
+    const dropping = subscribed({ shape: withoutId, whileDisabled: 'drop' }).map((each) => ({
+      ...each,
+      ...(each.treatment && { treatment: { ...each.treatment, disabled: true } }),
+    }))
+    const dropped = treat(prepareTreatments(dropping) ?? new Map(), envelope, body, [1])
+    assert.deepEqual(dropped.special, [{ endpoint: 1, variant: 0, drop: 'disabled' }], 'in its form, for a replay')
     const unopened = treated([{ shape: pseudonymous, regionSecret: null }])
     assert.deepEqual(unopened.special, [{ endpoint: 1, drop: 'unshapable' }])
   })

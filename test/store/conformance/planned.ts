@@ -22,7 +22,7 @@ async function mixed(world: World, change: Partial<Publication> = {}) {
     special: [
       { endpoint: ordered.key, orderKey: 2 ** 48 - 1 },
       { endpoint: shaped.key, orderKey: 7, variant: 1 },
-      { endpoint: dropped.key, drop: 'overflow' },
+      { endpoint: dropped.key, drop: 'overflow', variant: 0 },
     ],
     variants: [
       { body: null, signature: 'abc' },
@@ -152,7 +152,7 @@ export function planned(open: Open): void {
     assert.equal((await world.store.replay(wanted)).length, 3)
     assert.deepEqual(await only(world, plain, 2), { orderKey: null, variant: null, expiresInMs: null })
     assert.deepEqual(await only(world, shaped, 2), { orderKey: 7, variant: 1, expiresInMs: null })
-    assert.deepEqual(await only(world, dropped, 2), { orderKey: null, variant: null, expiresInMs: null })
+    assert.deepEqual(await only(world, dropped, 2), { orderKey: null, variant: 0, expiresInMs: null })
     assert.equal((await world.store.counts()).dead, 0)
   })
 
