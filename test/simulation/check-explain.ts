@@ -20,15 +20,25 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
       const label = `${endpoint.key}, which has no rate limit, was said to be limited by it at ${told.toldAt}`
       assert.ok(!told.reasons.includes('rate_limited'), label)
     }
-    if (told.nextAt === undefined || happened(history, endpoint, told.askedAt, told.nextAt)) continue
+    if (endpoint.order === 'none' || endpoint.deadHead === 'skip') {
+      const label = `${endpoint.key}, where no head blocks, was said to be blocked by one at ${told.toldAt}`
+      assert.ok(!told.reasons.includes('head_blocked'), label)
+    }
+    const nextAt = told.nextAt ?? movingAt(told)
+    if (nextAt === undefined || happened(history, endpoint, told.askedAt, nextAt)) continue
     // What rests is moved along with the clock by the next worker that comes to decide something.
     if (jumped(history, told.askedAt - lateMs, told.askedAt)) continue
     // A worker that has missed the news of a message does not know that it may pass those of other keys.
     const isUnaware = endpoint.order === 'key' && told.message === 0 && told.reason === 'behind_head'
     if (isUnaware && !history.attentive) continue
-    notBefore(told, arrivals)
-    if (!happened(history, endpoint, told.nextAt, told.nextAt + lateMs)) movesThen(told, endpoint, arrivals, history)
+    notBefore(told, nextAt, arrivals)
+    if (!happened(history, endpoint, nextAt, nextAt + lateMs)) movesThen(told, nextAt, endpoint, arrivals, history)
   }
+}
+
+/** What nothing keeps, and is not under way yet, moves at once. */
+function movingAt({ reason, inFlight, toldAt }: Prediction): number | undefined {
+  return (reason === 'delivering' || reason === 'sending') && inFlight === 0 ? toldAt : undefined
 }
 
 /** What keeps an endpoint is told while it does. */
@@ -74,8 +84,8 @@ function holdIsTold(told: Prediction, arrivals: readonly Arrival[], history: His
 }
 
 /** Nothing of it arrives before the instant it was said to move at. */
-function notBefore(told: Prediction, arrivals: readonly Arrival[]): void {
-  const { nextAt = 0, toldAt, message, reason } = told
+function notBefore(told: Prediction, nextAt: number, arrivals: readonly Arrival[]): void {
+  const { toldAt, message, reason } = told
   const early = arrivals.find(
     (arrival) =>
       arrival.at > toldAt + underWayMs &&
@@ -92,8 +102,14 @@ function notBefore(told: Prediction, arrivals: readonly Arrival[]): void {
 }
 
 /** Unless something else came in between, it does move then: it is tried, or in flight already. */
-function movesThen(told: Prediction, endpoint: EndpointFacts, arrivals: readonly Arrival[], history: History): void {
-  const { nextAt = 0, toldAt, message, reasons, reason } = told
+function movesThen(
+  told: Prediction,
+  nextAt: number,
+  endpoint: EndpointFacts,
+  arrivals: readonly Arrival[],
+  history: History,
+): void {
+  const { toldAt, message, reasons, reason } = told
   if (reasons.some((each) => openEnded.has(each))) return
   // Which of them is the probe, or the next of few, is nobody's to say.
   if (message !== 0 && (reasons.includes('circuit_open') || reasons.includes('slowed'))) return

@@ -181,11 +181,12 @@ export const plants: Record<string, Plant> = {
       }),
   },
 
-  'whoever asks is not told whom a delivery stands behind': {
+  'whoever asks is told that a line waits for somebody when it does not': {
     observer: (store) =>
       overriding(store, {
-        async findFirst() {
-          return undefined
+        async findFirst(...args) {
+          const first = await store.findFirst(...args)
+          return first && { ...first, heldMs: Number.POSITIVE_INFINITY }
         },
       }),
   },
