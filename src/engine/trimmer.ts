@@ -2,7 +2,7 @@ import { oldest, trimmedTo } from '../domain/bounds.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { PendingRow, Store } from '../store/store.ts'
-import { surplusOf } from '../store/surplus.ts'
+import { SurplusCount } from '../store/surplus.ts'
 import { type Delivery, forgetSettled, newDelivery, type OwnedLane } from './owned-lane.ts'
 
 /** Deliveries ended in one step. */
@@ -38,16 +38,20 @@ export class Trimmer {
     return lane.closed ? undefined : trimmedTo(endpoint, this.#parts.waitingLimit)
   }
 
-  /** Ends up to a chunk; answers whether more of the same lane is left to do. */
+  /** Counts a page or ends up to a chunk; answers whether more of the same lane is left to do. */
   async #trim(look: Look): Promise<boolean> {
     const { store, owns } = this.#parts
     const { owned } = look
     const limit = this.#limitOf(owned)
     if (limit === undefined) return false
     const { key } = owned.endpoint
-    const { ended } = owned
-    look.counted ??= { endedBefore: ended, surplus: await surplusOf(store, key, limit) }
-    const { surplus, endedBefore } = look.counted
+    look.counted ??= { count: new SurplusCount(store, key, limit), endedBefore: owned.ended, surplus: undefined }
+    const { counted } = look
+    if (counted.surplus === undefined) {
+      counted.surplus = await counted.count.step()
+      return true
+    }
+    const { surplus, endedBefore } = counted
     // Counted, and yet gone, or about to be: what ended since, and what the store has yet to hear of.
     const excess = surplus - (owned.ended - endedBefore) - owned.unsettled
     owned.doomed = null
@@ -90,10 +94,17 @@ export class Trimmer {
   }
 }
 
-/** One lane of a round: how many were too many when they were counted, and how many had ended before that. */
+/** How many are too many, once that is known, and how many had ended before they were counted. */
+interface Counted {
+  readonly count: SurplusCount
+  readonly endedBefore: number
+  surplus: number | undefined
+}
+
+/** One lane of a round. */
 interface Look {
   readonly owned: OwnedLane
-  counted: { readonly surplus: number; readonly endedBefore: number } | undefined
+  counted: Counted | undefined
   /** Whether any were ended since. */
   trimmed: boolean
 }

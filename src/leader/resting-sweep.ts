@@ -1,7 +1,7 @@
 import { oldest, overdue, retryPolicyOf, trimmedTo } from '../domain/bounds.ts'
 import type { RestingEnd, RestingLane } from '../store/bounding.ts'
 import type { Store } from '../store/store.ts'
-import { surplusOf } from '../store/surplus.ts'
+import { SurplusCount } from '../store/surplus.ts'
 
 /** Endpoints looked at in one step, at about 20 µs each. */
 const lanesPerStep = 200
@@ -54,7 +54,9 @@ export class RestingSweep {
 
   async #find(): Promise<void> {
     const { lanes, next } = await this.#store.readResting(this.#after, lanesPerStep)
-    this.#found = lanes.filter((each) => this.#isToEnd(each)).map((lane) => ({ lane, surplus: undefined }))
+    this.#found = lanes
+      .filter((each) => this.#isToEnd(each))
+      .map((lane) => ({ lane, count: undefined, surplus: undefined }))
     this.#after = next
     if (next === null) this.#phase = 'over'
   }
@@ -63,12 +65,22 @@ export class RestingSweep {
     return this.#overdueOf(lane, lane.rows).length > 0 || trimmedTo(lane, this.#waitingLimit) !== undefined
   }
 
-  /** Ends up to a chunk of one lane; answers whether more of it is left to do. */
+  /** Counts a page of one lane, or ends up to a chunk of it; answers whether more of it is left to do. */
   async #endSome(found: Found): Promise<boolean> {
-    const { lane } = found
+    const { lane, count } = found
+    if (count) {
+      found.surplus = await count.step()
+      if (found.surplus !== undefined) found.count = undefined
+      return true
+    }
     const rows = await this.#store.readHeads(lane.endpoint, chunkRows)
     const late = this.#overdueOf(lane, rows)
-    const ends = late.length > 0 ? late : await this.#surplusOf(found, rows)
+    if (late.length === 0 && found.surplus === undefined) {
+      const limit = trimmedTo(lane, this.#waitingLimit)
+      if (limit !== undefined) found.count = new SurplusCount(this.#store, lane.endpoint, limit)
+      return limit !== undefined
+    }
+    const ends = late.length > 0 ? late : surplusOf(found, rows)
     const ended = await this.#store.endResting(ends.slice(0, chunkRows))
     // More may have been there than were counted.
     if (found.surplus !== undefined) found.surplus = found.surplus - ended.length || undefined
@@ -84,18 +96,17 @@ export class RestingSweep {
       return reason === undefined ? [] : [{ endpoint, app, row, reason }]
     })
   }
-
-  async #surplusOf(found: Found, rows: RestingLane['rows']): Promise<RestingEnd[]> {
-    const limit = trimmedTo(found.lane, this.#waitingLimit)
-    if (limit === undefined) return []
-    const { endpoint, app } = found.lane
-    found.surplus ??= await surplusOf(this.#store, endpoint, limit)
-    return oldest(rows, found.surplus).map((row) => ({ endpoint, app, row, reason: 'overflow' }))
-  }
 }
 
-/** A lane in which something may have to end, and how many were too many when they were counted. */
+/** A lane in which something may have to end. */
 interface Found {
   readonly lane: RestingLane
+  /** Being counted. */
+  count: SurplusCount | undefined
+  /** How many are too many, as far as they were counted. */
   surplus: number | undefined
+}
+
+function surplusOf({ lane: { endpoint, app }, surplus = 0 }: Found, rows: RestingLane['rows']): RestingEnd[] {
+  return oldest(rows, surplus).map((row) => ({ endpoint, app, row, reason: 'overflow' }))
 }

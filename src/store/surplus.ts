@@ -2,22 +2,32 @@ import type { QueueCursor, Store } from './store.ts'
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */
 const rowsPerPage = 5000
-
 /** At least this many are counted beyond the limit, and a tenth of it: so counting costs little beside what it finds. */
 const leastCounted = 500
 
-/**
- * How many more of an endpoint's deliveries wait than may, as far as they were counted; negative while there is room. A
- * queue too long for one page is counted while it changes.
- */
-export async function surplusOf(store: Pick<Store, 'surveyWaiting'>, endpoint: number, limit: number): Promise<number> {
-  const most = Math.max(leastCounted, Math.ceil(limit / 10))
-  let counted = 0
-  let after: QueueCursor | null = { endpoint, class: 0, dueAt: 0, message: 0 }
-  while (after?.endpoint === endpoint && counted < limit + most) {
-    const page = await store.surveyWaiting(after, Math.min(rowsPerPage, limit + most - counted))
-    counted += page.counts.find((count) => count.endpoint === endpoint)?.count ?? 0
-    after = page.next
+/** Counts how many more of an endpoint's deliveries wait than may, a page at a time. The queue may change meanwhile. */
+export class SurplusCount {
+  readonly #store: Pick<Store, 'surveyWaiting'>
+  readonly #endpoint: number
+  readonly #limit: number
+  readonly #most: number
+  #counted = 0
+  #after: QueueCursor | null
+
+  constructor(store: Pick<Store, 'surveyWaiting'>, endpoint: number, limit: number) {
+    this.#store = store
+    this.#endpoint = endpoint
+    this.#limit = limit
+    this.#most = limit + Math.max(leastCounted, Math.ceil(limit / 10))
+    this.#after = { endpoint, class: 0, dueAt: 0, message: 0 }
   }
-  return counted - limit
+
+  /** Counts the next page; answers the surplus once that is known, negative while there is room. */
+  async step(): Promise<number | undefined> {
+    const page = await this.#store.surveyWaiting(this.#after, Math.min(rowsPerPage, this.#most - this.#counted))
+    this.#counted += page.counts.find(({ endpoint }) => endpoint === this.#endpoint)?.count ?? 0
+    this.#after = page.next
+    const isOver = this.#after?.endpoint !== this.#endpoint || this.#counted >= this.#most
+    return isOver ? this.#counted - this.#limit : undefined
+  }
 }
