@@ -68,7 +68,7 @@ function endOf({ key }: EndpointFacts, { orders, healedAt, jumps }: History, fac
 function openIsSilent(fact: CircuitFact, begun: readonly BegunFact[], over: number, history: History): void {
   const until = Math.min(over, fact.notBefore + (fact.openForMs ?? Number.POSITIVE_INFINITY) - 1)
   const reopened = history.circuits.find(
-    (other) => other.endpoint === fact.endpoint && other.kind !== 'opened' && other.notBefore > fact.notAfter,
+    (other) => other.endpoint === fact.endpoint && other.kind !== 'opened' && other.notBefore >= fact.notAfter,
   )
   for (const one of begun) {
     const since = one.worker === fact.worker ? fact.notAfter : fact.recordedAt
