@@ -1,6 +1,6 @@
 import type { Lead, Leader, Leading } from '../leading.ts'
 import type { Database } from './database.ts'
-import { sqlNow, withClock } from './server-time.ts'
+import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 
 // One statement and one row: whoever comes second waits for the row, sees the lease of the first and changes nothing. A
@@ -25,8 +25,10 @@ const takeLead: Statement = {
 const selectLeader: Statement = {
   name: 'leader',
   text: `
-    select description, epoch, ${sqlNow} - since as since_ms, least(lease_until - ${sqlNow}, lease_ms) as left_ms
-      from leader where one = 1`,
+    ${withClock}
+    select description, epoch, now - since as since_ms,
+           case when lease_until - now > lease_ms then 0 else lease_until - now end as left_ms
+      from clock, leader where one = 1`,
 }
 // The row stays, so that the next leader's epoch is higher.
 const endLead: Statement = {

@@ -62,7 +62,7 @@ export function endLeadership(connection: Connection): void {
   connection.prepare(endAnyLead).run()
 }
 
-/** A lease that reaches further than it is long was written before the clock was set back. */
-function left({ lease_ms, lease_until }: LeaderRow, now: number): number {
-  return Math.min(lease_until - now, lease_ms)
+/** A lease that reaches further than it is long was written before the clock was set back, and says nothing any more. */
+function left({ lease_ms: leaseMs, lease_until: until }: LeaderRow, now: number): number {
+  return until - now > leaseMs ? 0 : until - now
 }
