@@ -153,6 +153,7 @@ export class Health {
     if (policy === undefined || (sign === 'crowded' && !isFailure)) return undefined
     this.#window.count(!isFailure, policy.windowMs, now)
     if (!isFailure) {
+      if (this.failures > 0) this.#dirty = true
       this.failures = 0
       return undefined
     }
@@ -327,7 +328,7 @@ interface Saved {
 
 function read(text: string): Saved | undefined {
   try {
-    return JSON.parse(text) as Saved
+    return (JSON.parse(text) as Saved | null) ?? undefined
   } catch {
     return undefined
   }

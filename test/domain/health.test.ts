@@ -265,6 +265,15 @@ test('what is given back is saved when something of it changed', () => {
   assert.equal(heir.unsaved(10), undefined)
 })
 
+test('that failures ended is saved, too: the next owner does not go on counting them', () => {
+  const { tried, health } = patient({}, new Health('{"failures":2}', 0, 0))
+  tried(ok, 1)
+  assert.equal(health.unsaved(2), null)
+  const { tried: triedUnsaved, health: other } = patient({}, new Health('{"failures":2}', 0, 0))
+  triedUnsaved(down, 1)
+  assert.equal(other.circuit, 'open')
+})
+
 test('whatever an owner knew, the next one knows, less the time between', () => {
   const step = fc.record({
     wait: fc.integer({ min: 0, max: 4000 }),
@@ -295,7 +304,7 @@ test('whatever an owner knew, the next one knows, less the time between', () => 
 })
 
 test('a text that cannot be read is a receiver nobody knows anything of', () => {
-  assert.equal(new Health('{', 0, 0).circuit, 'closed')
+  for (const text of ['{', 'null', '7', '[]', '"open"']) assert.equal(new Health(text, 0, 0).circuit, 'closed')
 })
 
 test('whatever happens, open means silence, and the pace is never above the configured rate', () => {
