@@ -130,7 +130,7 @@ export class Pump {
     const { key: endpoint, app } = owned.endpoint
     owned.unsettled++
     this.#parts.settler.add({
-      settlement: { endpoint, app, row, attempt: null, verdict },
+      settlement: { endpoint, app, row, attempt: null, verdict, inOrder: delivery.standing !== undefined },
       holdMs: undefined,
       disable: undefined,
       awaited: delivery.standing !== undefined,
@@ -197,6 +197,7 @@ export class Pump {
           response: outcome.response ?? null,
         },
         verdict,
+        inOrder: delivery.standing !== undefined,
       },
       holdMs: effect.holdMs,
       disable: effect.disable ? 'gone' : undefined,

@@ -433,6 +433,8 @@ export interface Settlement {
   readonly row: PendingRow
   /** Null when it ended without being tried. */
   readonly attempt: TriedAttempt | null
+  /** Its lane keeps an order: others wait for this to be recorded, and an operator may be directing it. */
+  readonly inOrder?: boolean
   readonly verdict:
     | { readonly state: 'delivered' }
     | { readonly state: 'waiting'; readonly waitMs: number }

@@ -38,11 +38,12 @@ export const tryAnew: Statement = {
   name: 'retry-head',
   text: `
     update pending set held_until = null, prior_attempts = prior_attempts + attempts, attempts = 0, since = $5
-     where ${key} and held_until > $5`,
+     where ${key} and held_until > $5
+    returning message`,
 }
 export const markSkipped: Statement = {
   name: 'skip-head',
-  text: `update pending set held_until = ${skipMark} where ${key}`,
+  text: `update pending set held_until = ${skipMark} where ${key} returning message`,
 }
 // Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
 const restAnew: Statement = { name: 'rest-anew-head', text: 'update lane set not_before = -1 where endpoint = $1' }
@@ -65,10 +66,12 @@ export function heads({ durable, signals, wakes }: Database): Heads {
           message === null ? await run<Row>(selectFirst, [endpoint]) : await run<Row>(selectNamed, [endpoint, message])
         if (row === undefined) return { state: 'none' } as const
         const place = [endpoint, row.class, row.due_at, row.message]
-        if (order === 'skip') await run(markSkipped, place)
         // What is not held may be on its way: an attempt would then be counted in two ways.
-        else if ((row.held_until ?? 0) <= row.now) return { state: 'busy', message: row.message } as const
-        else await run(tryAnew, [...place, row.now])
+        const isBusy = order === 'retry' && (row.held_until ?? 0) <= row.now
+        if (isBusy) return { state: 'busy', message: row.message } as const
+        const changed = await (order === 'skip' ? run(markSkipped, place) : run(tryAnew, [...place, row.now]))
+        // It has ended in this very moment.
+        if (changed.length === 0) return { state: 'none' } as const
         await run(restAnew, [endpoint])
         await run(notifySettings, [`s${signals.payload([endpoint])}`])
         return { state: 'told', message: row.message } as const

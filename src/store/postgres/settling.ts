@@ -17,7 +17,7 @@ import { channel } from './signals.ts'
  * no input and nothing is written.
  *
  * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
- * be driven from the other side, through all of pending. (A row's place is sure: while it is being sent, pending is not updated.) Only what was
+ * be driven from the other side, through all of pending. (A row's place is sure: pending is updated only where an order is kept, and see lockRows.) Only what was
  * really deleted is queued again or dead: a row that is gone was settled before, by a call whose answer got lost.
  */
 export const settleBatch: Statement = {
@@ -75,24 +75,45 @@ export const settleBatch: Statement = {
     select exists (select from fence) as alive`,
 }
 
-// Settled twice, it would be counted twice, but for the count that it must have.
+/**
+ * An operator's order changes a row, and a row that is changed while it is being settled has another place by then. Held
+ * from before the settling looks at them, rows are where it finds them.
+ */
+export const lockRows: Statement = {
+  name: 'lock-rows',
+  text: `
+    select l.message
+      from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) as l (endpoint, class, due_at, message)
+     cross join lateral (
+             select from pending
+              where endpoint = l.endpoint and class = l.class and due_at = l.due_at and message = l.message
+              limit 1 for update
+           ) as p`,
+}
+
+// Settled twice, it would be counted twice, but for the count of all attempts that it must have. When somebody had it tried
+// anew while it was being sent, that attempt is one of those before.
 export const holdRows: Statement = {
   name: 'hold-rows',
   text: `
     ${withClock}, found as materialized (
-      select p.place, coalesce(clock.now + h.wait_ms, ${blockedUntil}) as until
-        from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::bigint[])
-               as h (endpoint, class, due_at, message, attempts, wait_ms)
+      select p.place, p.attempts = h.attempts as is_same, coalesce(clock.now + h.wait_ms, ${blockedUntil}) as until
+        from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::integer[],
+                           $7::bigint[])
+               as h (endpoint, class, due_at, message, attempts, prior_attempts, wait_ms)
        cross join lateral (
-               select ctid as place from pending
+               select ctid as place, attempts from pending
                 where endpoint = h.endpoint and class = h.class and due_at = h.due_at and message = h.message
-                  and attempts = h.attempts
+                  and prior_attempts + attempts = h.prior_attempts + h.attempts
                 limit 1
              ) as p
     )
-    update pending set attempts = attempts + 1, held_until = case
+    update pending set
+           attempts = attempts + (select is_same::integer from found where place = pending.ctid),
+           prior_attempts = prior_attempts + (select (not is_same)::integer from found where place = pending.ctid),
+           held_until = case
              when held_until = ${skipMark} then held_until
-             else (select until from found where place = pending.ctid) end
+             else (select case when is_same then until else held_until end from found where place = pending.ctid) end
      where ctid = any (array (select place from found))`,
 }
 
@@ -180,11 +201,13 @@ export function settling(database: Database): Delivering['settle'] {
   return async (worker, settlements, effects) => {
     let disabled: number[] = []
     const held = settlements.filter(stays)
-    const sessions = settlements.some(({ row }) => row.orderKey !== null) ? durable : relaxed
+    const ordered = settlements.filter(({ inOrder }) => inOrder)
+    const sessions = settlements.some(({ inOrder }) => inOrder) ? durable : relaxed
     const { holds, disable, health, notices = [] } = effects
-    const hasEffects = held.length + holds.length + disable.length + health.length + notices.length > 0
+    const hasEffects = ordered.length + held.length + holds.length + disable.length + health.length + notices.length > 0
     const alive = hasEffects
       ? await sessions.transaction(async (run) => {
+          if (ordered.length > 0) await run(lockRows, valuesOfRows(ordered))
           const alive = await settle(run, worker, settlements)
           if (alive && held.length > 0) await run(holdRows, valuesOfHeld(held))
           if (alive) disabled = await applyEffects(run, effects)
@@ -228,13 +251,20 @@ function stays({ verdict }: Settlement): boolean {
   return verdict.state === 'held' || verdict.state === 'blocked'
 }
 
+function valuesOfRows(settlements: readonly Settlement[]): string[] {
+  return [
+    integers(settlements.map((s) => s.endpoint)),
+    integers(settlements.map((s) => s.row.class)),
+    integers(settlements.map((s) => s.row.dueAt)),
+    integers(settlements.map((s) => s.row.message)),
+  ]
+}
+
 function valuesOfHeld(held: readonly Settlement[]): unknown[] {
   return [
-    integers(held.map((s) => s.endpoint)),
-    integers(held.map((s) => s.row.class)),
-    integers(held.map((s) => s.row.dueAt)),
-    integers(held.map((s) => s.row.message)),
+    ...valuesOfRows(held),
     integers(held.map((s) => s.row.attempts)),
+    integers(held.map((s) => s.row.priorAttempts)),
     integers(held.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : null))),
   ]
 }

@@ -34,10 +34,15 @@ const insertPending = `
   insert into pending
     (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
   values (?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`
-// Settled twice, it would be counted twice, but for the count that it must have.
+// Settled twice, it would be counted twice, but for the count of all attempts that it must have. When somebody had it tried
+// anew while it was being sent, that attempt is one of those before.
 const holdPending = `
-  update pending set held_until = case when held_until = ${skipMark} then held_until else ? end, attempts = attempts + 1
-  where endpoint = ? and class = ? and due_at = ? and message = ? and attempts = ?`
+  update pending set
+    held_until = case when held_until = ${skipMark} or attempts <> :attempts then held_until else :until end,
+    prior_attempts = prior_attempts + (attempts <> :attempts),
+    attempts = attempts + (attempts = :attempts)
+  where endpoint = :endpoint and class = :class and due_at = :dueAt and message = :message
+    and prior_attempts + attempts = :prior + :attempts`
 const insertAttempt = `
   insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
@@ -178,7 +183,8 @@ function recorder(connection: Connection): Recorder {
       )
     }
     if (verdict.state === 'held' || verdict.state === 'blocked') {
-      hold.run(nextAt ?? blockedUntil, endpoint, row.class, row.dueAt, message, row.attempts)
+      const { class: itsClass, dueAt, attempts, priorAttempts: prior } = row
+      hold.run({ until: nextAt ?? blockedUntil, endpoint, class: itsClass, dueAt, message, attempts, prior })
       return
     }
     if (verdict.state === 'delivered') {

@@ -130,6 +130,30 @@ export function ordering(open: Open): void {
     assert.deepEqual(await world.store.directHead(endpoint.key, null, 'retry'), { state: 'none' })
   })
 
+  test('an attempt that was under way when its delivery was to be tried anew counts among those before', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'held', waitMs: minute }))
+    const held = await world.head(endpoint)
+    await world.store.directHead(endpoint.key, null, 'retry')
+    const late = world.settlement(endpoint, held, { state: 'blocked' })
+    await world.settle(worker, late)
+    await world.settle(worker, late)
+    const head = await world.head(endpoint)
+    assert.deepEqual([head.attempts, head.priorAttempts, head.heldMs], [0, 2, 0])
+    await world.settle(worker, world.settlement(endpoint, head, { state: 'delivered' }))
+    const trail = await world.store.attemptsOf(row.message)
+    assert.deepEqual(
+      trail.map(({ n, code }) => [n, code]),
+      [
+        [1, 'refused'],
+        [2, 'refused'],
+        [3, 'delivered'],
+      ],
+    )
+  })
+
   test('a skipped delivery is marked for the owner of its lane, also one that is being sent', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())

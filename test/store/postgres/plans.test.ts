@@ -59,7 +59,7 @@ import {
 import { deleteOldDead, deleteOldTasks, selectPayloadEnds } from '../../../src/store/postgres/retention.ts'
 import { selectDueSchedules, selectNextSchedule } from '../../../src/store/postgres/schedules.ts'
 import { type Statement, sessionSettings } from '../../../src/store/postgres/sessions.ts'
-import { holdRows, settleBatch } from '../../../src/store/postgres/settling.ts'
+import { holdRows, lockRows, settleBatch } from '../../../src/store/postgres/settling.ts'
 import {
   firstOfLine,
   saveAnswers,
@@ -78,6 +78,7 @@ const hot: [Statement, RegExp[]][] = [
   [loadOutgoingVariants, [/message = w\S*\.message AND n = w\S*\.n/, /key = w\S*\.message/]],
   [cancelPending, [/endpoint = \$1/]],
   [selectDueRemoval, [/due_at <= /]],
+  [lockRows, [/endpoint = l\.endpoint AND class = l\.class AND due_at = \S+ AND message = /]],
   [holdRows, [/endpoint = h\.endpoint AND class = h\.class AND due_at = \S+ AND message = /]],
   [settleBatch, [/endpoint = \S+ AND class = \S+ AND due_at = \S+ AND message = /]],
   [claimLanes, [/due_at <= \S+/, /endpoint = ANY/, /key = lane_\d\.endpoint|key = \S*endpoint/]],
