@@ -32,6 +32,11 @@ const meaningful: Readonly<Record<string, readonly string[]>> = {
   timezone: ['UTC', 'Europe/Berlin'],
   since: ['2026-01-01T00:00:00Z', '1970-01-01T00:00:00+01:00'],
   until: ['2099-12-31T23:59:59Z'],
+  filter: ['true', 'payload.views > 1000 && eventType == "x"'],
+  region: [`region-mine-${'0'.repeat(18)}`],
+  keep: ['/a', '/user/id'],
+  drop: ['/b', '/items/*/price'],
+  pseudonymize: ['/user/id', '/c'],
 }
 
 /** Values that a schema allows. `name` is the field they stand in. */
