@@ -170,7 +170,11 @@ export class Engine {
         health.taken(owned, clock.steady())
         this.#readAll(owned)
       },
-      onApplied: (owned, before, now) => health.changed(owned, before, now),
+      onApplied: (owned, before, now) => {
+        health.changed(owned, before, now)
+        // An operator's order is told as a change of settings.
+        if (owned.lane.order) this.#readAll(owned)
+      },
       onChanged: () => this.#again(),
       onTrouble,
     })

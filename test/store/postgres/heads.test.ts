@@ -53,7 +53,7 @@ test('operators who direct heads while a worker sends give no delivery two ends,
   })
   const special = [{ endpoint: endpoint.key, orderKey: 0 }]
   const publication = await world.publication([endpoint], { special })
-  const published = await store.publish(Array.from({ length: 15 }, () => publication))
+  const published = await store.publish(Array.from({ length: 8 }, () => publication))
   const messages = published.flatMap((each) => (each.state === 'accepted' ? [each] : []))
   const order = new Map(messages.map(({ id }, i) => [id, i]))
   await engine.start()
