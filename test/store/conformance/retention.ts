@@ -136,8 +136,10 @@ async function age({ harness }: World, key: number, byMs: number): Promise<void>
   const tables = ['pending', 'attempt', 'dead', 'event_id', 'variant'].map(
     (table) => `update ${table} set message = message - ${by} where message = ${key}`,
   )
+  const attempts = `update attempt set at = at - ${byMs} where message = ${key - by}`
   const replays = `update pending set due_at = due_at - ${byMs} where class = 2 and message = ${key - by}`
   await harness.sql(`update message set key = key - ${by} where key = ${key}`)
   for (const sql of tables) await harness.sql(sql)
+  await harness.sql(attempts)
   await harness.sql(replays)
 }
