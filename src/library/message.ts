@@ -1,5 +1,6 @@
 import { AppError } from '../domain/app-error.ts'
 import { keyTime } from '../domain/ids.ts'
+import { checkContents } from '../http/body.ts'
 import { isRef } from '../http/lookup.ts'
 import { readEnvelope } from '../http/read-publish.ts'
 import { EnvelopeIn } from '../http/schemas/message.ts'
@@ -34,7 +35,7 @@ export function readMessage(
 ): { envelope: Envelope; body: Buffer } {
   if (!isRef(app)) throw new AppError('not_found', 'There is no such application.')
   const { payload, contentType = 'application/json', ...input } = message
-  const problems = envelopeProblems(input)
+  const problems = envelopeProblems(checkContents(input))
   if (!contentTypePattern.test(contentType)) {
     problems.push({ at: ['body', 'contentType'], message: 'must be printable ASCII', type: 'pattern' })
   }

@@ -81,6 +81,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const twin = { ...event, eventId: 'twin' }
       await assert.rejects(sluice.publishTogether('acme', [event, twin, twin]), { code: 'conflict' })
       await assert.rejects(sluice.publishTogether('acme', [event, { ...event, eventType: '' }]), { code: 'validation' })
+      await assert.rejects(sluice.publish('acme', { ...event, orderingKey: 'a\0b' }), { code: 'validation' })
       assert.equal(await pendingCount(place), 0)
       const messages = await sluice.publishTogether('acme', [event, twin])
       assert.equal(new Set(messages.map(({ id }) => id)).size, 2)
