@@ -1,7 +1,8 @@
 import type { EpochMs } from './clock.ts'
 import { type Endpoint, endpointDefaults, rateLimit } from './endpoint.ts'
 import type { CircuitPolicy } from './flow.ts'
-import { type CircuitState, Health, type HealthRules } from './health.ts'
+import { Health, type HealthRules } from './health.ts'
+import type { CircuitState } from './saved-health.ts'
 
 /** What holds for endpoints that say nothing. */
 export interface HealthDefaults {

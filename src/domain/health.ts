@@ -3,8 +3,9 @@ import type { CircuitOrder, CircuitPolicy } from './flow.ts'
 import type { Notice, NoticeType } from './notice.ts'
 import type { Outcome } from './outcome.ts'
 import { Pace } from './pace.ts'
-
-export type CircuitState = 'closed' | 'open' | 'half_open'
+import { type CircuitState, readHealth, writeHealth } from './saved-health.ts'
+import { type Sign, signOf } from './sign.ts'
+import { SlidingCount } from './sliding-count.ts'
 
 /** What holds for an endpoint that says nothing: twenty failures in a row, or six of ten among fifty in a minute. */
 export const defaultCircuitPolicy: CircuitPolicy = {
@@ -34,23 +35,6 @@ export interface HealthChange {
   readonly notices: readonly Omit<Notice, 'endpoint'>[]
   /** It is to be disabled, having failed for this long. */
   readonly disableAfterFailingMs?: number
-}
-
-/**
- * What an attempt's end says about its receiver. `unwell`: it gave no answer, or 5xx. `crowded`: it gets too much, and does
- * not say for how long. `well`: it answered; whether it wanted the message is another matter. `nothing`: it asked for
- * silence, which is obeyed elsewhere, is gone for good, or it was no fault of its own.
- */
-export type Sign = 'well' | 'unwell' | 'crowded' | 'nothing'
-
-export function signOf({ code, status, retryAfterMs }: Pick<Outcome, 'code' | 'status' | 'retryAfterMs'>): Sign {
-  if (code === 'delivered' || code === 'redirected') return 'well'
-  if (code === 'aborted' || code === 'internal' || code === 'untried') return 'nothing'
-  if (code !== 'refused') return 'unwell'
-  if ((status === 429 || status === 503) && retryAfterMs !== undefined) return 'nothing'
-  if (status === 410) return 'nothing'
-  if (status === 429) return 'crowded'
-  return status >= 500 ? 'unwell' : 'well'
 }
 
 /** An open circuit closes at this share of the full rate, and climbs. */
@@ -91,13 +75,13 @@ export class Health {
   #failingSaved = false
   /** Something changed since it was saved. */
   #dirty = false
-  readonly #window = new Slices()
+  readonly #window = new SlidingCount()
   /** What was sent in this second and in the one before, where no rate is configured. */
-  readonly #seconds = new Slices()
+  readonly #seconds = new SlidingCount()
 
   /** As it was saved `ageMs` ago; a text that cannot be read is a receiver nobody knows anything of. */
   constructor(text: string | null, ageMs: number, now: SteadyMs) {
-    const saved = text === null ? undefined : read(text)
+    const saved = text === null ? undefined : readHealth(text)
     if (saved === undefined) return
     const at = now - ageMs
     this.circuit = saved.circuit ?? 'closed'
@@ -236,7 +220,7 @@ export class Health {
   toText(now: SteadyMs): string | null {
     const { circuit, manual, openings, failures, order, pace } = this
     const left = (until: SteadyMs) => Math.max(0, Math.ceil(until - now))
-    const saved: Saved = {
+    return writeHealth({
       ...(circuit === 'closed' ? {} : { circuit, openings }),
       ...(circuit === 'closed' || manual ? {} : { openMs: left(this.openUntil) }),
       ...(manual ? { manual } : {}),
@@ -247,8 +231,7 @@ export class Health {
         ? {}
         : { pace: [pace.rateAt(now), pace.full, pace.climbMs] as const }),
       ...(order > 0 ? { order } : {}),
-    }
-    return Object.keys(saved).length === 0 ? null : JSON.stringify(saved)
+    })
   }
 
   /** What to save when the lane is given back; undefined when that is saved already. */
@@ -312,67 +295,3 @@ export interface Begun {
 }
 
 const nothingToTell: HealthChange = { notices: [] }
-
-interface Saved {
-  readonly circuit?: CircuitState
-  readonly manual?: boolean
-  readonly openMs?: number
-  readonly openings?: number
-  readonly calmMs?: number
-  readonly failures?: number
-  readonly failingMs?: number
-  /** Rate, full rate, and how long all of the climb takes. */
-  readonly pace?: readonly [rate: number, full: number, climbMs: number]
-  readonly order?: number
-}
-
-function read(text: string): Saved | undefined {
-  try {
-    return (JSON.parse(text) as Saved | null) ?? undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** Counts over a sliding window, as two halves of it: what it tells of is between half the window and all of it. */
-class Slices {
-  #until: SteadyMs = Number.NEGATIVE_INFINITY
-  #good = 0
-  #bad = 0
-  #goodBefore = 0
-  #badBefore = 0
-
-  count(good: boolean, windowMs: number, now: SteadyMs): void {
-    if (now >= this.#until) {
-      const isNext = now < this.#until + windowMs / 2
-      this.#goodBefore = isNext ? this.#good : 0
-      this.#badBefore = isNext ? this.#bad : 0
-      this.#good = 0
-      this.#bad = 0
-      this.#until = now + windowMs / 2
-    }
-    if (good) this.#good++
-    else this.#bad++
-  }
-
-  get total(): number {
-    return this.#good + this.#goodBefore + this.bad
-  }
-
-  get bad(): number {
-    return this.#bad + this.#badBefore
-  }
-
-  /** The larger half. */
-  get peak(): number {
-    return Math.max(this.#good + this.#bad, this.#goodBefore + this.#badBefore)
-  }
-
-  clear(): void {
-    this.#until = Number.NEGATIVE_INFINITY
-    this.#good = 0
-    this.#bad = 0
-    this.#goodBefore = 0
-    this.#badBefore = 0
-  }
-}

@@ -1,9 +1,10 @@
+import { type AppLanes, mayStartAt, newAppLanes } from './app-lanes.ts'
 import { Bucket, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import { Heap } from './heap.ts'
-import { type Entry, OrderedLine, type Ordering, type Place } from './order.ts'
-import type { Pace } from './pace.ts'
+import { Lane, type LaneLimits, type LaneStart, type OrderedLane } from './lane.ts'
+import type { Entry, Ordering, Place } from './order.ts'
 import { Queue } from './queue.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 
@@ -16,14 +17,14 @@ import type { Crowded, Slots } from './snapshot.ts'
  */
 export class Scheduler<T> {
   readonly #limits: SchedulerLimits
-  readonly #apps = new Map<number, App<T>>()
-  readonly #ring = new Queue<App<T>>()
+  readonly #apps = new Map<number, AppLanes<T>>()
+  readonly #ring = new Queue<AppLanes<T>>()
   readonly #sleeping = new Heap<Lane<T>>()
   /** Applications whose own rate lets nothing go for now, though lanes of theirs may. */
-  readonly #sleepingApps = new Heap<App<T>>()
+  readonly #sleepingApps = new Heap<AppLanes<T>>()
   /** Kept out by crowding; asked again once a slot has come free. */
   #crowdedLanes: Lane<T>[] = []
-  #crowdedApps: App<T>[] = []
+  #crowdedApps: AppLanes<T>[] = []
   #slotFreed = false
   #inFlight = 0
 
@@ -46,7 +47,7 @@ export class Scheduler<T> {
   ): Lane<T> {
     let app = this.#apps.get(appKey)
     if (!app) {
-      app = newApp(appKey)
+      app = newAppLanes(appKey)
       this.#apps.set(appKey, app)
     }
     app.lanes++
@@ -92,7 +93,7 @@ export class Scheduler<T> {
 
   /** When an application's own rate lets the next one go: `now` or later. */
   appReadyAt(lane: Lane<T>, now: SteadyMs): SteadyMs {
-    return readyAt(lane.app, now)
+    return mayStartAt(lane.app, now)
   }
 
   /** Looks at a lane again after its limits, hold, openness or order changed. */
@@ -126,7 +127,7 @@ export class Scheduler<T> {
       if (!app) break
       app.place = 'out'
       // It may have got a rate since.
-      const start = app.bucket && readyAt(app, now) > now ? undefined : this.#visit(app, now)
+      const start = app.bucket && mayStartAt(app, now) > now ? undefined : this.#visit(app, now)
       if (start) starts.push(start)
       this.#enqueue(app, now)
     }
@@ -172,7 +173,7 @@ export class Scheduler<T> {
     return { app, process, crowded: app.inFlight >= app.limit ? 'application' : 'share' }
   }
 
-  #visit(app: App<T>, now: SteadyMs): Start<T> | undefined {
+  #visit(app: AppLanes<T>, now: SteadyMs): Start<T> | undefined {
     const lane = app.ready.shift()
     if (!lane) return undefined
     if (lane.place !== 'ready') return undefined // Removed since it was queued.
@@ -207,7 +208,7 @@ export class Scheduler<T> {
    * everybody's threshold, its own first, so there is room left for one more: with 512 slots for an application, 50
    * lanes that hang get 9 or 10 each and leave 18, of which the next lane may take 6, however high their own caps are.
    */
-  #room(app: App<T>): number {
+  #room(app: AppLanes<T>): number {
     const free = this.#limits.inFlight - this.#inFlight
     return Math.min(this.#limits.inFlightPerApp, 2 * free) - app.inFlight
   }
@@ -237,19 +238,19 @@ export class Scheduler<T> {
     this.#enqueue(lane.app, now)
   }
 
-  #enqueue(app: App<T>, now: SteadyMs): void {
+  #enqueue(app: AppLanes<T>, now: SteadyMs): void {
     if (app.place === 'ring' || app.ready.size === 0) return
     if (app.inFlight > 0 && this.#room(app) <= 0) {
       if (app.place !== 'crowded') this.#crowdedApps.push(app)
       app.place = 'crowded'
       return
     }
-    if (app.bucket && readyAt(app, now) > now) return this.#putToSleep(app, readyAt(app, now))
+    if (app.bucket && mayStartAt(app, now) > now) return this.#putToSleep(app, mayStartAt(app, now))
     app.place = 'ring'
     this.#ring.push(app)
   }
 
-  #putToSleep(app: App<T>, until: SteadyMs): void {
+  #putToSleep(app: AppLanes<T>, until: SteadyMs): void {
     if (app.place === 'asleep' && app.wakeAt === until) return
     app.place = 'asleep'
     app.wakeAt = until
@@ -257,7 +258,7 @@ export class Scheduler<T> {
   }
 
   /** An application counts what it has under way until the last attempt ends, even when its lanes are gone. */
-  #forgetUnused(app: App<T>): void {
+  #forgetUnused(app: AppLanes<T>): void {
     // One with a rate stays, with what its bucket holds: its lanes come and go.
     if (app.lanes === 0 && app.inFlight === 0 && !app.bucket) this.#apps.delete(app.key)
   }
@@ -281,17 +282,6 @@ export interface SchedulerLimits {
   readonly inFlightPerApp: number
 }
 
-export interface LaneLimits {
-  readonly rate: RateLimit | undefined
-  readonly concurrency: number
-}
-
-/** What a lane's last owner left. */
-export interface LaneStart {
-  readonly bucketDebtMs: number
-  readonly holdMs: number
-}
-
 export interface Start<T> {
   readonly lane: Lane<T>
   readonly class: Class
@@ -301,119 +291,3 @@ export interface Start<T> {
   /** Its place, in a lane that keeps an order. */
   readonly entry: Entry<T> | undefined
 }
-
-/** A lane that keeps an order. */
-export type OrderedLane<T> = Lane<T> & { readonly order: OrderedLine<T> }
-
-interface App<T> {
-  readonly key: number
-  readonly ready: Queue<Lane<T>>
-  lanes: number
-  inFlight: number
-  place: 'out' | 'ring' | 'crowded' | 'asleep'
-  wakeAt: SteadyMs
-  /** Its own rate, over all its lanes here. */
-  bucket: Bucket | undefined
-  notBefore: SteadyMs
-}
-
-function newApp<T>(key: number): App<T> {
-  const none = { bucket: undefined, notBefore: Number.NEGATIVE_INFINITY, wakeAt: 0 }
-  return { key, ready: new Queue(), lanes: 0, inFlight: 0, place: 'out', ...none }
-}
-
-function readyAt<T>({ bucket, notBefore }: App<T>, now: SteadyMs): SteadyMs {
-  return bucket ? Math.max(bucket.readyAt(now), notBefore) : now
-}
-
-/** The scheduling state of one endpoint. Only the scheduler moves it. */
-export class Lane<T> {
-  readonly endpoint: number
-  readonly app: App<T>
-  readonly queues: readonly [Queue<T>, Queue<T>, Queue<T>] = [new Queue(), new Queue(), new Queue()]
-  /** In a lane that keeps an order, what waits is here and not in the queues. */
-  readonly order: OrderedLine<T> | undefined
-  bucket: Bucket | undefined
-  concurrency: number
-  holdUntil: SteadyMs
-  /** Until when the circuit lets nothing through. */
-  silentUntil: SteadyMs = Number.NEGATIVE_INFINITY
-  /** The circuit is not closed: one at a time. */
-  probing = false
-  /** A rate below the bucket's, for a while. */
-  pace: Pace | undefined
-  /** A closed lane starts nothing. */
-  closed = false
-  inFlight = 0
-  place: 'out' | 'ready' | 'asleep' | 'crowded' = 'out'
-  wakeAt: SteadyMs = 0
-  #turn = 0
-
-  constructor(
-    endpoint: number,
-    app: App<T>,
-    limits: LaneLimits,
-    start: LaneStart,
-    now: SteadyMs,
-    ordering: Ordering | undefined,
-  ) {
-    this.endpoint = endpoint
-    this.app = app
-    this.order = ordering && new OrderedLine(ordering)
-    this.concurrency = limits.concurrency
-    this.bucket = limits.rate && new Bucket(limits.rate, now, start.bucketDebtMs)
-    this.holdUntil = now + start.holdMs
-  }
-
-  /** Takes on new limits. A bucket that is new starts empty: how much was sent before it existed was not counted. */
-  reshape(limits: LaneLimits, now: SteadyMs): void {
-    this.concurrency = limits.concurrency
-    if (!limits.rate) this.bucket = undefined
-    else if (this.bucket) this.bucket.reshape(limits.rate, now)
-    else this.bucket = new Bucket(limits.rate, now, Number.POSITIVE_INFINITY)
-  }
-
-  get queued(): number {
-    if (this.order) return this.order.size
-    return this.queues[0].size + this.queues[1].size + this.queues[2].size
-  }
-
-  /** How many may be under way at once. */
-  get cap(): number {
-    return this.probing ? 1 : this.concurrency
-  }
-
-  /** When hold, circuit, bucket and pace let the next request go: `now` or later, `Infinity` when that takes somebody. */
-  readyAt(now: SteadyMs): SteadyMs {
-    let at = this.bucket ? this.bucket.readyAt(now) : now
-    if (this.holdUntil > at) at = this.holdUntil
-    if (this.silentUntil > at) at = this.silentUntil
-    return this.pace ? Math.max(at, this.pace.readyAt(now)) : at
-  }
-
-  /** When the next request may go: as `readyAt`, and `Infinity` when order keeps back all that waits. */
-  startableAt(now: SteadyMs): SteadyMs {
-    const readyAt = this.readyAt(now)
-    return this.order ? Math.max(readyAt, this.order.nextAt(now)) : readyAt
-  }
-
-  /** Until when nothing can be sent, whatever else may be queued: as `readyAt`, or longer when order says so. */
-  restsUntil(now: SteadyMs): SteadyMs {
-    const readyAt = this.readyAt(now)
-    return this.order ? Math.max(readyAt, Math.min(this.order.restsUntil(), now + longestLookAwayMs)) : readyAt
-  }
-
-  /** Fresh before retry before replay, but one turn in eight goes to retries first and one in sixteen to replays. */
-  nextClass(): Class {
-    const turn = this.#turn++ & 15
-    const order = (turn & 7) === 7 ? retryFirst : turn === 11 ? replayFirst : classes
-    for (const c of order) if (this.queues[c].size > 0) return c
-    throw new Error(`lane ${this.endpoint} has nothing queued`)
-  }
-}
-
-/** How long a lane rests at most because of its head: what waits there may expire or be taken away while nobody looks. */
-const longestLookAwayMs = 60_000
-
-const retryFirst: readonly Class[] = [1, 0, 2]
-const replayFirst: readonly Class[] = [2, 0, 1]

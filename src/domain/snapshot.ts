@@ -1,4 +1,4 @@
-import type { CircuitState } from './health.ts'
+import type { CircuitState } from './saved-health.ts'
 
 /**
  * A lane as its owner sees it at one moment: what no table tells. All times are durations from that moment, so that

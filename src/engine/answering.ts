@@ -1,5 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Lane, Scheduler } from '../domain/scheduler.ts'
+import type { Lane } from '../domain/lane.ts'
+import type { Scheduler } from '../domain/scheduler.ts'
 import { type LaneSnapshot, namedLimit, type Standstill, writeSnapshot } from '../domain/snapshot.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import type { Delivery, OwnedLane } from './owned-lane.ts'

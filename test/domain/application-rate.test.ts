@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { fresh } from '../../src/domain/delivery.ts'
 import { applicationShare } from '../../src/domain/endpoint.ts'
-import { type Lane, Scheduler } from '../../src/domain/scheduler.ts'
+import type { Lane } from '../../src/domain/lane.ts'
+import { Scheduler } from '../../src/domain/scheduler.ts'
 
 const always = Number.NEGATIVE_INFINITY
 const clean = { bucketDebtMs: 0, holdMs: 0 }

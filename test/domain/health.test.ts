@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { CircuitPolicy } from '../../src/domain/flow.ts'
-import { defaultCircuitPolicy, Health, type HealthChange, type HealthRules, signOf } from '../../src/domain/health.ts'
+import { defaultCircuitPolicy, Health, type HealthChange, type HealthRules } from '../../src/domain/health.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
+import { signOf } from '../../src/domain/sign.ts'
 
 const policy: CircuitPolicy = {
   failures: 3,

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Class } from '../../src/domain/delivery.ts'
-import { type Lane, type LaneLimits, Scheduler, type SchedulerLimits, type Start } from '../../src/domain/scheduler.ts'
+import type { Lane, LaneLimits } from '../../src/domain/lane.ts'
+import { Scheduler, type SchedulerLimits, type Start } from '../../src/domain/scheduler.ts'
 
 /** What the scheduler must know of a lane, said in the plainest way. */
 interface ModelLane {

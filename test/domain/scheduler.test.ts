@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Class, fresh, replay, timed } from '../../src/domain/delivery.ts'
-import { type Lane, type LaneLimits, Scheduler, type SchedulerLimits } from '../../src/domain/scheduler.ts'
+import type { Lane, LaneLimits } from '../../src/domain/lane.ts'
+import { Scheduler, type SchedulerLimits } from '../../src/domain/scheduler.ts'
 
 const roomy: SchedulerLimits = { inFlight: 100_000, inFlightPerApp: 100_000 }
 const unlimited: LaneLimits = { rate: undefined, concurrency: 100_000 }

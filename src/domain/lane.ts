@@ -1,0 +1,113 @@
+import type { AppLanes } from './app-lanes.ts'
+import { Bucket, type RateLimit } from './bucket.ts'
+import type { SteadyMs } from './clock.ts'
+import { type Class, classes } from './delivery.ts'
+import { OrderedLine, type Ordering } from './order.ts'
+import type { Pace } from './pace.ts'
+import { Queue } from './queue.ts'
+
+/** How long a lane rests at most because of its head: what waits there may expire or be taken away while nobody looks. */
+const longestLookAwayMs = 60_000
+
+const retryFirst: readonly Class[] = [1, 0, 2]
+const replayFirst: readonly Class[] = [2, 0, 1]
+
+/** The scheduling state of one endpoint. Only the scheduler moves it. */
+export class Lane<T> {
+  readonly endpoint: number
+  readonly app: AppLanes<T>
+  readonly queues: readonly [Queue<T>, Queue<T>, Queue<T>] = [new Queue(), new Queue(), new Queue()]
+  /** In a lane that keeps an order, what waits is here and not in the queues. */
+  readonly order: OrderedLine<T> | undefined
+  bucket: Bucket | undefined
+  concurrency: number
+  holdUntil: SteadyMs
+  /** Until when the circuit lets nothing through. */
+  silentUntil: SteadyMs = Number.NEGATIVE_INFINITY
+  /** The circuit is not closed: one at a time. */
+  probing = false
+  /** A rate below the bucket's, for a while. */
+  pace: Pace | undefined
+  /** A closed lane starts nothing. */
+  closed = false
+  inFlight = 0
+  place: 'out' | 'ready' | 'asleep' | 'crowded' = 'out'
+  wakeAt: SteadyMs = 0
+  #turn = 0
+
+  constructor(
+    endpoint: number,
+    app: AppLanes<T>,
+    limits: LaneLimits,
+    start: LaneStart,
+    now: SteadyMs,
+    ordering: Ordering | undefined,
+  ) {
+    this.endpoint = endpoint
+    this.app = app
+    this.order = ordering && new OrderedLine(ordering)
+    this.concurrency = limits.concurrency
+    this.bucket = limits.rate && new Bucket(limits.rate, now, start.bucketDebtMs)
+    this.holdUntil = now + start.holdMs
+  }
+
+  /** Takes on new limits. A bucket that is new starts empty: how much was sent before it existed was not counted. */
+  reshape(limits: LaneLimits, now: SteadyMs): void {
+    this.concurrency = limits.concurrency
+    if (!limits.rate) this.bucket = undefined
+    else if (this.bucket) this.bucket.reshape(limits.rate, now)
+    else this.bucket = new Bucket(limits.rate, now, Number.POSITIVE_INFINITY)
+  }
+
+  get queued(): number {
+    if (this.order) return this.order.size
+    return this.queues[0].size + this.queues[1].size + this.queues[2].size
+  }
+
+  /** How many may be under way at once. */
+  get cap(): number {
+    return this.probing ? 1 : this.concurrency
+  }
+
+  /** When hold, circuit, bucket and pace let the next request go: `now` or later, `Infinity` when that takes somebody. */
+  readyAt(now: SteadyMs): SteadyMs {
+    let at = this.bucket ? this.bucket.readyAt(now) : now
+    if (this.holdUntil > at) at = this.holdUntil
+    if (this.silentUntil > at) at = this.silentUntil
+    return this.pace ? Math.max(at, this.pace.readyAt(now)) : at
+  }
+
+  /** When the next request may go: as `readyAt`, and `Infinity` when order keeps back all that waits. */
+  startableAt(now: SteadyMs): SteadyMs {
+    const readyAt = this.readyAt(now)
+    return this.order ? Math.max(readyAt, this.order.nextAt(now)) : readyAt
+  }
+
+  /** Until when nothing can be sent, whatever else may be queued: as `readyAt`, or longer when order says so. */
+  restsUntil(now: SteadyMs): SteadyMs {
+    const readyAt = this.readyAt(now)
+    return this.order ? Math.max(readyAt, Math.min(this.order.restsUntil(), now + longestLookAwayMs)) : readyAt
+  }
+
+  /** Fresh before retry before replay, but one turn in eight goes to retries first and one in sixteen to replays. */
+  nextClass(): Class {
+    const turn = this.#turn++ & 15
+    const order = (turn & 7) === 7 ? retryFirst : turn === 11 ? replayFirst : classes
+    for (const c of order) if (this.queues[c].size > 0) return c
+    throw new Error(`lane ${this.endpoint} has nothing queued`)
+  }
+}
+
+/** A lane that keeps an order. */
+export type OrderedLane<T> = Lane<T> & { readonly order: OrderedLine<T> }
+
+export interface LaneLimits {
+  readonly rate: RateLimit | undefined
+  readonly concurrency: number
+}
+
+/** What a lane's last owner left. */
+export interface LaneStart {
+  readonly bucketDebtMs: number
+  readonly holdMs: number
+}

@@ -1,0 +1,44 @@
+import type { SteadyMs } from './clock.ts'
+
+/** Counts over a sliding window, as two halves of it: what it tells of is between half the window and all of it. */
+export class SlidingCount {
+  #until: SteadyMs = Number.NEGATIVE_INFINITY
+  #good = 0
+  #bad = 0
+  #goodBefore = 0
+  #badBefore = 0
+
+  count(good: boolean, windowMs: number, now: SteadyMs): void {
+    if (now >= this.#until) {
+      const isNext = now < this.#until + windowMs / 2
+      this.#goodBefore = isNext ? this.#good : 0
+      this.#badBefore = isNext ? this.#bad : 0
+      this.#good = 0
+      this.#bad = 0
+      this.#until = now + windowMs / 2
+    }
+    if (good) this.#good++
+    else this.#bad++
+  }
+
+  get total(): number {
+    return this.#good + this.#goodBefore + this.bad
+  }
+
+  get bad(): number {
+    return this.#bad + this.#badBefore
+  }
+
+  /** The larger half. */
+  get peak(): number {
+    return Math.max(this.#good + this.#bad, this.#goodBefore + this.#badBefore)
+  }
+
+  clear(): void {
+    this.#until = Number.NEGATIVE_INFINITY
+    this.#good = 0
+    this.#bad = 0
+    this.#goodBefore = 0
+    this.#badBefore = 0
+  }
+}
