@@ -1,5 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { Page, PageRequest } from './store.ts'
+import type { Page, PageRequest } from './page.ts'
 
 /** Who may use the API. Keys and tokens are known by the SHA-256 of their text; the text itself is never stored. */
 export interface Access {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { AuditEntry, AuditRow, HashText } from '../domain/audit.ts'
-import type { Page, PageRequest } from './store.ts'
+import type { Page, PageRequest } from './page.ts'
 
 /** Who changed what. Rows are appended, and never changed or removed. */
 export interface Auditing {

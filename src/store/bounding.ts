@@ -1,6 +1,6 @@
 import type { Endpoint } from '../domain/endpoint.ts'
 import type { DeadReason } from '../domain/judge.ts'
-import type { PendingRow } from './store.ts'
+import type { PendingRow } from './delivering.ts'
 
 /**
  * Ending what waits for too long, or as one of too many, without a try. On a lane that somebody owns only the owner does

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
-import type { EndpointChange } from './store.ts'
+import type { EndpointChange } from './configuration.ts'
 
 /** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
 export function changedEndpoint(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {

@@ -1,5 +1,5 @@
 import type { Application } from '../domain/endpoint.ts'
-import type { Publication, Published, Subscriptions } from './store.ts'
+import type { Publication, Published, Subscriptions } from './intake.ts'
 
 /** Publishing as part of a transaction that belongs to somebody else. */
 export interface Enlisting {

@@ -1,5 +1,5 @@
 import type { EventType } from '../domain/event-type.ts'
-import type { Page, PageRequest } from './store.ts'
+import type { Page, PageRequest } from './page.ts'
 
 /** The kinds of events that are known. Publishing does not ask for them; subscribing does, once there are any. */
 export interface EventTypes {

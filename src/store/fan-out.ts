@@ -1,4 +1,4 @@
-import type { Publication } from './store.ts'
+import type { Publication } from './intake.ts'
 
 /** A message for more endpoints than this is stored with a cursor, and its deliveries are queued afterwards. */
 export const queuedAtOnce = 1000

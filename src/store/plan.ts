@@ -1,4 +1,4 @@
-import type { Publication, Special } from './store.ts'
+import type { Publication, Special } from './intake.ts'
 
 /** How a message's deliveries differ from plain ones, by endpoint: kept with it for those that are queued later or anew. */
 export type Plan = Readonly<Record<string, Planned>>

@@ -1,6 +1,6 @@
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import type { Page, PageRequest } from './store.ts'
+import type { Page, PageRequest } from './page.ts'
 import { openValue, SealError, type SealedPlace, sealValue, type Vault } from './vault.ts'
 
 /** The secrets that pseudonyms are made with. An endpoint names one by its region; it cannot be read back. */

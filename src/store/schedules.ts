@@ -2,7 +2,8 @@ import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { nextAfter, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
 import { given } from './changing.ts'
-import type { Page, PageRequest, Publication, Published } from './store.ts'
+import type { Publication, Published } from './intake.ts'
+import type { Page, PageRequest } from './page.ts'
 
 /**
  * Messages that are published by a cron expression. A schedule begins with the first tick after it is made, resumed or

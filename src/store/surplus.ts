@@ -1,4 +1,5 @@
-import type { QueueCursor, Store } from './store.ts'
+import type { QueueCursor } from './intake.ts'
+import type { Store } from './store.ts'
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */
 const rowsPerPage = 5000

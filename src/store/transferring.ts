@@ -1,7 +1,7 @@
 import type { DeadLetter, Message } from '../domain/delivery.ts'
 import { withKey } from '../domain/ids.ts'
 import type { DeliveryKey } from './browsing.ts'
-import type { Variant } from './store.ts'
+import type { Variant } from './intake.ts'
 
 /** Taking dead letters out of a store and bringing them back, to the same one or to another. */
 export interface Transferring {

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
 import { type Coalescing, closingMs } from '../coalescing.ts'
-import type { Special } from '../store.ts'
+import type { Special } from '../intake.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'

@@ -1,6 +1,6 @@
 import { timed } from '../../domain/delivery.ts'
+import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../delivering.ts'
 import { sqlHeldMs, toHeldMs } from '../held.ts'
-import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../store.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { withClock } from './server-time.ts'

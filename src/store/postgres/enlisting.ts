@@ -1,7 +1,7 @@
 import type { Class } from '../../domain/delivery.ts'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
+import type { Published } from '../intake.ts'
 import { uncoalesced } from '../plan.ts'
-import type { Published } from '../store.ts'
 import { configuration } from './configuration.ts'
 import type { Database } from './database.ts'
 import { intake } from './intake.ts'

@@ -1,4 +1,5 @@
-import type { ClaimedLane, LaneRest, Ownership, Renewal, StoreContext } from '../store.ts'
+import type { ClaimedLane, LaneRest, Ownership, Renewal } from '../ownership.ts'
+import type { StoreContext } from '../store.ts'
 import { booleans, integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { lanesPerStatement, longestRestMs } from './lane-wakes.ts'

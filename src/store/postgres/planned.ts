@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
+import type { Variant } from '../intake.ts'
 import type { Planned } from '../plan.ts'
-import type { Variant } from '../store.ts'
 import { untried } from '../untried.ts'
 import { integers, packed, texts } from './arrays.ts'
 import { joinAll } from './coalescing.ts'

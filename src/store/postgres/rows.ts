@@ -3,8 +3,9 @@ import type { Attempt, DeadLetter, Message, MessageHead } from '../../domain/del
 import type { Application, Endpoint, Secret, SignatureHeaders } from '../../domain/endpoint.ts'
 import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
+import type { NewEndpoint } from '../configuration.ts'
 import { openRegion } from '../regions.ts'
-import type { NewEndpoint, StoreContext } from '../store.ts'
+import type { StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
 
 // How rows become what the domain speaks of, and back. The driver has already parsed json columns.

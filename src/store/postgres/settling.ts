@@ -1,7 +1,7 @@
 import { replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
+import type { Delivering, LaneEffects, Settlement } from '../delivering.ts'
 import { blockedUntil, skipMark } from '../held.ts'
-import type { Delivering, LaneEffects, Settlement } from '../store.ts'
 import { untried } from '../untried.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
 import type { Database } from './database.ts'

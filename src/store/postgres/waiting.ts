@@ -1,5 +1,5 @@
 import type { Class } from '../../domain/delivery.ts'
-import type { Intake } from '../store.ts'
+import type { Intake } from '../intake.ts'
 import type { Database } from './database.ts'
 import type { Statement } from './sessions.ts'
 

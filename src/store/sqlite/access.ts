@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Access, type ApiKey, type AppToken, noteUseEveryMs } from '../access.ts'
-import type { Page } from '../store.ts'
+import type { Page } from '../page.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 const insertApiKey = `

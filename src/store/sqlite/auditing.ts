@@ -1,7 +1,7 @@
 import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
 import { type Auditing, hashText } from '../auditing.ts'
-import type { Page } from '../store.ts'
+import type { Page } from '../page.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 const selectLast = 'select n, hash from audit order by n desc limit 1'

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
 import { type Coalesced, type Coalescing, closingMs } from '../coalescing.ts'
-import type { Special } from '../store.ts'
+import type { Special } from '../intake.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 const selectWindow = 'select message, due_at from coalescing where endpoint = ? and key = ?'

@@ -2,7 +2,7 @@ import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { EventType } from '../../domain/event-type.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
-import type { Page } from '../store.ts'
+import type { Page } from '../page.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { fromJson, toJson } from './rows.ts'
 

@@ -1,6 +1,6 @@
 import type { Attempt, DeadLetter, Message } from '../../domain/delivery.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { History } from '../store.ts'
+import type { History } from '../history.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { type AttemptRow, type DeadRow, type MessageRow, toAttempt, toDeadLetter, toMessage } from './rows.ts'
 

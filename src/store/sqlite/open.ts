@@ -1,5 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
-import type { Intake, Store, StoreContext } from '../store.ts'
+import type { Intake } from '../intake.ts'
+import type { Store, StoreContext } from '../store.ts'
 import { access } from './access.ts'
 import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Claim, ClaimedLane, LaneRest, NewWorker, Ownership, Renewal } from '../store.ts'
+import type { Claim, ClaimedLane, LaneRest, NewWorker, Ownership, Renewal } from '../ownership.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes, longestRestMs } from './lane-wakes.ts'
 import { reconciler } from './reconcile.ts'

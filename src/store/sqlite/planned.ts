@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
+import type { Variant } from '../intake.ts'
 import { type Plan, plainly } from '../plan.ts'
-import type { Variant } from '../store.ts'
 import { untried } from '../untried.ts'
 import { windows } from './coalescing.ts'
 import type { Connection } from './connection.ts'

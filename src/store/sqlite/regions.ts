@@ -1,7 +1,7 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
+import type { Page } from '../page.ts'
 import { type Region, type Regions, sealRegion } from '../regions.ts'
-import type { Page } from '../store.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 const bumpVersion = 'update application set version = version + 1 where key = ? and deleted_at is null'

@@ -3,9 +3,11 @@ import type { Attempt, Class, DeadLetter, Message, MessageHead } from '../../dom
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { defaultFlow, type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
+import type { NewEndpoint } from '../configuration.ts'
+import type { PendingRow } from '../delivering.ts'
 import { heldMsOf } from '../held.ts'
 import { openRegion } from '../regions.ts'
-import type { NewEndpoint, PendingRow, StoreContext } from '../store.ts'
+import type { StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, type SealedPlace, sealedWith, sealValue, type Vault } from '../vault.ts'
 
 // How rows become what the domain speaks of, and back. Lists and records are JSON text; truth is 0 or 1.

@@ -2,6 +2,7 @@ import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
+import type { Page } from '../page.ts'
 import {
   type Advanced,
   advanced,
@@ -14,7 +15,6 @@ import {
   schedulesPerApp,
   tooManySchedules,
 } from '../schedules.ts'
-import type { Page } from '../store.ts'
 import { conflictOnUid, pageOf } from './configuration.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import type { IntakeAlong } from './intake.ts'

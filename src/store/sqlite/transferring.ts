@@ -1,6 +1,6 @@
 import { keyTime } from '../../domain/ids.ts'
+import type { Variant } from '../intake.ts'
 import type { Plan, Planned } from '../plan.ts'
-import type { Variant } from '../store.ts'
 import { type Brought, type BroughtLetter, type Contents, placesOf, type Transferring } from '../transferring.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { queueSearch } from './replaying.ts'

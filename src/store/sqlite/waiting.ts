@@ -1,5 +1,5 @@
 import type { Class } from '../../domain/delivery.ts'
-import type { QueueCursor, WaitingCounts } from '../store.ts'
+import type { QueueCursor, WaitingCounts } from '../intake.ts'
 import type { Connection } from './connection.ts'
 
 // Both are ranges of pending's primary key, read in its order.
