@@ -1,7 +1,7 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import type { Envelope } from '../intake/publisher.ts'
+import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../intake/scan.ts'
 import { checkContents } from './body.ts'
 import { headerProblems } from './endpoint-problems.ts'

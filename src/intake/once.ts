@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Once } from '../store/idempotency.ts'
-import type { Envelope } from './publisher.ts'
+import type { Envelope } from './publication.ts'
 
 /** How long an Idempotency-Key is remembered. */
 export const keyLifeMs = 24 * 60 * 60 * 1000

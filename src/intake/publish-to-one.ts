@@ -3,6 +3,7 @@ import type { Endpoint } from '../domain/endpoint.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { Store } from '../store/store.ts'
 import type { Accepted } from './publisher.ts'
+import { keepChanging } from './refusals.ts'
 import { prepareTreatments, treat } from './treat.ts'
 
 /** How often to try anew because the application's endpoints changed meanwhile. */
@@ -38,7 +39,7 @@ export async function publishToOne(
     ])
     if (published?.state === 'accepted') return published
   }
-  throw new AppError('unavailable', "The application's endpoints keep changing.")
+  throw keepChanging()
 }
 
 /** As it is, but for what it does not want. */

@@ -1,7 +1,8 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Schedule, ScheduleRun } from '../domain/schedule.ts'
 import type { Store } from '../store/store.ts'
-import type { Accepted, Envelope, Publisher } from './publisher.ts'
+import type { Envelope } from './publication.ts'
+import type { Accepted, Publisher } from './publisher.ts'
 
 /** A run as it is told to the store. */
 export type NewRun = Omit<ScheduleRun, 'ranAt' | 'message'>

@@ -8,7 +8,7 @@ import { type Json, readJson, type Shaper, shaper } from '../shaping/shape.ts'
 import type { Publication, Special, Variant } from '../store/store.ts'
 import { coalescing } from './coalescing.ts'
 import { orderKeyOf } from './order-key.ts'
-import type { Envelope } from './publisher.ts'
+import type { Envelope } from './publication.ts'
 
 /** Endpoints whose messages are not treated like any other's, by key; with what that takes made ready. */
 export type Treatments = ReadonlyMap<number, Prepared>

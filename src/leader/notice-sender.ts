@@ -1,6 +1,6 @@
 import { managementApplication } from '../domain/endpoint.ts'
 import type { StoredNotice } from '../domain/notice.ts'
-import { publicationOf } from '../intake/publisher.ts'
+import { publicationOf } from '../intake/publication.ts'
 import { routeOf } from '../intake/routes.ts'
 import type { Store } from '../store/store.ts'
 

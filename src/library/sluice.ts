@@ -3,7 +3,9 @@ import type { FastifyInstance } from 'fastify'
 import { type Delivering, openApi, openPublisher, openStore, startDelivering } from '../compose.ts'
 import { AppError } from '../domain/app-error.ts'
 import { batchLimit } from '../http/read-publish.ts'
-import { type Publisher, publicationOf, refusalFor, usedKey } from '../intake/publisher.ts'
+import { publicationOf } from '../intake/publication.ts'
+import type { Publisher } from '../intake/publisher.ts'
+import { keepChanging, refusalFor, usedKey } from '../intake/refusals.ts'
 import { routeOf } from '../intake/routes.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type Logger, openLog } from '../runtime/log.ts'
@@ -215,7 +217,7 @@ function enqueued(enlisted: Enlisted | undefined): Enqueued {
     throw new AppError('conflict', `The eventId is already used by the message ${answer.id}.`)
   }
   if (answer.state === 'mismatch') throw usedKey()
-  throw new AppError('unavailable', "The application's endpoints keep changing.")
+  throw keepChanging()
 }
 
 async function listenOn(api: FastifyInstance, { listen: { host, port } }: Config): Promise<string> {
