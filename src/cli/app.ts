@@ -67,7 +67,7 @@ export function addApp(commands: RemoteCommands): void {
 function withFields(command: Commander): Commander {
   return command
     .option('--uid <UID>', 'your own name for it, usable wherever its id is')
-    .addOption(option('--rate <NUMBER>', 'messages a second it may send', count(1, 1_000_000)))
+    .addOption(option('--rate <NUMBER>', 'attempts a second that all its endpoints get together', count(1, 1_000_000)))
     .addOption(
       repeated(
         '--signature-header <WHAT=NAME>',

@@ -60,6 +60,24 @@ export function withFlow(command: Commander): Commander {
     )
 }
 
+/** The fields of the API by the options that stand for them. */
+export const unsettableFlow: Readonly<Record<string, string>> = {
+  circuit: 'circuit',
+  adaptive: 'adaptive',
+  'disable-after': 'disableAfterMs',
+  'max-waiting': 'maxWaiting',
+  overflow: 'overflow',
+  'max-age': 'maxAgeSeconds',
+  'while-disabled': 'whileDisabled',
+  order: 'order',
+  'dead-head': 'deadHead',
+  coalesce: 'coalesce',
+  filter: 'filter',
+  shape: 'shape',
+  region: 'region',
+  signature: 'signature',
+}
+
 /** The same as fields of the API. */
 export function flowOf({ options }: Session): Item {
   const { coalesce, coalesceKey, circuit, adaptive, disableAfter, maxWaiting, overflow, whileDisabled } = options

@@ -1,7 +1,9 @@
 import type { Command as Commander } from 'commander'
+import { nearest } from '../runtime/nearest.ts'
 import { choice, count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { flowFacts, flowOf, withFlow } from './endpoint-flow.ts'
+import { flowFacts, flowOf, unsettableFlow, withFlow } from './endpoint-flow.ts'
+import { CommandError, exitCode } from './outcome.ts'
 import {
   jsonValue,
   limitOption,
@@ -74,13 +76,17 @@ export function addEndpoint(commands: RemoteCommands): void {
       'change an endpoint; what is not given stays',
       async (session, [app = '', ref = '']) => {
         const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
-        const body = { url, ...fieldsOf(session), ...Object.fromEntries(unset.map((field) => [field, null])) }
+        const body = {
+          url,
+          ...fieldsOf(session),
+          ...Object.fromEntries(unset.map((field) => [fieldNamed(field), null])),
+        }
         session.show(await session.client.patch(of(app, ref), { body }), (item) => describe(session, item))
       },
     ),
   )
     .option('--target <URL>', 'where it is')
-    .addOption(repeated('--unset <FIELD>', 'a field of the API to unset, such as throttleRate; may be repeated'))
+    .addOption(repeated('--unset <OPTION>', `what goes back to its default, such as rate or filter; may be repeated`))
 
   commands.add(
     endpoint,
@@ -153,6 +159,32 @@ function withFields(command: Commander): Commander {
     .addOption(repeated('--metadata <NAME=VALUE>', 'a note of yours; may be repeated'))
     .option('--disable', 'stop delivering')
     .option('--enable', 'deliver again')
+}
+
+/** What can be unset: options of this command, by their names, as fields of the API. */
+const unsettable: Readonly<Record<string, string>> = {
+  uid: 'uid',
+  'event-type': 'eventTypes',
+  channel: 'channels',
+  rate: 'throttleRate',
+  period: 'throttlePeriodSeconds',
+  burst: 'burst',
+  concurrency: 'concurrency',
+  timeout: 'timeoutMs',
+  retry: 'retry',
+  header: 'headers',
+  ...unsettableFlow,
+}
+
+/** The field of the API that an option, or the field itself, names. */
+function fieldNamed(name: string): string {
+  const fields = Object.values(unsettable)
+  const field = Object.hasOwn(unsettable, name) ? unsettable[name] : fields.find((each) => each === name)
+  if (field !== undefined) return field
+  const options = Object.keys(unsettable)
+  const meant = nearest(name, [...options, ...fields])
+  const hint = meant === undefined ? `What can be: ${options.join(', ')}.` : `Did you mean ${meant}?`
+  throw new CommandError(`${JSON.stringify(name)} cannot be unset. ${hint}`, exitCode.misused)
 }
 
 function fieldsOf(session: Session): Item {

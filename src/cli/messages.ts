@@ -54,7 +54,10 @@ async function showOne(session: Session, app: string, ref: string): Promise<unde
       ['event id', text(message.eventId)],
       ['channels', text(message.channels)],
       ['tags', message.tags === undefined ? undefined : text(message.tags)],
+      ['ordering key', message.orderingKey == null ? undefined : printable(text(message.orderingKey))],
       ['accepted', instant(message.timestamp)],
+      ['deliver at', message.deliverAt == null ? undefined : instant(message.deliverAt)],
+      ['expires', message.expiresAt == null ? undefined : instant(message.expiresAt)],
     ])
     const payload = printable(prettyJson(JSON.stringify(message.payload)) ?? text(message.payload))
     return [about, '', payload, '', destinationsTable(session, destinations)].join('\n')

@@ -61,12 +61,12 @@ export function addSchedule(commands: RemoteCommands): void {
     .addOption(option('--next <NUMBER>', 'how many runs to come to show', count(0, 10)).default(runsShown))
 
   for (const [order, description, done] of [
-    ['pause', 'let a schedule wait until it is resumed', 'is paused'],
-    ['resume', 'let a paused schedule go on with its next run', 'goes on'],
+    ['pause', 'let a schedule wait until it is resumed', () => 'is paused'],
+    ['resume', 'let a paused schedule go on with its next run', (item: Item) => `goes on; next run: ${nextOf(item)}`],
   ] as const) {
     commands.add(schedule, `${order} <app> <schedule>`, description, async (session, [app = '', ref = '']) => {
       const changed = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/${order}`)
-      session.show(changed, (item) => `Schedule ${nameOf(item)} ${done}; next run: ${nextOf(item)}.`)
+      session.show(changed, (item) => `Schedule ${nameOf(item)} ${done(item)}.`)
     })
   }
 

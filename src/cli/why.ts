@@ -1,8 +1,8 @@
 import { outcome, statusCode } from './attempts.ts'
-import { type Item, pathOf } from './client.ts'
+import { ApiProblem, type Item, pathOf } from './client.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { limitOption, type RemoteCommands, type Session } from './remote.ts'
-import { ago, counted, instant, printable, text } from './show.ts'
+import { ago, counted, instant, nameOf, printable, text } from './show.ts'
 import { facts, table } from './table.ts'
 
 /** `sluice why`: why something is not delivered yet, and when it will move. */
@@ -53,8 +53,11 @@ async function explainDelivery(session: Session, app: string, message: string, e
 async function explainMessage(session: Session, app: string, message: string): Promise<undefined> {
   const { client, terminal, options } = session
   const path = pathOf('app', app, 'msg', message, 'endpoint')
-  const { items, more } = await client.list(path, {}, options.limit as number)
+  const { items, more } = await client
+    .list(path, {}, options.limit as number)
+    .catch((error: unknown) => hintAtEndpoint(session, app, message, error))
   const found: Item[] = []
+  const names = new Map(items.map((item) => [item.id, nameOf(item)]))
   for (const { id } of items) found.push(await client.get(`${path}${pathOf(text(id), 'why')}`))
   session.show(found, (whys) =>
     whys.length === 0
@@ -62,7 +65,7 @@ async function explainMessage(session: Session, app: string, message: string): P
       : table(
           terminal,
           [
-            { title: 'ENDPOINT', cell: ({ endpointId }) => text(endpointId) },
+            { title: 'ENDPOINT', cell: ({ endpointId }) => names.get(endpointId) ?? text(endpointId) },
             { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
             { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
             { title: 'TRIED', cell: ({ attempts }) => text(attempts), align: 'right' },
@@ -72,6 +75,14 @@ async function explainMessage(session: Session, app: string, message: string): P
         ),
   )
   if (more && !session.json) sayMore(session)
+}
+
+/** Whoever names an endpoint in a message's place is told how to ask for it. */
+async function hintAtEndpoint({ client }: Session, app: string, ref: string, error: unknown): Promise<never> {
+  const isUnknown = error instanceof ApiProblem && error.status === 404
+  const endpoint = isUnknown && (await client.get(pathOf('app', app, 'endpoint', ref)).catch(() => undefined))
+  if (!endpoint) throw error
+  throw new ApiProblem(`${error.message} For the endpoint: \`sluice why ${app} --endpoint ${ref}\`.`, error.status)
 }
 
 async function explainEndpoint(session: Session, app: string, endpoint: string): Promise<undefined> {

@@ -12,7 +12,8 @@ export function compile(schema: TSchema, part: Part): (value: unknown) => FieldE
   const validator = Compile(schema)
   return (value) => {
     if (validator.Check(value)) return []
-    return settleChoices(validator.Errors(value)).flatMap((problem) => fieldErrors(problem, part))
+    const problems = validator.Errors(value)
+    return settleChoices(problems).flatMap((problem) => fieldErrors(problem, problems, part))
   }
 }
 
@@ -37,39 +38,80 @@ export function readQuery(schema: TSchema, query: unknown): Record<string, unkno
 
 /**
  * For a value that may have one of several shapes, keeps only what is wrong with the shape it says it has: the one whose
- * constants it meets. What is wrong with the others would only confuse.
+ * type it is of and whose constants it meets. What is wrong with the others would only confuse.
  */
 function settleChoices(problems: readonly Problem[]): Problem[] {
   const choices = problems.filter((problem) => problem.keyword === 'anyOf')
   return problems.filter((problem) => {
     for (const choice of choices) {
-      const prefix = `${choice.schemaPath}/anyOf/`
-      const branches = new Set(
-        problems.map((other) => branchOf(other, prefix)).filter((branch) => branch !== undefined),
-      )
-      const meant = [...branches].filter(
-        (branch) => !problems.some((other) => other.keyword === 'const' && branchOf(other, prefix) === branch),
-      )
-      if (problem === choice) return meant.length !== 1
-      const branch = branchOf(problem, prefix)
-      if (branch !== undefined && (meant.length !== 1 || meant[0] !== branch)) return false
+      const branches = new Set(branchesOf(choice, problems).keys())
+      for (const other of problems) {
+        const isOther = other.keyword === 'const' || (other.keyword === 'type' && isAt(other, choice))
+        if (isOther) branches.delete(branchOf(other, choice) ?? '')
+      }
+      if (problem === choice) return branches.size !== 1
+      const branch = branchOf(problem, choice)
+      if (branch !== undefined && (branches.size !== 1 || !branches.has(branch))) return false
     }
     return true
   })
 }
 
-function branchOf(problem: Problem, prefix: string): string | undefined {
-  return problem.schemaPath.startsWith(prefix) ? problem.schemaPath.slice(prefix.length).split('/')[0] : undefined
+/** What is wrong with each shape of a choice. */
+function branchesOf(choice: Problem, problems: readonly Problem[]): Map<string, Problem[]> {
+  const branches = new Map<string, Problem[]>()
+  for (const problem of problems) {
+    const branch = branchOf(problem, choice)
+    if (branch !== undefined) branches.set(branch, [...(branches.get(branch) ?? []), problem])
+  }
+  return branches
 }
 
-function fieldErrors(problem: Problem, part: Part): FieldError[] {
+function branchOf({ schemaPath }: Problem, choice: Problem): string | undefined {
+  const prefix = `${choice.schemaPath}/anyOf/`
+  return schemaPath.startsWith(prefix) ? schemaPath.slice(prefix.length).split('/')[0] : undefined
+}
+
+function isAt({ instancePath }: Problem, { instancePath: other }: Problem): boolean {
+  return instancePath === other
+}
+
+function fieldErrors(problem: Problem, problems: readonly Problem[], part: Part): FieldError[] {
   const at = [part, ...problem.instancePath.split('/').slice(1).map(pathStep)]
   if (problem.keyword === 'required') {
     const { requiredProperties } = problem.params as { requiredProperties: string[] }
     return requiredProperties.map((name) => ({ at: [...at, name], message: 'is required', type: 'required' }))
   }
-  const message = problem.keyword === 'anyOf' ? 'must have one of the permitted shapes' : problem.message
-  return [{ at, message, type: problem.keyword }]
+  return [{ at, message: sentence(problem, problems), type: problem.keyword }]
+}
+
+/** What is wrong, with what would be right where that is one of a few. */
+function sentence(problem: Problem, problems: readonly Problem[]): string {
+  if (problem.keyword === 'enum') {
+    const { allowedValues } = problem.params as { allowedValues: unknown[] }
+    return `must be ${oneOf(allowedValues.map((value) => JSON.stringify(value)))}`
+  }
+  if (problem.keyword !== 'anyOf') return problem.message
+  const shapes = [...branchesOf(problem, problems).values()].map((branch) => shapeOf(branch, problem))
+  return `must be ${oneOf([...new Set(shapes)])}`
+}
+
+/** A shape, by what a value lacks to be of it. */
+function shapeOf(branch: readonly Problem[], choice: Problem): string {
+  const constant = branch.find(({ keyword }) => keyword === 'const')
+  if (constant !== undefined) {
+    const value = JSON.stringify((constant.params as { allowedValue: unknown }).allowedValue)
+    if (isAt(constant, choice)) return value
+    return `an object with ${constant.instancePath.slice(choice.instancePath.length + 1)} ${value}`
+  }
+  const [first] = branch.filter((problem) => isAt(problem, choice))
+  const { type, requiredProperties } = (first?.params ?? {}) as { type?: string; requiredProperties?: string[] }
+  if (requiredProperties !== undefined) return `an object with ${requiredProperties.join(', ')}`
+  return type === 'null' ? 'null' : type === undefined || type === 'object' ? 'an object' : `a ${type}`
+}
+
+function oneOf(texts: readonly string[]): string {
+  return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} or ${texts.at(-1)}`
 }
 
 function pathStep(step: string): string | number {

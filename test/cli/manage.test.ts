@@ -98,7 +98,10 @@ describe('managing over the API', { timeout: 120_000 }, () => {
     assert.deepEqual([made.adaptive, made.disableAfterMs], [false, 172_800_000])
     assert.equal((made.circuit as Record<string, unknown>).failures, 3)
     assert.match(await sluice('endpoint get acme frail'), /^adaptive +off\ndisabled after +failing for 2 d$/m)
-    assert.match(await sluice('circuit open acme frail'), /^The circuit of frail is open/)
+    assert.match(
+      await sluice('circuit open acme frail'),
+      /^The circuit of frail is open: .*`sluice circuit close acme frail`\.$/m,
+    )
     assert.match(await sluice('lane acme frail'), /^state +circuit open$/m)
     assert.match(await sluice('lane acme frail'), /^circuit +opened by an operator$/m)
     assert.match(await sluice('circuit close acme frail'), /^The circuit of frail is closed/)
@@ -131,7 +134,7 @@ describe('managing over the API', { timeout: 120_000 }, () => {
       await sluice('schedule show acme daily --next 2'),
       /^next runs \(UTC\) +20\S+ 0[56]:30:00, 20\S+ 0[56]:30:00$/m,
     )
-    assert.match(await sluice('schedule pause acme daily'), /is paused; next run: paused\.$/m)
+    assert.match(await sluice('schedule pause acme daily'), /^Schedule daily is paused\.$/m)
     const { msgId } = await json('schedule run acme daily')
     assert.match(await sluice('schedule show acme daily'), new RegExp(`published by hand +${msgId}`))
     assert.match(await sluice('schedule resume acme daily'), /goes on; next run: 20/)
@@ -159,6 +162,13 @@ describe('managing over the API', { timeout: 120_000 }, () => {
       [changed.throttleRate, changed.burst, changed.url, changed.concurrency],
       [5, null, 'http://127.0.0.1:8/', 4],
     )
+    const free = await json('endpoint update acme main --unset rate --unset timeoutMs --unset event-type')
+    assert.deepEqual([free.throttleRate, free.timeoutMs, free.eventTypes], [null, null, null])
+    assert.equal(
+      await sluice('endpoint update acme main --unset rat', 2),
+      '"rat" cannot be unset. Did you mean rate?\n',
+    )
+    assert.match(await sluice('endpoint update acme main --unset url', 2), /^"url" cannot be unset\./)
     await sluice('endpoint pause acme main')
     assert.match(await sluice('endpoint get acme main'), /^state +paused$/m)
     await sluice('endpoint resume acme main')

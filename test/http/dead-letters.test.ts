@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { encodeId, firstKeyAt } from '../../src/domain/ids.ts'
+import { deadReasons } from '../../src/domain/judge.ts'
 import { TaskRunner } from '../../src/engine/task-runner.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { type Api, openApi } from './api.ts'
@@ -145,6 +146,10 @@ describe('dead letters that are exported and imported', () => {
     await s.die(() => s.ask('POST', '/app/a/msg', { eventType: 'x', payload: { n: 1 } }))
     const [good] = await s.lines()
     await s.purge()
+    const reasons = deadReasons
+      .map((reason) => `"${reason}"`)
+      .join(', ')
+      .replace(/, (?=[^,]*$)/, ' or ')
     const bad: [string, unknown][] = [
       ['is required', { ...good, msgId: undefined }],
       ['is no id of a message', { ...good, msgId: 'msg_nonsense' }],
@@ -155,7 +160,7 @@ describe('dead letters that are exported and imported', () => {
       ['is in the future', { ...good, diedAt: '2999-01-01T00:00:00Z' }],
       ['is not an instant', { ...good, diedAt: '2026-02-31T99:00:00Z' }],
       ['is no endpoint of the application', { ...good, endpointId: 'nobody', endpointUid: null }],
-      ['must be equal to one of the allowed values', { ...good, reason: 'boredom' }],
+      [`must be ${reasons}`, { ...good, reason: 'boredom' }],
       ['is not base64', { ...good, bodyBase64: '###' }],
       ['is a reserved header', { ...good, headers: { 'webhook-id': 'x' } }],
       ['must not contain U+0000 or lone surrogates', { ...good, error: '\0' }],
