@@ -127,6 +127,21 @@ test('the lane shows until when its circuit is open, how slow it is and since wh
   assert.equal(why.nextAt, circuit.openUntil)
 })
 
+test('the lane is limited by its rate where nothing else holds it for as long', async () => {
+  for (const [circuit, isLimited] of [
+    ['closed', true],
+    ['open', false],
+  ] as const) {
+    const { store, endpoint, lane, ask } = await withEndpoint({ throttleRate: 1 })
+    const worker = await store.join({ leaseMs: 60_000, description: 'a worker' })
+    await ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
+    assert.equal((await store.claim(worker, 10)).lanes.length, 1)
+    const health = circuit === 'open' ? JSON.stringify({ circuit, openMs: 60_000, failures: 5 }) : null
+    await store.release(worker, [{ endpoint: endpoint.key, bucketDebtMs: 0, notBeforeMs: 60_000, health }])
+    assert.equal((await lane()).rateLimitedUntil !== null, isLimited, circuit)
+  }
+})
+
 test('what Sluice does to a circuit by itself is in the audit log', async () => {
   const { store, endpoint, ask, application, made } = await withEndpoint()
   const worker = await store.join({ leaseMs: 60_000, description: 'a worker' })

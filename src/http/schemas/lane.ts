@@ -1,3 +1,4 @@
+import { laneBlockers } from '../../domain/blocker.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { healthFacts } from '../../domain/health-facts.ts'
 import { countLimit } from '../../store/replaying.ts'
@@ -26,7 +27,7 @@ export function toLaneOut(endpoint: Endpoint, lane: KnownLane) {
     live: toLiveOut(lane),
     dueAt: instantOf(lane.dueAt),
     heldUntil: future(lane.holdUntil, now),
-    rateLimitedUntil: owner === null ? future(lane.notBefore, now) : null,
+    rateLimitedUntil: owner === null ? instantOf(paceUntil(endpoint, lane)) : null,
     bucketFullAt: endpoint.throttleRate === null || owner !== null ? null : future(lane.bucketFullAt, now),
     nextTimedAt: instantOf(lane.nextTimedAt),
     limits: {
@@ -37,6 +38,12 @@ export function toLaneOut(endpoint: Endpoint, lane: KnownLane) {
     },
     asOf: new Date(now).toISOString(),
   }
+}
+
+/** Until when nothing is sent for the sake of the pace: not while the receiver is left alone anyway. */
+function paceUntil(endpoint: Endpoint, lane: KnownLane): number | null {
+  const blockers = laneBlockers(endpoint, lane)
+  return blockers.find(({ reason }) => reason === 'rate_limited' || reason === 'slowed')?.until ?? null
 }
 
 /** How the receiver does. */
