@@ -101,7 +101,7 @@ function admit(taking: Taking, lane: OrderedLane<Delivery>, row: PendingRow): vo
   const delivery = newDelivery(owned, row, now)
   owned.held.add(row.message)
   const entry = scheduler.offerOrdered(lane, row, delivery, turnAt(delivery, row.heldMs, now), now)
-  delivery.standing = { entry, verdict: undefined, slotFree: true, skipped: false, ending: false }
+  delivery.standing = { entry, verdict: undefined, recordedAt: now, slotFree: true, skipped: false, ending: false }
   obey(taking, delivery, row)
 }
 

@@ -80,6 +80,8 @@ export interface Standing {
   readonly entry: Entry<Delivery>
   /** What became of it, once that is recorded. */
   verdict: Verdict | undefined
+  /** Since when: waits count from then on, in the store as well. */
+  recordedAt: SteadyMs
   /** Nothing of it is on the wire. */
   slotFree: boolean
   /** Somebody wants it out of the way. */

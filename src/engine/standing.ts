@@ -29,6 +29,7 @@ export function slotFreed({ owned, standing }: Delivery, now: SteadyMs): void {
 export function verdictRecorded({ owned, standing }: Delivery, verdict: Verdict, now: SteadyMs): void {
   if (standing === undefined) return
   standing.verdict = verdict
+  standing.recordedAt = now
   moveOn(owned, standing, now)
 }
 
@@ -49,7 +50,7 @@ export function turnAt({ owned, bornAt, expiresAt }: Delivery, heldMs: number, n
   return Math.min(now + heldMs, expiresAt, bornAt + owned.policy.maxAgeMs + 1)
 }
 
-function moveOn({ lane }: OwnedLane, { entry, verdict, slotFree }: Standing, now: SteadyMs): void {
+function moveOn({ lane }: OwnedLane, { entry, verdict, recordedAt, slotFree }: Standing, now: SteadyMs): void {
   if (verdict === undefined || !slotFree) return
   if (verdict.state !== 'held' && verdict.state !== 'blocked') {
     lane.order?.end(entry, now)
@@ -57,7 +58,7 @@ function moveOn({ lane }: OwnedLane, { entry, verdict, slotFree }: Standing, now
   }
   const waitMs = verdict.state === 'held' ? verdict.waitMs : Number.POSITIVE_INFINITY
   entry.item = triedOnceMore(entry.item, waitMs)
-  lane.order?.putBack(entry, turnAt(entry.item, waitMs, now), now)
+  lane.order?.putBack(entry, turnAt(entry.item, waitMs, recordedAt), now)
 }
 
 /** The delivery as it is in the store after one more attempt. */

@@ -18,6 +18,7 @@ const minute = 60 * second
 const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
 const success: Outcome = { code: 'delivered', status: 204, durationMs: 100, ...nothing }
 const failure: Outcome = { code: 'refused', status: 500, durationMs: 100, ...nothing }
+const timeout: Outcome = { code: 'timeout', status: 0, durationMs: 100, ...nothing }
 const gone: Outcome = { code: 'refused', status: 410, durationMs: 100, ...nothing }
 
 /** Two attempts, ten seconds apart. */
@@ -187,6 +188,17 @@ test('a head that waits for its retry still waits for it with the next owner, an
   assert.deepEqual(ordered.sent, [1], 'neither too early nor another')
   await ordered.clock.advance(10 * second)
   assert.deepEqual(ordered.sent, [1, 1, 2, 3])
+})
+
+test('a wait counts from when it is recorded, also while a connection that was given up is still being closed', async (t) => {
+  const ordered = await Ordered.start(t, { order: 'fifo' })
+  ordered.answers.set(1, timeout)
+  await ordered.publish(1)
+  // The attempt takes a tenth of a second, and so does hanging up.
+  await ordered.clock.advance(10 * second + 90)
+  assert.deepEqual(ordered.sent, [1])
+  await ordered.clock.advance(60)
+  assert.deepEqual(ordered.sent, [1, 1])
 })
 
 test('with keys, only what has the same key waits for one that fails', async (t) => {
