@@ -67,13 +67,14 @@ function endOf({ key }: EndpointFacts, { orders, healedAt, jumps }: History, fac
 /** While it is open nothing is begun, by its owner from that moment on, by anybody else once it is recorded. */
 function openIsSilent(fact: CircuitFact, begun: readonly BegunFact[], over: number, history: History): void {
   const until = Math.min(over, fact.notBefore + (fact.openForMs ?? Number.POSITIVE_INFINITY) - 1)
-  const reopened = history.circuits.find(
-    (other) => other.endpoint === fact.endpoint && other.kind !== 'opened' && other.notBefore >= fact.notAfter,
-  )
+  const later = history.circuits.slice(history.circuits.indexOf(fact) + 1)
+  const next = later.find(({ endpoint, kind }) => endpoint === fact.endpoint && kind !== 'opened')
+  // Transitions are recorded in the order in which they happen, also where a worker stood still and no moment is known.
+  const ended = next ? Math.max(next.notBefore, fact.notAfter) : Number.POSITIVE_INFINITY
   for (const one of begun) {
     const since = one.worker === fact.worker ? fact.notAfter : fact.recordedAt
     assert.ok(
-      one.at <= since || one.at >= until || one.at >= (reopened?.notBefore ?? Number.POSITIVE_INFINITY),
+      one.at <= since || one.at >= until || one.at >= ended,
       `${fact.endpoint} got an attempt at ${one.at}, though its circuit was open from ${since} to ${until}`,
     )
   }
