@@ -1,9 +1,9 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Access, type ApiKey, type AppToken, noteUseEveryMs } from '../access.ts'
+import { toJson } from '../rows.ts'
 import { texts } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
-import { toJson } from './rows.ts'
 import { sqlNow } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 

@@ -2,10 +2,11 @@ import type { Class } from '../../domain/delivery.ts'
 import { type Flow, toFlow } from '../../domain/flow.ts'
 import type { Bounding, RestingEnd, RestingLane } from '../bounding.ts'
 import type { PendingRow } from '../delivering.ts'
-import { sqlHeldMs, toHeldMs } from '../held.ts'
+import { sqlHeldMs } from '../held.ts'
 import { untried } from '../untried.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
+import { type PendingColumns, toPendingRow } from './rows.ts'
 import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 
@@ -117,18 +118,7 @@ export const endRows: Statement = {
     select n from ended order by n`,
 }
 
-interface RowColumns {
-  readonly class: Class
-  readonly due_at: number
-  readonly message: number
-  readonly attempts: number
-  readonly prior_attempts: number
-  readonly age_ms: number
-  readonly order_key: number | null
-  readonly held_ms: number | null
-  readonly expires_in_ms: number | null
-  readonly variant: number | null
-}
+type RowColumns = PendingColumns & { readonly class: Class }
 
 interface RestingRow extends RowColumns {
   /** Null when nothing at all waits. */
@@ -205,16 +195,5 @@ function valuesOf(ends: readonly RestingEnd[]): string[] {
 }
 
 function toRow(row: RowColumns): PendingRow {
-  return {
-    message: row.message,
-    class: row.class,
-    dueAt: row.due_at,
-    attempts: row.attempts,
-    priorAttempts: row.prior_attempts,
-    ageMs: Math.max(0, row.age_ms),
-    orderKey: row.order_key,
-    heldMs: toHeldMs(row.held_ms),
-    expiresInMs: row.expires_in_ms,
-    variant: row.variant,
-  }
+  return toPendingRow(row, row.class)
 }

@@ -10,9 +10,9 @@ import {
   type KeyRange,
   type Order,
 } from '../browsing.ts'
+import { type AttemptRow, type DeadRow, type HeadRow, headColumns, toAttempt, toDeadLetter, toHead } from '../rows.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { type AttemptRow, type DeadRow, type HeadRow, headColumns, toAttempt, toDeadLetter, toHead } from './rows.ts'
 import type { Statement } from './sessions.ts'
 
 const attemptColumns = 'message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger'

@@ -6,22 +6,20 @@ import { changedEndpoint, given, isEnabled, restsAnew, uidIn } from '../changing
 import type { Configuration } from '../configuration.ts'
 import type { Page, PageRequest } from '../page.ts'
 import { unknownRegion } from '../regions.ts'
-import { integers } from './arrays.ts'
-import { type Database, withNewIdentity } from './database.ts'
-import { changeTeller } from './notices.ts'
 import {
   type ApplicationRow,
   type EndpointRow,
-  endpointColumns,
-  endpointValues,
   type SendableRow,
-  sendableColumns,
   settableColumns,
   toApplication,
   toEndpoint,
   toJson,
   toSendable,
-} from './rows.ts'
+} from '../rows.ts'
+import { integers } from './arrays.ts'
+import { type Database, withNewIdentity } from './database.ts'
+import { changeTeller } from './notices.ts'
+import { endpointColumns, endpointValues, sendableColumns } from './rows.ts'
 import { sqlNow } from './server-time.ts'
 import type { Run, Sessions, Statement } from './sessions.ts'
 import { channel } from './signals.ts'
@@ -62,8 +60,8 @@ const bumpVersion: Statement = {
 const insertEndpoint: Statement = {
   name: 'insert-endpoint',
   text: `
-    insert into endpoint (key, id, app, disabled_reason, ${settableColumns}, created_at, updated_at)
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, now, now
+    insert into endpoint (key, id, app, disabled_reason, ${settableColumns.join(', ')}, created_at, updated_at)
+    select $1, $2, $3, $4, ${settableFrom(5)}, now, now
       from (select ${sqlNow} as now) as clock
     returning ${endpointColumns}`,
 }
@@ -75,9 +73,8 @@ const insertLane: Statement = {
 const updateEndpointRow: Statement = {
   name: 'update-endpoint',
   text: `
-    update endpoint set (${settableColumns}) = row ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-      $18, $19, $20),
-      disabled_reason = $2, updated_at = greatest(${sqlNow}, updated_at + 1)
+    update endpoint set (${settableColumns.join(', ')}) = row (${settableFrom(3)}), disabled_reason = $2,
+           updated_at = greatest(${sqlNow}, updated_at + 1)
      where key = $1
     returning ${endpointColumns}`,
 }
@@ -246,6 +243,11 @@ function endpoints(database: Database): Omit<Configuration, Applications> {
       return rows.map((row) => toSendable(row, vault, log))
     },
   }
+}
+
+/** The parameters of `endpointValues`, of which the first is `$first`. */
+function settableFrom(first: number): string {
+  return settableColumns.map((_, i) => `$${first + i}`).join(', ')
 }
 
 /** Behind the lock of the application, so that the region is not deleted meanwhile. */

@@ -1,8 +1,9 @@
 import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../delivering.ts'
-import { sqlHeldMs, toHeldMs } from '../held.ts'
+import { sqlHeldMs } from '../held.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
+import { type PendingColumns, toPendingRow } from './rows.ts'
 import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 import { settling } from './settling.ts'
@@ -58,19 +59,8 @@ export const loadOutgoingVariants: Statement = {
            ) as m`,
 }
 
-interface PendingColumns {
-  readonly n: number
-  /** Null in the row that tells when the next timed row is due. */
-  readonly message: number | null
-  readonly due_at: number
-  readonly attempts: number
-  readonly prior_attempts: number
-  readonly age_ms: number
-  readonly order_key: number | null
-  readonly held_ms: number | null
-  readonly expires_in_ms: number | null
-  readonly variant: number | null
-}
+/** Without a message, it tells when the next timed row is due. */
+type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly due_at: number })
 
 interface OutgoingRow {
   readonly key: number
@@ -102,7 +92,7 @@ export function delivering(database: Database): Delivering {
   return {
     async readDue(reads) {
       if (reads.length === 0) return []
-      return pagesOf(reads, await relaxed.run<PendingColumns>(readPending, valuesOf(reads)))
+      return pagesOf(reads, await relaxed.run<ReadRow>(readPending, valuesOf(reads)))
     },
 
     async loadMessages(keys): Promise<Outgoing[]> {
@@ -131,7 +121,7 @@ function valuesOf(reads: readonly DueRead[]): unknown[] {
 }
 
 /** Sorts the rows, which arrive read by read and in order, into one page per read. */
-function pagesOf(reads: readonly DueRead[], rows: readonly PendingColumns[]): DueRows[] {
+function pagesOf(reads: readonly DueRead[], rows: readonly ReadRow[]): DueRows[] {
   const pages = reads.map(() => ({ rows: [] as PendingRow[], nextInMs: undefined as number | undefined }))
   for (const row of rows) {
     const page = pages[row.n - 1] as (typeof pages)[number]
@@ -140,18 +130,7 @@ function pagesOf(reads: readonly DueRead[], rows: readonly PendingColumns[]): Du
       if (page.rows.length < read.limit) page.nextInMs = row.due_at
       continue
     }
-    page.rows.push({
-      message: row.message,
-      class: read.class,
-      dueAt: row.due_at,
-      attempts: row.attempts,
-      priorAttempts: row.prior_attempts,
-      ageMs: Math.max(0, row.age_ms),
-      orderKey: row.order_key,
-      heldMs: toHeldMs(row.held_ms),
-      expiresInMs: row.expires_in_ms,
-      variant: row.variant,
-    })
+    page.rows.push(toPendingRow(row, read.class))
   }
   return pages
 }

@@ -5,6 +5,7 @@ import type { Once } from '../idempotency.ts'
 import type { Intake, Publication, Published, PublishedTogether, Special } from '../intake.ts'
 import { isPlain, keptPlan, queuedInOrder } from '../plan.ts'
 import { openRegion } from '../regions.ts'
+import { type SubscriptionRow, toJson, toSubscription } from '../rows.ts'
 import { integers, packed, texts } from './arrays.ts'
 import type { Database, Identity } from './database.ts'
 import { fanOut } from './fan-out.ts'
@@ -17,7 +18,6 @@ import {
   type WhatCoalesced,
   whatCoalesced,
 } from './planned.ts'
-import { type SubscriptionRow, toJson, toSubscription } from './rows.ts'
 import { withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'

@@ -2,6 +2,7 @@ import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
+import { toJson } from '../rows.ts'
 import {
   type Advanced,
   advanced,
@@ -16,7 +17,6 @@ import {
 import { conflictOnUid, pageOf } from './configuration.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import type { IntakeAlong } from './intake.ts'
-import { toJson } from './rows.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 

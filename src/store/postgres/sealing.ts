@@ -1,7 +1,7 @@
 import { type RegionPlace, sealedPlace } from '../regions.ts'
+import { toJson } from '../rows.ts'
 import { isSettled, proofOf, resealed, type SealingKey, sealedFields, sealingChunk } from '../sealing.ts'
 import type { Vault } from '../vault.ts'
-import { toJson } from './rows.ts'
 import type { Sessions, Statement } from './sessions.ts'
 
 const selectSealingKeys: Statement = { name: 'sealing-keys', text: 'select id, proof from sealing_key order by id' }

@@ -9,11 +9,11 @@ import {
   type TaskWork,
 } from '../../domain/task.ts'
 import type { Order } from '../browsing.ts'
+import { toJson } from '../rows.ts'
 import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import { requeue, tell } from './replaying.ts'
-import { toJson } from './rows.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 

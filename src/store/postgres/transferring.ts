@@ -1,10 +1,10 @@
 import { keyTime } from '../../domain/ids.ts'
 import type { Plan, Planned } from '../plan.ts'
+import { type MessageRow, toJson, toMessage } from '../rows.ts'
 import { type Brought, type BroughtLetter, type Contents, placesOf, type Transferring } from '../transferring.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { findQueuedRow } from './replaying.ts'
-import { type MessageRow, toJson, toMessage } from './rows.ts'
 import type { Run, Statement } from './sessions.ts'
 
 export const selectContents: Statement = {

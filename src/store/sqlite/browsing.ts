@@ -6,8 +6,9 @@ import {
   expungedResponse,
   type ListedAttempt,
 } from '../browsing.ts'
+import { type AttemptRow, type DeadRow, headColumns, toAttempt, toDeadLetter } from '../rows.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { type AttemptRow, type DeadRow, type HeadRow, headColumns, toAttempt, toDeadLetter, toHead } from './rows.ts'
+import { type HeadRow, toHead } from './rows.ts'
 
 // Leans on message_app, whose entries of one application are in the order of keys.
 const selectMessages = {

@@ -7,6 +7,7 @@ import { changedEndpoint, given, isEnabled, restsAnew, uidIn } from '../changing
 import type { Configuration } from '../configuration.ts'
 import type { Page, PageRequest } from '../page.ts'
 import { unknownRegion } from '../regions.ts'
+import { settableColumns } from '../rows.ts'
 import type { Connection, Query, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
 import { changeTeller } from './notices.ts'
@@ -37,19 +38,12 @@ const updateApplicationRow = `
 const bumpVersion = 'update application set version = version + 1 where key = ? and deleted_at is null'
 
 const insertEndpoint = `
-  insert into endpoint (key, id, app, uid, url, description, disabled, disabled_reason, event_types, channels, secrets,
-    headers, metadata, throttle_rate, throttle_period_s, burst, concurrency, timeout_ms, retry, paused, method,
-    flow, created_at, updated_at)
-  values (:key, :id, :app, :uid, :url, :description, :disabled, :disabled_reason, :event_types, :channels, :secrets,
-    :headers, :metadata, :throttle_rate, :throttle_period_s, :burst, :concurrency, :timeout_ms, :retry, :paused, :method,
-    :flow, :now, :now)
+  insert into endpoint (key, id, app, disabled_reason, ${settableColumns.join(', ')}, created_at, updated_at)
+  values (:key, :id, :app, :disabled_reason, ${settableColumns.map((column) => `:${column}`).join(', ')}, :now, :now)
   on conflict (key) do nothing`
 const updateEndpointRow = `
-  update endpoint set uid = :uid, url = :url, description = :description, disabled = :disabled,
-    disabled_reason = :disabled_reason, event_types = :event_types, channels = :channels, secrets = :secrets,
-    headers = :headers, metadata = :metadata, throttle_rate = :throttle_rate, throttle_period_s = :throttle_period_s,
-    burst = :burst, concurrency = :concurrency, timeout_ms = :timeout_ms, retry = :retry, paused = :paused,
-    method = :method, flow = :flow, updated_at = :now
+  update endpoint set ${settableColumns.map((column) => `${column} = :${column}`).join(', ')},
+    disabled_reason = :disabled_reason, updated_at = :now
   where key = :key`
 const selectEndpoint = 'select * from endpoint where key = ? and deleted_at is null'
 const selectSendable = `select ${sendableColumns} from endpoint where key = ? and deleted_at is null`

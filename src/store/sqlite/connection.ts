@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import type { AuditEntry } from '../../domain/audit.ts'
-import type { EpochMs } from '../../domain/clock.ts'
+import type { EpochMs, SteadyMs } from '../../domain/clock.ts'
 import { encodeId, KeyMaker, nodes, type Prefix } from '../../domain/ids.ts'
 import type { Trail } from '../auditing.ts'
 import type { StoreContext, Watcher } from '../store.ts'
@@ -25,6 +25,8 @@ export interface Identity {
 // A collision needs two processes with the same one of 32 numbers, or a clock set back over a restart; each try takes
 // another number, so that this many in a row mean something else is wrong.
 const identityTries = 100
+/** How long commits may go without one that waits for the disk. */
+const unsyncedMs = 1000
 
 /** One open database and what every part of the store does with it. All of it is synchronous. */
 export class Connection {
@@ -40,6 +42,9 @@ export class Connection {
   readonly #commit: Query<never>
   readonly #rollback: Query<never>
   readonly #changes: Query<{ count: number }>
+  /** When a commit last waited for the disk; all that was committed before it is on the disk, too. */
+  #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #isRelaxed = false
 
   constructor(db: DatabaseSync, context: StoreContext) {
     this.db = db
@@ -75,11 +80,28 @@ export class Connection {
       if (takesAlong) this.appendAudit?.(trail.entry)
       this.#commit.run()
       if (takesAlong) trail.written = true
+      if (!this.#isRelaxed) this.#syncedAt = this.context.clock.steady()
       return result
     } catch (error) {
       // After some failures, such as a full disk, SQLite has already rolled back by itself.
       if (this.db.isTransaction) this.#rollback.run()
       throw error
+    }
+  }
+
+  /**
+   * As `transaction`, without waiting for the disk: a power cut may undo it, the death of the process not. For what is
+   * done once more when it is forgotten. One such in a while waits all the same, so that little can be forgotten.
+   */
+  relaxedTransaction<T>(work: () => T): T {
+    if (this.context.clock.steady() - this.#syncedAt >= unsyncedMs) return this.transaction(work)
+    this.#isRelaxed = true
+    this.db.exec('pragma synchronous = normal')
+    try {
+      return this.transaction(work)
+    } finally {
+      this.db.exec('pragma synchronous = full')
+      this.#isRelaxed = false
     }
   }
 

@@ -91,6 +91,11 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
   const record = recorder(connection)
   const applyEffects = laneEffects(connection)
 
+  /** A settlement that a power cut undoes is a delivery made once more; only where an order is kept that would break it. */
+  function inTransaction<T>(waits: boolean, work: () => T): T {
+    return waits ? connection.transaction(work) : connection.relaxedTransaction(work)
+  }
+
   function readOne({ endpoint, class: rowClass, after, limit }: DueRead, now: EpochMs): DueRows {
     const dueAt = after?.dueAt ?? -1
     const message = after?.message ?? -1
@@ -132,7 +137,8 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
 
     settle(worker, settlements, effects): 'settled' | 'fenced' {
       let disabled: readonly number[] = []
-      const answer = connection.transaction(() => {
+      const waits = settlements.some(({ inOrder }) => inOrder)
+      const answer = inTransaction(waits, () => {
         if (live.get(worker) === undefined) return 'fenced'
         const now = connection.now()
         for (const settlement of settlements) record(settlement, now)

@@ -1,8 +1,9 @@
 import type { Attempt, DeadLetter, Message } from '../../domain/delivery.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { History } from '../history.ts'
+import { type AttemptRow, type DeadRow, toAttempt, toDeadLetter } from '../rows.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { type AttemptRow, type DeadRow, type MessageRow, toAttempt, toDeadLetter, toMessage } from './rows.ts'
+import { type MessageRow, toMessage } from './rows.ts'
 
 const selectMessage = 'select * from message where key = ?'
 const selectMessageByEventId = `

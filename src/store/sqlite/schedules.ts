@@ -3,6 +3,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
 import type { Page } from '../page.ts'
+import { toJson } from '../rows.ts'
 import {
   type Advanced,
   advanced,
@@ -18,7 +19,7 @@ import {
 import { conflictOnUid, pageOf } from './configuration.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import type { IntakeAlong } from './intake.ts'
-import { fromJson, toJson } from './rows.ts'
+import { fromJson } from './rows.ts'
 
 const insertSchedule = `
   insert into schedule (key, id, app, uid, cron, timezone, event_type, body, content_type, channels, tags, missed,

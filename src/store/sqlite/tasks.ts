@@ -1,9 +1,10 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { longestRestMs, statusAfter, type Task, type TaskStatus, type TaskWork } from '../../domain/task.ts'
+import { toJson } from '../rows.ts'
 import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { replayer, tell, type Woken } from './replaying.ts'
-import { fromJson, toJson } from './rows.ts'
+import { fromJson } from './rows.ts'
 
 const insertTask = `
   insert into task (key, id, app, type, status, input, data, created_at, updated_at)

@@ -1,10 +1,11 @@
 import { keyTime } from '../../domain/ids.ts'
 import type { Variant } from '../intake.ts'
 import type { Plan, Planned } from '../plan.ts'
+import { toJson } from '../rows.ts'
 import { type Brought, type BroughtLetter, type Contents, placesOf, type Transferring } from '../transferring.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { queueSearch } from './replaying.ts'
-import { fromJson, type MessageRow, toJson, toMessage } from './rows.ts'
+import { fromJson, type MessageRow, toMessage } from './rows.ts'
 
 const selectMessage = 'select * from message where key = ?'
 const selectVariant = 'select body, signature from variant where message = ? and n = ?'
