@@ -1,5 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Lane } from '../domain/lane.ts'
+import type { Entry } from '../domain/order.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type LaneSnapshot, namedLimit, type Standstill, writeSnapshot } from '../domain/snapshot.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
@@ -53,7 +54,7 @@ export class Answering {
   }
 
   #snapshot(
-    { endpoint, lane, health, throughput, leaving, lastActiveAt }: OwnedLane,
+    { endpoint, lane, health, throughput, leaving, lastActiveAt, nextTimedAt }: OwnedLane,
     sending: readonly Delivery[],
     ended: readonly number[],
     standstill: Standstill | null,
@@ -73,7 +74,7 @@ export class Answering {
       queued: [lane.queues[0].size, lane.queues[1].size, lane.queues[2].size],
       tokenMs: lane.bucket === undefined ? null : Math.max(0, lane.bucket.readyAt(now) - now),
       rate: throttleRate === null ? null : throttleRate / throttlePeriodSeconds,
-      order: orderOf(lane, now),
+      order: orderOf(lane, nextTimedAt, now),
       holdMs: Math.max(0, lane.holdUntil - now),
       circuit: health.circuit,
       silentMs: health.manual ? null : Math.max(0, health.silentUntil - now),
@@ -88,10 +89,13 @@ export class Answering {
   }
 }
 
-/** When order lets something start. */
-function orderOf({ order }: Lane<Delivery>, now: SteadyMs): LaneSnapshot['order'] {
+/** When order lets something start: what is for later may then have another key. Time that runs out starts nothing. */
+function orderOf({ order }: Lane<Delivery>, nextTimedAt: SteadyMs, now: SteadyMs): LaneSnapshot['order'] {
   if (order === undefined) return null
-  const nextAt = order.nextAt(now)
+  const wakesAt = order.nextAt(now)
+  const isBlocked = (entry: Entry<Delivery>) =>
+    entry.heldUntil === wakesAt && entry.item.row.heldMs === Number.POSITIVE_INFINITY
+  const nextAt = Math.min(nextTimedAt, [...order.entries()].some(isBlocked) ? Number.POSITIVE_INFINITY : wakesAt)
   return { waitMs: nextAt === Number.POSITIVE_INFINITY ? null : nextAt - now }
 }
 

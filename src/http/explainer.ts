@@ -134,10 +134,9 @@ export class Explainer {
     if (flow.order === 'none' || !isStuck || inFlight > 0) return lane
     const first = await this.#store.findFirst(key, null, null)
     if (first === undefined || flow.order === 'fifo' || order?.waitMs == null) return { ...lane, first: first ?? null }
-    // What is for later takes its place when its time comes, and may have another key.
-    const nextMs = Math.max(lane.now, lane.nextTimedAt ?? Number.POSITIVE_INFINITY) - lane.now
-    const heldMs = Math.min((lane.live?.at ?? 0) + order.waitMs - lane.now, nextMs)
-    return { ...lane, first: { ...first, heldMs } }
+    // What takes somebody is told before what others wait for.
+    if (first.heldMs === Number.POSITIVE_INFINITY) return { ...lane, first }
+    return { ...lane, first: { ...first, heldMs: (lane.live?.at ?? 0) + order.waitMs - lane.now } }
   }
 
   /** Asks the owners and waits for them a while. */

@@ -3,6 +3,7 @@ import { type TestContext, test } from 'node:test'
 import type { Message } from '../../src/domain/delivery.ts'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
+import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { type ExplainedDelivery, type ExplainedEndpoint, Explainer } from '../../src/http/explainer.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
@@ -183,6 +184,22 @@ test('an owner that cannot answer is waited for half a second, and said to be si
   // It goes on delivering all the same, and answers the next time.
   delivering.refusal = undefined
   assert.equal((await delivering.explain(endpoint)).lane.live?.snapshot.inFlight, 2)
+})
+
+test('with keys, a head that blocks is told, also where what was for later stands behind it', async (t) => {
+  const delivering = await Delivering.start(t)
+  const retry: RetryPolicy = { waits: { kind: 'list', ms: [] }, jitter: 'none', maxAgeMs: 3600 * second }
+  const endpoint = await delivering.endpoint({ retry, flow: { order: 'key', deadHead: 'block' } })
+  const special = [{ endpoint: endpoint.key, orderKey: 1 }]
+  const publish = (delayMs: number) => delivering.world.publish([endpoint], { special, delayMs })
+  const { id } = await publish(0)
+  await delivering.clock.advance(10)
+  await delivering.answer({ code: 'refused', status: 500 })
+  await publish(second)
+  await delivering.clock.advance(2 * second)
+  const { why } = await delivering.explain(endpoint)
+  assert.deepEqual([why.reason, why.nextAt], ['head_blocked', null])
+  assert.match(why.detail, new RegExp(id))
 })
 
 test('what was answered before is not taken for an answer', async (t) => {
