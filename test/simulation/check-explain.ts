@@ -115,6 +115,8 @@ function movesThen(
   if (message !== 0 && (reasons.includes('circuit_open') || reasons.includes('slowed'))) return
   // Something newer took its place meanwhile, as it was told.
   if (reasons.includes('coalescing') && history.gaveWay.has(deliveryOf(told.endpoint, message))) return
+  // Its application's rate may go to its other endpoints, and nobody knows of it who does not own the lane.
+  if (history.appRates.has(endpoint.app)) return
   const from = nextAt - earlyMs
   const until = nextAt + lateMs
   if (mayEndUntried(told, endpoint, history, until)) return
