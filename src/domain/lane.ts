@@ -89,6 +89,12 @@ export class Lane<T> {
     return this.order ? Math.max(readyAt, Math.min(this.order.restsUntil(), now + longestLookAwayMs)) : readyAt
   }
 
+  /** Whether a lane that was allowed to start something a moment ago is not to send it any more. */
+  isKeptBack(now: SteadyMs): boolean {
+    if (this.closed || this.holdUntil > now || this.silentUntil > now) return true
+    return this.probing && this.inFlight > 1
+  }
+
   /** Fresh before retry before replay, but one turn in eight goes to retries first and one in sixteen to replays. */
   nextClass(): Class {
     const turn = this.#turn++ & 15

@@ -1,223 +1,183 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
-import { type Class, classes, timed } from '../domain/delivery.ts'
+import { type Class, classes, timed as timedClass } from '../domain/delivery.ts'
 import type { HealthDefaults } from '../domain/health-facts.ts'
-import { Heap } from '../domain/heap.ts'
 import type { RandomText } from '../domain/ids.ts'
-import type { Verdict } from '../domain/judge.ts'
 import { Scheduler } from '../domain/scheduler.ts'
-import type { Standstill } from '../domain/snapshot.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Store } from '../store/store.ts'
 import { Answering } from './answering.ts'
 import { Bodies } from './bodies.ts'
-import { Chore } from './chore.ts'
+import { Bookkeeping } from './bookkeeping.ts'
+import { Chores } from './chores.ts'
 import { HealthKeeper } from './health-keeper.ts'
+import { Idleness } from './idleness.ts'
 import { LaneBook } from './lane-book.ts'
 import { Membership } from './membership.ts'
 import { NoticeWishes } from './notice-wishes.ts'
 import { doomedInLine } from './ordered-rows.ts'
-import { type Delivery, doubt, isReading, lookAgain, type OwnedLane, reopen } from './owned-lane.ts'
+import { type Delivery, isReading, lookAgain, type OwnedLane, reopen } from './owned-lane.ts'
+import { Ownership } from './ownership.ts'
 import { Pump } from './pump.ts'
 import { Reader } from './reader.ts'
+import { Recorder } from './recorder.ts'
+import { Rhythm } from './rhythm.ts'
 import { Settler } from './settler.ts'
-import { standAgain, verdictRecorded } from './standing.ts'
-import { TaskRunner } from './task-runner.ts'
+import { TimedLanes } from './timed-lanes.ts'
 import { Trimmer } from './trimmer.ts'
+import { Turns } from './turns.ts'
 
-/** After trouble with the store, nothing is started for this long: each start would need the store again. */
-const troublePauseMs = 100
 const housekeepingMs = 250
-/**
- * Started as soon as they are read. While one tenant's flood keeps the process busy, each turn of everything takes 10 to
- * 20 ms, and what another publishes would wait for two of them: it came 25 ms after it was accepted, and now 7 to 12.
- */
-const startsAtOnce = 32
-/** One that was asked for and has not come is asked for again. */
-const reconcileAgainMs = 5000
-/** How soon a message for very many endpoints that another process took in is expanded. */
-const expandMs = 1000
-const expandRows = 1000
-/** How soon a task that was asked for begins. */
-const tasksMs = 1000
-/** Between two looks at lanes whose oldest give way when too many wait. */
-const trimMs = 1000
-/** How soon what a deleted endpoint left behind begins to be removed. */
-const removeMs = 1000
-/** How soon somebody who wants to hear of failing messages does. */
-const wishesMs = 5000
 const bodyCacheBytes = 16 * 1024 * 1024
-/** Ended attempts that may wait for the store before nothing more is started. */
-const unsettledLimit = 4096
 /** How long a shutdown tries to record what has ended. Without a store it would wait for ever; others send it again. */
 const recordLimitMs = 5000
 
 /**
- * Delivers what the store holds, as one of any number of workers. It owns lanes, keeps the head of their queues in
- * memory, sends, judges, and records in batches. Everything it owns can be lost at any moment without losing a
- * delivery: rows stay in the store until their end is recorded.
+ * Delivers what the store holds, as one of any number of workers. Everything it owns can be lost at any moment without
+ * losing a delivery: rows stay in the store until their end is recorded.
+ *
+ * Ownership claims lanes while membership holds the lease, and the book keeps them as their endpoints want them. The
+ * reader keeps the head of their queues in memory. Turns says when the pump may send what the scheduler picks; the health
+ * keeper hears how each attempt ended. The recorder says what is to be recorded, the settler records it in batches, and
+ * bookkeeping then brings memory in line. Chores are done in between.
  */
 export class Engine {
   readonly #parts: EngineParts
   readonly #scheduler: Scheduler<Delivery>
   readonly #membership: Membership
   readonly #book: LaneBook
+  readonly #ownership: Ownership
   readonly #reader: Reader
-  readonly #settler: Settler
   readonly #bodies: Bodies
+  readonly #turns: Turns
   readonly #pump: Pump
+  readonly #recorder: Recorder
+  readonly #settler: Settler
+  readonly #bookkeeping: Bookkeeping
   readonly #answering: Answering
-  readonly #expanding: Chore
-  readonly #taskRunner: TaskRunner
-  readonly #tasks: Chore
-  readonly #removing: Chore
-  readonly #wishes: NoticeWishes
-  readonly #wishing: Chore
-  readonly #trimming: Chore
-  /** How many attempts ended how, since the start. */
-  readonly tally: Record<'delivered' | 'waiting' | 'dead', number> = { delivered: 0, waiting: 0, dead: 0 }
-  /** Owned lanes by the instant their next timed row is due. */
-  readonly #timed = new Heap<OwnedLane>()
+  readonly #chores: Chores
+  readonly #idleness: Idleness
+  readonly #rhythm: Rhythm
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
-  #reconcileAskedAt: SteadyMs = Number.NEGATIVE_INFINITY
-  #turnScheduled = false
-  #pausedUntil: SteadyMs = Number.NEGATIVE_INFINITY
-  #alarm: { at: SteadyMs; cancel: () => void } | undefined
-  #cancels: (() => void)[] = []
-  /** Tasks that this worker let rest, and is to go on with. */
-  readonly #restingTasks = new Set<{ readonly until: SteadyMs; readonly cancel: () => void }>()
-  #quiet: (() => void) | undefined
+  #onQuiet: (() => void) | undefined
 
   constructor(parts: EngineParts) {
-    const { store, clock, random, randomText } = parts
     this.#parts = parts
-    this.#scheduler = new Scheduler(parts.limits)
-    const scheduler = this.#scheduler
+    const { store, sender, clock, random, randomText, leaseMs, description } = parts
     const onTrouble = (error: unknown) => this.#trouble(error)
-    this.#expanding = new Chore(clock, () => store.expand(expandRows), onTrouble)
-    this.#removing = new Chore(clock, async () => (await store.sweepRemoved()).more, onTrouble)
-    this.#taskRunner = new TaskRunner(store, (restMs) => this.#taskRests(restMs))
-    this.#tasks = new Chore(clock, () => this.#taskRunner.step(), onTrouble)
-    this.#membership = new Membership({
-      store,
-      clock,
-      leaseMs: parts.leaseMs,
-      description: parts.description,
+    const again = () => this.#turns.again()
+    const owns = (owned: OwnedLane) => this.#book.owns(owned)
+    const timed = new TimedLanes()
+    const wishes = new NoticeWishes(store)
+    const scheduler = new Scheduler<Delivery>(parts.limits)
+    const bodies = new Bodies(store, bodyCacheBytes)
+    const membership = new Membership({
+      ...{ store, clock, leaseMs, description, onTrouble },
       onRenewed: () => {
         this.#book.shareRates()
         this.#book.balance()
       },
       onLapsed: () => this.#pump.abortAll(),
       onLost: () => this.#lost(),
-      onTrouble,
     })
-    this.#settler = new Settler({
-      store,
-      clock,
-      worker: () => this.#membership.worker,
-      onSettled: () => this.#again(),
-      onFenced: () => this.#membership.lose(),
-      onBug: onTrouble,
+    const settler = new Settler({
+      ...{ store, clock, onBug: onTrouble },
+      worker: () => membership.worker,
+      onSettled: again,
+      onFenced: () => membership.lose(),
     })
-    this.#reader = new Reader({
-      store,
-      clock,
-      scheduler,
-      owns: (owned) => this.#book.owns(owned),
-      onLeftBehind: (delivery) => this.#pump.requeue(delivery),
-      onUnwanted: (delivery, reason) => this.#pump.endWaiting(delivery, reason),
-      onTimed: (owned, at) => this.#expect(owned, at),
-      onRead: () => this.#startSome(),
-      onTrouble,
+    const recorder = new Recorder({
+      ...{ clock, randomText, settler, wishes },
+      onRecorded: (delivery, verdict) => this.#bookkeeping.recorded(delivery, verdict),
     })
-    this.#bodies = new Bodies(store, bodyCacheBytes)
-    const health = new HealthKeeper({ random, scheduler, settler: this.#settler, defaults: parts.health })
-    this.#wishes = new NoticeWishes(store)
-    this.#wishing = new Chore(clock, () => this.#wishes.lookUp().then(() => false), onTrouble)
-    this.#pump = new Pump({
-      clock,
-      random,
-      randomText,
-      scheduler,
-      bodies: this.#bodies,
-      settler: this.#settler,
-      health,
-      wishes: this.#wishes,
-      maySend: () => this.#membership.holdsLease(clock.steady()),
-      again: () => this.#again(),
-      onTaken: (owned, itsClass) => this.#reader.want(owned, itsClass),
-      onRecorded: (delivery, verdict) => this.#recorded(delivery, verdict),
-      onHandedBack: (delivery) => this.#handedBack(delivery),
-      onTrouble,
+    const reader = new Reader({
+      ...{ store, clock, scheduler, owns, onTrouble },
+      onLeftBehind: (delivery) => recorder.requeue(delivery),
+      onUnwanted: (delivery, reason) => recorder.endWaiting(delivery, reason),
+      onTimed: (owned, at) => {
+        if (timed.expect(owned, at)) again()
+      },
+      onRead: () => this.#turns.startSome(),
     })
-    const trimmer = new Trimmer({
-      store,
-      clock,
-      waitingLimit: parts.waitingLimit,
-      each: (visit) => this.#book.each(visit),
-      owns: (owned) => this.#book.owns(owned),
-      end: (delivery, reason, recorded) => this.#pump.endUntried(delivery, reason, recorded),
+    const health = new HealthKeeper({ random, scheduler, settler, defaults: parts.health })
+    const pump = new Pump({
+      ...{ clock, random, scheduler, bodies, health, recorder, again, onTrouble },
+      maySend: () => membership.holdsLease(clock.steady()),
+      onTaken: (owned, itsClass) => reader.want(owned, itsClass),
+      onHandedBack: (delivery) => this.#bookkeeping.handedBack(delivery),
     })
-    this.#trimming = new Chore(clock, () => trimmer.step(), onTrouble)
-    this.#book = new LaneBook({
-      store,
-      clock,
-      scheduler,
-      sender: parts.sender,
-      membership: this.#membership,
+    const book = new LaneBook({
+      ...{ store, clock, scheduler, sender, membership, onTrouble },
       defaultTimeoutMs: parts.defaultTimeoutMs,
       healthDefaults: parts.health,
       onOwned: (owned) => {
         health.taken(owned, clock.steady())
-        this.#readAll(owned)
+        reader.wantAll(owned)
       },
       onApplied: (owned, before, now) => {
         health.changed(owned, before, now)
         // An operator's order is told as a change of settings.
-        if (owned.lane.order) this.#readAll(owned)
+        if (owned.lane.order) reader.wantAll(owned)
       },
-      onChanged: () => this.#again(),
-      onTrouble,
+      onChanged: again,
+    })
+    const trimmer = new Trimmer({
+      ...{ store, clock, owns, waitingLimit: parts.waitingLimit },
+      each: (visit) => book.each(visit),
+      end: (delivery, reason, recorded) => recorder.endUntried(delivery, reason, recorded),
+    })
+    this.#scheduler = scheduler
+    this.#membership = membership
+    this.#settler = settler
+    this.#recorder = recorder
+    this.#reader = reader
+    this.#bodies = bodies
+    this.#pump = pump
+    this.#book = book
+    this.#ownership = new Ownership({ store, clock, membership, book, onTrouble })
+    this.#bookkeeping = new Bookkeeping({ clock, scheduler, timed, reader, again })
+    this.#turns = new Turns({
+      ...{ clock, scheduler, membership, settler, timed, pump },
+      onTurn: () => this.#onQuiet && this.#isQuiet() && this.#onQuiet(),
+      onDue: (owned) => this.#timedRowDue(owned),
     })
     this.#answering = new Answering({
-      store,
-      clock,
-      scheduler,
-      settler: this.#settler,
-      worker: () => this.#membership.worker,
-      eachLane: (visit, endpoints) => this.#book.each(visit, endpoints),
-      sending: () => this.#pump.sending(),
-      standstill: (now) => this.#standstill(now),
-      onBug: onTrouble,
+      ...{ store, clock, scheduler, settler, onBug: onTrouble },
+      worker: () => membership.worker,
+      eachLane: (visit, endpoints) => book.each(visit, endpoints),
+      sending: () => pump.sending(),
+      standstill: (now) => this.#turns.standstill(now),
     })
+    this.#rhythm = new Rhythm(clock)
+    this.#chores = new Chores({ store, clock, trimmer, wishes, onTrouble })
+    this.#idleness = new Idleness({ clock, chores: this.#chores, ownership: this.#ownership, book })
+  }
+
+  /** How many attempts ended how, since the start. */
+  get tally(): Readonly<Record<'delivered' | 'waiting' | 'dead', number>> {
+    return this.#bookkeeping.tally
   }
 
   /** Joins the workers and begins to deliver. */
   async start(): Promise<void> {
     if (this.#state !== 'new') throw new Error('an engine starts once')
     this.#state = 'running'
+    this.#turns.start()
     await this.#membership.join()
     this.#parts.store.watch({
       rows: (endpoints, itsClass) => this.#rowsAdded(endpoints, itsClass),
-      lanes: () => this.#book.claimSoon(),
+      lanes: () => this.#ownership.claimSoon(),
       settings: (endpoints) => void this.#book.refresh(endpoints),
       expunged: (messages) => this.#bodies.forget(messages),
-      fanOuts: () => this.#expanding.ask(),
+      fanOuts: () => this.#chores.expand(),
       asked: (endpoints) => {
         if (this.#state !== 'stopped') this.#answering.ask(endpoints)
       },
     })
-    this.#every(housekeepingMs, () => this.#housekeep())
-    this.#every(trimMs, () => this.#trimming.ask())
-    this.#every(expandMs, () => this.#expanding.ask())
-    this.#every(tasksMs, () => this.#tasks.ask())
-    this.#every(removeMs, () => this.#removing.ask())
-    this.#every(wishesMs, () => this.#wishing.ask())
-    this.#wishing.ask()
-    this.#expanding.ask()
-    this.#tasks.ask()
+    this.#rhythm.every(housekeepingMs, () => this.#housekeep())
+    this.#chores.start(this.#rhythm)
     // A worker often starts because another died, and that one may have been publishing.
-    this.#book.reconcile()
-    this.#book.claimSoon()
+    this.#ownership.reconcile()
+    this.#ownership.claimSoon()
   }
 
   /**
@@ -227,91 +187,50 @@ export class Engine {
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return
     this.#state = 'stopping'
-    for (const cancel of this.#cancels) cancel()
-    this.#book.close()
-    this.#stopChores()
-    if (!this.#isQuiet()) {
-      await new Promise<void>((resolve) => {
-        const cancel = this.#parts.clock.after(limitMs, () => this.#pump.abortAll())
-        this.#quiet = () => {
-          cancel()
-          resolve()
-        }
-      })
-    }
+    this.#startNothing()
+    if (!this.#isQuiet()) await this.#quiet(limitMs)
     const cancel = this.#parts.clock.after(recordLimitMs, () => this.#settler.drop())
     await this.#settler.drained()
     cancel()
-    await this.#taskRunner.letGo().catch((error) => this.#parts.onTrouble(error))
-    await this.#book.releaseAll()
+    await this.#chores.letGo().catch((error) => this.#parts.onTrouble(error))
+    await this.#ownership.releaseAll()
     await this.#membership.leave()
     this.#state = 'stopped'
-    this.#alarm?.cancel()
-  }
-
-  /**
-   * Whether nothing can be sent within this time, as far as is known: nothing is under way, due or about to be. Asked, it
-   * sees to it that it comes to know: it looks for lost wake-ups once, and for lanes that chores have given work. What was
-   * published `since` then, by another part of this process, is looked for as well.
-   */
-  isIdle(withinMs: number, since: SteadyMs = Number.NEGATIVE_INFINITY): boolean {
-    const now = this.#parts.clock.steady()
-    if (this.#state !== 'running' || now < this.#pausedUntil || this.#expanding.busy || this.#tasks.busy) return false
-    const { reconciledAt } = this.#book
-    const askedAt = this.#reconcileAskedAt
-    if (reconciledAt === undefined || reconciledAt < askedAt || askedAt <= since) {
-      if (now - askedAt > reconcileAgainMs || (askedAt <= since && since < now)) {
-        this.#reconcileAskedAt = now
-        this.#book.reconcile()
-      }
-      return false
-    }
-    if (this.#book.claimedAt <= Math.max(reconciledAt, this.#expanding.endedAt, this.#tasks.endedAt)) {
-      this.#book.claimSoon()
-      return false
-    }
-    for (const { until } of this.#restingTasks) if (until <= now + withinMs) return false
-    return this.#book.isIdleUntil(now + withinMs, now)
   }
 
   /** Lets go of everything without a word to the store, as a crash would. For tests. */
   crash(): void {
     this.#state = 'stopped'
-    for (const cancel of this.#cancels) cancel()
-    this.#alarm?.cancel()
     this.#membership.stop()
+    this.#startNothing()
+  }
+
+  /**
+   * Whether nothing can be sent within this time, as far as is known. What another part of this process published `since`
+   * then is looked for first.
+   */
+  isIdle(withinMs: number, since: SteadyMs = Number.NEGATIVE_INFINITY): boolean {
+    const isPaused = this.#turns.standstill(this.#parts.clock.steady()) === 'store'
+    return this.#state === 'running' && !isPaused && this.#idleness.isIdle(withinMs, since)
+  }
+
+  #startNothing(): void {
+    this.#rhythm.stop()
+    this.#turns.stop()
+    this.#ownership.close()
     this.#book.close()
-    this.#stopChores()
+    this.#chores.stop()
   }
 
-  #stopChores(): void {
-    for (const { cancel } of this.#restingTasks) cancel()
-    this.#expanding.stop()
-    this.#tasks.stop()
-    this.#removing.stop()
-    this.#wishing.stop()
-    this.#trimming.stop()
-  }
-
-  /** Goes on with a task when it has rested; until when it rests is in the store, for whoever comes first. */
-  #taskRests(restMs: number): void {
-    const { clock } = this.#parts
-    const resting = {
-      until: clock.steady() + restMs,
-      cancel: clock.after(restMs, () => {
-        this.#restingTasks.delete(resting)
-        this.#tasks.ask()
-      }),
-    }
-    this.#restingTasks.add(resting)
-  }
-
-  #every(ms: number, fn: () => void): void {
-    const tick = () => {
-      fn()
-      this.#cancels[slot] = this.#parts.clock.after(ms, tick)
-    }
-    const slot = this.#cancels.push(this.#parts.clock.after(ms, tick)) - 1
+  /** Resolves when nothing is under way any more; what still is after the limit is given up. */
+  #quiet(limitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#parts.clock.after(limitMs, () => this.#pump.abortAll())
+      this.#onQuiet = () => {
+        cancel()
+        resolve()
+      }
+    })
   }
 
   /** Nothing is on the wire and no read is under way. */
@@ -323,58 +242,7 @@ export class Engine {
     return !reading && this.#scheduler.inFlight === 0
   }
 
-  #again(): void {
-    if (this.#turnScheduled) return
-    this.#turnScheduled = true
-    this.#parts.clock.soon(() => {
-      this.#turnScheduled = false
-      this.#turn()
-    })
-  }
-
-  #turn(): void {
-    if (this.#quiet && this.#isQuiet()) this.#quiet()
-    if (this.#state !== 'running') return
-    const now = this.#parts.clock.steady()
-    const standstill = this.#standstill(now)
-    if (standstill === 'store') return this.#wakeAt(this.#pausedUntil)
-    if (standstill !== null) return
-
-    for (let owned = this.#timed.popUntil(now); owned; owned = this.#timed.popUntil(now)) {
-      if (!this.#book.owns(owned) || owned.nextTimedAt > now) continue
-      owned.nextTimedAt = Number.POSITIVE_INFINITY
-      reopen(owned, timed)
-      this.#reader.want(owned, timed)
-    }
-    this.#pump.run()
-    const next = Math.min(this.#scheduler.wakeAt() ?? Infinity, this.#timed.peek() ?? Infinity)
-    if (next < Infinity) this.#wakeAt(next)
-  }
-
-  /** Why nothing may be started now, whatever waits. */
-  #standstill(now: SteadyMs): Standstill | null {
-    if (now < this.#pausedUntil) return 'store'
-    if (!this.#membership.holdsLease(now)) return 'lease'
-    return this.#settler.size >= unsettledLimit ? 'recording' : null
-  }
-
-  /** Starts a few of what has just been read, applications in turn, before everything else has its turn. */
-  #startSome(): void {
-    if (this.#state === 'running' && this.#standstill(this.#parts.clock.steady()) === null) this.#pump.run(startsAtOnce)
-    this.#again()
-  }
-
-  #wakeAt(at: SteadyMs): void {
-    if (this.#alarm && this.#alarm.at <= at) return
-    this.#alarm?.cancel()
-    const wait = Math.max(0, at - this.#parts.clock.steady())
-    const cancel = this.#parts.clock.after(wait, () => {
-      this.#alarm = undefined
-      this.#turn()
-    })
-    this.#alarm = { at, cancel }
-  }
-
+  /** Somebody published, or queued again. */
   #rowsAdded(endpoints: readonly number[] | undefined, itsClass: Class | undefined): void {
     const now = this.#parts.clock.steady()
     const added = itsClass === undefined ? classes : [itsClass]
@@ -388,80 +256,35 @@ export class Engine {
     this.#reader.readNow()
   }
 
-  #readAll(owned: OwnedLane): void {
-    for (const c of classes) this.#reader.want(owned, c)
-  }
-
-  #expect(owned: OwnedLane, at: SteadyMs): void {
-    if (at >= owned.nextTimedAt) return
-    owned.nextTimedAt = at
-    this.#timed.push(at, owned)
-    this.#again()
-  }
-
-  #recorded(delivery: Delivery, verdict: Verdict): void {
-    const { owned, row } = delivery
-    owned.unsettled--
-    if (delivery.standing) this.#recordedInOrder(delivery, verdict)
-    if (verdict.state === 'held' || verdict.state === 'blocked') {
-      this.tally.waiting++
-      return
-    }
-    this.tally[verdict.state]++
-    if (verdict.state !== 'waiting') owned.ended++
-    if (isReading(owned)) owned.settledMeanwhile.push(row.message)
-    else owned.held.delete(row.message)
-    if (verdict.state === 'waiting') this.#expect(owned, this.#parts.clock.steady() + verdict.waitMs)
-  }
-
-  /** The next in order may go; and if somebody wanted this one out of the way while it was being sent, now it can be. */
-  #recordedInOrder(delivery: Delivery, verdict: Verdict): void {
-    const { owned, standing } = delivery
-    const now = this.#parts.clock.steady()
-    verdictRecorded(delivery, verdict, now)
-    this.#scheduler.reconsider(owned.lane, now)
-    if (standing?.skipped) doubt(owned)
-    this.#readAll(owned)
-    this.#again()
-  }
-
-  #handedBack(delivery: Delivery): void {
-    if (delivery.standing) {
-      const now = this.#parts.clock.steady()
-      standAgain(delivery, now)
-      this.#scheduler.reconsider(delivery.owned.lane, now)
-      this.#again()
-      return
-    }
-    delivery.owned.held.delete(delivery.row.message)
-    reopen(delivery.owned, delivery.row.class)
-    this.#again()
+  #timedRowDue(owned: OwnedLane): void {
+    if (!this.#book.owns(owned)) return
+    reopen(owned, timedClass)
+    this.#reader.want(owned, timedClass)
   }
 
   #housekeep(): void {
     void this.#book.refreshOutdated()
-    void this.#book.releaseResting()
+    void this.#ownership.releaseResting()
     const now = this.#parts.clock.steady()
     this.#book.each((owned) => {
       lookAgain(owned, now)
-      for (const delivery of doomedInLine(owned)) this.#pump.endWaiting(delivery, 'overflow')
+      for (const delivery of doomedInLine(owned)) this.#recorder.endWaiting(delivery, 'overflow')
       // A read that failed for want of the store is asked for again here.
-      this.#readAll(owned)
+      this.#reader.wantAll(owned)
     })
-    this.#again()
+    this.#turns.again()
   }
 
   #lost(): void {
     this.#parts.log?.('declared dead by another worker; dropping everything and joining anew')
     this.#pump.abortAll()
     this.#settler.drop()
-    this.#book.forgetAll()
+    this.#ownership.lose()
   }
 
   #trouble(error: unknown): void {
-    this.#pausedUntil = this.#parts.clock.steady() + troublePauseMs
+    this.#turns.pause()
     this.#parts.onTrouble(error)
-    this.#again()
   }
 }
 

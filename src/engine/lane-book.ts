@@ -13,38 +13,15 @@ import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
 import type { Membership } from './membership.ts'
 import { type Delivery, doubt, isReading, limitsOf, newCursors, type OwnedLane, orderingOf } from './owned-lane.ts'
 
-const claimLanes = 256
-/** Claims are asked for at least this often, in case a signal was missed. */
-const pollMs = 1000
-/** A lane that has nothing to do for this long goes back to the store, so that memory holds only what is busy. */
-const lingerMs = 2000
-/** A worker that owns its share lets the others choose first. */
-const politeMs = 75
-
-/** The lanes this worker owns: claiming, refreshing, sharing and releasing them. */
+/** The lanes this worker owns, each as its endpoint's settings want it, and how many of them it should. */
 export class LaneBook {
   readonly #parts: LaneBookParts
   readonly #lanes = new Map<number, OwnedLane>()
   /** Among how many workers rates are shared. */
   #sharers = 1
-  #claiming = false
-  #claimed: Promise<void> = Promise.resolve()
-  #claimAgain = false
-  /** Handed to the store without a clear answer. Until it is clear, nothing is claimed: a lane must not be ours twice. */
-  #unconfirmed: LaneRest[] = []
-  #releasing = false
-  #released: Promise<void> = Promise.resolve()
-  /** When the last reconcile ended, and the last claim began. */
-  reconciledAt: SteadyMs | undefined
-  claimedAt: SteadyMs = Number.NEGATIVE_INFINITY
-  /** When the next lane that nobody owns is due, by the last claim; unknown while one is under way or failed. */
-  #nextLaneAt: SteadyMs | undefined
-  /** An answer to a claim was lost, so lanes may be ours that we do not know of. */
-  #claimLost = false
   #closed = false
   /** Owned lanes whose settings changed and could not be read. */
   readonly #outdated = new Set<number>()
-  #cancelPoll: (() => void) | undefined
 
   constructor(parts: LaneBookParts) {
     this.#parts = parts
@@ -52,6 +29,10 @@ export class LaneBook {
 
   owns(owned: OwnedLane): boolean {
     return this.#lanes.get(owned.endpoint.key) === owned
+  }
+
+  get size(): number {
+    return this.#lanes.size
   }
 
   /** Visits the owned lanes, or those of them that are named. */
@@ -68,55 +49,15 @@ export class LaneBook {
   /** Takes nothing new on and lets no lane start anything. */
   close(): void {
     this.#closed = true
-    this.#cancelPoll?.()
     for (const owned of this.#lanes.values()) owned.lane.closed = true
   }
 
   forgetAll(): void {
-    this.#unconfirmed = []
     for (const owned of this.#lanes.values()) this.#forget(owned)
   }
 
-  /** Claims lanes that are due, now or as soon as the claim under way is done. */
-  claimSoon(): void {
-    if (this.#claiming) this.#claimAgain = true
-    else if (!this.#closed) this.#claimed = this.#claim()
-  }
-
-  async #claim(): Promise<void> {
-    const { store, clock, membership } = this.#parts
-    this.#claiming = true
-    this.#nextLaneAt = undefined
-    this.#cancelPoll?.()
-    if (this.#lanes.size >= this.#share().content && membership.workers > 1) await this.#pause(politeMs)
-    let waitMs = pollMs
-    const worker = membership.worker
-    this.#claimAgain = false
-    if (!this.#closed && worker !== 0 && this.#unconfirmed.length === 0) {
-      this.claimedAt = clock.steady()
-      try {
-        const claim = await store.claim(worker, claimLanes, this.#claimLost)
-        this.#claimLost = false
-        if (worker === membership.worker) for (const lane of claim.lanes) this.#take(lane)
-        if (claim.lanes.length >= claimLanes) this.#claimAgain = true
-        waitMs = Math.min(pollMs, claim.nextInMs ?? pollMs)
-        if (!this.#claimAgain) this.#nextLaneAt = clock.steady() + (claim.nextInMs ?? Number.POSITIVE_INFINITY)
-      } catch (error) {
-        this.#claimLost = true
-        this.#parts.onTrouble(error)
-      }
-    }
-    this.#claiming = false
-    if (this.#closed) return
-    if (this.#claimAgain) this.claimSoon()
-    else this.#cancelPoll = clock.after(Math.max(1, waitMs), () => this.claimSoon())
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#parts.clock.after(ms, resolve))
-  }
-
-  #take(claimed: ClaimedLane): void {
+  /** A lane is owned from now on. */
+  take(claimed: ClaimedLane): void {
     const { clock, scheduler } = this.#parts
     const { endpoint } = claimed
     // Known already: the claim also asked for what an earlier answer may have brought.
@@ -208,12 +149,8 @@ export class LaneBook {
     this.each(giveAway, missing)
   }
 
-  /**
-   * Whether neither an owned lane nor one that nobody owns has anything to send before the instant, as far as is known.
-   * After a lane went back to the store, that is known only after the next claim.
-   */
+  /** Whether no owned lane has anything to send before the instant, as far as is known. */
   isIdleUntil(at: SteadyMs, now: SteadyMs): boolean {
-    if (this.#nextLaneAt === undefined || this.#nextLaneAt <= at || this.#releasing) return false
     for (const owned of this.#lanes.values()) {
       if (owned.lane.inFlight > 0 || owned.unsettled > 0 || isReading(owned)) return false
       if (owned.lane.closed || owned.lane.startableAt(now) > at) continue
@@ -247,46 +184,17 @@ export class LaneBook {
     if (this.#parts.membership.workers <= 1) return
     // Those that were given away before and still have something under way are counted out.
     const kept = [...this.#lanes.values()].filter((owned) => !owned.leaving)
-    for (const owned of kept.slice(this.#share().most)) giveAway(owned)
+    for (const owned of kept.slice(this.share().most)) giveAway(owned)
   }
 
-  #share(): Share {
+  /** How many lanes are this worker's to have. */
+  share(): Share {
     const { workers, activeLanes, fewestLanes } = this.#parts.membership
     return shareOf(workers, activeLanes, fewestLanes)
   }
 
-  /** Hands back every lane with nothing under way that has nothing to do, or may not, for a while. */
-  async releaseResting(): Promise<void> {
-    const now = this.#parts.clock.steady()
-    await this.#release((owned) => {
-      if (owned.leaving || isStopped(owned.endpoint) || owned.lane.closed) return true
-      if (owned.lane.restsUntil(now) - now > lingerMs) return true
-      if (owned.lane.queued > 0 || owned.cursors.some((cursor) => !cursor.complete)) return false
-      return now - owned.lastActiveAt >= lingerMs && owned.nextTimedAt - now > lingerMs
-    })
-  }
-
-  /** Hands back everything, also what a claim or a release under way when it is called has yet to bring or take. */
-  async releaseAll(): Promise<void> {
-    await this.#claimed
-    await this.#released
-    await this.#release(() => true)
-  }
-
-  /** Stands up lanes whose wake-up was lost with its publisher. */
-  reconcile(): void {
-    this.#parts.store.reconcile().then(
-      (repaired) => {
-        this.reconciledAt = this.#parts.clock.steady()
-        if (repaired > 0) this.claimSoon()
-      },
-      (error) => this.#parts.onTrouble(error),
-    )
-  }
-
-  async #release(rests: (owned: OwnedLane) => boolean): Promise<void> {
-    if (this.#releasing) return
-    const now = this.#parts.clock.steady()
+  /** Forgets those that rest and have nothing under way; answers what their next owners must know. */
+  letGo(rests: (owned: OwnedLane) => boolean, now: SteadyMs): LaneRest[] {
     const given: LaneRest[] = []
     for (const owned of this.#lanes.values()) {
       const busy = owned.lane.inFlight > 0 || owned.unsettled > 0 || isReading(owned)
@@ -299,25 +207,7 @@ export class LaneBook {
       })
       this.#forget(owned)
     }
-    this.#unconfirmed.push(...given)
-    if (this.#unconfirmed.length === 0) return
-    this.#released = this.#confirm()
-    await this.#released
-  }
-
-  /** Releasing the same lane twice is harmless as long as it was not claimed in between. */
-  async #confirm(): Promise<void> {
-    const lanes = this.#unconfirmed
-    this.#releasing = true
-    this.#nextLaneAt = undefined
-    try {
-      await this.#parts.store.release(this.#parts.membership.worker, lanes)
-      if (this.#unconfirmed === lanes) this.#unconfirmed = []
-    } catch (error) {
-      this.#parts.onTrouble(error)
-    }
-    this.#releasing = false
-    this.claimSoon()
+    return given
   }
 
   #forget(owned: OwnedLane): void {
@@ -334,7 +224,7 @@ function giveAway(owned: OwnedLane): void {
 }
 
 export interface LaneBookParts {
-  readonly store: Pick<Store, 'claim' | 'release' | 'reconcile' | 'loadEndpoints'>
+  readonly store: Pick<Store, 'loadEndpoints'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>
   readonly sender: Sender

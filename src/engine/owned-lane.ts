@@ -118,8 +118,9 @@ export function lookAgain(owned: OwnedLane, now: SteadyMs): void {
   if (order && order.size > 0 && now - owned.cursors[0].beganAt >= lookAgainMs) doubt(owned)
 }
 
-export function isReading(owned: OwnedLane): boolean {
-  return owned.looking || owned.cursors.some((cursor) => cursor.reading)
+/** Whether a read of its rows is under way. */
+export function isReading({ looking, cursors }: OwnedLane): boolean {
+  return looking || cursors[0].reading || cursors[1].reading || cursors[2].reading
 }
 
 /** Once no read is under way, what was settled during it is forgotten. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
-import { type Class, fresh, replay, timed } from '../domain/delivery.ts'
+import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { OrderedLine } from '../domain/order.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
@@ -41,6 +41,11 @@ export class Reader {
     if (owned.lane.order) return this.#wantOrdered(owned, itsClass, owned.lane.order)
     if (owned.lane.queues[itsClass].size >= lowWater) return
     this.#wish(owned, itsClass)
+  }
+
+  /** Asks for more rows of every class. */
+  wantAll(owned: OwnedLane): void {
+    for (const c of classes) this.want(owned, c)
   }
 
   /**
