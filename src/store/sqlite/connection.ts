@@ -4,6 +4,7 @@ import type { AuditEntry } from '../../domain/audit.ts'
 import type { EpochMs, SteadyMs } from '../../domain/clock.ts'
 import { encodeId, KeyMaker, nodes, type Prefix } from '../../domain/ids.ts'
 import type { Trail } from '../auditing.ts'
+import type { Identity } from '../identity.ts'
 import type { StoreContext, Watcher } from '../store.ts'
 
 /** A prepared statement whose rows are known to look like `Row`: the SQL beside it says so. */
@@ -15,12 +16,6 @@ export interface Query<Row> {
 
 /** Values for `?` in their order, or one record for `:name`. */
 type Values = SQLInputValue[] | [Record<string, SQLInputValue>]
-
-/** A new row's key and the id made from it. */
-export interface Identity {
-  readonly key: number
-  readonly id: string
-}
 
 // A collision needs two processes with the same one of 32 numbers, or a clock set back over a restart; each try takes
 // another number, so that this many in a row mean something else is wrong.
@@ -35,6 +30,8 @@ export class Connection {
   watcher: Watcher | undefined
   /** On whose behalf something is done; see `Trailing`. */
   readonly trails = new AsyncLocalStorage<Trail>()
+  /** Called after each transaction that this connection commits. */
+  onCommit: (() => void) | undefined
   /** Appends to the audit log within the transaction that is open. Set by the log. */
   appendAudit: ((entry: AuditEntry) => void) | undefined
   #keys: KeyMaker
@@ -81,6 +78,7 @@ export class Connection {
       this.#commit.run()
       if (takesAlong) trail.written = true
       if (!this.#isRelaxed) this.#syncedAt = this.context.clock.steady()
+      this.onCommit?.()
       return result
     } catch (error) {
       // After some failures, such as a full disk, SQLite has already rolled back by itself.

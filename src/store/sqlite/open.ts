@@ -5,6 +5,7 @@ import { access } from './access.ts'
 import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
+import { checkpointApart } from './checkpointer.ts'
 import { followClock } from './clock-jumps.ts'
 import { coalescing } from './coalescing.ts'
 import { configuration } from './configuration.ts'
@@ -98,8 +99,8 @@ function setPragmas(db: DatabaseSync): void {
   db.exec('pragma journal_mode = wal')
   db.exec('pragma synchronous = full')
   db.exec('pragma cache_size = -32768') // 32 MiB
-  // A checkpoint runs inside some unlucky commit: rarer (every 16 MiB of log) means longer but cheaper in all, since a
-  // page that was written often meanwhile is copied once.
+  // A checkpoint runs inside some unlucky commit, unless most of it was done apart: rarer (every 16 MiB of log) means
+  // cheaper in all, since a page that was written often meanwhile is copied once.
   db.exec('pragma wal_autocheckpoint = 4000')
   db.exec('pragma journal_size_limit = 67108864') // a log that a burst made larger is cut back to 64 MiB
 }
@@ -127,6 +128,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
   const ping = connection.prepare('select 1')
   const taking = intake(connection)
   let unwatch: (() => void) | undefined
+  let stopCheckpoints: (() => Promise<void>) | undefined
   let closed = false
 
   return {
@@ -157,23 +159,29 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(idempotency(connection)),
     ...promised(coalescing(connection)),
     ...enlisting(connection, path),
-    ...promised<Pick<Store, 'ping' | 'close'>>({
+    ...promised<Pick<Store, 'ping'>>({
       ping: () => {
         ping.get()
       },
-      close: () => {
-        if (closed) return
-        closed = true
-        unwatch?.()
-        connection.watcher = undefined
-        connection.db.close()
-        unlock?.()
-      },
     }),
+    async close() {
+      if (closed) return
+      closed = true
+      unwatch?.()
+      connection.watcher = undefined
+      await stopCheckpoints?.()
+      try {
+        connection.db.close()
+      } catch (error) {
+        throw asTrouble(error)
+      }
+      unlock?.()
+    },
     watch(watcher) {
       connection.watcher = watcher
       // Nobody else can write to a database in memory.
       if (!inMemory) unwatch ??= watchForeignCommits(connection)
+      if (!inMemory && alone) stopCheckpoints ??= checkpointApart(connection, path)
     },
   }
 }
