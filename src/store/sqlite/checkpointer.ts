@@ -34,6 +34,8 @@ export function checkpointApart(connection: Connection, path: string): () => Pro
   }
   return async () => {
     connection.onCommit = undefined
+    // From here on it is waited for.
+    thread.ref()
     thread.postMessage('end')
     await ended
   }
