@@ -1,4 +1,5 @@
 import { type Command as Commander, InvalidArgumentError, Option } from 'commander'
+import { parseInstant } from '../domain/instant.ts'
 import { urlVariable } from '../runtime/config.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
@@ -120,6 +121,8 @@ export const jsonValue: Kind<unknown> = {
   show: (value) => JSON.stringify(value),
 }
 
+const isoPattern = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/
+
 /** An instant: RFC 3339, or how long ago or ahead, such as `2h`; sent to the API as RFC 3339. */
 export function instantText(raw: string, now: number, relative: 'ago' | 'ahead' = 'ago'): string {
   const span = /^(\d{1,9})(s|m|h|d)$/.exec(raw)
@@ -128,7 +131,8 @@ export function instantText(raw: string, now: number, relative: 'ago' | 'ahead' 
     const ms = Number(span[1]) * unitMs
     return new Date(relative === 'ago' ? now - ms : now + ms).toISOString()
   }
-  const parsed = Date.parse(raw)
+  // Instants are UTC, as those that are printed, whatever the zone of this machine.
+  const parsed = isoPattern.test(raw) ? parseInstant(/T[\d:.]+$/.test(raw) ? `${raw}Z` : raw) : Number.NaN
   if (Number.isNaN(parsed)) {
     const expected = `an instant such as 2026-11-15T09:40:00Z or a time ${relative} such as 2h`
     throw new CommandError(`${JSON.stringify(raw)} must be ${expected}.`, exitCode.misused)

@@ -4,6 +4,7 @@ import type { EpochMs } from '../domain/clock.ts'
 import type { DeadLetter } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { decodeKey, keyTime } from '../domain/ids.ts'
+import { parseInstant } from '../domain/instant.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
 import type { Scanner, Span } from '../intake/scan.ts'
 import type { BroughtLetter, Contents } from '../store/transferring.ts'
@@ -145,7 +146,7 @@ const nullBytes = Buffer.from('null')
 function readAll(input: DeadLineIn, problems: FieldError[]) {
   const read = (name: 'diedAt' | 'deliverAt' | 'expiresAt'): EpochMs | null => {
     const text = input[name] ?? null
-    const at = text === null ? null : Date.parse(text)
+    const at = text === null ? null : parseInstant(text)
     if (at === null || (at >= 0 && at < Number.MAX_SAFE_INTEGER)) return at
     problems.push(problem(name, 'is not an instant'))
     return null

@@ -1,6 +1,7 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
+import { parseInstant } from '../domain/instant.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../intake/scan.ts'
 import { checkContents } from './body.ts'
@@ -164,7 +165,7 @@ function envelopeOf(
 
 function instantOf(text: string | null, now: EpochMs, at: FieldError['at'], problems: FieldError[]): EpochMs | null {
   if (text === null) return null
-  const instant = Date.parse(text)
+  const instant = parseInstant(text)
   if (Number.isNaN(instant)) problems.push({ at, message: 'is not an instant', type: 'date-time' })
   else if (instant > now + deliverAtLimitMs) {
     problems.push({ at, message: 'must not be more than 90 days from now', type: 'date-time' })

@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { AppError, type FieldError } from '../domain/app-error.ts'
+import { patternMeanings } from './schemas/pattern.ts'
 
 /** Which part of a request a value stands in; the first step of every path in an error. */
 export type Part = 'body' | 'query'
@@ -22,13 +23,19 @@ export function refuseIf(problems: readonly FieldError[]): void {
   if (problems.length > 0) throw new AppError('validation', 'Some fields are not valid.', problems)
 }
 
+interface QuerySchema {
+  readonly properties?: Readonly<Record<string, { readonly type?: unknown }>>
+  readonly additionalProperties?: boolean
+}
+
 /** Turns the texts of a query string into what the schema of each asks for; what cannot be turned stays and is refused. */
 export function readQuery(schema: TSchema, query: unknown): Record<string, unknown> {
-  const properties = (schema as { properties?: Record<string, { type?: unknown }> }).properties ?? {}
+  const { properties = {}, additionalProperties } = schema as QuerySchema
+  const isClosed = additionalProperties === false
   const values: Record<string, unknown> = {}
   for (const [name, text] of Object.entries(query as Record<string, unknown>)) {
-    if (!Object.hasOwn(properties, name)) continue
-    const type = properties[name]?.type
+    if (!Object.hasOwn(properties, name) && !isClosed) continue
+    const type = Object.hasOwn(properties, name) ? properties[name]?.type : undefined
     if (type === 'integer' && typeof text === 'string' && /^-?\d{1,15}$/.test(text)) values[name] = Number(text)
     else if (type === 'boolean' && (text === 'true' || text === 'false')) values[name] = text === 'true'
     else values[name] = text
@@ -82,6 +89,7 @@ function fieldErrors(problem: Problem, problems: readonly Problem[], part: Part)
     const { requiredProperties } = problem.params as { requiredProperties: string[] }
     return requiredProperties.map((name) => ({ at: [...at, name], message: 'is required', type: 'required' }))
   }
+  if (problem.keyword === 'additionalProperties') return []
   return [{ at, message: sentence(problem, problems), type: problem.keyword }]
 }
 
@@ -91,6 +99,10 @@ function sentence(problem: Problem, problems: readonly Problem[]): string {
     const { allowedValues } = problem.params as { allowedValues: unknown[] }
     return `must be ${oneOf(allowedValues.map((value) => JSON.stringify(value)))}`
   }
+  if (problem.keyword === 'pattern') {
+    return patternMeanings.get(String((problem.params as { pattern: unknown }).pattern)) ?? problem.message
+  }
+  if (problem.keyword === 'boolean') return 'is not known here'
   if (problem.keyword !== 'anyOf') return problem.message
   const shapes = [...branchesOf(problem, problems).values()].map((branch) => shapeOf(branch, problem))
   return `must be ${oneOf([...new Set(shapes)])}`

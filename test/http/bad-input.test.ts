@@ -253,6 +253,45 @@ describe('a field that is wrong', () => {
     ['PATCH', '/app/a/endpoint/e', { circuit: 'on' }, ['circuit'], 'must be "off", an object or null'],
     ['PATCH', '/app/a/endpoint/e', { circuit: { failures: 0 } }, ['circuit', 'failures'], 'must be >= 1'],
     ['PATCH', '/app/a/endpoint/e', { circuit: { ratio: 'half' } }, ['circuit', 'ratio'], 'must be number'],
+    ['PATCH', '/app/a/endpoint/e', { circuit: { failure: 3 } }, ['circuit', 'failure'], 'is not known here'],
+    ['PATCH', '/app/a/endpoint/e', { shape: { pseudonymise: ['/a'] } }, ['shape', 'pseudonymise'], 'is not known here'],
+    [
+      'PATCH',
+      '/app/a/endpoint/e',
+      { coalesce: { windowMs: 5000, pointer: '/a' } },
+      ['coalesce', 'pointer'],
+      'is not known here',
+    ],
+    [
+      'PATCH',
+      '/app/a',
+      { signatureHeaders: { Signature: 'x-s' } },
+      ['signatureHeaders', 'Signature'],
+      'is not known here',
+    ],
+    [
+      'PATCH',
+      '/app/a/endpoint/e',
+      { shape: { drop: ['user.id'] } },
+      ['shape', 'drop', 0],
+      'must be a JSON pointer such as /user/id',
+    ],
+    ['POST', '/app/a/dead/replay', { endpoint: 'e' }, ['endpoint'], 'is not known here'],
+    ['POST', '/api/v1/dead/replay', { endpointId: 'e' }, ['endpointId'], 'is not known here'],
+    [
+      'POST',
+      '/app/a/msg',
+      { eventType: 'x', payload: {}, expiresAt: 'soon' },
+      ['expiresAt'],
+      'must be an instant such as 2026-11-15T09:40:00Z',
+    ],
+    [
+      'POST',
+      '/app/a/msg',
+      { eventType: 'x', payload: {}, deliverAt: '2026-02-31T00:00:00Z' },
+      ['deliverAt'],
+      'is not an instant',
+    ],
     ['PATCH', '/app/a/endpoint/e', { order: 'lifo' }, ['order'], 'must be "none", "fifo", "key" or null'],
     [
       'POST',
@@ -352,6 +391,24 @@ describe('a query that is wrong', () => {
     assertProblem(await ask('POST', '/app/a/msg?with_content=maybe', event), 422, 'validation')
     assert.deepEqual(await store.counts(), before)
   })
+})
+
+describe('a query that says which dead letters are meant', () => {
+  for (const [method, path] of [
+    ['DELETE', '/app/a/dead?endpoint=e'],
+    ['DELETE', '/app/a/dead?endpointId=e'],
+    ['DELETE', '/api/v1/dead?endpoint_id=e'],
+    ['DELETE', '/api/v1/dead?msg_id=m'],
+    ['GET', '/app/a/dead/export?type=x'],
+    ['DELETE', '/app/a/dead?before=2026-02-31T00:00:00Z'],
+  ] as const) {
+    test(`${method} ${path} is 422 instead of all of them`, async () => {
+      const { ask } = await sharedApi()
+      const answer = await ask(method, path)
+      assertProblem(answer, 422, 'validation')
+      assert.equal(answer.json.detail[0].loc[1], path.split(/[?=]/)[1])
+    })
+  }
 })
 
 describe('a path that leads nowhere', () => {

@@ -5,6 +5,7 @@ import type { Store } from '../../store/store.ts'
 import type { HttpContext } from '../context.ts'
 import { paginate } from '../pagination.ts'
 import { AuditQuery, toAuditOut } from '../schemas/audit.ts'
+import { readInstants } from '../schemas/instant.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
 const queryProblems = compile(AuditQuery, 'query')
@@ -15,10 +16,9 @@ export function auditRoutes(api: FastifyInstance, { store }: HttpContext): void 
   api.get('/audit', (request) => {
     const query = readQuery(AuditQuery, request.query)
     refuseIf(queryProblems(query))
-    const { actor = null, action = null, app_id: app = null, before, after } = query as AuditQuery
-    const until = before === undefined ? null : Date.parse(before)
-    const since = after === undefined ? null : Date.parse(after)
-    const filter = { actor, action, app, since, until }
+    const { actor = null, action = null, app_id: app = null, ...times } = query as AuditQuery
+    const { before, after } = readInstants('query', { before: times.before, after: times.after })
+    const filter = { actor, action, app, since: after ?? null, until: before ?? null }
     return paginate('audit', query as AuditQuery, 'descending', (page) => store.listAudit(page, filter), toAuditOut)
   })
 

@@ -3,16 +3,19 @@ import type { FieldError } from '../../domain/app-error.ts'
 import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { isReservedHeader } from '../endpoint-problems.ts'
-import { integer, Metadata, nullable, uid } from './field.ts'
+import { closed, integer, Metadata, nullable, uid } from './field.ts'
 
 const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
 
 /** What an application calls the headers that its endpoints' requests are signed with. */
-const SignatureHeadersIn = Type.Object({
-  id: Type.Optional(headerName),
-  timestamp: Type.Optional(headerName),
-  signature: Type.Optional(headerName),
-})
+const SignatureHeadersIn = Type.Object(
+  {
+    id: Type.Optional(headerName),
+    timestamp: Type.Optional(headerName),
+    signature: Type.Optional(headerName),
+  },
+  closed,
+)
 
 /** What creates an application. */
 export const ApplicationIn = Type.Object({

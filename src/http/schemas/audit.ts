@@ -2,9 +2,10 @@ import { type Static, Type } from 'typebox'
 import type { AuditRow } from '../../domain/audit.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { PageQuery } from '../pagination.ts'
+import { instantPattern } from './pattern.ts'
 
 const instant = Type.String({
-  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?(Z|[+-]\\d\\d:\\d\\d)$',
+  pattern: instantPattern,
 })
 
 /** A page of the audit log, and which rows of it. */

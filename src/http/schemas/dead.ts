@@ -4,7 +4,7 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
 import { PageQuery } from '../pagination.ts'
-import { integer, nullable } from './field.ts'
+import { closed, integer, nullable } from './field.ts'
 import { dateTime, timeProperties } from './instant.ts'
 import { Channels, EventId, EventType, Tags } from './message.ts'
 import { perSecond } from './replay.ts'
@@ -22,29 +22,38 @@ const anyFilters = {
 const filters = { endpoint_id: Type.Optional(Type.String({ maxLength: 256 })), ...anyFilters }
 
 export const AnyDeadListQuery = Type.Object({ ...PageQuery.properties, ...anyFilters })
-export const AnyDeadFilterQuery = Type.Object(anyFilters)
+export const AnyDeadFilterQuery = Type.Object(anyFilters, closed)
 
 export const DeadListQuery = Type.Object({ ...PageQuery.properties, ...filters })
 export type DeadListQuery = Static<typeof DeadListQuery>
 
-export const DeadFilterQuery = Type.Object({ ...filters, msg_id: Type.Optional(Type.String({ maxLength: 256 })) })
+export const DeadFilterQuery = Type.Object(
+  { ...filters, msg_id: Type.Optional(Type.String({ maxLength: 256 })) },
+  closed,
+)
 export type DeadFilterQuery = Static<typeof DeadFilterQuery>
 
 /** Which dead letters to replay, whatever their application: all that meet every field given; without any, all. */
-export const AnyDeadReplayIn = Type.Object({
-  eventTypes: Type.Optional(nullable(Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000 }))),
-  reason: Type.Optional(Type.Unsafe<string | null>({ enum: [...deadReasons, null] })),
-  before: Type.Optional(nullable(dateTime)),
-  after: Type.Optional(nullable(dateTime)),
-  perSecond,
-})
+export const AnyDeadReplayIn = Type.Object(
+  {
+    eventTypes: Type.Optional(nullable(Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000 }))),
+    reason: Type.Optional(Type.Unsafe<string | null>({ enum: [...deadReasons, null] })),
+    before: Type.Optional(nullable(dateTime)),
+    after: Type.Optional(nullable(dateTime)),
+    perSecond,
+  },
+  closed,
+)
 
 /** The same, of one application. */
-export const DeadReplayIn = Type.Object({
-  msgId: Type.Optional(nullable(Type.String({ maxLength: 256 }))),
-  endpointId: Type.Optional(nullable(Type.String({ maxLength: 256 }))),
-  ...AnyDeadReplayIn.properties,
-})
+export const DeadReplayIn = Type.Object(
+  {
+    msgId: Type.Optional(nullable(Type.String({ maxLength: 256 }))),
+    endpointId: Type.Optional(nullable(Type.String({ maxLength: 256 }))),
+    ...AnyDeadReplayIn.properties,
+  },
+  closed,
+)
 export type DeadReplayIn = Static<typeof DeadReplayIn>
 
 /** A dead letter as callers see it. */

@@ -1,9 +1,11 @@
 import { type Static, Type } from 'typebox'
 import type { EpochMs } from '../../domain/clock.ts'
+import { parseInstant } from '../../domain/instant.ts'
 import { refuseIf } from '../validate.ts'
+import { instantPattern } from './pattern.ts'
 
 const instant = Type.String({
-  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?(Z|[+-]\\d\\d:\\d\\d)$',
+  pattern: instantPattern,
 })
 
 /** The time to look at, 28 days at most. */
@@ -16,8 +18,8 @@ const skewMs = 60_000
 
 /** The asked time as instants: up to now, and as far back as is allowed, where it does not say. Throws AppError. */
 export function readStatsRange(query: StatsQuery, now: EpochMs): { since: EpochMs; until: EpochMs } {
-  const until = query.until === undefined ? now : Date.parse(query.until)
-  const since = query.since === undefined ? until - longestMs : Date.parse(query.since)
+  const until = query.until === undefined ? now : parseInstant(query.until)
+  const since = query.since === undefined ? until - longestMs : parseInstant(query.since)
   const problem = (field: string, message: string) => ({ at: ['query', field], message, type: 'range' })
   refuseIf([
     ...(Number.isNaN(until) ? [problem('until', 'is not an instant')] : []),

@@ -4,6 +4,12 @@ import type { FieldError } from '../../domain/app-error.ts'
 /** A name a caller chooses: application and endpoint uids, event types, channels. */
 export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
 
+/**
+ * For what says how much a caller means or what nobody is to see: a field that nobody knows is refused there, because to
+ * ignore a name that was mistyped would be to do far more than was asked for.
+ */
+export const closed = { additionalProperties: false } as const
+
 /** A uid that cannot be mistaken for an id of the same kind. */
 export function uid(prefix: string) {
   return nullable(Type.String({ minLength: 1, maxLength: 256, pattern: `^(?!${prefix}_)[a-zA-Z0-9\\-_.]+$` }))

@@ -3,8 +3,9 @@ import type { FieldError } from '../../domain/app-error.ts'
 import { type Coalesce, defaultFlow, type Flow } from '../../domain/flow.ts'
 import { boundFields, toBounds, toBoundsOut } from './bounds.ts'
 import { healthFields, toCircuitPolicy } from './circuit.ts'
-import { nullable } from './field.ts'
+import { closed, nullable } from './field.ts'
 import { orderFields, toOrder } from './order.ts'
+import { pointerPattern } from './pattern.ts'
 import { shapingFields, toShaping } from './shaping.ts'
 
 const second = 1000
@@ -15,12 +16,13 @@ export const keyMeaning =
   'A JSON pointer into the payload: what has the same value there is of one kind. Null: all of an event type is'
 
 /** Deliveries of one event type with the same value at `key` become one. Shorter windows could take nothing in. */
-export const CoalesceIn = Type.Object({
-  windowMs: Type.Integer({ minimum: 2 * second, maximum: day, description: windowMeaning }),
-  key: Type.Optional(
-    nullable(Type.String({ maxLength: 512, pattern: '^(/([^~/]|~[01])*)*$', description: keyMeaning })),
-  ),
-})
+export const CoalesceIn = Type.Object(
+  {
+    windowMs: Type.Integer({ minimum: 2 * second, maximum: day, description: windowMeaning }),
+    key: Type.Optional(nullable(Type.String({ maxLength: 512, pattern: pointerPattern, description: keyMeaning }))),
+  },
+  closed,
+)
 
 /** How an endpoint wants to be treated beyond its rate, as its own fields. Null goes back to the default. */
 export const flowFields = {

@@ -2,11 +2,13 @@ import { Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { firstKeyAt } from '../../domain/ids.ts'
+import { parseInstant } from '../../domain/instant.ts'
 import { type Part, refuseIf } from '../validate.ts'
+import { instantPattern } from './pattern.ts'
 
 /** An instant, RFC 3339. */
 export const dateTime = Type.String({
-  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?(Z|[+-]\\d\\d:\\d\\d)$',
+  pattern: instantPattern,
   description: 'RFC 3339',
 })
 
@@ -24,7 +26,7 @@ export function readInstants<Name extends string>(
   const problems: FieldError[] = []
   const instants: Record<string, EpochMs | undefined> = {}
   for (const [name, value] of Object.entries<string | null | undefined>(values)) {
-    const at = value === undefined || value === null ? undefined : Date.parse(value)
+    const at = value === undefined || value === null ? undefined : parseInstant(value)
     if (Number.isNaN(at)) problems.push({ at: [part, name], message: 'is not an instant', type: 'instant' })
     instants[name] = at
   }

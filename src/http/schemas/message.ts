@@ -5,6 +5,7 @@ import type { Message } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { ApplicationIn } from './application.ts'
 import { integer, namePattern, nullable } from './field.ts'
+import { rfc3339Pattern } from './pattern.ts'
 
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
 
@@ -16,7 +17,7 @@ export const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?
 
 /** An instant as RFC 3339 writes it. */
 export const Rfc3339 = Type.String({
-  pattern: '^\\d{4}-\\d{2}-\\d{2}[Tt ]\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?([Zz]|[+-]\\d{2}:\\d{2})$',
+  pattern: rfc3339Pattern,
 })
 
 /** What publishes a message, without its payload: that stays bytes. */

@@ -16,7 +16,7 @@ const nextListed = 1
 /** What makes a schedule, without its payload: that stays bytes. */
 export const ScheduleHeadIn = Type.Object({
   uid: Type.Optional(uid('sch')),
-  cron: Type.String({ minLength: 9, maxLength: 256 }),
+  cron: Type.String({ maxLength: 256 }),
   timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
   eventType: EventType,
   channels: Type.Optional(nullable(Channels)),

@@ -3,10 +3,11 @@ import type { FieldError } from '../../domain/app-error.ts'
 import { defaultFlow, type Flow, type Shape, signatureProfiles } from '../../domain/flow.ts'
 import { checkFilter, FilterError, filterLimit } from '../../shaping/filter.ts'
 import { pointerDepthLimit, readPointer } from '../../shaping/pointer.ts'
-import { namePattern, nullable } from './field.ts'
+import { closed, namePattern, nullable } from './field.ts'
+import { innerPointerPattern } from './pattern.ts'
 
 const fieldsLimit = 100
-const pointer = Type.String({ maxLength: 512, pattern: '^(/([^~/]|~[01])*)+$' })
+const pointer = Type.String({ maxLength: 512, pattern: innerPointerPattern })
 const pointers = (description: string, minItems = 0) =>
   Type.Array(pointer, { minItems, maxItems: fieldsLimit, uniqueItems: true, description })
 const memberName = Type.String({ minLength: 1, maxLength: 256 })
@@ -21,14 +22,17 @@ export const shapeMeanings = {
 } as const
 
 /** What an endpoint gets of a payload. */
-export const ShapeIn = Type.Object({
-  keep: Type.Optional(nullable(pointers(shapeMeanings.keep, 1))),
-  drop: Type.Optional(pointers(shapeMeanings.drop)),
-  rename: Type.Optional(
-    Type.Record(pointer, memberName, { maxProperties: fieldsLimit, description: shapeMeanings.rename }),
-  ),
-  pseudonymize: Type.Optional(pointers(shapeMeanings.pseudonymize)),
-})
+export const ShapeIn = Type.Object(
+  {
+    keep: Type.Optional(nullable(pointers(shapeMeanings.keep, 1))),
+    drop: Type.Optional(pointers(shapeMeanings.drop)),
+    rename: Type.Optional(
+      Type.Record(pointer, memberName, { maxProperties: fieldsLimit, description: shapeMeanings.rename }),
+    ),
+    pseudonymize: Type.Optional(pointers(shapeMeanings.pseudonymize)),
+  },
+  closed,
+)
 
 /** Which messages an endpoint gets, in which form, and how they are signed. */
 export const shapingFields = {
