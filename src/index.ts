@@ -4,8 +4,17 @@
  * @packageDocumentation
  */
 export { AppError, type AppErrorCode, type FieldError } from './domain/app-error.ts'
+export type {
+  DeadLetter,
+  DeadLetters,
+  DeadLetterTrail,
+  DeadListOptions,
+  DeadReplay,
+  StartedTask,
+} from './library/dead-letters.ts'
 export type { ApplicationWhy, DeliveryWhy, EndpointWhy, Explain } from './library/explain.ts'
 export type { Method, Request } from './library/in-process.ts'
+export type { LaneOut, Lanes } from './library/lanes.ts'
 export type { ApplicationOut, Applications, EndpointOut, Endpoints, List, ListOptions } from './library/manage.ts'
 export type { NewMessage, PublishedMessage } from './library/message.ts'
 export type { SluiceOptions } from './library/options.ts'

@@ -48,6 +48,12 @@ export interface Endpoints {
   /** Stops delivering and keeps what waits, until `resume`. */
   pause(app: string, endpoint: string): Promise<void>
   resume(app: string, endpoint: string): Promise<void>
+  /** Sends nothing more, whatever the receiver answers, until it is closed. */
+  openCircuit(app: string, endpoint: string): Promise<EndpointOut>
+  /** Goes on, slowly at first. */
+  closeCircuit(app: string, endpoint: string): Promise<EndpointOut>
+  /** Goes on at once as if the receiver had never failed. */
+  resetCircuit(app: string, endpoint: string): Promise<EndpointOut>
   /** What the receiver verifies signatures with. */
   secret(app: string, endpoint: string): Promise<string>
 }
@@ -73,6 +79,9 @@ export function endpoints(request: Request): Endpoints {
     delete: (app, endpoint) => request('DELETE', at(app, endpoint)),
     pause: async (app, endpoint) => void (await request('POST', `${at(app, endpoint)}/pause`)),
     resume: async (app, endpoint) => void (await request('POST', `${at(app, endpoint)}/resume`)),
+    openCircuit: (app, endpoint) => request('POST', `${at(app, endpoint)}/circuit/open`),
+    closeCircuit: (app, endpoint) => request('POST', `${at(app, endpoint)}/circuit/close`),
+    resetCircuit: (app, endpoint) => request('POST', `${at(app, endpoint)}/circuit/reset`),
     async secret(app, endpoint) {
       const { key } = await request<{ key: string }>('GET', `${at(app, endpoint)}/secret`)
       return key
@@ -86,7 +95,7 @@ export function part(name: string): string {
 }
 
 /** What a list is asked for, behind its path. */
-export function queryOf(options: ListOptions = {}): string {
+export function queryOf(options: object = {}): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(options)) if (value != null) query.set(name, String(value))
   return query.size === 0 ? '' : `?${query}`

@@ -15,8 +15,10 @@ import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { Enlisted, Match } from '../store/enlisting.ts'
 import type { Publication, Store } from '../store/store.ts'
+import { type DeadLetters, deadLetters } from './dead-letters.ts'
 import { type Explain, explain } from './explain.ts'
 import { inProcess, invalid, type Request } from './in-process.ts'
+import { type Lanes, lanes } from './lanes.ts'
 import { type Applications, applications, type Endpoints, endpoints } from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
 import { type Opening, readOptions, type SluiceOptions } from './options.ts'
@@ -40,6 +42,8 @@ export interface Enqueued extends PublishedMessage {
 export interface Sluice extends AsyncDisposable {
   readonly applications: Applications
   readonly endpoints: Endpoints
+  readonly lanes: Lanes
+  readonly deadLetters: DeadLetters
   readonly schedules: Schedules
   /** Where the API listens, such as `http://127.0.0.1:8484`; undefined without `listen`. */
   readonly url: string | undefined
@@ -187,6 +191,8 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
   return {
     applications: applications(manager.request),
     endpoints: endpoints(manager.request),
+    lanes: lanes(manager.request),
+    deadLetters: deadLetters(manager.request),
     schedules: schedules(manager.request),
     explain: explain(manager.request),
     request: manager.request,

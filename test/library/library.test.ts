@@ -1,11 +1,22 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { AppError, ConfigError, FileOwnedError, NotEnlistableError, openSluice } from '../../src/index.ts'
+import { eventually } from '../e2e/eventually.ts'
 import { openPlace, pendingCount, sqlitePlace } from '../e2e/place.ts'
 import { Receiver } from '../e2e/receiver.ts'
 import { connect, embed } from './embedded.ts'
 
 const event = { eventType: 'video.trending', payload: { views: 1 } }
+
+/** Undefined as long as it is refused: what it asks for is not there yet. */
+async function orUndefined<T>(asked: Promise<T>): Promise<T | undefined> {
+  try {
+    return await asked
+  } catch (error) {
+    if (error instanceof AppError && (error.code === 'not_found' || error.code === 'conflict')) return undefined
+    throw error
+  }
+}
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
   describe(`the library on ${dialect}`, () => {
@@ -54,6 +65,63 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal((await sluice.schedules.list('acme')).data.length, 1)
       await sluice.schedules.delete('acme', 'daily')
       await assert.rejects(sluice.schedules.get('acme', 'daily'), { code: 'not_found' })
+    })
+
+    test('circuits are opened, closed and reset by hand, and a lane tells of it', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const sluice = await embed(t, place)
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      await sluice.endpoints.create('acme', { url: `${receiver.url}/hook`, uid: 'main' })
+      assert.equal((await sluice.endpoints.openCircuit('acme', 'main')).uid, 'main')
+      const kept = await sluice.publish('acme', event)
+      const { circuit, waiting } = await sluice.lanes.get('acme', 'main')
+      assert.deepEqual([circuit.state, circuit.manual, waiting.total], ['open', true, 1])
+      assert.equal((await sluice.explain('acme', 'main', kept.id)).reason, 'opened_by_hand')
+      assert.deepEqual(receiver.arrivals, [])
+      await sluice.endpoints.resetCircuit('acme', 'main')
+      await receiver.until('it came', () => receiver.arrivals.length === 1)
+      await sluice.endpoints.openCircuit('acme', 'main')
+      await sluice.publish('acme', event)
+      await sluice.endpoints.closeCircuit('acme', 'main')
+      await receiver.until('the next came', () => receiver.arrivals.length === 2)
+      await assert.rejects(sluice.endpoints.openCircuit('acme', 'other'), { code: 'not_found' })
+    })
+
+    test('the head of a line is tried anew or skipped, and what was skipped is a dead letter to replay', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const sluice = await embed(t, place)
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      const retry = { waits: { kind: 'list' as const, ms: [] } }
+      const inLine = { uid: 'line', order: 'fifo' as const, deadHead: 'block' as const, retry }
+      await sluice.endpoints.create('acme', { url: `${receiver.url}/line`, ...inLine })
+      let isWell = false
+      const cameTo = () => receiver.at('/line').map(({ headers }) => headers['webhook-id'])
+      receiver.behave('/line', () => ({ status: isWell ? 200 : 500 }))
+      const first = await sluice.publish('acme', event)
+      const second = await sluice.publish('acme', event)
+      const blocked = () => eventually('it blocks', () => orUndefined(sluice.lanes.retryHead('acme', 'line')))
+      assert.equal(await blocked(), first.id)
+      await receiver.until('it was tried anew', () => cameTo().length === 2)
+      isWell = true
+      await eventually('it blocks again', () => orUndefined(sluice.lanes.skipHead('acme', 'line', first.id)))
+      await receiver.until('the next came', () => cameTo().length === 3)
+      assert.deepEqual(cameTo(), [first.id, first.id, second.id])
+
+      const which = { endpoint: 'line', eventTypes: [event.eventType], reason: 'skipped' as const }
+      const list = (before: Date) => sluice.deadLetters.list('acme', { ...which, before, limit: 10 })
+      const soon = new Date(Date.now() + 3_600_000)
+      const [letter] = await eventually('it is dead', async () => {
+        const { data } = await list(soon)
+        return data.length > 0 && data
+      })
+      assert.deepEqual([letter?.msgId, letter?.reason], [first.id, 'skipped'])
+      assert.deepEqual((await list(new Date(0))).data, [])
+      assert.equal((await sluice.deadLetters.get('acme', first.id, 'line')).trail.length, 2)
+      assert.match((await sluice.deadLetters.replay('acme', { endpointId: 'line', perSecond: 100 })).id, /^qtask_/)
+      await receiver.until('it came at last', () => cameTo().length === 4)
+      assert.equal(cameTo().at(-1), first.id)
     })
 
     test('a message is not delivered before its deliverAt', async (t) => {
