@@ -1,6 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Page, PageRequest } from './page.ts'
+import type { StoreContext } from './store.ts'
 import { openValue, SealError, type SealedPlace, sealValue, type Vault } from './vault.ts'
 
 /** The secrets that pseudonyms are made with. An endpoint names one by its region; it cannot be read back. */
@@ -38,6 +39,17 @@ export function openRegion(
     return null
   }
 }
+
+/** The secrets of an application's regions, by name. */
+export function openRegions(
+  rows: readonly { readonly name: string; readonly secret: string }[],
+  app: number,
+  { vault, log }: Pick<StoreContext, 'vault' | 'log'>,
+): ReadonlyMap<string, string | null> {
+  return new Map(rows.map(({ name, secret }) => [name, openRegion(vault, secret, { app, name }, log)]))
+}
+
+export const noRegions: ReadonlyMap<string, string | null> = new Map()
 
 export interface RegionPlace {
   readonly app: number

@@ -1,4 +1,5 @@
 import { encodeId, type Prefix } from '../../domain/ids.ts'
+import type { Identity } from '../identity.ts'
 import type { StoreContext } from '../store.ts'
 import type { Keys } from './keys.ts'
 import type { LaneWakes } from './lane-wakes.ts'
@@ -17,12 +18,6 @@ export interface Database {
   readonly keys: Keys
   readonly signals: Signals
   readonly wakes: LaneWakes
-}
-
-/** A new row's key and the id made from it. */
-export interface Identity {
-  readonly key: number
-  readonly id: string
 }
 
 /** Runs an insert under a new identity, again with another one when the key was taken. */

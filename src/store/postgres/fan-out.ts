@@ -8,10 +8,10 @@ import type { Run, Statement } from './sessions.ts'
 /**
  * Queues the next deliveries of the oldest wide message that nobody else is at. The rows and the cursor behind them are
  * one statement, so that a crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message
- * was decided when it was accepted; those deleted since then are left out. An expunged message is
- * expanded no further. A message with deliveries that are not plain is left alone unless $2 allows it; the chunk is then
- * answered with its plan, to be queued by the same transaction. (Looking each endpoint up in the plan here would parse it,
- * which may be megabytes, once per endpoint.)
+ * was decided when it was accepted; those deleted since then are left out. An expunged message is expanded no further. A
+ * message with deliveries that are not plain is left alone unless $2 allows it; the chunk is then answered with its plan,
+ * to be queued by the same transaction. (Looking each endpoint up in the plan here would parse it, which may be megabytes,
+ * once per endpoint.)
  */
 export const expandOldest: Statement = {
   name: 'expand',

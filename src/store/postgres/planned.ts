@@ -1,7 +1,9 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
-import type { Variant } from '../intake.ts'
-import type { Planned } from '../plan.ts'
+import { wideOnes } from '../fan-out.ts'
+import type { Identity } from '../identity.ts'
+import type { Publication, Special, Variant } from '../intake.ts'
+import { isPlain, type Planned } from '../plan.ts'
 import { untried } from '../untried.ts'
 import { integers, packed, texts } from './arrays.ts'
 import { joinAll } from './coalescing.ts'
@@ -134,7 +136,7 @@ export interface WhatCoalesced {
 
 export const nothingCoalesced: WhatCoalesced = { merged: new Map(), opened: [] }
 
-export function whatCoalesced({ waiting, merged }: Enqueued): WhatCoalesced {
+function whatCoalesced({ waiting, merged }: Enqueued): WhatCoalesced {
   const mergedAt = new Map<number, Set<number>>()
   for (const { message, endpoint } of merged) {
     const endpoints = mergedAt.get(message)
@@ -150,7 +152,7 @@ export function whatCoalesced({ waiting, merged }: Enqueued): WhatCoalesced {
 }
 
 /** Stores the bodies and signatures of messages that differ from their own. */
-export async function keepVariants(
+async function keepVariants(
   run: Run,
   messages: readonly { readonly key: number; readonly variants: readonly Variant[] }[],
 ): Promise<void> {
@@ -165,4 +167,53 @@ export async function keepVariants(
     bodies.bytes,
     texts(list.map(({ variant }) => variant.signature)),
   ])
+}
+
+/** A publication that is not plain, under the key it has now. */
+export interface AcceptedPlan {
+  readonly key: number
+  readonly publication: Publication
+  readonly wide: boolean
+}
+
+/** Those that were accepted and are not plain. */
+export function acceptedPlans(
+  publications: readonly Publication[],
+  identities: readonly Identity[],
+  keys: readonly number[] | null,
+): AcceptedPlan[] {
+  if (publications.every(isPlain)) return []
+  const accepted = new Set(keys)
+  const wide = wideOnes(publications)
+  return publications.flatMap((publication, i) => {
+    const { key } = identities[i] as Identity
+    return accepted.has(key) && !isPlain(publication) ? [{ key, publication, wide: wide[i] === true }] : []
+  })
+}
+
+/** Queues what the publish statement left out, and stores what it is sent with. */
+export async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number): Promise<WhatCoalesced> {
+  await keepVariants(
+    run,
+    plans.map(({ key, publication }) => ({ key, variants: publication.variants ?? [] })),
+  )
+  const deliveries = plans.flatMap(({ key, publication, wide }) =>
+    (publication.special ?? [])
+      .filter(({ orderKey }) => !wide || orderKey !== undefined)
+      .map((special) => toPlanned(key, publication, special, now)),
+  )
+  return whatCoalesced(await enqueuePlanned(run, now, deliveries))
+}
+
+function toPlanned(message: number, publication: Publication, special: Special, now: number): PlannedDelivery {
+  const { endpoint, ...planned } = special
+  const { app, expiresInMs } = publication
+  return {
+    message,
+    app,
+    endpoint,
+    since: now + Math.max(0, Math.ceil(publication.delayMs)),
+    expiresAt: expiresInMs == null ? null : now + Math.floor(expiresInMs),
+    planned,
+  }
 }

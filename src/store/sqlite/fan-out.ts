@@ -1,8 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Plan } from '../plan.ts'
 import type { Connection } from './connection.ts'
-import type { Enqueue, Queued } from './intake.ts'
 import type { EnqueuePlanned } from './planned.ts'
+import type { Queueing } from './queueing.ts'
 import { fromJson } from './rows.ts'
 
 const selectWide = 'select app, endpoints, expires_at, plan from message where key = ? and expunged_at is null'
@@ -37,13 +37,11 @@ interface Wide {
 /**
  * Makes what queues the deliveries of wide messages. The rows and the cursor behind them are one transaction, so that a
  * crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message was decided when it was
- * accepted; those deleted since then are left out. An expunged message is
- * expanded no further.
+ * accepted; those deleted since then are left out. An expunged message is expanded no further.
  */
 export function fanOut(
   connection: Connection,
-  queueing: <T>(work: (queued: Queued) => T) => T,
-  enqueue: Enqueue,
+  { inTransaction, enqueue }: Queueing,
   enqueuePlanned: EnqueuePlanned,
 ): (limit: number) => boolean {
   const listed = connection.prepare<WideRow>(selectWide)
@@ -70,7 +68,7 @@ export function fanOut(
 
   return (limit) => {
     if (any.get() === undefined) return false
-    queueing((queued) => {
+    inTransaction((queued) => {
       const found = cursor.get()
       if (found === undefined) return
       const { app, endpoints, expiresAt, plan } = wideOf(found.message)

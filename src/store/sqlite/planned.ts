@@ -5,7 +5,7 @@ import { type Plan, plainly } from '../plan.ts'
 import { untried } from '../untried.ts'
 import { windows } from './coalescing.ts'
 import type { Connection } from './connection.ts'
-import type { Queued } from './intake.ts'
+import { type Queued, wakeAt } from './queueing.ts'
 
 const insertPlanned = `
   insert into pending
@@ -82,11 +82,6 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
     }
     return merged
   }
-}
-
-function wakeAt(due: Map<number, EpochMs>, endpoint: number, at: EpochMs): void {
-  const earlier = due.get(endpoint)
-  if (earlier === undefined || earlier > at) due.set(endpoint, at)
 }
 
 /** Makes what stores the bodies and signatures of a message that differ from its own. */

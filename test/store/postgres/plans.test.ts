@@ -35,19 +35,19 @@ import { expandOldest } from '../../../src/store/postgres/fan-out.ts'
 import { selectFirst } from '../../../src/store/postgres/heads.ts'
 import { selectDeadAmong } from '../../../src/store/postgres/history.ts'
 import { deleteExpired, selectTaken, takeHashes } from '../../../src/store/postgres/idempotency.ts'
+import { rouseLanes, wakeLanes } from '../../../src/store/postgres/lane-wakes.ts'
+import { claimLanes, releaseLanes, renewLease } from '../../../src/store/postgres/ownership.ts'
+import { queuePlanned } from '../../../src/store/postgres/planned.ts'
 import {
   publishOnce,
   publishOnceWithEventIds,
   publishPlain,
   publishPlanned,
   publishWithEventIds,
-  selectByEventIds,
-} from '../../../src/store/postgres/intake.ts'
-import { rouseLanes, wakeLanes } from '../../../src/store/postgres/lane-wakes.ts'
-import { claimLanes, releaseLanes, renewLease } from '../../../src/store/postgres/ownership.ts'
-import { queuePlanned } from '../../../src/store/postgres/planned.ts'
+} from '../../../src/store/postgres/publish-statement.ts'
 import { findOversleepers, repairLanes } from '../../../src/store/postgres/reconcile.ts'
 import { cancelPending, selectDueRemoval } from '../../../src/store/postgres/removals.ts'
+import { selectByEventIds } from '../../../src/store/postgres/repeats.ts'
 import {
   cancelQueued,
   findQueuedRow,

@@ -1,0 +1,55 @@
+import { fresh } from '../../domain/delivery.ts'
+import { queuedAtOnce, wideOnes } from '../fan-out.ts'
+import type { Publication } from '../intake.ts'
+import { queuedInOrder } from '../plan.ts'
+import type { Database } from './database.ts'
+import type { PlannedDelivery } from './planned.ts'
+
+/** What a transaction queued, for those who are to be told after it. */
+export interface Queued {
+  /** What was accepted. */
+  readonly queued: readonly Publication[]
+  /** Deliveries that wait for the end of a window they opened. */
+  readonly opened: readonly PlannedDelivery[]
+  readonly now: number
+}
+
+/** The endpoints in whose queues something was put that is due when its message is. */
+function queuedFor({ endpoints, special }: Publication): readonly number[] {
+  if (special === undefined) return endpoints
+  const others = new Set<number>()
+  for (const { endpoint, drop, coalesce } of special) {
+    if (drop !== undefined || coalesce !== undefined) others.add(endpoint)
+  }
+  return others.size === 0 ? endpoints : endpoints.filter((endpoint) => !others.has(endpoint))
+}
+
+/** Tells this process's watcher of rows just committed, and has the lanes that nobody owns woken. */
+export function announce({ signals, wakes }: Database, { queued, opened, now }: Queued): void {
+  const endpoints = new Set<number>()
+  const freshOnes = new Set<number>()
+  let onlyFresh = opened.length === 0
+  // What took another's place is due when that was, and its lane knows.
+  for (const { endpoint, since } of opened) {
+    wakes.wish([endpoint], since, false)
+    endpoints.add(endpoint)
+  }
+  if (wideOnes(queued).includes(true)) signals.fanOuts()
+  for (const publication of queued) {
+    // The other lanes are woken when it is expanded.
+    const isWide = publication.endpoints.length > queuedAtOnce
+    const those = isWide ? queuedInOrder(publication) : queuedFor(publication)
+    const isFresh = publication.delayMs <= 0
+    if (!isFresh) {
+      onlyFresh = false
+      wakes.wish(those, now + Math.ceil(publication.delayMs), false)
+    }
+    for (const endpoint of those) {
+      endpoints.add(endpoint)
+      if (isFresh) freshOnes.add(endpoint)
+    }
+  }
+  if (endpoints.size === 0) return
+  wakes.wish(freshOnes, 0, true)
+  signals.rows([...endpoints], onlyFresh ? fresh : undefined)
+}

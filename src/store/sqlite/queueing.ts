@@ -1,0 +1,74 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { fresh, timed } from '../../domain/delivery.ts'
+import type { Connection } from './connection.ts'
+import { laneWakes } from './lane-wakes.ts'
+
+const insertPending = `
+  insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, ?, ?, ?, ?, 0, 0)`
+
+/** What is written in one transaction, for those who are to be told after it. */
+export interface Queued {
+  readonly now: EpochMs
+  /** When what is due at once is due. */
+  readonly freshAt: EpochMs
+  /** When each endpoint has something to do. */
+  readonly due: Map<number, EpochMs>
+  onlyFresh: boolean
+  wide: boolean
+}
+
+/** Adds a message to the queues of endpoints, inside the caller's transaction. */
+export type Enqueue = (queued: Queued, endpoints: readonly number[], message: number, since: EpochMs) => void
+
+export interface Queueing {
+  /** Runs `work` in a transaction that ends by waking the lanes it queued for, and then tells who must know. */
+  inTransaction<T>(work: (queued: Queued) => T): T
+  readonly enqueue: Enqueue
+}
+
+/** Makes what puts messages into queues. */
+export function queueing(connection: Connection): Queueing {
+  const addPending = connection.prepare(insertPending)
+  const wakes = laneWakes(connection)
+  let lastFreshAt: EpochMs = 0
+
+  function inTransaction<T>(work: (queued: Queued) => T): T {
+    let queued: Queued | undefined
+    let woke = false
+    const result = connection.transaction(() => {
+      const now = connection.now()
+      // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
+      // a clock set back puts behind a reader's cursor would wait until that reader has drained the lane.
+      lastFreshAt = Math.max(lastFreshAt, now)
+      queued = { now, freshAt: lastFreshAt, due: new Map(), onlyFresh: true, wide: false }
+      const answer = work(queued)
+      for (const [endpoint, at] of queued.due) if (wakes.wake(endpoint, at)) woke = true
+      return answer
+    })
+    const { due, onlyFresh, wide } = queued as unknown as Queued
+    if (due.size > 0) connection.watcher?.rows([...due.keys()], onlyFresh ? fresh : undefined)
+    if (woke) connection.watcher?.lanes()
+    if (wide) connection.watcher?.fanOuts?.()
+    return result
+  }
+
+  const enqueue: Enqueue = (queued, endpoints, message, since) => {
+    const { now, due, freshAt } = queued
+    const delayed = since > now
+    if (delayed) queued.onlyFresh = false
+    const rowClass = delayed ? timed : fresh
+    const rowDueAt = delayed ? since : freshAt
+    for (const endpoint of endpoints) {
+      addPending.run(endpoint, rowClass, rowDueAt, message, since)
+      wakeAt(due, endpoint, since)
+    }
+  }
+
+  return { inTransaction, enqueue }
+}
+
+/** Notes that an endpoint has something to do from an instant on. */
+export function wakeAt(due: Map<number, EpochMs>, endpoint: number, at: EpochMs): void {
+  const earlier = due.get(endpoint)
+  if (earlier === undefined || earlier > at) due.set(endpoint, at)
+}
