@@ -24,6 +24,10 @@ export class Ownership {
   #unconfirmed: LaneRest[] = []
   #releasing = false
   #released: Promise<void> = Promise.resolve()
+  /** The store is being asked. What is given back before it answers may be among what it says is ours. */
+  #asking = false
+  /** Something rests, and is given back once the store has answered. */
+  #releaseAfter = false
   /** When the last reconcile ended, and the last claim began. */
   reconciledAt: SteadyMs | undefined
   claimedAt: SteadyMs = Number.NEGATIVE_INFINITY
@@ -75,6 +79,7 @@ export class Ownership {
     this.#claimAgain = false
     if (!this.#closed && worker !== 0 && this.#unconfirmed.length === 0) {
       this.claimedAt = clock.steady()
+      this.#asking = true
       try {
         const claim = await store.claim(worker, claimLanes, this.#claimLost)
         this.#claimLost = false
@@ -86,6 +91,8 @@ export class Ownership {
         this.#claimLost = true
         this.#parts.onTrouble(error)
       }
+      this.#asking = false
+      if (this.#releaseAfter) void this.releaseResting()
     }
     this.#claiming = false
     if (this.#closed) return
@@ -127,7 +134,8 @@ export class Ownership {
   }
 
   async #release(rests: (owned: OwnedLane) => boolean): Promise<void> {
-    if (this.#releasing) return
+    this.#releaseAfter = this.#asking
+    if (this.#releasing || this.#asking) return
     for (const rest of this.#parts.book.letGo(rests, this.#parts.clock.steady())) this.#unconfirmed.push(rest)
     if (this.#unconfirmed.length === 0) return
     this.#released = this.#confirm()
