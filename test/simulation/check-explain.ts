@@ -126,12 +126,11 @@ function movesThen(
   // Others may take every slot.
   const busy = arrivals.filter(({ at, endedAt }) => at < until && endedAt > from).length
   if (busy >= endpoint.concurrency || isCrowded(history, from, until)) return
+  // Behind a head it is the head that is tried then.
+  const isAnyone = message === 0 || reasons.includes('behind_head')
   const tried = history.tries.some(
     (each) =>
-      each.endpoint === told.endpoint &&
-      each.at >= from &&
-      each.at <= until &&
-      (message === 0 || keyOf(each) === message),
+      each.endpoint === told.endpoint && each.at >= from && each.at <= until && (isAnyone || keyOf(each) === message),
   )
   const what = message === 0 ? `endpoint ${told.endpoint}` : `message ${message} at ${told.endpoint}`
   assert.ok(tried, `at ${toldAt} ${what} was said to move at ${nextAt} (${reason}), and did not`)
