@@ -1,18 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
+import { type Migration, missingFrom, readMigrations } from '../migrations.ts'
 import { clientConfig } from './sessions.ts'
-
-/** The database was last written by a newer Sluice, whose tables this one does not know. */
-export class NewerSchemaError extends Error {
-  override readonly name = 'NewerSchemaError'
-}
-
-interface Migration {
-  readonly version: number
-  readonly name: string
-  readonly sql: string
-}
 
 /** Advisory locks are numbers shared by everyone in a database; the first two spell `sluice`. */
 export const locks = { migrate: 0x736c7569, partitions: 0x6365, audit: 0x61756469 } as const
@@ -31,15 +20,7 @@ const insertMigration = `
 
 /** The migrations that come with this program, in order. */
 export function knownMigrations(): Migration[] {
-  const folder = join(import.meta.dirname, 'migrations')
-  return readdirSync(folder)
-    .filter((file) => /^\d{4}_.*\.sql$/.test(file))
-    .sort()
-    .map((file) => ({
-      version: Number(file.slice(0, 4)),
-      name: file.slice(5, -'.sql'.length),
-      sql: readFileSync(join(folder, file), 'utf8'),
-    }))
+  return readMigrations(join(import.meta.dirname, 'migrations'))
 }
 
 /**
@@ -52,16 +33,7 @@ export async function migrate(url: string, migrations: readonly Migration[] = kn
   client.on('error', () => {})
   await client.connect()
   try {
-    const newest = migrations.at(-1)?.version ?? 0
-    const found = await currentVersion(client)
-    if (found > newest) {
-      throw new NewerSchemaError(
-        `the database has schema version ${found}, but this version of Sluice knows only up to ${newest}: upgrade Sluice`,
-      )
-    }
-    for (const migration of migrations) {
-      if (migration.version > found) await apply(client, migration)
-    }
+    for (const migration of missingFrom(migrations, await currentVersion(client))) await apply(client, migration)
   } finally {
     await client.end()
   }

@@ -17,9 +17,10 @@ const nearMs = 2000
 /**
  * Finds a delivery's row. Rows are not indexed by message, since every delivery would pay for it; but a replay's instant
  * is its message's, a retry's is told by the last attempt, and a fresh row's is its message's but for a moment. Only a
- * row that must exist (a dead letter's does not) and is none of these is looked for among all of its class. Each is a range of pending's primary
- * key, and none is read once an earlier one has found the row. `w` has endpoint, message, made_at, next_at, may_wait; and
- * may_block, since what blocks a lane that keeps an order waits where it was queued, with no next attempt.
+ * row that must exist (a dead letter's does not) and is none of these is looked for among all of its class. Each is a
+ * range of pending's primary key, and none is read once an earlier one has found the row. `w` has endpoint, message,
+ * made_at, next_at, may_wait; and may_block, since what blocks a lane that keeps an order waits where it was queued, with
+ * no next attempt.
  */
 const sqlQueued = `
   (select ctid as place, class, due_at, attempts from pending

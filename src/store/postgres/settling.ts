@@ -17,8 +17,9 @@ import { channel } from './signals.ts'
  * no input and nothing is written.
  *
  * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
- * be driven from the other side, through all of pending. (A row's place is sure: pending is updated only where an order is kept, and see lockRows.) Only what was
- * really deleted is queued again or dead: a row that is gone was settled before, by a call whose answer got lost.
+ * be driven from the other side, through all of pending. (A row's place is sure: pending is updated only where an order is
+ * kept, and see lockRows.) Only what was really deleted is queued again or dead: a row that is gone was settled before, by
+ * a call whose answer got lost.
  */
 export const settleBatch: Statement = {
   name: 'settle',

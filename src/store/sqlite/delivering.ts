@@ -1,13 +1,9 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { replay, timed } from '../../domain/delivery.ts'
-import { disabledNotice } from '../../domain/notice.ts'
-import type { Delivering, DueRead, DueRows, LaneEffects, Outgoing, Settlement } from '../delivering.ts'
-import { blockedUntil, skipMark } from '../held.ts'
-import { untried } from '../untried.ts'
+import { timed } from '../../domain/delivery.ts'
+import type { Delivering, DueRead, DueRows, Outgoing } from '../delivering.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { laneWakes, longestRestMs } from './lane-wakes.ts'
-import { noticeWriter } from './notices.ts'
 import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
+import { settling } from './settling.ts'
 
 // Both are ranges of pending's primary key, read in its order.
 const pendingColumns =
@@ -26,36 +22,6 @@ const selectVariant = `
   select message.key, id, event_type, coalesce(variant.body, message.body) as body, content_type, headers, signature
   from variant join message on message.key = variant.message
   where variant.message = ? and n = ? and expunged_at is null`
-
-const selectLive = 'select 1 from worker where id = ? and ended_at is null'
-const deletePending = 'delete from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
-const takePending = `${deletePending} returning since, attempts, prior_attempts, order_key, expires_at, variant`
-const insertPending = `
-  insert into pending
-    (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
-  values (?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`
-// Settled twice, it would be counted twice, but for the count of all attempts that it must have. When somebody had it tried
-// anew while it was being sent, that attempt is one of those before.
-const holdPending = `
-  update pending set
-    held_until = case when held_until = ${skipMark} or attempts <> :attempts then held_until else :until end,
-    prior_attempts = prior_attempts + (attempts <> :attempts),
-    attempts = attempts + (attempts = :attempts)
-  where endpoint = :endpoint and class = :class and due_at = :dueAt and message = :message
-    and prior_attempts + attempts = :prior + :attempts`
-const insertAttempt = `
-  insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
-const insertDead = `
-  insert or replace into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-const holdLane = 'update lane set hold_until = max(min(hold_until, ?2), ?3) where endpoint = ?1'
-const disableEndpoint = `
-  update endpoint set disabled = 1, disabled_reason = ?, updated_at = max(?, updated_at + 1)
-  where key = ? and disabled = 0
-  returning app`
-const saveHealth = 'update lane set health = ?2, health_at = ?3 where endpoint = ?1'
-const bumpVersion = 'update application set version = version + 1 where key = ?'
 
 interface OutgoingRow {
   readonly key: number
@@ -87,14 +53,6 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
   const outgoing = connection.prepare<OutgoingRow>(selectOutgoing)
   const outgoingVariant = connection.prepare<OutgoingRow>(selectVariant)
-  const live = connection.prepare<unknown>(selectLive)
-  const record = recorder(connection)
-  const applyEffects = laneEffects(connection)
-
-  /** A settlement that a power cut undoes is a delivery made once more; only where an order is kept that would break it. */
-  function inTransaction<T>(waits: boolean, work: () => T): T {
-    return waits ? connection.transaction(work) : connection.relaxedTransaction(work)
-  }
 
   function readOne({ endpoint, class: rowClass, after, limit }: DueRead, now: EpochMs): DueRows {
     const dueAt = after?.dueAt ?? -1
@@ -135,100 +93,6 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
       return found
     },
 
-    settle(worker, settlements, effects): 'settled' | 'fenced' {
-      let disabled: readonly number[] = []
-      const waits = settlements.some(({ inOrder }) => inOrder)
-      const answer = inTransaction(waits, () => {
-        if (live.get(worker) === undefined) return 'fenced'
-        const now = connection.now()
-        for (const settlement of settlements) record(settlement, now)
-        disabled = applyEffects(effects, now)
-        return 'settled'
-      })
-      if (disabled.length > 0) connection.watcher?.settings(disabled)
-      return answer
-    },
-  }
-}
-
-type TakenColumns = Omit<PendingColumns, 'message' | 'class' | 'due_at' | 'held_until'>
-
-type Recorder = (settlement: Settlement, now: EpochMs) => void
-
-/**
- * Makes what records one settlement: the attempt, and the delivery's next state if it was still queued. A delivery no
- * longer queued was settled before, by a call whose answer got lost.
- */
-function recorder(connection: Connection): Recorder {
-  const remove = connection.prepare(deletePending)
-  const take = connection.prepare<TakenColumns>(takePending)
-  const hold = connection.prepare(holdPending)
-  const requeue = connection.prepare(insertPending)
-  const addAttempt = connection.prepare(insertAttempt)
-  const addDead = connection.prepare(insertDead)
-
-  return ({ endpoint, app, row, attempt, verdict }, now) => {
-    const { message } = row
-    const { status, code, error, response } = attempt ?? untried
-    // Rounded up, so that a wait is never undercut.
-    const nextAt = 'waitMs' in verdict ? now + Math.ceil(verdict.waitMs) : null
-    if (attempt !== null) {
-      addAttempt.run(
-        message,
-        endpoint,
-        row.priorAttempts + row.attempts + 1,
-        attempt.id,
-        now - Math.round(attempt.startedAgoMs),
-        Math.round(attempt.durationMs),
-        status,
-        code,
-        error,
-        response,
-        nextAt,
-        row.class === replay ? 'manual' : 'scheduled',
-      )
-    }
-    if (verdict.state === 'held' || verdict.state === 'blocked') {
-      const { class: itsClass, dueAt, attempts, priorAttempts: prior } = row
-      hold.run({ until: nextAt ?? blockedUntil, endpoint, class: itsClass, dueAt, message, attempts, prior })
-      return
-    }
-    if (verdict.state === 'delivered') {
-      remove.run(endpoint, row.class, row.dueAt, message)
-      return
-    }
-    const taken = take.get(endpoint, row.class, row.dueAt, message)
-    if (taken === undefined) return
-    const attempts = taken.attempts + (attempt === null ? 0 : 1)
-    if (verdict.state === 'waiting') {
-      const { since, prior_attempts: prior, order_key: orderKey, expires_at: expiresAt, variant } = taken
-      requeue.run(endpoint, nextAt, message, since, attempts, prior, orderKey, expiresAt, variant)
-    } else {
-      addDead.run(endpoint, message, app, verdict.reason, attempts, now, taken.since, status, code, error, response)
-    }
-  }
-}
-
-/** Makes what records the effects on lanes; it answers which endpoints it disabled. */
-function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochMs) => readonly number[] {
-  const hold = connection.prepare(holdLane)
-  const disableIt = connection.prepare<{ app: number }>(disableEndpoint)
-  const save = connection.prepare(saveHealth)
-  const bump = connection.prepare(bumpVersion)
-  const wakes = laneWakes(connection)
-  const tell = noticeWriter(connection)
-
-  return ({ holds, disable, health, notices = [] }, now) => {
-    for (const { endpoint, holdMs } of holds) hold.run(endpoint, now + longestRestMs, now + Math.ceil(holdMs))
-    for (const saved of health) save.run(saved.endpoint, saved.health, now)
-    for (const notice of notices) tell(notice, now)
-    return disable.flatMap(({ endpoint, reason, failingMs = 0 }) => {
-      const disabled = disableIt.get(reason, now, endpoint)
-      if (disabled === undefined) return []
-      bump.run(disabled.app)
-      wakes.stop(endpoint)
-      tell(disabledNotice(endpoint, reason, now - failingMs), now)
-      return [endpoint]
-    })
+    settle: settling(connection),
   }
 }

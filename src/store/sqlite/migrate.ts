@@ -1,18 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
+import { type Migration, missingFrom, readMigrations } from '../migrations.ts'
 import type { Connection } from './connection.ts'
-
-/** The file was last written by a newer Sluice, whose tables this one does not know. */
-export class NewerSchemaError extends Error {
-  override readonly name = 'NewerSchemaError'
-}
-
-interface Migration {
-  readonly version: number
-  readonly name: string
-  readonly sql: string
-}
 
 const createMigrationTable = `
   create table if not exists migration (
@@ -26,15 +15,7 @@ const insertMigration = 'insert into migration (version, name, applied_at) value
 
 /** The migrations that come with this program, in order. */
 export function knownMigrations(): Migration[] {
-  const folder = join(import.meta.dirname, 'migrations')
-  return readdirSync(folder)
-    .filter((file) => /^\d{4}_.*\.sql$/.test(file))
-    .sort()
-    .map((file) => ({
-      version: Number(file.slice(0, 4)),
-      name: file.slice(5, -'.sql'.length),
-      sql: readFileSync(join(folder, file), 'utf8'),
-    }))
+  return readMigrations(join(import.meta.dirname, 'migrations'))
 }
 
 /**
@@ -42,16 +23,7 @@ export function knownMigrations(): Migration[] {
  * each looks again once it holds the write lock.
  */
 export function migrate(connection: Connection, migrations: readonly Migration[] = knownMigrations()): void {
-  const newest = migrations.at(-1)?.version ?? 0
-  const found = currentVersion(connection.db)
-  if (found > newest) {
-    throw new NewerSchemaError(
-      `the database has schema version ${found}, but this version of Sluice knows only up to ${newest}: upgrade Sluice`,
-    )
-  }
-  for (const migration of migrations) {
-    if (migration.version > found) apply(connection, migration)
-  }
+  for (const migration of missingFrom(migrations, currentVersion(connection.db))) apply(connection, migration)
 }
 
 function apply(connection: Connection, migration: Migration): void {

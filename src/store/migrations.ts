@@ -1,0 +1,36 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** The database was last written by a newer Sluice, whose tables this one does not know. */
+export class NewerSchemaError extends Error {
+  override readonly name = 'NewerSchemaError'
+}
+
+export interface Migration {
+  readonly version: number
+  readonly name: string
+  readonly sql: string
+}
+
+/** The migrations in a folder, in order. */
+export function readMigrations(folder: string): Migration[] {
+  return readdirSync(folder)
+    .filter((file) => /^\d{4}_.*\.sql$/.test(file))
+    .sort()
+    .map((file) => ({
+      version: Number(file.slice(0, 4)),
+      name: file.slice(5, -'.sql'.length),
+      sql: readFileSync(join(folder, file), 'utf8'),
+    }))
+}
+
+/** The migrations that a database at version `found` lacks. Throws `NewerSchemaError` when it is beyond all of them. */
+export function missingFrom(migrations: readonly Migration[], found: number): readonly Migration[] {
+  const newest = migrations.at(-1)?.version ?? 0
+  if (found > newest) {
+    throw new NewerSchemaError(
+      `the database has schema version ${found}, but this version of Sluice knows only up to ${newest}: upgrade Sluice`,
+    )
+  }
+  return migrations.filter(({ version }) => version > found)
+}
