@@ -3,6 +3,7 @@ import { signatureProfiles } from '../domain/flow.ts'
 import { span } from '../domain/phrases.ts'
 import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
+import { CommandError, exitCode } from './outcome.ts'
 import { jsonValue, option, type Session } from './remote.ts'
 import { printable, text } from './show.ts'
 
@@ -83,6 +84,9 @@ export function flowOf({ options }: Session): Item {
   const { coalesce, coalesceKey, circuit, adaptive, disableAfter, maxWaiting, overflow, whileDisabled } = options
   const { order, deadHead, filter, shape, region, signature } = options
   const maxAge = options.maxAge as number | undefined
+  if (coalesceKey !== undefined && coalesce === undefined) {
+    throw new CommandError('--coalesce-key needs --coalesce beside it, with for how long.', exitCode.misused)
+  }
   return {
     circuit,
     adaptive: adaptive === undefined ? undefined : adaptive === 'on',
@@ -93,8 +97,7 @@ export function flowOf({ options }: Session): Item {
     whileDisabled,
     order,
     deadHead,
-    coalesce:
-      coalesce === undefined && coalesceKey === undefined ? undefined : { windowMs: coalesce, key: coalesceKey },
+    coalesce: coalesce === undefined ? undefined : { windowMs: coalesce, key: coalesceKey },
     filter,
     shape,
     region,

@@ -87,6 +87,7 @@ describe('managing over the API', { timeout: 120_000 }, () => {
     assert.match(await sluice(`why acme ${second.id} calm`), /^coalescing: It waits until/)
     assert.match(await sluice('endpoint update acme calm --coalesce 1s', 2), /coalesce/)
     assert.equal((await json('endpoint update acme calm --unset coalesce')).coalesce, null)
+    assert.match(await sluice('endpoint update acme calm --coalesce-key /id', 2), /needs --coalesce beside it/)
   })
 
   test('circuits are set, opened, shown, closed and reset', async () => {

@@ -2,8 +2,9 @@ import { type Static, Type } from 'typebox'
 import { type Endpoint, endpointDefaults, methods } from '../../domain/endpoint.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import { Headers, lowerCased } from './endpoint-headers.ts'
-import { integer, Metadata, namePattern, nullable, uid } from './field.ts'
+import { integer, Metadata, nullable, uid } from './field.ts'
 import { flowFields, toFlowChange, toFlowOut, toFlowReplacement } from './flow.ts'
+import { namePattern } from './pattern.ts'
 import { RetryIn, toRetryPolicy } from './retry.ts'
 
 const eventTypes = Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000, uniqueItems: true })

@@ -2,7 +2,8 @@ import { type Static, Type } from 'typebox'
 import type { EventType } from '../../domain/event-type.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import { PageQuery } from '../pagination.ts'
-import { integer, namePattern, nullable } from './field.ts'
+import { integer, nullable } from './field.ts'
+import { namePattern } from './pattern.ts'
 
 export const eventTypeName = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 

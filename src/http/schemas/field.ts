@@ -1,9 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 
-/** A name a caller chooses: application and endpoint uids, event types, channels. */
-export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
-
 /**
  * For what says how much a caller means or what nobody is to see: a field that nobody knows is refused there, because to
  * ignore a name that was mistyped would be to do far more than was asked for.

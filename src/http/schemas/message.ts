@@ -4,8 +4,8 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { ApplicationIn } from './application.ts'
-import { integer, namePattern, nullable } from './field.ts'
-import { rfc3339Pattern } from './pattern.ts'
+import { integer, nullable } from './field.ts'
+import { namePattern, rfc3339Pattern } from './pattern.ts'
 
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
 

@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox'
 import { capabilities } from '../access.ts'
 import { ApplicationIn } from './application.ts'
-import { integer, namePattern, nullable } from './field.ts'
+import { integer, nullable } from './field.ts'
+import { namePattern } from './pattern.ts'
 
 const week = 7 * 24 * 3600
 const sessionId = Type.String({ minLength: 1, maxLength: 256 })

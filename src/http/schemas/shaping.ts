@@ -3,8 +3,8 @@ import type { FieldError } from '../../domain/app-error.ts'
 import { defaultFlow, type Flow, type Shape, signatureProfiles } from '../../domain/flow.ts'
 import { checkFilter, FilterError, filterLimit } from '../../shaping/filter.ts'
 import { pointerDepthLimit, readPointer } from '../../shaping/pointer.ts'
-import { closed, namePattern, nullable } from './field.ts'
-import { innerPointerPattern } from './pattern.ts'
+import { closed, nullable } from './field.ts'
+import { innerPointerPattern, namePattern } from './pattern.ts'
 
 const fieldsLimit = 100
 const pointer = Type.String({ maxLength: 512, pattern: innerPointerPattern })
