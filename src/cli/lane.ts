@@ -18,7 +18,7 @@ export function addLane(commands: RemoteCommands): void {
     ['retry', 'try the delivery that keeps others back anew, with all its attempts', 'is tried anew'],
     ['skip', 'make the delivery that keeps others back a dead letter', 'becomes a dead letter'],
   ] as const) {
-    const usage = `${order}-head <app> <endpoint> [message]`
+    const usage = `${order}-head <app> <endpoint> [msg]`
     commands.add(lane, usage, summary, async (session, [app = '', endpoint = '', messageId]) => {
       const path = pathOf('app', app, 'endpoint', endpoint, 'lane', 'head', order)
       const head = await session.client.post(path, { body: { messageId } })

@@ -133,7 +133,11 @@ function load(
 
 function optionFor(name: (typeof settingNames)[number]): Option {
   const { kind, help } = settings[name]
-  return new Option(kind.placeholder === undefined ? flagOf(name) : `${flagOf(name)} <${kind.placeholder}>`, help)
+  if (kind.placeholder === undefined) return new Option(flagOf(name), help)
+  // A choice is spelled out in the text: as part of the term it would leave no room for any other's.
+  const isChoice = kind.placeholder.includes('|')
+  const text = isChoice ? `${help}: ${kind.placeholder.replaceAll('|', ', ')}` : help
+  return new Option(`${flagOf(name)} <${isChoice ? 'WORD' : kind.placeholder}>`, text)
 }
 
 /** How a list of commands names one: with its operands only where the list is short, so that it fits 80 columns. */

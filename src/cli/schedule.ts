@@ -15,8 +15,8 @@ export function addSchedule(commands: RemoteCommands): void {
   withFields(
     commands.add(
       schedule,
-      'create <app> <cron> <event-type> [payload]',
-      'publish a message by a cron expression; the payload is JSON, @FILE, or - for standard input',
+      'create <app> <cron> <type> [payload]',
+      'publish a message of a type by a cron expression; the payload is JSON, @FILE, or - for standard input',
       async (session, [app = '', cron = '', eventType = '', given]) => {
         const payload = await readPayload(session, given)
         const head = JSON.stringify({ cron, eventType, ...fieldsOf(session) })

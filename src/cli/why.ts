@@ -3,7 +3,9 @@ import { ApiProblem, type Item, pathOf } from './client.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { limitOption, type RemoteCommands, type Session } from './remote.ts'
 import { ago, counted, instant, nameOf, printable, text } from './show.ts'
-import { facts, table } from './table.ts'
+import { type Column, facts, table } from './table.ts'
+
+const wideColumns = 110
 
 /** `sluice why`: why something is not delivered yet, and when it will move. */
 export function addWhy(commands: RemoteCommands): void {
@@ -69,7 +71,7 @@ async function explainMessage(session: Session, app: string, message: string): P
             { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
             { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
             { title: 'TRIED', cell: ({ attempts }) => text(attempts), align: 'right' },
-            { title: 'IN WORDS', cell: ({ detail }) => text(detail), flexible: true },
+            ...inWords(session),
           ],
           whys,
         ),
@@ -121,14 +123,23 @@ async function explainApplication(session: Session, app: string): Promise<undefi
       { title: 'OLDEST', cell: ({ oldestSince }) => ago(oldestSince, now) },
       { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
       { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
-      { title: 'IN WORDS', cell: ({ detail }) => text(detail), flexible: true },
+      ...inWords(session),
     ],
     endpoints,
   )
   const summary = page === first ? text(first.detail) : undefined
   const lines = [summary ?? `${counted(endpoints.length, 'endpoint')} with something waiting.`, ...wide]
   terminal.print(endpoints.length === 0 ? lines.join('\n') : [...lines, '', rows].join('\n'))
+  if (endpoints.length > 0 && inWords(session).length === 0) {
+    terminal.print(terminal.style('dim', `In words: sluice why ${app} --endpoint ENDPOINT`))
+  }
   if (done !== true) sayMore(session)
+}
+
+/** A sentence each, where there is room for more than its beginning. */
+function inWords({ terminal }: Session): Column<Item>[] {
+  if ((terminal.columns ?? Number.POSITIVE_INFINITY) < wideColumns) return []
+  return [{ title: 'IN WORDS', cell: ({ detail }) => text(detail), flexible: true }]
 }
 
 function sayMore({ terminal, options }: Session): void {
