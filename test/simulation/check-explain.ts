@@ -31,7 +31,8 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
     // A worker that has missed the news of a message does not know that it may pass those of other keys.
     const isUnaware = endpoint.order === 'key' && told.message === 0 && told.reason === 'behind_head'
     if (isUnaware && !history.attentive) continue
-    notBefore(told, nextAt, arrivals)
+    // A worker that takes the lane over has a share of its own of the application's rate.
+    if (told.reason !== 'application_rate') notBefore(told, nextAt, arrivals)
     if (!happened(history, endpoint, nextAt, nextAt + lateMs)) movesThen(told, nextAt, endpoint, arrivals, history)
   }
 }
