@@ -1,5 +1,5 @@
 import { choice, count } from '../runtime/setting-kinds.ts'
-import { type Item, pathOf } from './client.ts'
+import { ApiProblem, type Item, pathOf } from './client.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { progressLine, withProgress } from './progress.ts'
 import { limitOption, option, type RemoteCommands, type Session, showList } from './remote.ts'
@@ -64,7 +64,7 @@ export async function followTask({ client, terminal, world }: Session, id: strin
   const path = pathOf('background-task', id)
   const ended = await withProgress(terminal, async (show) => {
     for (;;) {
-      const task = await client.get(path)
+      const task = await client.get(path).catch((error: unknown) => sayWhyUnseen(id, error))
       if (task.status !== 'running') return task
       const { scanned, total } = countsOf(task)
       const doing = task.state === 'paused' ? `${what} (paused)` : what
@@ -77,6 +77,13 @@ export async function followTask({ client, terminal, world }: Session, id: strin
   }
   if (ended.status === 'finished') return ended
   throw new CommandError(`The task ${id} failed: ${text(ended.data)}`, exitCode.failed)
+}
+
+/** A key for one application may begin what only keys for all may look at. */
+function sayWhyUnseen(id: string, error: unknown): never {
+  if (!(error instanceof ApiProblem) || error.status !== 403) throw error
+  const message = `It goes on as task ${id}, but this key may not see how far it is; --no-wait does not look.`
+  throw new ApiProblem(message, error.status)
 }
 
 function countsOf({ data }: Item): { scanned: number; total: number | undefined } {

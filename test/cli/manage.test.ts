@@ -200,6 +200,11 @@ describe('managing over the API', { timeout: 120_000 }, () => {
     assert.equal(code, 5)
     assert.match(error, /Is --key or SLUICE_API_KEY right\?/)
     await sluice('key revoke key_unknown', 4)
+    const { token } = await json('key create boss --scope admin --app acme')
+    assert.match(
+      await sluice(`dead purge acme --reason gone --key ${token}`, 5),
+      /^It goes on as task qtask_\w+, but this key may not see how far it is; --no-wait does not look\.$/m,
+    )
     assert.match(await sluice('key create x', 2), /required option '--scope/)
   })
 
