@@ -1,7 +1,7 @@
-import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { type Access, type ApiKey, type AppToken, noteUseEveryMs } from '../access.ts'
-import { toJson } from '../rows.ts'
+import { type Access, noteUseEveryMs } from '../access.ts'
+import { type ApiKeyRow, type AppTokenRow, toApiKey, toAppToken } from '../rows/access.ts'
+import { toJson } from '../rows/json.ts'
 import { texts } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import { sqlNow } from './server-time.ts'
@@ -75,32 +75,6 @@ const shortenAppTokens: Statement = {
     update app_token set expires_at = least(expires_at, ${sqlNow} + $2::bigint)
      where app = $1 and expires_at > ${sqlNow} and ($3::text[] is null or session_id = any ($3::text[]))
     returning key`,
-}
-
-interface ApiKeyRow {
-  readonly key: number
-  readonly id: string
-  readonly name: string
-  readonly scopes: string[]
-  readonly app: number | null
-  readonly app_id: string | null
-  readonly app_uid: string | null
-  readonly created_at: EpochMs
-  readonly expires_at: EpochMs | null
-  readonly last_used_at: EpochMs | null
-  readonly revoked_at: EpochMs | null
-}
-
-interface AppTokenRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number
-  readonly app_id: string
-  readonly app_uid: string | null
-  readonly capabilities: string[]
-  readonly session_id: string | null
-  readonly created_at: EpochMs
-  readonly expires_at: EpochMs
 }
 
 /** API keys and application tokens. */
@@ -182,31 +156,5 @@ function appTokens(database: Database): Pick<Access, Tokens> {
     },
 
     endAppToken: async (key) => void (await durable.transaction((run) => run(deleteAppToken, [key]))),
-  }
-}
-
-function toApiKey(row: ApiKeyRow): ApiKey {
-  return {
-    key: row.key,
-    id: row.id,
-    name: row.name,
-    scopes: row.scopes,
-    app: row.app === null ? null : { key: row.app, id: row.app_id ?? '', uid: row.app_uid },
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    lastUsedAt: row.last_used_at,
-    revokedAt: row.revoked_at,
-  }
-}
-
-function toAppToken(row: AppTokenRow): AppToken {
-  return {
-    key: row.key,
-    id: row.id,
-    app: { key: row.app, id: row.app_id, uid: row.app_uid },
-    capabilities: row.capabilities,
-    sessionId: row.session_id,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
   }
 }

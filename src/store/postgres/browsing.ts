@@ -10,7 +10,15 @@ import {
   type KeyRange,
   type Order,
 } from '../browsing.ts'
-import { type AttemptRow, type DeadRow, type HeadRow, headColumns, toAttempt, toDeadLetter, toHead } from '../rows.ts'
+import {
+  type AttemptRow,
+  type DeadRow,
+  type HeadRow,
+  headColumns,
+  toAttempt,
+  toDeadLetter,
+  toHead,
+} from '../rows/message.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import type { Statement } from './sessions.ts'

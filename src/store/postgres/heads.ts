@@ -4,7 +4,6 @@ import { skipMark } from '../held.ts'
 import type { Database } from './database.ts'
 import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
-import { channel } from './signals.ts'
 
 const columns = 'class, due_at, message, held_until'
 
@@ -47,7 +46,6 @@ export const markSkipped: Statement = {
 }
 // Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
 const restAnew: Statement = { name: 'rest-anew-head', text: 'update lane set not_before = -1 where endpoint = $1' }
-const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
 
 interface Row {
   readonly now: number
@@ -73,7 +71,7 @@ export function heads({ durable, signals, wakes }: Database): Heads {
         // It has ended in this very moment.
         if (changed.length === 0) return { state: 'none' } as const
         await run(restAnew, [endpoint])
-        await run(notifySettings, [`s${signals.payload([endpoint])}`])
+        await signals.notify(run, 's', [endpoint])
         return { state: 'told', message: row.message } as const
       })
       if (answer.state !== 'told') return answer

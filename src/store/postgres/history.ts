@@ -1,7 +1,7 @@
 import { decodeKey } from '../../domain/ids.ts'
 import type { DeliveryKey } from '../browsing.ts'
 import type { History } from '../history.ts'
-import { type AttemptRow, type DeadRow, type MessageRow, toAttempt, toDeadLetter, toMessage } from '../rows.ts'
+import { type AttemptRow, type DeadRow, type MessageRow, toAttempt, toDeadLetter, toMessage } from '../rows/message.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import type { Statement } from './sessions.ts'

@@ -1,5 +1,5 @@
 import type { ClaimedLane, LaneRest, Ownership, Renewal } from '../ownership.ts'
-import { type SendableRow, toSendable } from '../rows.ts'
+import { type SendableRow, toSendable } from '../rows/endpoint.ts'
 import type { StoreContext } from '../store.ts'
 import { booleans, integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'

@@ -1,15 +1,11 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Region, type Regions, sealRegion } from '../regions.ts'
+import { bumpVersion } from './applications.ts'
 import type { Database } from './database.ts'
 import { sqlNow } from './server-time.ts'
 import type { Statement } from './sessions.ts'
 
-// Also the lock that makes changes of one application's endpoints and regions take turns.
-const bumpVersion: Statement = {
-  name: 'bump-version',
-  text: 'update application set version = version + 1 where key = $1 and deleted_at is null returning key',
-}
 const insertRegion: Statement = {
   name: 'insert-region',
   text: `

@@ -1,10 +1,10 @@
 import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
+import { bumpVersion } from './applications.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { changeTeller } from './notices.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
-import { channel } from './signals.ts'
 
 const deleteApplicationRow: Statement = {
   name: 'delete-application',
@@ -19,11 +19,6 @@ const deleteRegions: Statement = { name: 'delete-regions', text: 'delete from re
 const selectEndpoint: Statement = {
   name: 'endpoint-exists',
   text: 'select key from endpoint where key = $2 and app = $1 and deleted_at is null',
-}
-// Also the lock that makes changes of one application's endpoints take turns.
-const bumpVersion: Statement = {
-  name: 'bump-version',
-  text: 'update application set version = version + 1 where key = $1 and deleted_at is null returning key',
 }
 // Leans on endpoint_app.
 const selectEndpoints: Statement = {
@@ -49,7 +44,6 @@ const insertRemovals: Statement = {
     insert into removal (key, kind, since, due_at)
     select key, $2, ${sqlNow}, ${sqlNow} from unnest($1::bigint[]) as key`,
 }
-const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
 
 // Leans on removal_due.
 export const selectDueRemoval: Statement = {
@@ -105,7 +99,7 @@ export function removals(database: Database): Removals {
     if (keys.length === 0) return []
     await run(stopLanes, [integers(keys)])
     await run(insertRemovals, [integers(keys), 'endpoint'])
-    await run(notifySettings, [`s${signals.payload(keys)}`])
+    await signals.notify(run, 's', keys)
     await tell(run, ['endpoint.deleted'], app, keys)
     return keys
   }

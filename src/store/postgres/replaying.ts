@@ -9,7 +9,6 @@ import { selectAttempted } from './browsing.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
-import { channel } from './signals.ts'
 
 /** How far from its message's key a fresh row's instant is looked for before its whole class is. */
 const nearMs = 2000
@@ -134,7 +133,6 @@ export const cancelQueued: Statement = {
     )
     delete from pending where ctid = any (array (select place from found))`,
 }
-const notifyExpunged: Statement = { name: 'notify-expunged', text: `select pg_notify('${channel}', $1)` }
 
 const sqlCounted = (itsClass: Class) => `
   (select ${itsClass} as class, count(*) as count, min(since) as oldest from (
@@ -201,7 +199,7 @@ export function replaying(database: Database): Replaying {
         await run(deleteVariants, [message])
         await run(deleteFanOut, [message])
         await run(cancelQueued, valuesOf([...endpoints].map((endpoint) => ({ endpoint, message }))))
-        await run(notifyExpunged, [`x${signals.payload([message])}`])
+        await signals.notify(run, 'x', [message])
       })
       signals.expunged([message])
     },

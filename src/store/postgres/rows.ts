@@ -3,10 +3,11 @@ import type { Class } from '../../domain/delivery.ts'
 import type { NewEndpoint } from '../configuration.ts'
 import type { PendingRow } from '../delivering.ts'
 import { toHeldMs } from '../held.ts'
-import { settableColumns, settableValues, toJson } from '../rows.ts'
+import { settableColumns, settableValues } from '../rows/endpoint.ts'
+import { toJson } from '../rows/json.ts'
 import type { Vault } from '../vault.ts'
 
-// What differs here from ../rows.ts. The driver parses JSON columns, and would write a list as a Postgres array.
+// What differs here from ../rows. The driver parses JSON columns, and would write a list as a Postgres array.
 
 export const endpointColumns = `key, id, app, ${settableColumns.join(', ')}, disabled_reason, created_at, updated_at`
 
@@ -53,4 +54,9 @@ export function toPendingRow(row: PendingColumns, rowClass: Class): PendingRow {
     expiresInMs: row.expires_in_ms,
     variant: row.variant,
   }
+}
+
+/** The parameters for these columns, of which the first is `$first`. */
+export function parametersFor(columns: readonly string[], first: number): string {
+  return columns.map((_, i) => `$${first + i}`).join(', ')
 }

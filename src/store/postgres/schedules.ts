@@ -1,42 +1,39 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
-import { toJson } from '../rows.ts'
+import type { Schedule } from '../../domain/schedule.ts'
+import { type ScheduleRow, scheduleColumns, scheduleValues, toSchedule } from '../rows/schedule.ts'
 import {
   type Advanced,
   advanced,
   changedSchedule,
-  dueAtOf,
   newSchedule,
   type ScheduleStep,
   type Schedules,
   schedulesPerApp,
   tooManySchedules,
 } from '../schedules.ts'
-import { conflictOnUid, pageOf } from './configuration.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import type { IntakeAlong } from './intake.ts'
+import { pageOf } from './paging.ts'
+import { parametersFor } from './rows.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
+import { conflictOnUid } from './trouble.ts'
 
-const columns = `
-  uid, cron, timezone, event_type, body, content_type, channels, tags, missed, missed_limit, paused, metadata, reached_at,
-  next_at, due_at, failures, revision`
+const columns = scheduleColumns.join(', ')
 const allColumns = `key, id, app, ${columns}, runs, created_at, updated_at`
 
 const insertSchedule: Statement = {
   name: 'insert-schedule',
   text: `
     insert into schedule (key, id, app, ${columns}, created_at, updated_at)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21)`,
+    values ($1, $2, $3, ${parametersFor(scheduleColumns, 5)}, $4, $4)`,
 }
 const updateScheduleRow: Statement = {
   name: 'update-schedule',
   text: `
-    update schedule set (${columns}) = row ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18),
-           updated_at = $19
-     where key = $1`,
+    update schedule set (${columns}) = row (${parametersFor(scheduleColumns, 3)}), updated_at = $2 where key = $1`,
 }
 const selectSchedule: Statement = { name: 'schedule', text: `select ${allColumns} from schedule where key = $1` }
 const lockSchedule: Statement = { name: 'lock-schedule', text: `${selectSchedule.text} for update` }
@@ -85,32 +82,6 @@ const advanceRow: Statement = {
 }
 const readClock: Statement = { name: 'clock', text: `select ${sqlNow} as now` }
 
-interface ScheduleRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number
-  readonly uid: string | null
-  readonly cron: string
-  readonly timezone: string
-  readonly event_type: string
-  readonly body: Buffer
-  readonly content_type: string
-  readonly channels: string[] | null
-  readonly tags: string[] | null
-  readonly missed: MissedPolicy
-  readonly missed_limit: number
-  readonly paused: boolean
-  readonly metadata: Readonly<Record<string, string>>
-  readonly reached_at: EpochMs
-  readonly next_at: EpochMs | null
-  readonly due_at: EpochMs | null
-  readonly failures: number
-  readonly runs: ScheduleRun[]
-  readonly revision: number
-  readonly created_at: EpochMs
-  readonly updated_at: EpochMs
-}
-
 /** Somebody else moved the schedule on: undoes what was to be done with it. */
 class Moved extends Error {}
 
@@ -141,7 +112,7 @@ export function schedules(database: Database, { publishTogether }: IntakeAlong):
             if (found.count >= schedulesPerApp) throw tooManySchedules()
             const { now } = found
             const schedule = newSchedule(input, now)
-            await run(insertSchedule, [key, id, app, ...valuesOf(schedule), now])
+            await run(insertSchedule, [key, id, app, now, ...valuesOf(schedule)])
             return { ...schedule, key, id, app }
           }),
         ),
@@ -164,7 +135,7 @@ export function schedules(database: Database, { publishTogether }: IntakeAlong):
           const [row] = await run<ScheduleRow>(lockSchedule, [key])
           if (row?.app !== app) return undefined
           const after = changedSchedule(toSchedule(row), change, await clockOf(run))
-          await run(updateScheduleRow, [key, ...valuesOf(after), after.updatedAt])
+          await run(updateScheduleRow, [key, after.updatedAt, ...valuesOf(after)])
           return after
         }),
       )
@@ -216,50 +187,6 @@ async function clockOf(run: Run): Promise<EpochMs> {
 }
 
 function valuesOf(schedule: Omit<Schedule, 'key' | 'id' | 'app'>): unknown[] {
-  return [
-    schedule.uid,
-    schedule.cron,
-    schedule.timezone,
-    schedule.eventType,
-    schedule.body,
-    schedule.contentType,
-    toJson(schedule.channels),
-    toJson(schedule.tags),
-    schedule.missed,
-    schedule.missedLimit,
-    schedule.paused,
-    JSON.stringify(schedule.metadata),
-    schedule.reachedAt,
-    schedule.nextAt,
-    dueAtOf(schedule),
-    schedule.failures,
-    schedule.revision,
-  ]
-}
-
-function toSchedule(row: ScheduleRow): Schedule {
-  return {
-    key: row.key,
-    id: row.id,
-    app: row.app,
-    uid: row.uid,
-    cron: row.cron,
-    timezone: row.timezone,
-    eventType: row.event_type,
-    body: row.body,
-    contentType: row.content_type,
-    channels: row.channels,
-    tags: row.tags,
-    missed: row.missed,
-    missedLimit: row.missed_limit,
-    paused: row.paused,
-    metadata: row.metadata,
-    reachedAt: row.reached_at,
-    nextAt: row.next_at,
-    failures: row.failures,
-    runs: row.runs,
-    revision: row.revision,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
+  const values = scheduleValues(schedule)
+  return scheduleColumns.map((column) => values[column])
 }

@@ -1,5 +1,5 @@
 import { type RegionPlace, sealedPlace } from '../regions.ts'
-import { toJson } from '../rows.ts'
+import { toJson } from '../rows/json.ts'
 import { isSettled, proofOf, resealed, type SealingKey, sealedFields, sealingChunk } from '../sealing.ts'
 import type { Vault } from '../vault.ts'
 import type { Sessions, Statement } from './sessions.ts'

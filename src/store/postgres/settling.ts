@@ -9,7 +9,6 @@ import { longestRestMs } from './lane-wakes.ts'
 import { noticeWriter } from './notices.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
-import { channel } from './signals.ts'
 
 /**
  * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other
@@ -155,7 +154,6 @@ const stopLanes: Statement = {
   name: 'stop-lanes',
   text: 'update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])',
 }
-const notifySettings: Statement = { name: 'notify-settings', text: `select pg_notify('${channel}', $1)` }
 
 /**
  * Makes what records attempts and their verdicts. Not waiting for the disk is safe here: a settlement lost in a crash of
@@ -190,7 +188,7 @@ export function settling(database: Database): Delivering['settle'] {
     if (rows.length === 0) return []
     const disabled = rows.map((row) => row.key)
     await run(stopLanes, [integers(disabled)])
-    await run(notifySettings, [`s${signals.payload(disabled)}`])
+    await signals.notify(run, 's', disabled)
     return rows.map(({ key, now }) => {
       const { reason, failingMs = 0 } = disable.find(
         ({ endpoint }) => endpoint === key,

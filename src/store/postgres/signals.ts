@@ -1,9 +1,12 @@
 import type { Clock } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
 import type { Watcher } from '../store.ts'
+import type { Run, Statement } from './sessions.ts'
 
 /** The channel all processes on one database share. */
 export const channel = 'sluice'
+
+const notification: Statement = { name: 'notify', text: `select pg_notify('${channel}', $1)` }
 
 // A notification takes 8,000 bytes; when the keys do not fit, it names none and everyone looks.
 const longestPayload = 7900
@@ -44,6 +47,14 @@ export class Signals {
       if (text.length > longestPayload) return this.#tag
     }
     return text
+  }
+
+  /**
+   * Tells the other processes once the transaction is committed that `run` belongs to. For changes that are rare: this
+   * way nobody misses one.
+   */
+  async notify(run: Run, kind: SignalKind, keys: readonly number[]): Promise<void> {
+    await run(notification, [`${kind}${this.payload(keys)}`])
   }
 
   /** Passes on a notification, unless it is this process's own. */

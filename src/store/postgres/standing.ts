@@ -8,9 +8,6 @@ import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
-import { channel } from './signals.ts'
-
-const notifyAsked: Statement = { name: 'ask-lanes', text: `select pg_notify('${channel}', $1)` }
 
 export const saveAnswers: Statement = {
   name: 'answer-lanes',
@@ -92,7 +89,7 @@ export function standing({ relaxed, signals }: Database): Standing {
     async askLanes(endpoints) {
       if (endpoints.length === 0) return true
       signals.asked(endpoints)
-      await relaxed.run(notifyAsked, [`a${signals.payload(endpoints)}`])
+      await signals.notify(relaxed.run, 'a', endpoints)
       return true
     },
 

@@ -1,6 +1,6 @@
 import type { Intake } from '../intake.ts'
 import { noRegions, openRegions } from '../regions.ts'
-import { type SubscriptionRow, toSubscription } from '../rows.ts'
+import { type SubscriptionRow, toSubscription } from '../rows/endpoint.ts'
 import type { Database } from './database.ts'
 import type { Statement } from './sessions.ts'
 

@@ -1,15 +1,8 @@
 import { decodeKey } from '../../domain/ids.ts'
-import {
-  longestRestMs,
-  statusAfter,
-  type Task,
-  type TaskCursor,
-  type TaskData,
-  type TaskStatus,
-  type TaskWork,
-} from '../../domain/task.ts'
+import { longestRestMs, statusAfter } from '../../domain/task.ts'
 import type { Order } from '../browsing.ts'
-import { toJson } from '../rows.ts'
+import { toJson } from '../rows/json.ts'
+import { type TaskRow, toTask } from '../rows/task.ts'
 import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
@@ -83,20 +76,6 @@ export const purgeDead: Statement = {
     select count(*) as purged from purged`,
 }
 
-interface TaskRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number | null
-  readonly type: string
-  readonly status: TaskStatus
-  readonly input: TaskWork['input']
-  readonly cursor: TaskCursor | null
-  readonly data: TaskData
-  readonly epoch: number
-  readonly created_at: number
-  readonly updated_at: number
-}
-
 /** Long work. */
 export function tasks(database: Database): Tasks {
   const { durable, relaxed } = database
@@ -163,19 +142,5 @@ export function tasks(database: Database): Tasks {
         return toTask(changed as TaskRow)
       })
     },
-  }
-}
-
-function toTask(row: TaskRow): Task {
-  return {
-    key: row.key,
-    id: row.id,
-    app: row.app,
-    work: { type: row.type, input: row.input } as TaskWork,
-    status: row.status,
-    cursor: row.cursor,
-    data: row.data,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
   }
 }

@@ -1,6 +1,7 @@
 import { keyTime } from '../../domain/ids.ts'
 import type { Plan, Planned } from '../plan.ts'
-import { type MessageRow, toJson, toMessage } from '../rows.ts'
+import { toJson } from '../rows/json.ts'
+import { type MessageRow, toMessage } from '../rows/message.ts'
 import { type Brought, type BroughtLetter, type Contents, placesOf, type Transferring } from '../transferring.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'

@@ -55,6 +55,16 @@ export function violatedKey(error: unknown): string | undefined {
   return (error as { constraint?: string }).constraint ?? ''
 }
 
+/** The only unique value a caller chooses here is the uid. */
+export async function conflictOnUid<T>(uid: string | null, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!violatedKey(error)?.endsWith('_uid')) throw error
+    throw new AppError('conflict', `the uid ${JSON.stringify(uid)} is already in use`)
+  }
+}
+
 /** Refused, reset, unreachable, not found: whatever the operating system says about a socket. */
 function isSystemError(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.every(isSystemError)

@@ -3,7 +3,6 @@ import type { Database } from './database.ts'
 import { longestRestMs } from './lane-wakes.ts'
 import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
-import { channel } from './signals.ts'
 
 const shortenLeases: Statement = {
   name: 'shorten-leases',
@@ -51,8 +50,6 @@ const orphanLanes: Statement = {
       from clock where owner = any ($1::bigint[])`,
 }
 
-const notifyLanes: Statement = { name: 'notify-lanes', text: `select pg_notify('${channel}', $1)` }
-
 /** Ways for a worker to end. Whatever it says afterwards is refused, and its lanes are anybody's. */
 export interface WorkerEnding {
   /** Ends a worker that leaves. */
@@ -68,7 +65,7 @@ export function workerEnding({ durable, signals }: Database): WorkerEnding {
       const ids = (await run<{ id: number }>(statement, values)).map((row) => row.id)
       if (ids.length > 0) {
         await run(orphanLanes, [integers(ids)])
-        await run(notifyLanes, [`w${signals.payload([])}`])
+        await signals.notify(run, 'w', [])
       }
       return ids
     })

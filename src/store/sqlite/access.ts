@@ -1,8 +1,9 @@
-import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Access, type ApiKey, type AppToken, noteUseEveryMs } from '../access.ts'
 import type { Page } from '../page.ts'
+import * as rows from '../rows/access.ts'
 import type { Connection, Synchronous } from './connection.ts'
+import type { Stored } from './rows.ts'
 
 const insertApiKey = `
   insert into api_key (key, id, name, hash, scopes, app, created_at, expires_at) values (?, ?, ?, ?, ?, ?, ?, ?)
@@ -37,31 +38,8 @@ const shortenAppTokens = `
   where app = :app and expires_at > :now
     and (:sessions is null or session_id in (select value from json_each(:sessions)))`
 
-interface ApiKeyRow {
-  readonly key: number
-  readonly id: string
-  readonly name: string
-  readonly scopes: string
-  readonly app: number | null
-  readonly app_id: string | null
-  readonly app_uid: string | null
-  readonly created_at: EpochMs
-  readonly expires_at: EpochMs | null
-  readonly last_used_at: EpochMs | null
-  readonly revoked_at: EpochMs | null
-}
-
-interface AppTokenRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number
-  readonly app_id: string
-  readonly app_uid: string | null
-  readonly capabilities: string
-  readonly session_id: string | null
-  readonly created_at: EpochMs
-  readonly expires_at: EpochMs
-}
+type ApiKeyRow = Stored<rows.ApiKeyRow, 'scopes'>
+type AppTokenRow = Stored<rows.AppTokenRow, 'capabilities'>
 
 /** API keys and application tokens. */
 export function access(connection: Connection): Synchronous<Access> {
@@ -160,27 +138,9 @@ function appTokens(connection: Connection): Synchronous<Pick<Access, Tokens>> {
 }
 
 function toApiKey(row: ApiKeyRow): ApiKey {
-  return {
-    key: row.key,
-    id: row.id,
-    name: row.name,
-    scopes: JSON.parse(row.scopes),
-    app: row.app === null ? null : { key: row.app, id: row.app_id ?? '', uid: row.app_uid },
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    lastUsedAt: row.last_used_at,
-    revokedAt: row.revoked_at,
-  }
+  return rows.toApiKey({ ...row, scopes: JSON.parse(row.scopes) })
 }
 
 function toAppToken(row: AppTokenRow): AppToken {
-  return {
-    key: row.key,
-    id: row.id,
-    app: { key: row.app, id: row.app_id, uid: row.app_uid },
-    capabilities: JSON.parse(row.capabilities),
-    sessionId: row.session_id,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-  }
+  return rows.toAppToken({ ...row, capabilities: JSON.parse(row.capabilities) })
 }

@@ -6,7 +6,7 @@ import {
   expungedResponse,
   type ListedAttempt,
 } from '../browsing.ts'
-import { type AttemptRow, type DeadRow, headColumns, toAttempt, toDeadLetter } from '../rows.ts'
+import { type AttemptRow, type DeadRow, headColumns, toAttempt, toDeadLetter } from '../rows/message.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { type HeadRow, toHead } from './rows.ts'
 

@@ -3,7 +3,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { EventType } from '../../domain/event-type.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
 import type { Page } from '../page.ts'
-import { toJson } from '../rows.ts'
+import { toJson } from '../rows/json.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { fromJson } from './rows.ts'
 

@@ -1,7 +1,7 @@
 import type { Attempt, DeadLetter, Message } from '../../domain/delivery.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { History } from '../history.ts'
-import { type AttemptRow, type DeadRow, toAttempt, toDeadLetter } from '../rows.ts'
+import { type AttemptRow, type DeadRow, toAttempt, toDeadLetter } from '../rows/message.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { type MessageRow, toMessage } from './rows.ts'
 

@@ -6,14 +6,15 @@ import type { Subscription } from '../../domain/match.ts'
 import type { NewEndpoint } from '../configuration.ts'
 import type { PendingRow } from '../delivering.ts'
 import { heldMsOf } from '../held.ts'
-import * as rows from '../rows.ts'
+import * as rows from '../rows/endpoint.ts'
+import * as messages from '../rows/message.ts'
 import type { StoreContext } from '../store.ts'
 import { sealedWith, type Vault } from '../vault.ts'
 
-// What differs here from ../rows.ts: JSON is text, and truth is 0 or 1.
+// What differs here from ../rows: JSON is text, and truth is 0 or 1.
 
 /** A row as SQLite has it. */
-type Stored<Row, Json extends keyof Row, Truth extends keyof Row = never> = {
+export type Stored<Row, Json extends keyof Row, Truth extends keyof Row = never> = {
   readonly [Column in keyof Row]: Column extends Json
     ? string | Extract<Row[Column], null>
     : Column extends Truth
@@ -109,19 +110,19 @@ function unlessSealed(text: string) {
   return sealedWith(text) === undefined ? JSON.parse(text) : text
 }
 
-export type MessageRow = Stored<rows.MessageRow, 'channels' | 'endpoints' | 'tags' | 'headers'>
+export type MessageRow = Stored<messages.MessageRow, 'channels' | 'endpoints' | 'tags' | 'headers'>
 
 export function toMessage(row: MessageRow): Message {
-  return rows.toMessage({ ...parsedHead(row), body: row.body, endpoints: JSON.parse(row.endpoints) })
+  return messages.toMessage({ ...parsedHead(row), body: row.body, endpoints: JSON.parse(row.endpoints) })
 }
 
-export type HeadRow = Stored<rows.HeadRow, 'channels' | 'tags' | 'headers'>
+export type HeadRow = Stored<messages.HeadRow, 'channels' | 'tags' | 'headers'>
 
 export function toHead(row: HeadRow): MessageHead {
-  return rows.toHead(parsedHead(row))
+  return messages.toHead(parsedHead(row))
 }
 
-function parsedHead(row: HeadRow): rows.HeadRow {
+function parsedHead(row: HeadRow): messages.HeadRow {
   return { ...row, channels: fromJson(row.channels), tags: fromJson(row.tags), headers: fromJson(row.headers) }
 }
 

@@ -1,37 +1,32 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
+import type { Schedule } from '../../domain/schedule.ts'
 import type { Page } from '../page.ts'
-import { toJson } from '../rows.ts'
+import * as rows from '../rows/schedule.ts'
 import {
   type Advanced,
   advanced,
   changedSchedule,
   type DueSchedules,
-  dueAtOf,
   newSchedule,
   type ScheduleStep,
   type Schedules,
   schedulesPerApp,
   tooManySchedules,
 } from '../schedules.ts'
-import { conflictOnUid, pageOf } from './configuration.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import type { IntakeAlong } from './intake.ts'
-import { fromJson } from './rows.ts'
+import { pageOf } from './paging.ts'
+import { fromJson, type Stored } from './rows.ts'
+import { conflictOnUid } from './trouble.ts'
 
 const insertSchedule = `
-  insert into schedule (key, id, app, uid, cron, timezone, event_type, body, content_type, channels, tags, missed,
-    missed_limit, paused, metadata, reached_at, next_at, due_at, failures, revision, created_at, updated_at)
-  values (:key, :id, :app, :uid, :cron, :timezone, :event_type, :body, :content_type, :channels, :tags, :missed,
-    :missed_limit, :paused, :metadata, :reached_at, :next_at, :due_at, :failures, :revision, :now, :now)
+  insert into schedule (key, id, app, ${rows.scheduleColumns.join(', ')}, created_at, updated_at)
+  values (:key, :id, :app, ${rows.scheduleColumns.map((column) => `:${column}`).join(', ')}, :now, :now)
   on conflict (key) do nothing`
 const updateScheduleRow = `
-  update schedule set uid = :uid, cron = :cron, timezone = :timezone, event_type = :event_type, body = :body,
-    content_type = :content_type, channels = :channels, tags = :tags, missed = :missed, missed_limit = :missed_limit,
-    paused = :paused, metadata = :metadata, reached_at = :reached_at, next_at = :next_at, due_at = :due_at,
-    failures = :failures, revision = :revision, updated_at = :now
+  update schedule set ${rows.scheduleColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :now
   where key = :key`
 const selectSchedule = 'select * from schedule where key = ?'
 const selectByUid = 'select * from schedule where app = ? and uid = ?'
@@ -50,31 +45,7 @@ const advanceRow = `
   update schedule set reached_at = ?3, next_at = ?4, due_at = ?5, failures = ?6, runs = ?7, revision = revision + 1
   where key = ?1 and revision = ?2`
 
-interface ScheduleRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number
-  readonly uid: string | null
-  readonly cron: string
-  readonly timezone: string
-  readonly event_type: string
-  readonly body: Uint8Array
-  readonly content_type: string
-  readonly channels: string | null
-  readonly tags: string | null
-  readonly missed: MissedPolicy
-  readonly missed_limit: number
-  readonly paused: number
-  readonly metadata: string
-  readonly reached_at: EpochMs
-  readonly next_at: EpochMs | null
-  readonly due_at: EpochMs | null
-  readonly failures: number
-  readonly runs: string
-  readonly revision: number
-  readonly created_at: EpochMs
-  readonly updated_at: EpochMs
-}
+type ScheduleRow = Stored<rows.ScheduleRow, 'channels' | 'tags' | 'metadata' | 'runs', 'paused'>
 
 /** Somebody else moved the schedule on: undoes what was to be done with it. */
 class Moved extends Error {}
@@ -185,50 +156,16 @@ export function schedules(connection: Connection, { publishTogether }: IntakeAlo
 }
 
 function columnsOf(schedule: Omit<Schedule, 'key' | 'id' | 'app'>) {
-  return {
-    uid: schedule.uid,
-    cron: schedule.cron,
-    timezone: schedule.timezone,
-    event_type: schedule.eventType,
-    body: schedule.body,
-    content_type: schedule.contentType,
-    channels: toJson(schedule.channels),
-    tags: toJson(schedule.tags),
-    missed: schedule.missed,
-    missed_limit: schedule.missedLimit,
-    paused: schedule.paused ? 1 : 0,
-    metadata: JSON.stringify(schedule.metadata),
-    reached_at: schedule.reachedAt,
-    next_at: schedule.nextAt,
-    due_at: dueAtOf(schedule),
-    failures: schedule.failures,
-    revision: schedule.revision,
-  }
+  return { ...rows.scheduleValues(schedule), paused: schedule.paused ? 1 : 0 }
 }
 
 function toSchedule(row: ScheduleRow): Schedule {
-  return {
-    key: row.key,
-    id: row.id,
-    app: row.app,
-    uid: row.uid,
-    cron: row.cron,
-    timezone: row.timezone,
-    eventType: row.event_type,
-    body: row.body,
-    contentType: row.content_type,
-    channels: fromJson<string[]>(row.channels),
-    tags: fromJson<string[]>(row.tags),
-    missed: row.missed,
-    missedLimit: row.missed_limit,
+  return rows.toSchedule({
+    ...row,
+    channels: fromJson(row.channels),
+    tags: fromJson(row.tags),
     paused: row.paused === 1,
     metadata: JSON.parse(row.metadata),
-    reachedAt: row.reached_at,
-    nextAt: row.next_at,
-    failures: row.failures,
-    runs: JSON.parse(row.runs) as ScheduleRun[],
-    revision: row.revision,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
+    runs: JSON.parse(row.runs),
+  })
 }

@@ -1,10 +1,11 @@
 import { decodeKey } from '../../domain/ids.ts'
-import { longestRestMs, statusAfter, type Task, type TaskStatus, type TaskWork } from '../../domain/task.ts'
-import { toJson } from '../rows.ts'
+import { longestRestMs, statusAfter, type Task } from '../../domain/task.ts'
+import { toJson } from '../rows/json.ts'
+import * as rows from '../rows/task.ts'
 import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { replayer, tell, type Woken } from './replaying.ts'
-import { fromJson } from './rows.ts'
+import { fromJson, type Stored } from './rows.ts'
 
 const insertTask = `
   insert into task (key, id, app, type, status, input, data, created_at, updated_at)
@@ -30,19 +31,7 @@ const setStatus = 'update task set status = ?2, lease_until = 0, updated_at = ?3
 const freeAll = `update task set lease_until = 0 where status = 'running'`
 const deleteDead = 'delete from dead where endpoint = ? and message = ?'
 
-interface TaskRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number | null
-  readonly type: string
-  readonly status: TaskStatus
-  readonly input: string
-  readonly cursor: string | null
-  readonly data: string
-  readonly epoch: number
-  readonly created_at: number
-  readonly updated_at: number
-}
+type TaskRow = Stored<rows.TaskRow, 'input' | 'cursor' | 'data'>
 
 /** Long work. */
 export function tasks(connection: Connection): Synchronous<Tasks> {
@@ -135,15 +124,6 @@ export function freeAllTasks(connection: Connection): void {
 }
 
 function toTask(row: TaskRow): Task {
-  return {
-    key: row.key,
-    id: row.id,
-    app: row.app,
-    work: { type: row.type, input: JSON.parse(row.input) } as TaskWork,
-    status: row.status,
-    cursor: fromJson(row.cursor),
-    data: JSON.parse(row.data),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
+  const { input, cursor, data } = row
+  return rows.toTask({ ...row, input: JSON.parse(input), cursor: fromJson(cursor), data: JSON.parse(data) })
 }

@@ -1,0 +1,14 @@
+import type { Page, PageRequest } from '../page.ts'
+import type { Query } from './connection.ts'
+
+export function pageOf<Row, Item>(
+  page: PageRequest,
+  query: Query<Row>,
+  within: readonly number[],
+  toItem: (row: Row) => Item,
+): Page<Item> {
+  const start = page.after ?? (page.order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)
+  // One more than asked tells whether anything lies beyond.
+  const rows = query.all(...within, start, page.limit + 1)
+  return { items: rows.slice(0, page.limit).map(toItem), done: rows.length <= page.limit }
+}
