@@ -45,7 +45,6 @@ export class Recorder {
       holdMs: effect.holdMs,
       disable: effect.disable ? 'gone' : undefined,
       notice: this.#noticeOf(delivery, outcome, verdict, id, now),
-      awaited: inOrder,
       recorded: () => onRecorded(delivery, verdict),
     })
   }
@@ -79,7 +78,6 @@ export class Recorder {
       settlement: { endpoint, app, row, attempt: null, verdict, inOrder },
       holdMs: undefined,
       disable: undefined,
-      awaited: inOrder,
       recorded: () => {
         onRecorded(delivery, verdict)
         recorded?.()

@@ -21,8 +21,6 @@ export interface Record {
   readonly disable: DisabledReason | undefined
   /** What operators are to be told of it. */
   readonly notice?: Notice | undefined
-  /** Others wait for it to be recorded. */
-  readonly awaited?: boolean
   recorded(): void
 }
 
@@ -68,7 +66,8 @@ export class Settler {
 
   add(record: Record): void {
     this.#waiting.push(record)
-    if (record.awaited) this.#awaited = true
+    // What is next in order waits for it to be recorded.
+    if (record.settlement.inOrder) this.#awaited = true
     this.#soon()
   }
 
