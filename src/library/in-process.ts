@@ -49,6 +49,6 @@ function errorOf({ code, detail }: Problem, retryAfterSeconds: number): Error {
 
 /** The error for fields that are wrong. Its message names them all: a program's log may show nothing else. */
 export function invalid(fields: readonly FieldError[]): AppError {
-  const list = fields.map(({ at, message }) => `${at.slice(1).join('.')} ${message}`).join('; ')
+  const list = fields.map(({ at, message }) => `${at.slice(1).join('.')} ${message.replace(/\.$/, '')}`).join('; ')
   return new AppError('validation', `Some fields are not valid: ${list}.`, fields)
 }
