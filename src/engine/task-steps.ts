@@ -32,6 +32,7 @@ const applicationsPerStep = 50
 /** What a step found to do, and where the next one goes on; without a cursor there is none. */
 export interface Step {
   readonly replay: readonly DeliveryKey[]
+  readonly onlyDead?: boolean
   readonly purge: readonly DeliveryKey[]
   readonly cursor: TaskCursor | null
   restMs(done: StepDone): number
@@ -56,7 +57,7 @@ function stepOf(store: Store, task: Task): Promise<Step> {
     case 'endpoint.bulk-replay':
       return bulkReplay(store, task, work.input)
     case 'dead.replay':
-      return walkDead(store, task, work.input, 'replay')
+      return walkDead(store, task, work.input, 'revive')
     case 'dead.purge':
       return walkDead(store, task, work.input, 'purge')
     case 'application.purge_content':
@@ -100,6 +101,7 @@ async function recover(store: Store, task: Task, input: EndpointSpan & Paced): P
   const range = { ...keysOf(input), after: task.cursor?.[0] ?? null, order: 'ascending', limit: rowsPerStep } as const
   const letters = await store.listDeadOf(input.endpoint, range)
   return walk(task, input, letters, {
+    use: 'revive',
     deliveryOf: (letter) => letter,
     cursorAt: ({ message }) => [message],
   })
@@ -134,7 +136,7 @@ async function bulkReplay(store: Store, task: Task, input: EndpointSpan & Replay
   })
 }
 
-async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, use: 'replay' | 'purge'): Promise<Step> {
+async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, use: 'revive' | 'purge'): Promise<Step> {
   if (filter.message !== null) {
     const endpoints = await endpointsOf(store, task, filter.message, filter)
     const letters = await Promise.all(endpoints.map((key) => store.findDead(key, filter.message as number)))
@@ -173,7 +175,7 @@ async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, us
 
 /** What to make of rows that were read. */
 interface Walk<Row> {
-  readonly use?: 'replay' | 'purge'
+  readonly use?: 'replay' | 'revive' | 'purge'
   /** How many the row counts as, of what was looked at. */
   countsAs?(row: Row): number
   /** The delivery that the row means; undefined when it means none. */
@@ -184,7 +186,7 @@ interface Walk<Row> {
 /** The step that does what the rows mean, up to where its pace ends it. Fewer rows than a step reads are the last ones. */
 function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row>): Step {
   const { use = 'replay', countsAs = () => 1 } = walk
-  const limit = use === 'replay' ? queuedPerStep(pace) : Number.POSITIVE_INFINITY
+  const limit = use === 'purge' ? Number.POSITIVE_INFINITY : queuedPerStep(pace)
   const found: DeliveryKey[] = []
   let looked = 0
   let scanned = 0
@@ -196,7 +198,8 @@ function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row
   }
   const isLast = looked === rows.length && rows.length < rowsPerStep
   return {
-    replay: use === 'replay' ? found : [],
+    replay: use === 'purge' ? [] : found,
+    onlyDead: use === 'revive',
     purge: use === 'purge' ? found : [],
     cursor: isLast ? null : walk.cursorAt(rows[looked - 1] as Row),
     restMs: ({ replayed }) => restAfter(pace, replayed),

@@ -36,6 +36,8 @@ export interface HeldTask extends Task {
 
 export interface TaskStep {
   readonly replay: readonly DeliveryKey[]
+  /** Replays what is a dead letter still: since it was read, another task may have replayed it. */
+  readonly onlyDead?: boolean
   readonly purge: readonly DeliveryKey[]
   readonly cursor: TaskCursor | null
   readonly status: TaskStatus

@@ -1,6 +1,6 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { longestRestMs, statusAfter } from '../../domain/task.ts'
-import type { Order } from '../browsing.ts'
+import type { DeliveryKey, Order } from '../browsing.ts'
 import { toJson } from '../rows/json.ts'
 import { type TaskRow, toTask } from '../rows/task.ts'
 import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
@@ -8,7 +8,7 @@ import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import { requeue, tell } from './replaying.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import type { Run, Statement } from './sessions.ts'
 
 const taskColumns = 'key, id, app, type, status, input, cursor, data, epoch, created_at, updated_at'
 
@@ -61,6 +61,16 @@ const freeTask: Statement = {
   name: 'free-task',
   text: `update task set lease_until = 0 where key = $1 and epoch = $2 and status = 'running'`,
 }
+/** Whoever else replays them waits, and then finds that they are none any more. Taken in one order by everyone. */
+export const lockDead: Statement = {
+  name: 'lock-dead',
+  text: `
+    select w.endpoint, w.message
+      from (select * from unnest($1::bigint[], $2::bigint[]) as w (endpoint, message) order by endpoint, message) as w
+     cross join lateral (
+             select from dead where endpoint = w.endpoint and message = w.message limit 1 for update
+           ) as d`,
+}
 export const purgeDead: Statement = {
   name: 'purge-dead',
   text: `
@@ -109,7 +119,7 @@ export function tasks(database: Database): Tasks {
       let queued: Awaited<ReturnType<typeof requeue>> = []
       const answer = await relaxed.transaction(async (run): Promise<StepDone | 'lost'> => {
         if ((await run(lockHeld, [key, epoch])).length === 0) return 'lost'
-        queued = await requeue(run, step.replay)
+        queued = await requeue(run, step.onlyDead ? await stillDead(run, step.replay) : step.replay)
         let purged = 0
         if (step.purge.length > 0) {
           const values = [integers(step.purge.map((d) => d.endpoint)), integers(step.purge.map((d) => d.message))]
@@ -143,4 +153,12 @@ export function tasks(database: Database): Tasks {
       })
     },
   }
+}
+
+async function stillDead(run: Run, letters: readonly DeliveryKey[]): Promise<DeliveryKey[]> {
+  if (letters.length === 0) return []
+  return run<DeliveryKey>(lockDead, [
+    integers(letters.map(({ endpoint }) => endpoint)),
+    integers(letters.map(({ message }) => message)),
+  ])
 }

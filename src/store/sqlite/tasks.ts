@@ -1,5 +1,6 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { longestRestMs, statusAfter, type Task } from '../../domain/task.ts'
+import type { DeliveryKey } from '../browsing.ts'
 import { toJson } from '../rows/json.ts'
 import * as rows from '../rows/task.ts'
 import type { HeldTask, StepDone, Tasks } from '../tasks.ts'
@@ -29,6 +30,7 @@ const selectHeld = `select 1 from task where key = ? and epoch = ? and status = 
 const freeTask = `update task set lease_until = 0 where key = ? and epoch = ? and status = 'running'`
 const setStatus = 'update task set status = ?2, lease_until = 0, updated_at = ?3 where key = ?1 returning *'
 const freeAll = `update task set lease_until = 0 where status = 'running'`
+const selectDead = 'select 1 from dead where endpoint = ? and message = ?'
 const deleteDead = 'delete from dead where endpoint = ? and message = ?'
 
 type TaskRow = Stored<rows.TaskRow, 'input' | 'cursor' | 'data'>
@@ -45,6 +47,7 @@ export function tasks(connection: Connection): Synchronous<Tasks> {
   const save = connection.prepare(saveStep)
   const release = connection.prepare(freeTask)
   const change = connection.prepare<TaskRow>(setStatus)
+  const dead = connection.prepare<unknown>(selectDead)
   const purge = connection.prepare(deleteDead)
   const replay = replayer(connection)
 
@@ -88,7 +91,8 @@ export function tasks(connection: Connection): Synchronous<Tasks> {
       const answer = connection.transaction(() => {
         if (held.get(key, epoch) === undefined) return 'lost'
         const now = connection.now()
-        woken = replay(step.replay, now)
+        const isWanted = ({ endpoint, message }: DeliveryKey) => dead.get(endpoint, message) !== undefined
+        woken = replay(step.onlyDead ? step.replay.filter(isWanted) : step.replay, now)
         const purged = step.purge.reduce((sum, d) => sum + purge.run(d.endpoint, d.message).changes, 0)
         const done = { replayed: woken.queued.length, purged }
         const restMs = step.status === 'running' ? step.restMs(done) : 0

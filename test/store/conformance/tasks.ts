@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { replay } from '../../../src/domain/delivery.ts'
 import type { TaskWork } from '../../../src/domain/task.ts'
 import type { HeldTask, TaskStep } from '../../../src/store/tasks.ts'
 import { begin, longMs, type Open, type World } from './harness.ts'
@@ -92,6 +93,29 @@ export function tasks(open: Open): void {
     assert.deepEqual([finished?.status, finished?.data], ['finished', { answer: 42 }])
     assert.equal(await store.takeTask(longMs), undefined)
     assert.equal(await store.advanceTask(held, idleStep), 'lost')
+  })
+
+  test('a dead letter that two steps have read is replayed by one of them', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    await world.publish([endpoint])
+    const [row] = await world.rows(endpoint)
+    assert(row)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
+    const letter = { endpoint: endpoint.key, message: row.message }
+    await store.createTask({ app: endpoint.app, work, data: {} })
+    await store.createTask({ app: endpoint.app, work, data: {} })
+    const steps = [await take(world, longMs), await take(world, longMs)]
+    const step = { ...idleStep, replay: [letter], onlyDead: true }
+    const replayed = async (held: HeldTask | undefined) => store.advanceTask(held as HeldTask, step)
+    assert.deepEqual(await replayed(steps[0]), { replayed: 1, purged: 0 })
+    const [again] = await world.rows(endpoint, replay)
+    assert(again)
+    await world.settle(worker, world.settlement(endpoint, again, { state: 'delivered' }))
+    assert.deepEqual(await replayed(steps[1]), { replayed: 0, purged: 0 })
+    assert.equal((await store.counts()).pending, 0)
   })
 
   test("a task that rests is nobody's until it has rested, also when its clock is set back", async (t) => {
