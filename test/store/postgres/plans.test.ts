@@ -67,7 +67,7 @@ import {
   selectRow,
   selectWaiting,
 } from '../../../src/store/postgres/standing.ts'
-import { purgeDead, selectTasks, takeFree } from '../../../src/store/postgres/tasks.ts'
+import { lockDead, purgeDead, selectTasks, takeFree } from '../../../src/store/postgres/tasks.ts'
 import { countPage } from '../../../src/store/postgres/waiting.ts'
 import { newDatabase } from '../postgres-harness.ts'
 
@@ -154,6 +154,7 @@ const hot: [Statement, RegExp[]][] = [
   [deleteOldTasks, [/updated_at < /, /key = ANY/]],
   [selectPayloadEnds, [/at <= /]],
   [takeFree, [/key = ANY/]],
+  [lockDead, [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
   [purgeDead, [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
 ]
 
