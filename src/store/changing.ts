@@ -1,5 +1,6 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
+import { given } from '../domain/given.ts'
 import type { EndpointChange } from './configuration.ts'
 
 /** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
@@ -8,11 +9,6 @@ export function changedEndpoint(before: Endpoint, change: EndpointChange, now: E
   const after: Endpoint = { ...before, ...rest, flow: { ...before.flow, ...flow } }
   if (after.disabled === before.disabled) return after
   return { ...after, disabledReason: after.disabled ? 'operator' : null }
-}
-
-/** What is given as undefined is not given. */
-export function given<T extends object>(change: T): Partial<T> {
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Partial<T>
 }
 
 /** The uid a change sets, for saying which one is taken. */

@@ -1,7 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
+import { given } from '../domain/given.ts'
 import { nextAfter, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
-import { given } from './changing.ts'
 import type { Publication, Published } from './intake.ts'
 import type { Page, PageRequest } from './page.ts'
 

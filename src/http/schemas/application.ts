@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
+import { given } from '../../domain/given.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { isReservedHeader } from '../endpoint-problems.ts'
 import { closed, integer, Metadata, nullable, uid } from './field.ts'
@@ -41,8 +42,7 @@ export function toApplicationChange(input: ApplicationPatch): Partial<NewApplica
   const throttleRate = input.throttleRate === undefined ? rateLimit : input.throttleRate
   const { signatureHeaders } = input
   const settings = signatureHeaders === undefined ? undefined : toSettings(signatureHeaders)
-  const change = { name, uid, throttleRate, dedupeSeconds, metadata, settings }
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+  return given({ name, uid, throttleRate, dedupeSeconds, metadata, settings })
 }
 
 /** All that replacing sets, in the store's words; without a uid the one it has stays. */

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { type Endpoint, endpointDefaults, methods } from '../../domain/endpoint.ts'
+import { given } from '../../domain/given.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import { Headers, lowerCased } from './endpoint-headers.ts'
 import { integer, Metadata, nullable, uid } from './field.ts'
@@ -88,7 +89,7 @@ export function toEndpointReplacement(input: EndpointPut): Partial<NewEndpoint> 
 export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
   const eventTypes = input.eventTypes === undefined ? input.filterTypes : input.eventTypes
   const throttleRate = input.throttleRate === undefined ? input.rateLimit : input.throttleRate
-  const change = {
+  return given({
     url: input.url === undefined ? undefined : new URL(input.url).href,
     description: input.description,
     uid: input.uid,
@@ -106,8 +107,7 @@ export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
     timeoutMs: input.timeoutMs,
     retry: input.retry && toRetryPolicy(input.retry),
     flow: toFlowChange(input),
-  }
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+  })
 }
 
 /** An endpoint as callers see it; its secret and its headers' values have routes of their own. */

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { EventType } from '../../domain/event-type.ts'
+import { given } from '../../domain/given.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import { PageQuery } from '../pagination.ts'
 import { integer, nullable } from './field.ts'
@@ -86,8 +87,7 @@ export function toEventTypeChange(input: EventTypePatch): Partial<Omit<NewEventT
   const { description, archived, deprecated, schemas, groupName, featureFlag } = input
   const oneFlag = featureFlag == null ? featureFlag : [featureFlag]
   const featureFlags = input.featureFlags === undefined ? oneFlag : input.featureFlags
-  const change = { description, archived, deprecated, schemas, groupName, featureFlags }
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+  return given({ description, archived, deprecated, schemas, groupName, featureFlags })
 }
 
 /** An event type as callers see it. */

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import { type Coalesce, defaultFlow, type Flow } from '../../domain/flow.ts'
+import { given } from '../../domain/given.ts'
 import { boundFields, toBounds, toBoundsOut } from './bounds.ts'
 import { healthFields, toCircuitPolicy } from './circuit.ts'
 import { closed, nullable } from './field.ts'
@@ -38,7 +39,7 @@ export type FlowIn = Static<typeof FlowIn>
 
 /** The fields that were given, in the domain's words. */
 export function toFlowChange(input: FlowIn): Partial<Flow> {
-  const change = {
+  return given({
     circuit: input.circuit && toCircuitPolicy(input.circuit),
     adaptive: input.adaptive === null ? defaultFlow.adaptive : input.adaptive,
     disableAfterMs: input.disableAfterMs,
@@ -46,8 +47,7 @@ export function toFlowChange(input: FlowIn): Partial<Flow> {
     ...toOrder(input),
     coalesce: input.coalesce && toCoalesce(input.coalesce),
     ...toShaping(input),
-  }
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+  })
 }
 
 /**

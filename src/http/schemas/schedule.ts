@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { nextTicks, type Timing, timingProblem } from '../../domain/cron.ts'
+import { given } from '../../domain/given.ts'
 import { missedPolicies, type Schedule, type ScheduleRun } from '../../domain/schedule.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
 import { withField } from '../json-bytes.ts'
@@ -82,8 +83,7 @@ export function toScheduleReplacement(input: ScheduleHeadIn, body: Uint8Array): 
 /** The fields that were given. */
 export function toScheduleChange(input: SchedulePatchHead, body: Uint8Array | undefined): Partial<NewSchedule> {
   const { uid, cron, timezone, eventType, channels, tags, missed, missedLimit, paused, metadata } = input
-  const change = { uid, cron, timezone, eventType, body, channels, tags, missed, missedLimit, paused, metadata }
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
+  return given({ uid, cron, timezone, eventType, body, channels, tags, missed, missedLimit, paused, metadata })
 }
 
 /** A schedule as callers see it, as bytes: the payload is the caller's own. */

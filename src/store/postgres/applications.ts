@@ -1,6 +1,6 @@
 import type { Application } from '../../domain/endpoint.ts'
+import { given } from '../../domain/given.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { given } from '../changing.ts'
 import type { Configuration } from '../configuration.ts'
 import { type ApplicationRow, toApplication } from '../rows/endpoint.ts'
 import { toJson } from '../rows/json.ts'

@@ -9,6 +9,7 @@ import type { Database } from './database.ts'
 import { type PendingColumns, toPendingRow } from './rows.ts'
 import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
+import { withWalk } from './walking.ts'
 
 const pendingColumns =
   'class, due_at, message, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
@@ -22,14 +23,7 @@ const rowColumns = `
 export const findResting: Statement = {
   name: 'find-resting',
   text: `
-    with recursive clock as materialized (
-      select (extract(epoch from clock_timestamp()) * 1000)::bigint as now
-    ), walk (endpoint, n) as (
-      (select endpoint, 1 from pending where endpoint > $1 order by endpoint limit 1)
-      union all
-      select (select p.endpoint from pending p where p.endpoint > walk.endpoint order by p.endpoint limit 1), n + 1
-        from walk where endpoint is not null and n < $2
-    ), walked as materialized (
+    ${withWalk}, walked as materialized (
       select max(endpoint) as last, count(endpoint) as looked from walk
     ), resting as materialized (
       select walk.endpoint, lane.app, e.flow, e.retry

@@ -1,7 +1,8 @@
 import { AppError } from '../../domain/app-error.ts'
-import type { EpochMs } from '../../domain/clock.ts'
 import type { EventType } from '../../domain/event-type.ts'
+import { given } from '../../domain/given.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
+import { type EventTypeRow, toEventType } from '../rows/event-type.ts'
 import { toJson } from '../rows/json.ts'
 import { texts } from './arrays.ts'
 import type { Database } from './database.ts'
@@ -56,18 +57,6 @@ const selectUnknown: Statement = {
      order by wanted.n`,
 }
 
-interface EventTypeRow {
-  readonly name: string
-  readonly description: string
-  readonly archived: boolean
-  readonly deprecated: boolean
-  readonly schemas: EventType['schemas']
-  readonly feature_flags: EventType['featureFlags']
-  readonly group_name: string | null
-  readonly created_at: EpochMs
-  readonly updated_at: EpochMs
-}
-
 /** The kinds of events that are known. */
 export function eventTypes({ durable }: Database): EventTypes {
   async function put(run: Run, input: NewEventType, onlyArchived = false) {
@@ -90,8 +79,7 @@ export function eventTypes({ durable }: Database): EventTypes {
       return durable.transaction(async (run) => {
         const [row] = await run<EventTypeRow>(lockEventType, [name])
         if (row === undefined) return undefined
-        const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
-        return (await put(run, { ...toEventType(row), ...given }))?.eventType
+        return (await put(run, { ...toEventType(row), ...given(change) }))?.eventType
       })
     },
 
@@ -139,18 +127,4 @@ function valuesOf(input: NewEventType): unknown[] {
     toJson(input.featureFlags),
     input.groupName,
   ]
-}
-
-function toEventType(row: EventTypeRow): EventType {
-  return {
-    name: row.name,
-    description: row.description,
-    archived: row.archived,
-    deprecated: row.deprecated,
-    schemas: row.schemas,
-    featureFlags: row.feature_flags,
-    groupName: row.group_name,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
 }

@@ -3,6 +3,7 @@ import type { Database } from './database.ts'
 import { longestRestMs, sqlOfWork, sqlWorkDue } from './lane-wakes.ts'
 import { withClock } from './server-time.ts'
 import type { Statement } from './sessions.ts'
+import { withWalk } from './walking.ts'
 
 /** Endpoints looked at per call, at about 20 µs each: the sweep goes on where it stopped. */
 const endpointsPerCall = 1000
@@ -28,14 +29,7 @@ function oversleeps(workDue: string, now: string): string {
 export const findOversleepers: Statement = {
   name: 'find-oversleepers',
   text: `
-    with recursive clock as materialized (
-      select (extract(epoch from clock_timestamp()) * 1000)::bigint as now
-    ), walk (endpoint, n) as (
-      (select endpoint, 1 from pending where endpoint > $1 order by endpoint limit 1)
-      union all
-      select (select p.endpoint from pending p where p.endpoint > walk.endpoint order by p.endpoint limit 1), n + 1
-        from walk where endpoint is not null and n < $2
-    ), work as materialized (
+    ${withWalk}, work as materialized (
       select walk.endpoint, clock.now, ${sqlWorkDue('walk.endpoint')} as work_due
         from walk, clock where walk.endpoint is not null
     )

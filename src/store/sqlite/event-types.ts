@@ -1,11 +1,13 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { EventType } from '../../domain/event-type.ts'
+import { given } from '../../domain/given.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
 import type { Page } from '../page.ts'
+import * as rows from '../rows/event-type.ts'
 import { toJson } from '../rows/json.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { fromJson } from './rows.ts'
+import { fromJson, type Stored } from './rows.ts'
 
 const upsertEventType = `
   insert into event_type
@@ -26,17 +28,7 @@ const archiveOthers = `
   update event_type set archived = 1, updated_at = ?2
   where archived = 0 and name not in (select value from json_each(?1))`
 
-interface EventTypeRow {
-  readonly name: string
-  readonly description: string
-  readonly archived: number
-  readonly deprecated: number
-  readonly schemas: string | null
-  readonly feature_flags: string | null
-  readonly group_name: string | null
-  readonly created_at: EpochMs
-  readonly updated_at: EpochMs
-}
+type EventTypeRow = Stored<rows.EventTypeRow, 'schemas' | 'feature_flags', 'archived' | 'deprecated'>
 
 /** The kinds of events that are known. */
 export function eventTypes(connection: Connection): Synchronous<EventTypes> {
@@ -78,8 +70,7 @@ export function eventTypes(connection: Connection): Synchronous<EventTypes> {
       return connection.transaction(() => {
         const before = find(name)
         if (before === undefined) return undefined
-        const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined))
-        return put({ ...before, ...given }, connection.now())
+        return put({ ...before, ...given(change) }, connection.now())
       })
     },
 
@@ -125,15 +116,11 @@ function columnsOf(input: NewEventType) {
 }
 
 function toEventType(row: EventTypeRow): EventType {
-  return {
-    name: row.name,
-    description: row.description,
+  return rows.toEventType({
+    ...row,
     archived: row.archived === 1,
     deprecated: row.deprecated === 1,
     schemas: fromJson(row.schemas),
-    featureFlags: fromJson(row.feature_flags),
-    groupName: row.group_name,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
+    feature_flags: fromJson(row.feature_flags),
+  })
 }
