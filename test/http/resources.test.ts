@@ -19,7 +19,7 @@ describe('applications', () => {
     assert.match(createdAt, timestamp)
     assert.equal(updatedAt, createdAt)
     const given = { uid: 'acme.1', name: 'Acme', throttleRate: 7, rateLimit: 7, metadata: { tier: 'gold' } }
-    assert.deepEqual(rest, { ...given, dedupeSeconds: null })
+    assert.deepEqual(rest, { ...given, dedupeSeconds: null, signatureHeaders: null })
     assert.deepEqual((await ask('GET', `/app/${id}`)).json, created.json)
     assert.deepEqual((await ask('GET', '/app/acme.1')).json, created.json)
   })
@@ -133,6 +133,20 @@ describe('endpoints', () => {
       concurrency: null,
       timeoutMs: null,
       retry: null,
+      circuit: null,
+      adaptive: true,
+      disableAfterMs: null,
+      maxWaiting: null,
+      overflow: 'refuse',
+      maxAgeSeconds: null,
+      whileDisabled: 'hold',
+      order: 'none',
+      deadHead: 'skip',
+      coalesce: null,
+      filter: null,
+      shape: null,
+      region: null,
+      signature: 'standard',
       metadata: {},
       version: 1,
     })
