@@ -16,7 +16,7 @@ export function uidIn(change: EndpointChange): string | null {
   return typeof change === 'function' ? null : (change.uid ?? null)
 }
 
-/** Whether a lane that rests is to be looked at anew: the endpoint wants to be judged, or to have its messages, otherwise. */
+/** Whether a lane that rests is to be looked at anew: its endpoint wants to be judged, or to have messages, otherwise. */
 export function restsAnew(before: Endpoint, after: Endpoint): boolean {
   const { circuit, circuitOrder, adaptive } = after.flow
   if (before.flow.circuit !== circuit || before.flow.circuitOrder !== circuitOrder) return true

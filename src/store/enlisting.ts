@@ -21,7 +21,10 @@ export interface Enlisting {
 export type Match = (application: Application, subscriptions: Subscriptions) => Publication
 
 export interface Enlisted {
-  /** What an `Intake` answers; `accepted` holds once the transaction commits. `stale` when the application's endpoints changed all the time. */
+  /**
+   * What an `Intake` answers; `accepted` holds once the transaction commits. `stale` when the application's endpoints
+   * changed all the time.
+   */
   readonly published: Published
   /**
    * Says that the transaction has committed, so that the deliveries start at once. Without it they are found: on SQLite

@@ -5,7 +5,7 @@ export interface Retention {
    * A message that still waits somewhere, or has a dead letter that is kept, stays with all that is known of it.
    */
   retain(limits: RetentionLimits): Promise<Retained>
-  /** Keeps the database in shape: on Postgres a place for the days to come, on SQLite the file no larger than it need be. */
+  /** Keeps the database in shape: on Postgres a place for the days to come, on SQLite a file no larger than need be. */
   upkeep(): Promise<void>
   /** Messages whose body was to be kept only until now. */
   duePayloadEnds(limit: number): Promise<number[]>

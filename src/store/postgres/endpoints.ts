@@ -41,9 +41,9 @@ const setStopped: Statement = {
   name: 'set-stopped',
   text: 'update lane set stopped = $2, due_at = null where endpoint = $1',
 }
-// The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read them by the new one.
+// The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read it by the new one.
 const doubtBucket: Statement = { name: 'doubt-bucket', text: 'update lane set clean = false where endpoint = $1' }
-// What a lane rests for is not known; one whose receiver was always well does so for want of tokens, and enabling makes none.
+// What a lane rests for is not known; one whose receiver was always well rests for want of tokens; enabling makes none.
 // Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
 const restAnew: Statement = {
   name: 'rest-anew',

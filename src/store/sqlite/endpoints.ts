@@ -32,9 +32,9 @@ const selectEndpointByUid = 'select * from endpoint where app = ? and uid = ? an
 const selectEndpointsUp = 'select * from endpoint where app = ? and key > ? and deleted_at is null order by key limit ?'
 const selectEndpointsDown =
   'select * from endpoint where app = ? and key < ? and deleted_at is null order by key desc limit ?'
-// The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read them by the new one.
+// The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read it by the new one.
 const doubtBucket = 'update lane set clean = 0 where endpoint = ?'
-// What a lane rests for is not known; one whose receiver was always well does so for want of tokens, and enabling makes none.
+// What a lane rests for is not known; one whose receiver was always well rests for want of tokens; enabling makes none.
 // Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
 const restAnew =
   'update lane set not_before = -1, health = case when ?2 then null else health end where endpoint = ?1 and (health is not null or not ?2)'

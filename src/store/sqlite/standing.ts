@@ -47,7 +47,7 @@ interface AnswerRow {
 /** Behind everything. */
 const last = { dueAt: Number.MAX_SAFE_INTEGER, message: 0 }
 
-/** How lanes stand at this moment, by their owners' word. A file has its workers in one process, which is this one or none. */
+/** How lanes stand at this moment, by their owners' word. The workers of a file are in one process: this one or none. */
 export function standing(connection: Connection): Synchronous<Standing> {
   const save = connection.prepare(saveAnswer)
   const answer = connection.prepare<AnswerRow>(selectAnswer)
