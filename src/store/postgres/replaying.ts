@@ -55,13 +55,15 @@ const sqlWanted = `
 /**
  * A replayed row is due when its message was made. So it is found without an index by message, replays run in the order
  * their messages came, and replaying twice finds the row taken. It does not expire: somebody wants it. What was planned for
- * each, $4 and $5, was read before.
+ * each, $4 and $5, was read before. What is for an endpoint that is gone stays a dead letter: it can still be exported, and
+ * brought to another one.
  */
 export const replayDeliveries: Statement = {
   name: 'replay',
   text: `
     ${withClock}, wanted as materialized (
-      select * from (${sqlWanted}) as w where w.expunged_at is null
+      select * from (${sqlWanted}) as w
+       where w.expunged_at is null and (select deleted_at is null from endpoint where key = w.endpoint limit 1)
     ), found as materialized (
       select w.endpoint, w.message, q.place, q.class = ${timed} and q.due_at > clock.now + ${bringForwardMs} as is_early
         from clock, wanted w cross join lateral (${sqlQueued}) as q

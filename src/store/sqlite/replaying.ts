@@ -29,6 +29,7 @@ const countAhead = `
   select count(*) as count from (
     select 1 from pending where endpoint = ? and class = ? and (due_at, message) < (?, ?) limit ${countLimit})`
 
+const selectPresent = 'select 1 from endpoint where key = ? and deleted_at is null'
 const selectMessage = 'select endpoints from message where key = ?'
 const deleteFanOut = 'delete from fan_out where message = ?'
 const deleteVariants = 'delete from variant where message = ?'
@@ -182,6 +183,7 @@ export function replayer(connection: Connection): (deliveries: readonly Delivery
   const remove = connection.prepare(deleteQueued)
   const insert = connection.prepare(insertReplay)
   const revive = connection.prepare(deleteDead)
+  const present = connection.prepare<unknown>(selectPresent)
   const search = queueSearch(connection)
   const wakes = laneWakes(connection)
 
@@ -206,8 +208,12 @@ export function replayer(connection: Connection): (deliveries: readonly Delivery
     // It may have grown since.
     parsed = undefined
     const queued: DeliveryKey[] = []
+    // What is for an endpoint that is gone stays a dead letter: it can still be exported, and brought to another one.
+    const endpoints = new Set(deliveries.map(({ endpoint }) => endpoint))
+    const gone = new Set([...endpoints].filter((key) => present.get(key) === undefined))
     for (const delivery of deliveries) {
       const { endpoint, message } = delivery
+      if (gone.has(endpoint)) continue
       const found = sendable.get(message)
       if (found === undefined || !isFree(delivery, found.endpoints, now)) continue
       const { orderKey = null, variant = null } = planOf(message, found.plan)?.[endpoint] ?? plainly

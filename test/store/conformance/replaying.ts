@@ -41,6 +41,23 @@ export function replaying(open: Open): void {
     assert.equal((await world.store.counts()).pending, 1)
   })
 
+  test('what died at an endpoint that is gone stays a dead letter', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [here, gone] = [await world.endpoint(app), await world.endpoint(app)]
+    const deliveries = []
+    for (const endpoint of [here, gone]) {
+      const { worker, row } = await world.owningOne(endpoint)
+      await world.settle(worker, world.settlement(endpoint, row, { state: 'dead', reason: 'exhausted' }))
+      deliveries.push({ endpoint: endpoint.key, message: row.message })
+    }
+    assert.equal(await world.store.deleteEndpoint(app.key, gone.key), true)
+    assert.deepEqual(await world.store.replay(deliveries), deliveries.slice(0, 1))
+    const { pending, dead } = await world.store.counts()
+    assert.deepEqual([pending, dead], [1, 1])
+    assert.equal((await world.store.findDead(gone.key, deliveries[1]?.message ?? 0))?.reason, 'exhausted')
+  })
+
   test('what is about to be sent is left alone', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
