@@ -10,3 +10,8 @@ export interface Page<T> {
   /** Whether nothing lies beyond the last item. */
   readonly done: boolean
 }
+
+/** A page from rows that were read with a limit of one more than asked, which tells whether anything lies beyond. */
+export function toPage<Row, Item>(rows: readonly Row[], limit: number, toItem: (row: Row) => Item): Page<Item> {
+  return { items: rows.slice(0, limit).map(toItem), done: rows.length <= limit }
+}

@@ -1,5 +1,6 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { type Access, noteUseEveryMs } from '../access.ts'
+import { toPage } from '../page.ts'
 import { type ApiKeyRow, type AppTokenRow, toApiKey, toAppToken } from '../rows/access.ts'
 import { toJson } from '../rows/json.ts'
 import { texts } from './arrays.ts'
@@ -110,7 +111,7 @@ function apiKeys(database: Database): Omit<Access, Tokens> {
     async listApiKeys({ limit, order, after }) {
       const start = after ?? (order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER)
       const rows = await durable.run<ApiKeyRow>(selectApiKeys[order], [start, limit + 1])
-      return { items: rows.slice(0, limit).map(toApiKey), done: rows.length <= limit }
+      return toPage(rows, limit, toApiKey)
     },
 
     async revokeApiKey(id) {

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
 import { type Auditing, hashText, type Trail, type Trailing } from '../auditing.ts'
+import { toPage } from '../page.ts'
 import type { StoreContext } from '../store.ts'
 import type { Database } from './database.ts'
 import { locks } from './migrate.ts'
@@ -72,7 +73,7 @@ export function auditing({ context, durable }: Database): Auditing & Trailing {
       const start = after ?? (order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)
       const values = [start, limit + 1, actor, action, app, since, until]
       const rows = await durable.run<AuditRow>(selectAudit[order], values)
-      return { items: rows.slice(0, limit), done: rows.length <= limit }
+      return toPage(rows, limit, (row) => row)
     },
   }
 }

@@ -2,6 +2,7 @@ import { AppError } from '../../domain/app-error.ts'
 import type { EventType } from '../../domain/event-type.ts'
 import { given } from '../../domain/given.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
+import { toPage } from '../page.ts'
 import { type EventTypeRow, toEventType } from '../rows/event-type.ts'
 import { toJson } from '../rows/json.ts'
 import { texts } from './arrays.ts'
@@ -93,12 +94,11 @@ export function eventTypes({ durable }: Database): EventTypes {
     },
 
     async listEventTypes({ limit, order, after }, includeArchived) {
-      // One more than asked tells whether anything lies beyond.
       const rows =
         order === 'ascending'
           ? await durable.run<EventTypeRow>(selectUp, [after ?? '', includeArchived, limit + 1])
           : await durable.run<EventTypeRow>(selectDown, [after, includeArchived, limit + 1])
-      return { items: rows.slice(0, limit).map(toEventType), done: rows.length <= limit }
+      return toPage(rows, limit, toEventType)
     },
 
     async importEventTypes(inputs, replaceAll) {

@@ -1,4 +1,4 @@
-import type { Page, PageRequest } from '../page.ts'
+import { type Page, type PageRequest, toPage } from '../page.ts'
 import type { Sessions, Statement } from './sessions.ts'
 
 export interface Paged {
@@ -28,7 +28,6 @@ export async function pageOf<Row, Item>(
   toItem: (row: Row) => Item,
 ): Promise<Page<Item>> {
   const start = page.after ?? (page.order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)
-  // One more than asked tells whether anything lies beyond.
   const rows = await sessions.run<Row>(statements[page.order], [start, page.limit + 1, ...within])
-  return { items: rows.slice(0, page.limit).map(toItem), done: rows.length <= page.limit }
+  return toPage(rows, page.limit, toItem)
 }

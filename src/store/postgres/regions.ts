@@ -1,5 +1,6 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
+import { toPage } from '../page.ts'
 import { type Region, type Regions, sealRegion } from '../regions.ts'
 import { bumpVersion } from './applications.ts'
 import type { Database } from './database.ts'
@@ -54,12 +55,11 @@ export function regions({ durable, context }: Database): Regions {
     },
 
     async listRegions(app, { limit, order, after }) {
-      // One more than asked tells whether anything lies beyond.
       const rows =
         order === 'ascending'
           ? await durable.run<RegionRow>(selectUp, [app, after ?? '', limit + 1])
           : await durable.run<RegionRow>(selectDown, [app, after, limit + 1])
-      return { items: rows.slice(0, limit).map(toRegion), done: rows.length <= limit }
+      return toPage(rows, limit, toRegion)
     },
 
     deleteRegion(app, name) {

@@ -1,6 +1,6 @@
 import { decodeKey } from '../../domain/ids.ts'
 import { type Access, type ApiKey, type AppToken, noteUseEveryMs } from '../access.ts'
-import type { Page } from '../page.ts'
+import { type Page, toPage } from '../page.ts'
 import * as rows from '../rows/access.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import type { Stored } from './rows.ts'
@@ -78,7 +78,7 @@ function apiKeys(connection: Connection): Synchronous<Omit<Access, Tokens>> {
     listApiKeys({ limit, order, after }): Page<ApiKey> {
       const start = after ?? (order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER)
       const rows = (order === 'ascending' ? up : down).all(start, limit + 1)
-      return { items: rows.slice(0, limit).map(toApiKey), done: rows.length <= limit }
+      return toPage(rows, limit, toApiKey)
     },
 
     revokeApiKey(id): ApiKey | undefined {

@@ -1,7 +1,7 @@
 import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
 import { type Auditing, hashText } from '../auditing.ts'
-import type { Page } from '../page.ts'
+import { type Page, toPage } from '../page.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 const selectLast = 'select n, hash from audit order by n desc limit 1'
@@ -38,7 +38,7 @@ export function auditing(connection: Connection): Synchronous<Auditing> {
     listAudit({ limit, order, after }, filter): Page<AuditRow> {
       const start = after ?? (order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)
       const rows = (order === 'ascending' ? up : down).all({ ...filter, start, limit: limit + 1 })
-      return { items: rows.slice(0, limit).map((row) => ({ ...row })), done: rows.length <= limit }
+      return toPage(rows, limit, (row) => ({ ...row }))
     },
   }
 }

@@ -3,7 +3,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { EventType } from '../../domain/event-type.ts'
 import { given } from '../../domain/given.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
-import type { Page } from '../page.ts'
+import { type Page, toPage } from '../page.ts'
 import * as rows from '../rows/event-type.ts'
 import { toJson } from '../rows/json.ts'
 import type { Connection, Synchronous } from './connection.ts'
@@ -82,10 +82,9 @@ export function eventTypes(connection: Connection): Synchronous<EventTypes> {
 
     listEventTypes({ limit, order, after }, includeArchived): Page<EventType> {
       const archivedToo = includeArchived ? 1 : 0
-      // One more than asked tells whether anything lies beyond.
       const rows =
         order === 'ascending' ? up.all(after ?? '', archivedToo, limit + 1) : down.all(after, archivedToo, limit + 1)
-      return { items: rows.slice(0, limit).map(toEventType), done: rows.length <= limit }
+      return toPage(rows, limit, toEventType)
     },
 
     importEventTypes(inputs, replaceAll): void {

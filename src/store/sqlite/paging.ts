@@ -1,4 +1,4 @@
-import type { Page, PageRequest } from '../page.ts'
+import { type Page, type PageRequest, toPage } from '../page.ts'
 import type { Query } from './connection.ts'
 
 export function pageOf<Row, Item>(
@@ -8,7 +8,6 @@ export function pageOf<Row, Item>(
   toItem: (row: Row) => Item,
 ): Page<Item> {
   const start = page.after ?? (page.order === 'ascending' ? 0 : Number.MAX_SAFE_INTEGER)
-  // One more than asked tells whether anything lies beyond.
   const rows = query.all(...within, start, page.limit + 1)
-  return { items: rows.slice(0, page.limit).map(toItem), done: rows.length <= page.limit }
+  return toPage(rows, page.limit, toItem)
 }

@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Page } from '../page.ts'
+import { type Page, toPage } from '../page.ts'
 import { type Region, type Regions, sealRegion } from '../regions.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
@@ -44,9 +44,8 @@ export function regions(connection: Connection): Synchronous<Regions> {
     },
 
     listRegions(app, { limit, order, after }): Page<Region> {
-      // One more than asked tells whether anything lies beyond.
       const rows = order === 'ascending' ? up.all(app, after ?? '', limit + 1) : down.all(app, after, limit + 1)
-      return { items: rows.slice(0, limit).map(toRegion), done: rows.length <= limit }
+      return toPage(rows, limit, toRegion)
     },
 
     deleteRegion(app, name): boolean {
