@@ -1,6 +1,9 @@
 import type { SteadyMs } from './clock.ts'
 
-/** Counts over a sliding window, as two halves of it: what it tells of is between half the window and all of it. */
+/**
+ * Counts over a sliding window, in slices of half of it, of which it keeps the last two: what it tells of reaches back half
+ * the window at least, and one and a half of it at most.
+ */
 export class SlidingCount {
   #until: SteadyMs = Number.NEGATIVE_INFINITY
   #good = 0
