@@ -5,11 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { promisify } from 'node:util'
+import { eventually } from '../e2e/eventually.ts'
 
 /** The browser that comes with the development dependencies runs here; elsewhere name one in CHROME. */
 export const hasBrowser = process.env.CHROME !== undefined || (process.platform === 'linux' && process.arch === 'x64')
-
-const patienceMs = 15_000
 
 /** Opens a page in a browser of its own, which is gone with everything it wrote when the test ends. */
 export async function openPage(t: TestContext, width = 1000): Promise<BrowserPage> {
@@ -112,27 +111,22 @@ export class BrowserPage {
   }
 
   async evaluate(expression: string): Promise<unknown> {
-    const { result, exceptionDetails } = await this.#send<Evaluated>('Runtime.evaluate', {
+    const answer = await this.#send<Evaluated | undefined>('Runtime.evaluate', {
       expression,
       awaitPromise: true,
       returnByValue: true,
     })
-    assert.equal(exceptionDetails, undefined, exceptionDetails?.exception?.description)
-    return result.value
+    assert.ok(answer, 'the page was left meanwhile')
+    assert.equal(answer.exceptionDetails, undefined, answer.exceptionDetails?.exception?.description)
+    return answer.result.value
   }
 
   async #until(expression: string, otherwise: string): Promise<void> {
-    const poll = `new Promise((resolve) => {
-      const until = performance.now() + ${patienceMs}
-      const look = () => {
-        if (${expression}) resolve(true)
-        else if (performance.now() > until) resolve(false)
-        else setTimeout(look, 20)
-      }
-      look()
-    })`
-    const seen = await this.evaluate(poll)
-    if (seen !== true) assert.fail(`${otherwise}; it shows:\n${await this.evaluate('document.body.innerText')}`)
+    // A page that is being left cannot be asked; the next one can.
+    const met = () => this.evaluate(`Boolean(${expression})`).catch(() => false)
+    await eventually(otherwise, met).catch(async (error: Error) => {
+      assert.fail(`${error.message}; it shows:\n${await this.evaluate('document.body?.innerText')}`)
+    })
   }
 
   #send<T>(method: string, params: object = {}): Promise<T> {
