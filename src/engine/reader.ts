@@ -10,8 +10,12 @@ import { type Delivery, forgetSettled, newDelivery, type OwnedLane } from './own
 /** A lane is read again when fewer rows than this are left in memory. */
 const lowWater = 64
 const pageRows = 192
-/** One call reads at most this many pages, so that whoever else is served meanwhile does not wait for more. */
-const readsAtOnce = 8
+/**
+ * One call reads at most this many pages, so that whoever else is served meanwhile does not wait for more: few of lanes
+ * that have something to send until then, more of those that have nothing, which usually get a row or two.
+ */
+const fullAtOnce = 8
+const emptyAtOnce = 64
 /**
  * How long a pass through a queue goes on before the next begins at the head. A row committed late, by a transaction
  * that took its time, lies in front of where the pass has come to; in a lane that never runs dry it would wait for ever.
@@ -82,12 +86,18 @@ export class Reader {
   /** Reads what was asked for, without waiting for others that would share the call. */
   readNow(): void {
     if (this.#wishes.length === 0) return
-    let count = Math.min(this.#wishes.length, readsAtOnce)
-    // An ordered lane's classes are read together.
-    while (this.#wishes[count]?.owned === this.#wishes[count - 1]?.owned && count < this.#wishes.length) count++
-    const wishes = this.#wishes.splice(0, count)
+    const all = this.#wishes
+    this.#wishes = []
+    const read: Wish[] = []
+    let [full, empty] = [0, 0]
+    for (const wish of all) {
+      const fits = wish.owned.lane.queued === 0 ? empty++ < emptyAtOnce : full++ < fullAtOnce
+      // An ordered lane's classes are read together.
+      if (fits || (read.length > 0 && read.at(-1)?.owned === wish.owned)) read.push(wish)
+      else this.#wishes.push(wish)
+    }
     if (this.#wishes.length > 0) this.#soon()
-    void this.#read(wishes)
+    void this.#read(read)
   }
 
   #soon(): void {
