@@ -31,6 +31,7 @@ export function connect(url: string): Promise<HttpConnection> {
   socket.on('close', () => fail())
   const connection: HttpConnection = {
     send(request, onError, onAnswer) {
+      if (socket.destroyed) return onError(new Error(`${origin} closed the connection while it was idle`))
       failed = onError
       answered = onAnswer
       socket.write(request)

@@ -86,7 +86,8 @@ const commands = {
         for (; due < total; due++) {
           const dueAt = startedAt + (due * 1000) / input.rate
           if (dueAt > machineNow()) break
-          const connection = free.pop()
+          // In turn: a server hangs up on whoever connects and then says nothing for ten seconds.
+          const connection = free.shift()
           if (connection) start(connection, dueAt)
           else waiting.push(dueAt)
         }
