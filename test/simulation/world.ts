@@ -1,8 +1,6 @@
 import { AppError } from '../../src/domain/app-error.ts'
-import type { CircuitAction } from '../../src/domain/flow.ts'
 import { Matcher } from '../../src/domain/match.ts'
 import type { Notice } from '../../src/domain/notice.ts'
-import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Chore } from '../../src/engine/chore.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { Admission } from '../../src/intake/admission.ts'
@@ -17,16 +15,18 @@ import { testVault } from '../store/test-vault.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { check } from './check.ts'
 import { randomBounds, unbounded } from './check-bounds.ts'
-import type { CircuitFact, HealthWish } from './check-health.ts'
+import type { CircuitFact } from './check-health.ts'
 import { unordered } from './check-order.ts'
-import { flowOf, randomForm, randomSecret, randomShape } from './check-shaping.ts'
+import { flowOf, randomForm } from './check-shaping.ts'
 import { faultyStore, type StoreFaults } from './faulty-store.ts'
 import type { EndpointFacts, History, PublishFact, WorkerFact } from './history.ts'
 import { Observer } from './observer.ts'
+import { Operator } from './operator.ts'
 import { SimProcess } from './process.ts'
 import { healthy, simulatedSender, type Temper } from './receivers.ts'
 import { Seeded } from './seeded.ts'
 import { type Told, timesOf } from './told.ts'
+import { randomHealth, randomPolicy, randomTemper, waitsOf } from './wishes.ts'
 
 const leaseMs = 3000
 const troubledMs = 40_000
@@ -151,14 +151,11 @@ export class World {
       for (let i = 0; i < this.#workerCount; i++) this.#startWorker()
       this.#publishFor(troubledMs)
       this.#troubleFor(troubledMs)
-      if (this.#operator.chance(0.4)) this.#operateFor(troubledMs)
-      this.#directFor(troubledMs)
-      if (this.#ailing.chance(0.4)) this.#orderFor(troubledMs)
-      if (this.#forms.chance(0.3)) this.#reformFor(troubledMs)
+      const operator = this.#operate()
       const observer = this.#observe()
       await clock.advance(troubledMs)
       await this.#heal()
-      await this.#runDry()
+      await this.#runDry(operator)
       observer.stop()
       this.#depths.stop()
       this.history.endedAt = clock.steady()
@@ -387,49 +384,6 @@ export class World {
     }
   }
 
-  /** An operator opens circuits, and closes or resets them a while later. */
-  #orderFor(durationMs: number): void {
-    const { clock, history } = this
-    const ailing = this.#ailing
-    const next = () => {
-      if (clock.steady() >= durationMs) return
-      const { app, key } = ailing.pick(history.endpoints)
-      const undo = ailing.pick(['close', 'reset'] as const)
-      const isOpen = history.orders.findLast(({ endpoint }) => endpoint === key)?.action === 'open'
-      if (!isOpen && ailing.chance(0.7)) {
-        void this.#orderCircuit(app, key, 'open')
-        clock.after(ailing.between(500, 9000), () => void this.#orderCircuit(app, key, undo))
-      } else if (!isOpen) void this.#orderCircuit(app, key, undo)
-      clock.after(ailing.between(1000, 10_000), next)
-    }
-    clock.after(ailing.between(1000, 10_000), next)
-  }
-
-  /** An operator changes what endpoints get of payloads, and their secrets. */
-  #reformFor(durationMs: number): void {
-    const { clock, history } = this
-    const forms = this.#forms
-    const next = () => {
-      if (clock.steady() >= durationMs) return
-      const { app, key, form } = forms.pick(history.endpoints)
-      const secret = randomSecret(forms)
-      if (form.shaped) void this.#store.updateEndpoint(app, key, { flow: { shape: randomShape(forms) } })
-      if (form.secrets.length > 0) {
-        form.secrets.push(secret)
-        void this.#store.updateEndpoint(app, key, { secrets: [{ secret, expiresAt: null }] })
-      }
-      clock.after(forms.between(2000, 15_000), next)
-    }
-    clock.after(forms.between(2000, 15_000), next)
-  }
-
-  async #orderCircuit(app: number, key: number, action: CircuitAction): Promise<void> {
-    this.history.orders.push({ endpoint: key, action, at: this.clock.steady() })
-    await this.#store.updateEndpoint(app, key, ({ flow }) => ({
-      flow: { circuitOrder: { n: (flow.circuitOrder?.n ?? 0) + 1, action } },
-    }))
-  }
-
   #buryLapsed(): void {
     for (const [id, lease] of this.#leases) {
       if (lease.until >= this.clock.now()) continue
@@ -437,6 +391,17 @@ export class World {
       if (lease.known) lease.worker.losses.push({ at: this.clock.steady(), knownAt: Number.POSITIVE_INFINITY })
       this.#leases.delete(id)
     }
+  }
+
+  #operate(): Operator {
+    const { clock, history } = this
+    const chances = { operator: this.#operator, order: this.#order, ailing: this.#ailing, forms: this.#forms }
+    const operator = new Operator({ store: this.#store, clock, history, chances })
+    if (chances.operator.chance(0.4)) operator.operateFor(troubledMs)
+    operator.directFor(troubledMs)
+    if (chances.ailing.chance(0.4)) operator.orderFor(troubledMs)
+    if (chances.forms.chance(0.3)) operator.reformFor(troubledMs)
+    return operator
   }
 
   /** Somebody asks why things wait, until the world has been well for a while. */
@@ -536,62 +501,6 @@ export class World {
     clock.after(chance.between(500, 15_000), next)
   }
 
-  /** An operator pauses endpoints for a while, and deletes one now and then, but not the last of them. */
-  #operateFor(durationMs: number): void {
-    const { clock, history } = this
-    const operator = this.#operator
-    const next = () => {
-      if (clock.steady() >= durationMs) return
-      void this.#operate(operator.pick(history.endpoints), operator.chance(0.15))
-      clock.after(operator.between(1000, 8000), next)
-    }
-    clock.after(operator.between(1000, 8000), next)
-  }
-
-  async #operate({ app, key }: EndpointFacts, deletes: boolean): Promise<void> {
-    const { clock, history } = this
-    const operator = this.#operator
-    if (history.stops.some((stop) => stop.endpoint === key && stop.until > clock.steady())) return
-    const from = clock.steady()
-    if (deletes && history.stops.every((stop) => stop.kind !== 'deleted') && history.endpoints.length > 1) {
-      history.stops.push({ endpoint: key, kind: 'deleted', from, until: Number.POSITIVE_INFINITY })
-      await this.#store.deleteEndpoint(app, key)
-      return
-    }
-    const forMs = operator.between(500, 6000)
-    history.stops.push({ endpoint: key, kind: 'paused', from, until: from + forMs })
-    await this.#store.updateEndpoint(app, key, { paused: true })
-    clock.after(forMs, () => void this.#store.updateEndpoint(app, key, { paused: false }))
-  }
-
-  /** An operator looks at the lines now and then, and has what blocks them tried anew, or skips it. */
-  #directFor(durationMs: number): void {
-    const { clock } = this
-    const next = () => {
-      if (clock.steady() >= durationMs) return
-      void this.#directBlocked(this.#order.pick(['retry', 'skip']))
-      clock.after(this.#order.between(2000, 9000), next)
-    }
-    clock.after(this.#order.between(2000, 9000), next)
-  }
-
-  async #directBlocked(order: 'retry' | 'skip'): Promise<void> {
-    const blocking = this.history.endpoints.filter((endpoint) => endpoint.deadHead === 'block')
-    for (const { key } of blocking) {
-      const pages = await this.#store.readDue(
-        ([0, 1] as const).map((c) => ({ endpoint: key, class: c, after: null, limit: 1000 })),
-      )
-      for (const { message, heldMs } of pages.flatMap((page) => page.rows)) {
-        if (heldMs !== Number.POSITIVE_INFINITY) continue
-        const [loaded] = await this.#store.loadMessages([message])
-        if (order === 'retry') this.history.retried.add(`${key} ${Buffer.from(loaded?.body ?? []).toString()}`)
-        const now = this.clock.steady()
-        this.history.disturbances.push({ from: now, until: now + 2 * second })
-        await this.#store.directHead(key, message, order)
-      }
-    }
-  }
-
   /** Faults end, receivers recover, and an operator enables what answered 410. */
   async #heal(): Promise<void> {
     this.#healed = true
@@ -603,11 +512,11 @@ export class World {
   }
 
   /** Goes on until nothing waits; a delivery that still waits after a day of virtual time never ends. */
-  async #runDry(): Promise<void> {
+  async #runDry(operator: Operator): Promise<void> {
     for (let stepMs = second, passed = 0; passed < 26 * 3600 * second; passed += stepMs, stepMs *= 1.3) {
       const { pending } = await this.#store.counts()
       if (pending === 0) return
-      await this.#directBlocked('skip')
+      await operator.directBlocked('skip')
       await this.clock.advance(stepMs)
     }
   }
@@ -616,55 +525,4 @@ export class World {
 /** The worker finds out that it was declared dead. */
 function learn(worker: WorkerFact, now: number): void {
   for (const loss of worker.losses) loss.knownAt = Math.min(loss.knownAt, now)
-}
-
-function randomPolicy(chance: Seeded): RetryPolicy {
-  const jitter = chance.pick(['full', 'equal', 'none'] as const)
-  const maxAgeMs = 4 * 3600 * second
-  if (chance.chance(0.5)) {
-    const ms = Array.from({ length: chance.between(1, 4) }, () => chance.between(50, 4000))
-    return { waits: { kind: 'list', ms }, jitter, maxAgeMs }
-  }
-  const maxAttempts = chance.between(2, 6)
-  return { waits: { kind: 'exponential', baseMs: 100, factor: 2, capMs: 3000, maxAttempts }, jitter, maxAgeMs }
-}
-
-/** Written out independently of the code under test. */
-function waitsOf(policy: RetryPolicy): number[] {
-  if (policy.waits.kind === 'list') return [...policy.waits.ms]
-  const { baseMs, factor, capMs, maxAttempts } = policy.waits
-  return Array.from({ length: maxAttempts - 1 }, (_, i) => Math.min(capMs, baseMs * factor ** i))
-}
-
-function randomHealth(chance: Seeded): HealthWish {
-  const adaptive = chance.chance(0.7)
-  if (chance.chance(0.4)) return { circuit: 'off', adaptive }
-  const byRatio = chance.chance(0.3)
-  const openMs = chance.between(300, 5000)
-  const circuit = {
-    failures: byRatio ? 1000 : chance.between(2, 6),
-    ratio: byRatio ? 0.5 : 1,
-    windowMs: 10 * second,
-    minimum: byRatio ? 5 : 1000,
-    openMs,
-    maxOpenMs: 3 * openMs,
-    rampMs: chance.pick([0, 2000, 8000]),
-  }
-  return { circuit, adaptive }
-}
-
-function randomTemper(chance: Seeded): Temper {
-  return {
-    crowd: 0,
-    fail: chance.pick([0, 0, 0.3, 0.9]),
-    hang: chance.pick([0, 0, 0.1]),
-    throttle: chance.pick([0, 0, 0.1]),
-    refuse: chance.pick([0, 0, 0.2]),
-    loseAnswer: chance.pick([0, 0.1]),
-    gone: chance.pick([0, 0, 0, 0.01]),
-    latencyMs: chance.pick([
-      [1, 40],
-      [1, 900],
-    ] as const),
-  }
 }
