@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=150
+#!/usr/bin/env -S node --max-semi-space-size=6 --heap-growing-percent=100
 import { CommandError, exitCode } from './cli/outcome.ts'
 import { runProgram } from './cli/program.ts'
 import type { World } from './cli/world.ts'

@@ -11,8 +11,12 @@ import type { Delivery, OwnedLane } from './owned-lane.ts'
 import type { Recorder } from './recorder.ts'
 import { slotFreed, slotTaken, verdictIn } from './standing.ts'
 
-/** One turn starts at most this many, so that answers and publishes get their turn too. */
-const startsPerTurn = 128
+/**
+ * One turn starts at most this many, about half a millisecond, so that answers and publishes get their turn too. A request
+ * leaves only after one more turn, when undici has looked whether its connection is still good: turns are what others wait
+ * for while one tenant floods.
+ */
+const startsPerTurn = 32
 
 /** An attempt given up by deadline frees its slot this much later: the receiver hears of the hang-up later than we do. */
 const hangUpGraceMs = 100
@@ -27,10 +31,10 @@ export class Pump {
   }
 
   /** Starts what may start now, up to a limit; what is beyond has its turn soon. */
-  run(limit = startsPerTurn): void {
+  run(): void {
     const { clock, scheduler, bodies } = this.#parts
     const now = clock.steady()
-    const starts = scheduler.plan(now, limit)
+    const starts = scheduler.plan(now, startsPerTurn)
     const unread: Start<Delivery>[] = []
     for (const start of starts) {
       this.#inFlight.add(start.item)
@@ -47,7 +51,7 @@ export class Pump {
       else unread.push(start)
     }
     if (unread.length > 0) void this.#readAndSend(unread)
-    if (starts.length === limit) this.#parts.again()
+    if (starts.length === startsPerTurn) this.#parts.again()
   }
 
   /** What is being sent, or about to be. */

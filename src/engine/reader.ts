@@ -14,7 +14,7 @@ const pageRows = 192
  * One call reads at most this many pages, so that whoever else is served meanwhile does not wait for more: few of lanes
  * that have something to send until then, more of those that have nothing, which usually get a row or two.
  */
-const fullAtOnce = 8
+const fullAtOnce = 2
 const emptyAtOnce = 64
 /**
  * How long a pass through a queue goes on before the next begins at the head. A row committed late, by a transaction

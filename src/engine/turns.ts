@@ -12,12 +12,6 @@ const troublePauseMs = 100
 /** Ended attempts that may wait for the store before nothing more is started. */
 const unsettledLimit = 4096
 /**
- * Started as soon as they are read. While one tenant's flood keeps the process busy, each turn of everything takes 10 to
- * 20 ms, and what another publishes would wait for two of them: it came 25 ms after it was accepted, and now 7 to 12.
- */
-const startsAtOnce = 32
-
-/**
  * When the worker looks for something to start: whenever something has changed, at most once a turn of the event loop, and
  * at the instant at which something comes due; and not at all while it may not.
  */
@@ -52,9 +46,12 @@ export class Turns {
     })
   }
 
-  /** Starts a few of what has just been read, applications in turn, before everything else has its turn. */
+  /**
+   * Starts some of what has just been read, applications in turn. While one tenant's flood keeps the process busy, what another
+   * publishes would otherwise wait for one more turn of everything.
+   */
   startSome(): void {
-    if (this.#running && this.standstill(this.#parts.clock.steady()) === null) this.#parts.pump.run(startsAtOnce)
+    if (this.#running && this.standstill(this.#parts.clock.steady()) === null) this.#parts.pump.run()
     this.again()
   }
 

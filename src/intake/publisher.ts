@@ -15,7 +15,7 @@ export interface Accepted {
 }
 
 export interface PublisherParts {
-  readonly store: Pick<Store, 'findApplication' | 'subscriptions' | 'publish' | 'publishTogether'>
+  readonly store: Pick<Store, 'dialect' | 'findApplication' | 'subscriptions' | 'publish' | 'publishTogether'>
   readonly clock: Clock
   /** Decides whether there is room; without it there always is. */
   readonly admission?: Admission

@@ -16,11 +16,12 @@ class World {
   readonly store: Store
   readonly publisher: Publisher
 
-  constructor(store: Store) {
+  constructor(store: Store, dialect: Store['dialect'] = 'sqlite') {
     this.store = store
     this.publisher = new Publisher({
       clock: systemClock,
       store: {
+        dialect,
         findApplication: (ref) => store.findApplication(ref),
         subscriptions: (app) => store.subscriptions(app),
         publishTogether: (publications, once) => store.publishTogether(publications, once),
@@ -63,11 +64,11 @@ class World {
   }
 }
 
-async function createWorld(): Promise<World> {
+async function createWorld(dialect?: Store['dialect']): Promise<World> {
   const context = { clock: systemClock, random: systemRandom, randomText: systemRandomText, vault: testVault }
   const store = await openSqliteStore(context, { path: ':memory:', role: 'owner' })
   await store.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
-  return new World(store)
+  return new World(store, dialect)
 }
 
 /** A door that `pass` waits at until it is opened. */
@@ -112,26 +113,61 @@ describe('publishing', () => {
     )
   })
 
-  test('at most four transactions are under way, and what arrives meanwhile gathers for the next', async () => {
-    const world = await createWorld()
+  for (const [dialect, atOnce] of [
+    ['sqlite', [1]],
+    ['postgres', [1, 1, 1, 1]],
+  ] as const) {
+    test(`on ${dialect}, at most ${atOnce.length} under way at once, and what arrives meanwhile gathers`, async () => {
+      const world = await createWorld(dialect)
+      await world.publish()
+      world.groups.length = 0
+      const held = door()
+      world.before = held.pass
+      const published: Promise<unknown>[] = []
+      for (let i = 0; i < 10; i++) {
+        published.push(world.publish())
+        await turns(2)
+      }
+      assert.deepEqual(
+        world.groups.map((group) => group.length),
+        atOnce,
+      )
+      held.open()
+      await Promise.all(published)
+      assert.deepEqual(
+        world.groups.map((group) => group.length),
+        [...atOnce, 10 - atOnce.length],
+      )
+    })
+  }
+
+  test('a group has at most 1,000 deliveries, not counting those of wide messages, and one begins per turn', async () => {
+    const world = await createWorld('postgres')
+    for (let i = 0; i < 400; i++) await world.addEndpoint()
     await world.publish()
     world.groups.length = 0
     const held = door()
     world.before = held.pass
-    const published: Promise<unknown>[] = []
-    for (let i = 0; i < 10; i++) {
-      published.push(world.publish())
-      await turns(2)
+    const published = Array.from({ length: 5 }, () => world.publish())
+    const begun: number[] = []
+    for (let i = 0; i < 4; i++) {
+      await turns(1)
+      begun.push(world.groups.length)
     }
-    assert.deepEqual(
-      world.groups.map((group) => group.length),
-      [1, 1, 1, 1],
-    )
     held.open()
     await Promise.all(published)
     assert.deepEqual(
       world.groups.map((group) => group.length),
-      [1, 1, 1, 1, 6],
+      [2, 2, 1],
+    )
+    assert.deepEqual(begun, [1, 2, 3, 3])
+    for (let i = 0; i < 601; i++) await world.addEndpoint()
+    await world.publish()
+    world.groups.length = 0
+    await Promise.all([world.publish(), world.publish(), world.publish()])
+    assert.deepEqual(
+      world.groups.map((group) => group.length),
+      [3],
     )
   })
 

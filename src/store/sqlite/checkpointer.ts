@@ -13,8 +13,8 @@ const resourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1
  * and starts the log anew. Resolves when the thread has ended.
  */
 export function checkpointApart(connection: Connection, path: string): () => Promise<void> {
-  const file = import.meta.url.endsWith('.ts') ? './checkpoint-thread.ts' : './checkpoint-thread.js'
-  const thread = new Worker(new URL(file, import.meta.url), { workerData: { path }, resourceLimits, execArgv: [] })
+  const file = new URL('./checkpoint-thread.js', import.meta.url)
+  const thread = new Worker(file, { workerData: { path }, resourceLimits, execArgv: [] })
   const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
   let busy = false
   let commits = 0

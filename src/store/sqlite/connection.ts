@@ -5,7 +5,8 @@ import type { EpochMs, SteadyMs } from '../../domain/clock.ts'
 import { encodeId, KeyMaker, nodes, type Prefix } from '../../domain/ids.ts'
 import type { Trail } from '../auditing.ts'
 import type { Identity } from '../identity.ts'
-import type { StoreContext, Watcher } from '../store.ts'
+import { type StoreContext, StoreTrouble, type Watcher } from '../store.ts'
+import type { Disk } from './disk.ts'
 
 /** A prepared statement whose rows are known to look like `Row`: the SQL beside it says so. */
 export interface Query<Row> {
@@ -20,7 +21,7 @@ type Values = SQLInputValue[] | [Record<string, SQLInputValue>]
 // A collision needs two processes with the same one of 32 numbers, or a clock set back over a restart; each try takes
 // another number, so that this many in a row mean something else is wrong.
 const identityTries = 100
-/** How long commits may go without one that waits for the disk. */
+/** How long what is committed may stay where a power cut undoes it. */
 const unsyncedMs = 1000
 
 /** One open database and what every part of the store does with it. All of it is synchronous. */
@@ -28,6 +29,8 @@ export class Connection {
   readonly db: DatabaseSync
   readonly context: StoreContext
   watcher: Watcher | undefined
+  /** Waits for the disk apart. Without it, every commit waits by itself. */
+  disk: Disk | undefined
   /** On whose behalf something is done; see `Trailing`. */
   readonly trails = new AsyncLocalStorage<Trail>()
   /** Called after each transaction that this connection commits. */
@@ -39,7 +42,7 @@ export class Connection {
   readonly #commit: Query<never>
   readonly #rollback: Query<never>
   readonly #changes: Query<{ count: number }>
-  /** When a commit last waited for the disk; all that was committed before it is on the disk, too. */
+  /** What was committed before this instant is on the disk. The first commit also sees to it that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #isRelaxed = false
 
@@ -69,6 +72,7 @@ export class Connection {
   transaction<T>(work: () => T): T {
     const trail = this.trails.getStore()
     const trailing = trail !== undefined && !trail.written
+    if (this.disk?.failed) this.#writeLogAnew(this.disk)
     this.#begin.run()
     try {
       const before = trailing ? this.#changes.get()?.count : undefined
@@ -88,11 +92,11 @@ export class Connection {
   }
 
   /**
-   * As `transaction`, without waiting for the disk: a power cut may undo it, the death of the process not. For what is
-   * done once more when it is forgotten. One such in a while waits all the same, so that little can be forgotten.
+   * As `transaction`, without waiting for the disk: a power cut may undo it, the death of the process not. For what waits
+   * for the disk afterwards, and for what is done once more when it is forgotten.
    */
   relaxedTransaction<T>(work: () => T): T {
-    if (this.context.clock.steady() - this.#syncedAt >= unsyncedMs) return this.transaction(work)
+    if (this.disk === undefined || this.#syncedAt === Number.NEGATIVE_INFINITY) return this.transaction(work)
     this.#isRelaxed = true
     this.db.exec('pragma synchronous = normal')
     try {
@@ -100,7 +104,27 @@ export class Connection {
     } finally {
       this.db.exec('pragma synchronous = full')
       this.#isRelaxed = false
+      this.#soonOnDisk()
     }
+  }
+
+  /** Resolves when everything committed so far survives a power cut; meanwhile, others have their turn. */
+  async onDisk(): Promise<void> {
+    const at = this.context.clock.steady()
+    await this.disk?.caughtUp()
+    this.#syncedAt = Math.max(at, this.#syncedAt)
+  }
+
+  #soonOnDisk(): void {
+    if (this.context.clock.steady() - this.#syncedAt < unsyncedMs) return
+    this.onDisk().catch((error) => this.context.log?.(error.message))
+  }
+
+  /** Has what is in the log copied into the database, and the log begun anew. */
+  #writeLogAnew(disk: Disk): void {
+    const answer = this.prepare<{ busy: number }>('pragma wal_checkpoint(truncate)').get()
+    if (answer?.busy !== 0) throw new StoreTrouble('the disk failed, and the log cannot be written anew yet')
+    disk.failed = false
   }
 
   /** Inserts one row under a new identity; `insert` answers how many rows it inserted, 0 when the key was taken. */

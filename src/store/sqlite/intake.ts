@@ -25,18 +25,19 @@ const insertMessage = `
 const insertPayloadEnd = 'insert into payload_end (message, app, at) values (?, ?, ?)'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
 
-/** Takes messages in, if need be along with something else. */
-export interface IntakeAlong extends Synchronous<Intake> {
-  /** `along` is run in the transaction that stored these messages; what it throws undoes them. */
-  publishTogether(
+/** Takes messages in: in a transaction that may be a caller's own, along with something else, or apart. */
+export interface SqliteIntake extends Synchronous<Intake> {
+  /** `along` is run in the transaction that stores these messages; what it throws undoes them. */
+  publishAlong(
     publications: readonly Publication[],
-    once: Once | null,
-    along?: (messages: readonly Identity[], now: EpochMs) => void,
+    along: (messages: readonly Identity[], now: EpochMs) => void,
   ): PublishedTogether
+  /** The same as those of the intake, but others have their turn while the disk is waited for. */
+  readonly apart: Pick<Intake, 'publish' | 'publishTogether'>
 }
 
 /** Takes messages in. */
-export function intake(connection: Connection): IntakeAlong {
+export function intake(connection: Connection): SqliteIntake {
   const version = connection.prepare<{ version: number }>(selectVersion)
   const addEventId = connection.prepare(insertEventId)
   const addMessage = connection.prepare(insertMessage)
@@ -47,7 +48,7 @@ export function intake(connection: Connection): IntakeAlong {
   const taken = takenOnce(connection)
   const repeatOf = repeats(connection, taken)
   const queues = queueing(connection)
-  const { inTransaction, enqueue } = queues
+  const { inTransaction, inTransactionApart, enqueue } = queues
 
   function store(publication: Publication, wide: boolean, queued: Queued): Published {
     const { app, eventType, eventId, contentType, endpoints, body, once = [] } = publication
@@ -98,31 +99,63 @@ export function intake(connection: Connection): IntakeAlong {
     })
   }
 
+  function storeTogether(publications: readonly Publication[], once: Once | null, queued: Queued): PublishedTogether {
+    const found = once === null ? undefined : taken.find(once, queued.now)
+    if (once !== null && found !== undefined) return repeatedTogether(found, once)
+    const messages = allAccepted(storeAll(publications, queued))
+    if (once) taken.take(once, messages[0]?.key ?? null, writeIdentities(messages), queued.now)
+    return { state: 'accepted', messages }
+  }
+
   return {
     subscriptions: subscriptionReader(connection),
 
-    publish(publications): Published[] {
+    publish(publications) {
       if (publications.length === 0) return []
       return inTransaction((queued) => storeAll(publications, queued))
     },
 
-    publishTogether(publications, once, along): PublishedTogether {
+    publishTogether(publications, once) {
       try {
-        return inTransaction((queued): PublishedTogether => {
-          const found = once === null ? undefined : taken.find(once, queued.now)
-          if (once !== null && found !== undefined) return repeatedTogether(found, once)
-          const messages = allAccepted(storeAll(publications, queued))
-          if (once) taken.take(once, messages[0]?.key ?? null, writeIdentities(messages), queued.now)
-          along?.(messages, queued.now)
-          return { state: 'accepted', messages }
+        return inTransaction((queued) => storeTogether(publications, once, queued))
+      } catch (error) {
+        return answerIfRefused(error)
+      }
+    },
+
+    publishAlong(publications, along) {
+      try {
+        return inTransaction((queued) => {
+          const answer = storeTogether(publications, null, queued)
+          if (answer.state === 'accepted') along(answer.messages, queued.now)
+          return answer
         })
       } catch (error) {
-        if (error instanceof Refused) return error.answer
-        throw error
+        return answerIfRefused(error)
       }
+    },
+
+    apart: {
+      async publish(publications) {
+        if (publications.length === 0) return []
+        return inTransactionApart((queued) => storeAll(publications, queued))
+      },
+
+      async publishTogether(publications, once) {
+        try {
+          return await inTransactionApart((queued) => storeTogether(publications, once, queued))
+        } catch (error) {
+          return answerIfRefused(error)
+        }
+      },
     },
 
     expand: fanOut(connection, queues, enqueuePlanned),
     surveyWaiting: waitingCounter(connection),
   }
+}
+
+function answerIfRefused(error: unknown): PublishedTogether {
+  if (error instanceof Refused) return error.answer
+  throw error
 }

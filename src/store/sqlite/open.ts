@@ -11,6 +11,7 @@ import { coalescing } from './coalescing.ts'
 import { configuration } from './configuration.ts'
 import { Connection } from './connection.ts'
 import { delivering } from './delivering.ts'
+import { Disk } from './disk.ts'
 import { enlisting } from './enlisting.ts'
 import { eventTypes } from './event-types.ts'
 import { lockFile } from './file-lock.ts'
@@ -60,6 +61,9 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     db = new DatabaseSync(options.path, { timeout: busyMs, enableForeignKeyConstraints: false })
     const connection = await prepare(db, context)
     assertDurable(db, inMemory)
+    // Where SQLite says it is: beside the file itself, when the path leads to a link.
+    const location = db.location()
+    if (location !== null) connection.disk = new Disk(location)
     checkSeals(connection)
     if (alone) {
       endAllWorkers(connection)
@@ -126,7 +130,7 @@ interface Opened {
 function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Opened): Store {
   const beforeDeciding = alone ? followClock(connection) : () => {}
   const ping = connection.prepare('select 1')
-  const taking = intake(connection)
+  const { apart, ...taking } = intake(connection)
   let unwatch: (() => void) | undefined
   let stopCheckpoints: (() => Promise<void>) | undefined
   let closed = false
@@ -139,6 +143,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(notices(connection)),
     trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised<Intake>(taking),
+    ...promised(apart),
     ...promised(schedules(connection, taking)),
     ...promised(leading(connection)),
     ...promised(retention(connection)),
@@ -170,6 +175,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
       unwatch?.()
       connection.watcher = undefined
       await stopCheckpoints?.()
+      await connection.disk?.close()
       try {
         connection.db.close()
       } catch (error) {

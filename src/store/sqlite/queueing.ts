@@ -23,6 +23,8 @@ export type Enqueue = (queued: Queued, endpoints: readonly number[], message: nu
 export interface Queueing {
   /** Runs `work` in a transaction that ends by waking the lanes it queued for, and then tells who must know. */
   inTransaction<T>(work: (queued: Queued) => T): T
+  /** The same, but others have their turn while the disk is waited for. Nothing is told, and so sent, before. */
+  inTransactionApart<T>(work: (queued: Queued) => T): Promise<T>
   readonly enqueue: Enqueue
 }
 
@@ -32,24 +34,40 @@ export function queueing(connection: Connection): Queueing {
   const wakes = laneWakes(connection)
   let lastFreshAt: EpochMs = 0
 
-  function inTransaction<T>(work: (queued: Queued) => T): T {
-    let queued: Queued | undefined
+  /** Runs `work` as part of a transaction. */
+  function queue<T>(work: (queued: Queued) => T): {
+    readonly answer: T
+    readonly queued: Queued
+    readonly woke: boolean
+  } {
+    const now = connection.now()
+    // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
+    // a clock set back puts behind a reader's cursor would wait until that reader has drained the lane.
+    lastFreshAt = Math.max(lastFreshAt, now)
+    const queued: Queued = { now, freshAt: lastFreshAt, due: new Map(), onlyFresh: true, wide: false }
+    const answer = work(queued)
     let woke = false
-    const result = connection.transaction(() => {
-      const now = connection.now()
-      // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
-      // a clock set back puts behind a reader's cursor would wait until that reader has drained the lane.
-      lastFreshAt = Math.max(lastFreshAt, now)
-      queued = { now, freshAt: lastFreshAt, due: new Map(), onlyFresh: true, wide: false }
-      const answer = work(queued)
-      for (const [endpoint, at] of queued.due) if (wakes.wake(endpoint, at)) woke = true
-      return answer
-    })
-    const { due, onlyFresh, wide } = queued as unknown as Queued
+    for (const [endpoint, at] of queued.due) if (wakes.wake(endpoint, at)) woke = true
+    return { answer, queued, woke }
+  }
+
+  function tell({ due, onlyFresh, wide }: Queued, woke: boolean): void {
     if (due.size > 0) connection.watcher?.rows([...due.keys()], onlyFresh ? fresh : undefined)
     if (woke) connection.watcher?.lanes()
     if (wide) connection.watcher?.fanOuts?.()
-    return result
+  }
+
+  function inTransaction<T>(work: (queued: Queued) => T): T {
+    const { answer, queued, woke } = connection.transaction(() => queue(work))
+    tell(queued, woke)
+    return answer
+  }
+
+  async function inTransactionApart<T>(work: (queued: Queued) => T): Promise<T> {
+    const { answer, queued, woke } = connection.relaxedTransaction(() => queue(work))
+    await connection.onDisk()
+    tell(queued, woke)
+    return answer
   }
 
   const enqueue: Enqueue = (queued, endpoints, message, since) => {
@@ -64,7 +82,7 @@ export function queueing(connection: Connection): Queueing {
     }
   }
 
-  return { inTransaction, enqueue }
+  return { inTransaction, inTransactionApart, enqueue }
 }
 
 /** Notes that an endpoint has something to do from an instant on. */

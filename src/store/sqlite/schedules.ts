@@ -16,7 +16,7 @@ import {
   tooManySchedules,
 } from '../schedules.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import type { IntakeAlong } from './intake.ts'
+import type { SqliteIntake } from './intake.ts'
 import { pageOf } from './paging.ts'
 import { fromJson, type Stored } from './rows.ts'
 import { conflictOnUid } from './trouble.ts'
@@ -51,7 +51,10 @@ type ScheduleRow = Stored<rows.ScheduleRow, 'channels' | 'tags' | 'metadata' | '
 class Moved extends Error {}
 
 /** Messages by the clock. */
-export function schedules(connection: Connection, { publishTogether }: IntakeAlong): Synchronous<Schedules> {
+export function schedules(
+  connection: Connection,
+  { publishAlong }: Pick<SqliteIntake, 'publishAlong'>,
+): Synchronous<Schedules> {
   const insert = connection.prepare(insertSchedule)
   const update = connection.prepare(updateScheduleRow)
   const byKey = connection.prepare<ScheduleRow>(selectSchedule)
@@ -137,7 +140,7 @@ export function schedules(connection: Connection, { publishTogether }: IntakeAlo
           moveAlone(key, revision, step, null)
           return { state: 'advanced' }
         }
-        const answer = publishTogether([step.publication], null, ([message], now) =>
+        const answer = publishAlong([step.publication], ([message], now) =>
           move(key, revision, step, message?.id ?? null, now),
         )
         if (answer.state === 'conflict') {

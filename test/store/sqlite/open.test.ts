@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { symlinkSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { assertDurable, openSqliteStore } from '../../../src/store/sqlite/open.ts'
@@ -36,6 +37,29 @@ test('a database that cannot be made durable is not opened', async () => {
   // An empty path is SQLite's word for a temporary file, which has no write-ahead log.
   const opening = openSqliteStore(contextWith(new VirtualClock()), { path: '', role: 'guest' })
   await assert.rejects(opening, /not durable: journal_mode is delete/)
+})
+
+test('messages are stored durably also where the path is a link to the file', async (t) => {
+  const place = placeFor(t)
+  const link = `${place.path}.link`
+  symlinkSync(place.path, link)
+  new DatabaseSync(place.path).close()
+  const store = await openSqliteStore(contextWith(new VirtualClock()), { path: link, role: 'owner' })
+  const app = await store.createApplication({ name: 'A', uid: null, throttleRate: null, metadata: {} })
+  const publication = {
+    app: app.key,
+    version: 1,
+    eventType: 'a',
+    eventId: null,
+    channels: null,
+    endpoints: [],
+    delayMs: 0,
+  }
+  for (let i = 0; i < 2; i++) {
+    const [answer] = await store.publish([{ ...publication, body: new Uint8Array(1), contentType: 'text/plain' }])
+    assert.equal(answer?.state, 'accepted')
+  }
+  await store.close()
 })
 
 test('a path that cannot be opened is trouble', async () => {

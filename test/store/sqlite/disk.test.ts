@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { type TestContext, test } from 'node:test'
+import { systemClock } from '../../../src/runtime/clock.ts'
+import { Connection } from '../../../src/store/sqlite/connection.ts'
+import { Disk } from '../../../src/store/sqlite/disk.ts'
+import { intake } from '../../../src/store/sqlite/intake.ts'
+import { migrate } from '../../../src/store/sqlite/migrate.ts'
+import { StoreTrouble } from '../../../src/store/store.ts'
+import { contextWith } from '../sqlite-harness.ts'
+
+/** A disk whose waits end when the test says so, and as it says. */
+class HeldDisk extends Disk {
+  readonly waits: { pass: () => void; fail: () => void }[] = []
+
+  protected override async sync(): Promise<void> {
+    await super.sync()
+    await new Promise<void>((resolve, reject) => {
+      this.waits.push({ pass: resolve, fail: () => reject(new Error('EIO: i/o error')) })
+    })
+  }
+
+  async begun(count: number): Promise<void> {
+    while (this.waits.length < count) await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+async function openFile(t: TestContext) {
+  const place = await mkdtemp(join(tmpdir(), 'sluice-disk-'))
+  const path = join(place, 'a.db')
+  const db = new DatabaseSync(path)
+  db.exec('pragma journal_mode = wal; pragma synchronous = full')
+  const logged: string[] = []
+  const connection = new Connection(db, { ...contextWith(systemClock), log: (sentence) => logged.push(sentence) })
+  migrate(connection)
+  const disk = new HeldDisk(path)
+  connection.disk = disk
+  t.after(async () => {
+    for (const { pass } of disk.waits) pass()
+    await disk.close()
+    db.close()
+    await rm(place, { recursive: true })
+  })
+  connection.transaction(() => connection.prepare('select 1').get())
+  const synchronous = () => db.prepare('pragma synchronous').get()?.synchronous
+  return { db, path, connection, disk, logged, synchronous }
+}
+
+const addApplication = 'insert into application (key, id, name, metadata, created_at) values (?, ?, ?, ?, 0)'
+
+test('a publish is answered, and told to those who send, when the disk has it and not before', async (t) => {
+  const { connection, disk, synchronous } = await openFile(t)
+  connection.transaction(() => connection.prepare(addApplication).run(1, 'app_1', 'Acme', '{}'))
+  const told: string[] = []
+  const told1 = (what: string) => () => void told.push(what)
+  connection.watcher = { rows: told1('rows'), lanes: told1('lanes'), settings: told1('settings') }
+  const { apart } = intake(connection)
+  const publication = {
+    ...{ app: 1, version: 1, eventType: 'a', eventId: null, channels: null, body: new Uint8Array(1), delayMs: 0 },
+    ...{ contentType: 'text/plain', endpoints: [7] },
+  }
+  const version = connection.prepare<{ version: number }>('select version from application').get()?.version ?? 0
+  const published = apart.publish([{ ...publication, version }]).then(([answer]) => {
+    told.push(answer?.state ?? 'nothing')
+  })
+  await disk.begun(1)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  assert.deepEqual(told, [])
+  assert.equal(connection.prepare<{ n: number }>('select count(*) as n from message').get()?.n, 1, 'it is committed')
+  assert.equal(synchronous(), 2, 'the next commit waits by itself')
+  disk.waits[0]?.pass()
+  await published
+  assert.equal(told[0], 'rows')
+  assert.equal(told.at(-1), 'accepted')
+})
+
+test('one wait is for all that was written before it began, and what comes later gets the next', async (t) => {
+  const { disk } = await openFile(t)
+  const ended: string[] = []
+  const wait = (name: string) => disk.caughtUp().then(() => void ended.push(name))
+  const first = [wait('a'), wait('b')]
+  await disk.begun(1)
+  const second = [wait('c'), wait('d')]
+  assert.equal(disk.waits.length, 1)
+  disk.waits[0]?.pass()
+  await Promise.all(first)
+  assert.deepEqual(ended, ['a', 'b'])
+  await disk.begun(2)
+  disk.waits[1]?.pass()
+  await Promise.all(second)
+  assert.deepEqual(ended, ['a', 'b', 'c', 'd'])
+  assert.equal(disk.waits.length, 2)
+})
+
+test('after the disk has failed, the log is written anew before anything else is committed', async (t) => {
+  const { db, path, connection, disk } = await openFile(t)
+  const failing = connection.onDisk()
+  await disk.begun(1)
+  disk.waits[0]?.fail()
+  await assert.rejects(failing, (error) => error instanceof StoreTrouble && /i\/o error/.test(error.message))
+  assert.equal(disk.failed, true)
+
+  // Somebody still reads what is only in the log: it cannot be begun anew.
+  const reader = new DatabaseSync(path)
+  reader.exec('begin')
+  reader.prepare('select count(*) from application').get()
+  db.exec('pragma busy_timeout = 10')
+  const insert = () => connection.transaction(() => connection.prepare(addApplication).run(1, 'app_1', 'Acme', '{}'))
+  assert.throws(insert, StoreTrouble)
+  reader.close()
+
+  insert()
+  assert.equal(disk.failed, false)
+  assert.equal(connection.prepare<{ n: number }>('select count(*) as n from application').get()?.n, 1)
+})
+
+test('what need not wait is on the disk a second later, and a failure then is told', async (t) => {
+  const { connection, disk, logged } = await openFile(t)
+  const touch = connection.prepare(addApplication)
+  connection.relaxedTransaction(() => touch.run(1, 'app_1', 'Acme', '{}'))
+  assert.equal(disk.waits.length, 0)
+  await new Promise((resolve) => setTimeout(resolve, 1050))
+  connection.relaxedTransaction(() => touch.run(2, 'app_2', 'Acme', '{}'))
+  await disk.begun(1)
+  disk.waits[0]?.fail()
+  while (logged.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  assert.match(logged[0] ?? '', /did not take in/)
+})
