@@ -16,13 +16,14 @@ export type Behaviour = 'ok' | 'hang' | 'reset' | { readonly status: number } | 
 export type Recording = 'counts' | 'stamps' | 'ids'
 
 /**
- * What came for one path; only requests that were answered 200 are kept. `ids[i]` was read at `stamps[i]`, and with the
- * recording `stamps` it is known not to have come before `notBefore[i]`.
+ * What came for one path; only requests that were answered 200 are kept. `ids[i]` was read at `stamps[i]` and answered at
+ * `answered[i]`, and with the recording `stamps` it is known not to have come before `notBefore[i]`.
  */
 export interface PathRecord {
   readonly path: string
   readonly requests: number
   readonly stamps: Float64Array
+  readonly answered: Float64Array
   readonly notBefore: Float64Array
   readonly ids: readonly string[]
 }
@@ -33,6 +34,7 @@ interface Route {
   behaviour: Behaviour
   requests: number
   stamps: number[]
+  answered: number[]
   notBefore: number[]
   ids: string[]
 }
@@ -73,7 +75,7 @@ const commands = {
   /** Forgets everything that came; behaviours stay. */
   reset(mode: Recording): void {
     recording = mode
-    for (const route of routes.values()) Object.assign(route, { requests: 0, stamps: [], notBefore: [], ids: [] })
+    for (const route of routes.values()) Object.assign(route, { requests: 0, ...nothing() })
     seen.clear()
     timeline = new Uint32Array(timelineSlices)
     startedAt = machineNow()
@@ -109,10 +111,11 @@ const commands = {
   },
 
   records(): PathRecord[] {
-    return [...routes].map(([path, { requests, stamps, notBefore, ids }]) => ({
+    return [...routes].map(([path, { requests, stamps, answered, notBefore, ids }]) => ({
       path,
       requests,
       stamps: Float64Array.from(stamps),
+      answered: Float64Array.from(answered),
       notBefore: Float64Array.from(notBefore),
       ids,
     }))
@@ -137,8 +140,13 @@ function meet(socket: Socket, head: string): void {
     socket.write(ok)
     record(route, head, now)
   } else if (typeof route.behaviour === 'object' && 'okAfterMs' in route.behaviour) {
+    const { answered } = route
+    const at = answered.length
     record(route, head, now)
-    setTimeout(() => socket.write(ok), route.behaviour.okAfterMs)
+    setTimeout(() => {
+      socket.write(ok)
+      if (answered.length > at) answered[at] = machineNow()
+    }, route.behaviour.okAfterMs)
   } else if (route.behaviour === 'reset') {
     socket.resetAndDestroy()
   } else if (route.behaviour !== 'hang') {
@@ -157,6 +165,7 @@ function record(route: Route, head: string, now: number): void {
 
 function recordStamp(route: Route, head: string, now: number): void {
   route.stamps.push(now)
+  route.answered.push(now)
   if (recording === 'stamps') {
     route.notBefore.push(lookedBeforeAt)
     delivered++
@@ -183,10 +192,14 @@ function look(): void {
   lookedAt = machineNow()
 }
 
+function nothing(): Pick<Route, 'stamps' | 'answered' | 'notBefore' | 'ids'> {
+  return { stamps: [], answered: [], notBefore: [], ids: [] }
+}
+
 function routeOf(path: string): Route {
   const known = routes.get(path)
   if (known) return known
-  const route: Route = { behaviour: 'ok', requests: 0, stamps: [], notBefore: [], ids: [] }
+  const route: Route = { behaviour: 'ok', requests: 0, ...nothing() }
   routes.set(path, route)
   return route
 }

@@ -23,6 +23,8 @@ export interface Journey {
   readonly sinceAccepted: readonly number[]
   /** From when the publish was due to be sent. */
   readonly sinceSent: readonly number[]
+  /** From when the publisher had its 202 in hand to when the receiver answered. */
+  readonly untilAnswered: readonly number[]
 }
 
 /** Joins what was published with what arrived, by message id. */
@@ -30,16 +32,18 @@ export function journey(load: LoadReport, records: readonly PathRecord[]): Journ
   const index = new Map(load.ids.map((id, i) => [id, i]))
   const sinceAccepted: number[] = []
   const sinceSent: number[] = []
-  for (const { ids, stamps } of records) {
+  const untilAnswered: number[] = []
+  for (const { ids, stamps, answered } of records) {
     for (let k = 0; k < ids.length; k++) {
       const i = index.get(ids[k] as string)
       if (i === undefined) continue // Left over from warming up.
       const at = stamps[k] as number
       sinceAccepted.push(Math.max(0, at - (load.acceptedAt[i] as number)))
       sinceSent.push(at - (load.sentAt[i] as number))
+      untilAnswered.push((answered[k] as number) - (load.acceptedAt[i] as number))
     }
   }
-  return { sinceAccepted, sinceSent }
+  return { sinceAccepted, sinceSent, untilAnswered }
 }
 
 /** Fails unless every publish was accepted. */

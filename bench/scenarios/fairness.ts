@@ -1,9 +1,10 @@
+import { setTimeout } from 'node:timers/promises'
 import { setUp } from '../api.ts'
 import type { Bench, Figures, Scenario } from '../bench.ts'
 import { type Child, startChild } from '../child.ts'
 import type { LoadCommands, LoadReport } from '../load.ts'
 import { latencyFigures, median, percentile } from '../percentile.ts'
-import { assertAccepted, journey, type Receiving, startReceiving } from '../receiving.ts'
+import { assertAccepted, type Journey, journey, type Receiving, startReceiving } from '../receiving.ts'
 import { apiKey, startServer } from '../server.ts'
 import { emptyStore } from '../store-place.ts'
 
@@ -16,12 +17,12 @@ const floodMessages = 5000
 const floodEndpoints = 20
 const flood = floodMessages * floodEndpoints
 /** As long as a receiver across a network takes. Answers at once would keep every core of a small machine busy. */
-const floodAnswerMs = 40
+const answerMs = 40
 
 /**
- * One tenant publishes 100,000 deliveries as fast as it is answered, for receivers that take 40 ms each; nine others send
- * ten messages a second each, as they do without it. Only what they published before the last of the flood had arrived
- * counts. The flood has a receiver and a publisher of its own: what it costs those is not what is measured.
+ * One tenant publishes 100,000 deliveries as fast as it is answered; nine others send ten messages a second each, as they do
+ * without it. All receivers take 40 ms. Only what the nine published before the last of the flood had arrived counts. The
+ * flood has a receiver and a publisher of its own: what it costs those is not what is measured.
  */
 export const fairness: Scenario = {
   summary: "nine tenants' latency at 10/s each while a tenth floods 100,000 deliveries, against without it",
@@ -37,8 +38,10 @@ export const fairness: Scenario = {
       steady: startChild<LoadCommands>('load', bench.ends),
       flooding: startChild<LoadCommands>('load', bench.ends),
     }
-    const floodPaths = parts.flooded.urls.map((url) => new URL(url).pathname)
-    await parts.flooded.receiver.ask('behave', { paths: floodPaths, behaviour: { okAfterMs: floodAnswerMs } })
+    for (const { receiver, urls } of [parts.receiving, parts.flooded]) {
+      const paths = urls.map((url) => new URL(url).pathname)
+      await receiver.ask('behave', { paths, behaviour: { okAfterMs: answerMs } })
+    }
     const alone: Round[] = []
     const beside: Round[] = []
     for (let round = 1; round <= rounds; round++) {
@@ -46,21 +49,24 @@ export const fairness: Scenario = {
       alone.push(await measure(bench, parts, `alone_${round}`, false))
     }
     const byTenant = Array.from({ length: tenants }, (_, tenant) => {
-      const aloneP99Ms = p99Of(alone.flatMap((round) => round.latencies[tenant] ?? []))
-      const besideP99Ms = p99Of(beside.flatMap((round) => round.latencies[tenant] ?? []))
+      const ofTenant = (rounds: Round[]) =>
+        p99Of(rounds.flatMap(({ journeys }) => journeys[tenant]?.untilAnswered ?? []))
+      const [aloneP99Ms, besideP99Ms] = [ofTenant(alone), ofTenant(beside)]
       return { tenant: tenant + 1, aloneP99Ms, besideP99Ms, ratio: besideP99Ms / aloneP99Ms }
     })
-    const aloneAll = alone.map((round) => latencyFigures(round.latencies.flat()))
-    const besideAll = beside.map((round) => latencyFigures(round.latencies.flat()))
-    const aloneP99Ms = median(aloneAll.map(({ p99Ms }) => p99Ms))
-    const besideP99Ms = median(besideAll.map(({ p99Ms }) => p99Ms))
+    const over = (rounds: Round[], part: keyof Journey) =>
+      rounds.map(({ journeys }) => latencyFigures(journeys.flatMap((journey) => journey[part])))
+    const p99 = (rounds: Round[], part: keyof Journey) => median(over(rounds, part).map(({ p99Ms }) => p99Ms))
+    const p50 = (rounds: Round[], part: keyof Journey) => median(over(rounds, part).map(({ p50Ms }) => p50Ms))
     return {
-      p99Ratio: besideP99Ms / aloneP99Ms,
-      aloneP99Ms,
-      besideP99Ms,
-      aloneP50Ms: median(aloneAll.map(({ p50Ms }) => p50Ms)),
-      besideP50Ms: median(besideAll.map(({ p50Ms }) => p50Ms)),
+      p99Ratio: p99(beside, 'untilAnswered') / p99(alone, 'untilAnswered'),
+      aloneP99Ms: p99(alone, 'untilAnswered'),
+      besideP99Ms: p99(beside, 'untilAnswered'),
       worstTenantRatio: Math.max(...byTenant.map(({ ratio }) => ratio)),
+      aloneArrivedP50Ms: p50(alone, 'sinceAccepted'),
+      besideArrivedP50Ms: p50(beside, 'sinceAccepted'),
+      aloneArrivedP99Ms: p99(alone, 'sinceAccepted'),
+      besideArrivedP99Ms: p99(beside, 'sinceAccepted'),
       floodPerSec: flood / median(beside.map(({ seconds }) => seconds)),
       byTenant,
     }
@@ -75,8 +81,8 @@ interface Parts {
 }
 
 interface Round {
-  /** Milliseconds from accepted to arrived, by tenant. */
-  readonly latencies: readonly (readonly number[])[]
+  /** By tenant. */
+  readonly journeys: readonly Journey[]
   /** From the first publish of the flood to its last arrival. */
   readonly seconds: number
 }
@@ -99,9 +105,11 @@ async function measure(bench: Bench, parts: Parts, name: string, floods: boolean
   )
   const send = (forSeconds: number): Promise<LoadReport[]> =>
     Promise.all(
-      targets.map((url) =>
-        parts.steady.ask('openLoop', { url, key: apiKey, connections: 2, rate, seconds: forSeconds }),
-      ),
+      targets.map(async (url, i) => {
+        // Not all at the same instants.
+        await setTimeout((i * 1000) / rate / tenants)
+        return parts.steady.ask('openLoop', { url, key: apiKey, connections: 2, rate, seconds: forSeconds })
+      }),
     )
   await send(warmUpSeconds)
   await receiver.ask('until', { count: tenants * rate * warmUpSeconds, quietMs: 3000 })
@@ -128,12 +136,12 @@ async function measure(bench: Bench, parts: Parts, name: string, floods: boolean
   const records = await receiver.ask('records')
   await server.stop()
 
-  const latencies = reports.map((report) => {
+  const journeys = reports.map((report) => {
     const during = report.acceptedAt.findLastIndex((at) => at < lastOfFlood) + 1
     const ids = report.ids.slice(0, during)
-    return journey({ ...report, ids }, records).sinceAccepted
+    return journey({ ...report, ids }, records)
   })
-  return { latencies, seconds: flooded ? (lastOfFlood - flooded.startedAt) / 1000 : seconds }
+  return { journeys, seconds: flooded ? (lastOfFlood - flooded.startedAt) / 1000 : seconds }
 }
 
 /** Answers when the last of the flood came. */

@@ -76,8 +76,15 @@ test('a journey joins what was sent with what arrived, by id', () => {
     acceptedAt: Float64Array.of(3, 9),
   }
   const stamps = Float64Array.of(8, 8, 8)
-  const record = { path: '/0', requests: 3, ids: ['msg_2', 'msg_0', 'msg_1'], stamps, notBefore: stamps }
-  assert.deepEqual(journey(load, [record]), { sinceAccepted: [0, 5], sinceSent: [6, 7] })
+  const record = {
+    path: '/0',
+    requests: 3,
+    ids: ['msg_2', 'msg_0', 'msg_1'],
+    stamps,
+    notBefore: stamps,
+    answered: Float64Array.of(18, 28, 38),
+  }
+  assert.deepEqual(journey(load, [record]), { sinceAccepted: [0, 5], sinceSent: [6, 7], untilAnswered: [9, 35] })
 })
 
 test('a target is missed by a figure that is too low, too high or not known', () => {
