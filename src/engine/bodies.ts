@@ -1,4 +1,4 @@
-import type { Outgoing, Store } from '../store/store.ts'
+import type { Outgoing, Store, StoredMessage } from '../store/store.ts'
 
 /** A message in the form that one delivery is sent in. */
 export interface BodyKey {
@@ -45,6 +45,21 @@ export class Bodies {
       this.#keep(message)
     }
     return { get: ({ message, variant }) => found.get(nameOf(message, variant)) }
+  }
+
+  /** Keeps a message that was just stored and will be sent at once, so that it need not be read. */
+  expect({ publication, identity }: StoredMessage): void {
+    const { eventType, contentType, headers = null, body } = publication
+    // The body may be a small part of what was read from a socket, all of which would be kept with it.
+    this.#keep({
+      ...identity,
+      eventType,
+      contentType,
+      headers,
+      body: Buffer.from(body),
+      variant: null,
+      signature: null,
+    })
   }
 
   /** Drops messages that must not be sent any more, in every form; all that are kept when none are named. */

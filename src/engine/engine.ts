@@ -4,7 +4,7 @@ import type { HealthDefaults } from '../domain/health-facts.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { Scheduler } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, StoredMessage } from '../store/store.ts'
 import { Answering } from './answering.ts'
 import { Bodies } from './bodies.ts'
 import { Bookkeeping } from './bookkeeping.ts'
@@ -165,6 +165,7 @@ export class Engine {
     await this.#membership.join()
     this.#parts.store.watch({
       rows: (endpoints, itsClass) => this.#rowsAdded(endpoints, itsClass),
+      stored: (messages, begunAt) => this.#stored(messages, begunAt),
       lanes: () => this.#ownership.claimSoon(),
       settings: (endpoints) => void this.#book.refresh(endpoints),
       expunged: (messages) => this.#bodies.forget(messages),
@@ -240,6 +241,24 @@ export class Engine {
       reading ||= isReading(owned)
     })
     return !reading && this.#scheduler.inFlight === 0
+  }
+
+  /** This process has stored messages: lanes that have caught up get them without reading. Answers which have not. */
+  #stored(messages: readonly StoredMessage[], begunAt: SteadyMs): readonly number[] {
+    const unread = new Set<number>()
+    let takenAny = false
+    for (const message of messages) {
+      let taken = false
+      for (const endpoint of message.publication.endpoints) {
+        const owned = this.#book.find(endpoint)
+        if (owned && this.#reader.takeStored(owned, message, begunAt)) taken = true
+        else unread.add(endpoint)
+      }
+      if (taken) this.#bodies.expect(message)
+      takenAny ||= taken
+    }
+    if (takenAny) this.#turns.startSome()
+    return [...unread]
   }
 
   /** Somebody published, or queued again. */

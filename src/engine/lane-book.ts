@@ -31,6 +31,10 @@ export class LaneBook {
     return this.#lanes.get(owned.endpoint.key) === owned
   }
 
+  find(endpoint: number): OwnedLane | undefined {
+    return this.#lanes.get(endpoint)
+  }
+
   get size(): number {
     return this.#lanes.size
   }
@@ -79,6 +83,7 @@ export class LaneBook {
       ended: 0,
       doomed: null,
       looking: false,
+      lastReadAt: now,
       nextTimedAt: Number.POSITIVE_INFINITY,
       lastActiveAt: now,
       throughput: new Throughput(now),

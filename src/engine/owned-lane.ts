@@ -33,6 +33,8 @@ export interface OwnedLane {
   doomed: ReadonlySet<number> | null
   /** The head of its queue is being looked at, beside what is read for sending. */
   looking: boolean
+  /** When a read of its rows last ended, for whatever purpose. */
+  lastReadAt: SteadyMs
   /** When the next timed row is due, as far as is known. */
   nextTimedAt: SteadyMs
   lastActiveAt: SteadyMs

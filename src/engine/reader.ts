@@ -1,11 +1,11 @@
-import type { Clock } from '../domain/clock.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { OrderedLine } from '../domain/order.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
-import type { DueRead, DueRows, PendingRow, Store } from '../store/store.ts'
+import type { DueRead, DueRows, PendingRow, Store, StoredMessage } from '../store/store.ts'
 import { hasEnough, horizonOf, takeOrdered } from './ordered-rows.ts'
-import { type Delivery, forgetSettled, newDelivery, type OwnedLane } from './owned-lane.ts'
+import { type Delivery, forgetSettled, isReading, newDelivery, type OwnedLane } from './owned-lane.ts'
 
 /** A lane is read again when fewer rows than this are left in memory. */
 const lowWater = 64
@@ -21,6 +21,12 @@ const emptyAtOnce = 64
  * that took its time, lies in front of where the pass has come to; in a lane that never runs dry it would wait for ever.
  */
 const passMs = 15_000
+
+/** What a row looks like that was just stored, but for what it is about. */
+const plainRow: Omit<PendingRow, 'message' | 'dueAt'> = {
+  ...{ class: fresh, attempts: 0, priorAttempts: 0, ageMs: 0 },
+  ...{ orderKey: null, heldMs: 0, expiresInMs: null, variant: null },
+}
 
 interface Wish {
   readonly owned: OwnedLane
@@ -83,6 +89,22 @@ export class Reader {
     this.#soon()
   }
 
+  /**
+   * Takes in a row that this process has just stored, as if it had been read. Answers false when it must be read: others may
+   * be in front of it, it has a place in an order, or a read since storing it began may have brought it already.
+   */
+  takeStored(owned: OwnedLane, { identity, dueAt }: StoredMessage, begunAt: SteadyMs): boolean {
+    const { lane, cursors, held } = owned
+    if (isReading(owned) || owned.lastReadAt >= begunAt) return false
+    if (lane.order || lane.closed || !cursors[fresh].complete || lane.queues[fresh].size >= lowWater) return false
+    const now = this.#parts.clock.steady()
+    owned.lastActiveAt = now
+    held.add(identity.key)
+    const row = { ...plainRow, message: identity.key, dueAt }
+    this.#parts.scheduler.offer(lane, fresh, newDelivery(owned, row, now), now)
+    return true
+  }
+
   /** Reads what was asked for, without waiting for others that would share the call. */
   readNow(): void {
     if (this.#wishes.length === 0) return
@@ -125,6 +147,7 @@ export class Reader {
     for (const [i, wish] of wishes.entries()) {
       const page = pages?.[i]
       wish.owned.cursors[wish.class].reading = false
+      wish.owned.lastReadAt = this.#parts.clock.steady()
       // A lane dropped while the read was under way takes nothing in.
       if (!page || !this.#parts.owns(wish.owned)) continue
       if (wish.owned.lane.order) this.#takeOrdered(wish, page, (reads[i] as DueRead).limit, horizons)

@@ -69,6 +69,7 @@ export class Trimmer {
       rows = await store.readHeads(key, chunkRows)
     } finally {
       owned.looking = false
+      owned.lastReadAt = this.#parts.clock.steady()
     }
     look.trimmed = owns(owned) && (await this.#end(owned, oldest(rows, Math.min(excess, chunkRows)))) > 0
     return look.trimmed

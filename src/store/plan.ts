@@ -12,6 +12,11 @@ export function isPlain({ expiresInMs, orderingKey, special, variants }: Publica
   return expiresInMs == null && orderingKey == null && !special?.length && !variants?.length
 }
 
+/** Whether it is plain, and its deliveries are due as soon as it is stored. */
+export function isFresh(publication: Publication): boolean {
+  return publication.delayMs <= 0 && isPlain(publication)
+}
+
 /**
  * For transactions of others, which may stay open for as long as they like: those would hold up everybody with a message
  * of the same kind, so their deliveries go each its own way.

@@ -1,4 +1,4 @@
-import type { Clock, Random } from '../domain/clock.ts'
+import type { Clock, EpochMs, Random, SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Access } from './access.ts'
@@ -13,7 +13,8 @@ import type { EventTypes } from './event-types.ts'
 import type { Heads } from './heads.ts'
 import type { History } from './history.ts'
 import type { Idempotency } from './idempotency.ts'
-import type { Intake } from './intake.ts'
+import type { Identity } from './identity.ts'
+import type { Intake, Publication } from './intake.ts'
 import type { Leading } from './leading.ts'
 import type { Notices } from './notices.ts'
 import type { Ownership } from './ownership.ts'
@@ -97,12 +98,25 @@ export class StoreTrouble extends Error {
   override readonly name = 'StoreTrouble'
 }
 
+/** A message that this process has just stored, with a plain delivery to each endpoint that is due at once. */
+export interface StoredMessage {
+  readonly publication: Publication
+  readonly identity: Identity
+  /** The due instant of its rows. */
+  readonly dueAt: EpochMs
+}
+
 /**
  * Signals to the engine. They are hints: a missed one costs latency, never a delivery, because the engine also polls.
  */
 export interface Watcher {
   /** Rows were added to these endpoints' queues in this class; what is missing is unknown. */
   rows(endpoints?: readonly number[], itsClass?: Class): void
+  /**
+   * Messages that this process has just stored; storing them began then. Answers the endpoints whose queues have yet to be
+   * read for them, as `rows` would have it.
+   */
+  stored?(messages: readonly StoredMessage[], begunAt: SteadyMs): readonly number[]
   /** A lane may have become claimable. */
   lanes(): void
   /** These endpoints' settings changed, or some endpoint's when the list is missing. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Bodies } from '../../src/engine/bodies.ts'
-import type { Outgoing, VariantKey } from '../../src/store/store.ts'
+import type { Outgoing, StoredMessage, VariantKey } from '../../src/store/store.ts'
 
 /** A message whose body and bookkeeping together count as `countedBytes`. */
 function message(key: number, countedBytes = 1000): Outgoing {
@@ -33,6 +33,7 @@ function open(limitBytes: number, stored: readonly Outgoing[]) {
   const bodies = new Bodies({ loadMessages, loadVariants }, limitBytes)
   return {
     asked,
+    expect: (message: StoredMessage) => bodies.expect(message),
     bodies: {
       get: (message: number, variant: number | null = null) => bodies.get({ message, variant }),
       load: async (messages: readonly number[], variant: number | null = null) => {
@@ -120,4 +121,26 @@ test('what some endpoints get instead is kept beside the message itself, and is 
   bodies.forget([1])
   assert.deepEqual([bodies.get(1), bodies.get(1, 0)], [undefined, undefined])
   assert.ok(bodies.get(2, 0))
+})
+
+test('a message that was just stored is kept without being read, apart from where it came from', async () => {
+  const { asked, expect, bodies } = open(10_000, [])
+  const chunk = new Uint8Array(100).fill(7)
+  const publication = {
+    ...{ app: 1, version: 1, eventType: 'a', eventId: null, channels: null, contentType: 'text/plain' },
+    ...{ body: chunk.subarray(10, 20), endpoints: [1], delayMs: 0, headers: { 'x-a': 'b' } },
+  }
+  expect({ publication, identity: { key: 5, id: 'msg_5' }, dueAt: 0 })
+  const kept = bodies.get(5)
+  assert.deepEqual(
+    { ...kept, body: [...(kept?.body ?? [])] },
+    {
+      ...{ key: 5, id: 'msg_5', eventType: 'a', contentType: 'text/plain', headers: { 'x-a': 'b' } },
+      ...{ body: Array(10).fill(7), variant: null, signature: null },
+    },
+  )
+  assert.notEqual(kept?.body.buffer, chunk.buffer)
+  assert.deepEqual(asked, [])
+  bodies.forget([5])
+  assert.equal(bodies.get(5), undefined)
 })

@@ -10,7 +10,7 @@ import { Scheduler } from '../../src/domain/scheduler.ts'
 import { Throughput } from '../../src/domain/throughput.ts'
 import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane, reopen } from '../../src/engine/owned-lane.ts'
 import { Reader } from '../../src/engine/reader.ts'
-import { type DueRead, type DueRows, type PendingRow, StoreTrouble } from '../../src/store/store.ts'
+import { type DueRead, type DueRows, type PendingRow, type StoredMessage, StoreTrouble } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
 import { plainRow } from './plain-row.ts'
@@ -80,6 +80,7 @@ function open() {
       ended: 0,
       doomed: null,
       looking: false,
+      lastReadAt: 0,
       nextTimedAt: Number.POSITIVE_INFINITY,
       lastActiveAt: 0,
       throughput: new Throughput(0),
@@ -99,6 +100,14 @@ function row(message: number, itsClass: Class = fresh, attempts = 0): PendingRow
 
 function rows(from: number, to: number, itsClass: Class = fresh): PendingRow[] {
   return Array.from({ length: to - from + 1 }, (_, i) => row(from + i, itsClass))
+}
+
+function stored(key: number): StoredMessage {
+  const publication = {
+    ...{ app: 1, version: 1, eventType: 'a', eventId: null, channels: null, contentType: 'text/plain' },
+    ...{ body: new Uint8Array(1), endpoints: [1], delayMs: 0 },
+  }
+  return { publication, identity: { key, id: `msg_${key}` }, dueAt: 1000 + key }
 }
 
 function page(list: PendingRow[] = [], nextInMs?: number): DueRows {
@@ -402,4 +411,63 @@ test('a delivery is as old as the store said when it was read', async () => {
   readDue.next().answer([page([{ ...row(1), ageMs: 4000 }])])
   await clock.settle()
   assert.equal(scheduler.plan(clock.steady(), 1)[0]?.item.bornAt, 6000)
+})
+
+test('a row that was just stored goes straight to a lane that has caught up', async () => {
+  const { clock, readDue, reader, own, start } = open()
+  const owned = own(1)
+  assert.equal(reader.takeStored(owned, stored(1), clock.steady()), false, 'it has not been read yet')
+  reader.want(owned, fresh)
+  await clock.settle()
+  readDue.next().answer([page(rows(1, 1))])
+  await clock.advance(1)
+  const begunAt = clock.steady()
+  assert.equal(reader.takeStored(owned, stored(2), begunAt), true)
+  assert.deepEqual(start(9), [1, 2])
+  assert.equal(owned.held.has(2), true, 'a read that still shows it brings nothing new')
+  reopen(owned, fresh)
+  reader.want(owned, fresh)
+  await clock.settle()
+  readDue.next().answer([page(rows(1, 2))])
+  await clock.settle()
+  assert.deepEqual(start(9), [])
+})
+
+test('a row that was just stored is read where a read may have brought it, or others come first', async () => {
+  const { clock, readDue, reader, own } = open()
+  const owned = own(1)
+  const take = (begunAt: number) => reader.takeStored(owned, stored(1), begunAt)
+  await clock.advance(5)
+  const before = clock.steady()
+  reader.want(owned, fresh)
+  await clock.settle()
+  const read = readDue.next()
+  assert.equal(take(before), false, 'a read is under way')
+  await clock.advance(5)
+  read.answer([page()])
+  await clock.settle()
+  assert.equal(take(before), false, 'the read began before, and ended after storing began')
+  assert.equal(take(clock.steady()), false, 'at the same instant')
+  await clock.advance(1)
+  reopen(owned, fresh)
+  assert.equal(take(clock.steady()), false, 'others were added')
+  reader.want(owned, fresh)
+  await clock.settle()
+  readDue.next().answer([page(rows(10, 73))])
+  await clock.settle()
+  await clock.advance(1)
+  assert.equal(take(clock.steady()), false, 'enough are queued')
+})
+
+test('a lane that is closed or keeps an order takes in nothing that was just stored', async () => {
+  const { clock, readDue, reader, own } = open()
+  const owned = own(1)
+  reader.want(owned, fresh)
+  await clock.settle()
+  readDue.next().answer([page()])
+  await clock.advance(1)
+  owned.lane.closed = true
+  assert.equal(reader.takeStored(owned, stored(1), clock.steady()), false)
+  owned.lane.closed = false
+  assert.equal(reader.takeStored(owned, stored(1), clock.steady()), true)
 })

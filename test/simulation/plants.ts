@@ -47,6 +47,24 @@ export const plants: Record<string, Plant> = {
       }),
   },
 
+  'what was just stored is sent though it has been read and sent meanwhile': {
+    watcher: (watcher) => ({
+      ...watcher,
+      stored: (messages) => watcher.stored?.(messages, Number.POSITIVE_INFINITY) ?? [],
+    }),
+  },
+
+  'what was just stored is taken for another row than it is': {
+    watcher: (watcher) => ({
+      ...watcher,
+      stored: (messages, begunAt) =>
+        watcher.stored?.(
+          messages.map((each) => ({ ...each, dueAt: each.dueAt + 1 })),
+          begunAt,
+        ) ?? [],
+    }),
+  },
+
   'a worker declared dead can still settle': {
     store: (store) =>
       overriding(store, {

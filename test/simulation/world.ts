@@ -1,4 +1,5 @@
 import { AppError } from '../../src/domain/app-error.ts'
+import { fresh } from '../../src/domain/delivery.ts'
 import { Matcher } from '../../src/domain/match.ts'
 import type { Notice } from '../../src/domain/notice.ts'
 import { Chore } from '../../src/engine/chore.ts'
@@ -10,7 +11,7 @@ import { treat } from '../../src/intake/treat.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
-import { type NewEndpoint, type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts'
+import { type NewEndpoint, type Store, type StoredMessage, StoreTrouble, type Watcher } from '../../src/store/store.ts'
 import { testVault } from '../store/test-vault.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { check } from './check.ts'
@@ -42,6 +43,8 @@ export interface Plant {
   publisher?(store: Store): Store
   /** The store as whoever asks why something waits sees it. */
   observer?(store: Store): Store
+  /** A worker's watcher, as the store sees it. */
+  watcher?(watcher: Watcher): Watcher
 }
 
 /**
@@ -96,6 +99,10 @@ export class World {
   readonly #bounds: Seeded
   /** So has in which form messages arrive. */
   readonly #forms: Seeded
+  /** So has which worker is the one that published. */
+  readonly #handing: Seeded
+  /** Nothing goes in order, gives way or has a form of its own: messages go straight to lanes that have caught up. */
+  readonly #plainly: boolean
   /** How much waits, as whoever publishes knows it. */
   readonly #depths = new Depths(this.clock)
   readonly #outages = new Map<number, readonly [from: number, until: number]>()
@@ -135,6 +142,8 @@ export class World {
     this.#ailing = new Seeded(seed + 4_000_000)
     this.#bounds = new Seeded(seed + 6_000_000)
     this.#forms = new Seeded(seed + 7_000_000)
+    this.#handing = new Seeded(seed + 8_000_000)
+    this.#plainly = this.#handing.chance(0.3)
     this.#workerCount = chance.between(1, 3)
   }
 
@@ -176,6 +185,7 @@ export class World {
     }
     this.#store.watch({
       rows: (...args) => this.#signal((watcher) => watcher.rows(...args)),
+      stored: (messages, begunAt) => this.#handOn(messages, begunAt),
       lanes: () => this.#signal((watcher) => watcher.lanes()),
       settings: (...args) => this.#signal((watcher) => watcher.settings(...args)),
       asked: (...args) => this.#signal((watcher) => watcher.asked?.(...args)),
@@ -186,15 +196,15 @@ export class World {
     const { chance } = this
     const limited = chance.chance(0.5)
     const retry = randomPolicy(chance)
-    const order = this.#order.pick(['none', 'none', 'fifo', 'key'] as const)
+    const order = this.#plainly ? 'none' : this.#order.pick(['none', 'none', 'fifo', 'key'] as const)
     const deadHead = this.#order.pick(['skip', 'skip', 'block'] as const)
     const coalesce =
-      this.#wishes.chance(0.3) && order === 'none'
+      this.#wishes.chance(0.3) && order === 'none' && !this.#plainly
         ? { windowMs: this.#wishes.between(2000, 8000), key: '/subject' }
         : null
     const health = randomHealth(this.#ailing)
     const bounds = randomBounds(this.#bounds)
-    const form = randomForm(this.#forms)
+    const form = this.#plainly ? { shaped: false, secrets: [] } : randomForm(this.#forms)
     const input: NewEndpoint = {
       url: 'https://unset.test/',
       uid: null,
@@ -240,11 +250,29 @@ export class World {
     }
   }
 
+  /** One of the workers is told as whoever published is, sometimes when others have read what it published long since. */
+  #handOn(messages: readonly StoredMessage[], begunAt: number): readonly number[] {
+    const endpoints = [...new Set(messages.flatMap(({ publication }) => publication.endpoints))]
+    if (endpoints.length === 0) return []
+    const own = this.#handing.chance(0.8) ? this.#handing.pick([...this.#watchers.keys()]) : undefined
+    this.#signal((watcher) => watcher === own || watcher.rows(endpoints, fresh))
+    if (own === undefined) return []
+    this.#watchers.get(own)?.clock.after(this.#handing.pick([0, 3, 100]), () => {
+      const unread = own.stored?.(messages, begunAt) ?? endpoints
+      if (unread.length > 0) own.rows(unread, fresh)
+    })
+    return []
+  }
+
   #signal(call: (watcher: Watcher) => void): void {
     for (const [watcher, process] of this.#watchers) {
       if (!process.alive) this.#watchers.delete(watcher)
       else if (!this.chance.chance(this.#missed)) process.clock.after(this.chance.between(0, 5), () => call(watcher))
     }
+  }
+
+  #watch(watcher: Watcher, process: SimProcess): void {
+    this.#watchers.set(this.#plant.watcher?.(watcher) ?? watcher, process)
   }
 
   #temperOf(endpoint: number): Temper {
@@ -263,7 +291,7 @@ export class World {
     const store = faultyStore(real, process, clock, chance, this.faults)
     const wired = new Proxy(store, {
       get: (target, name) =>
-        name === 'watch' ? (watcher: Watcher) => this.#watchers.set(watcher, process) : Reflect.get(target, name),
+        name === 'watch' ? (watcher: Watcher) => this.#watch(watcher, process) : Reflect.get(target, name),
     })
     const told = timesOf(
       wired,
@@ -433,7 +461,7 @@ export class World {
     const admission = new Admission(roomy, this.#depths, clock)
     const app = chance.pick(history.endpoints).app
     const subject = this.#wishes.pick(['a', 'b'])
-    const orderingKey = this.#order.pick([null, 'one', 'one', 'two', 'three'])
+    const orderingKey = this.#plainly ? null : this.#order.pick([null, 'one', 'one', 'two', 'three'])
     const body = `{"n": ${++this.#bodies}.0, "subject": "${subject}"}`
     const fact: PublishFact = {
       body,

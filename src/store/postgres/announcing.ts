@@ -1,7 +1,9 @@
+import type { SteadyMs } from '../../domain/clock.ts'
 import { fresh } from '../../domain/delivery.ts'
 import { queuedAtOnce, wideOnes } from '../fan-out.ts'
 import type { Publication } from '../intake.ts'
 import { queuedInOrder } from '../plan.ts'
+import type { StoredMessage } from '../store.ts'
 import type { Database } from './database.ts'
 import type { PlannedDelivery } from './planned.ts'
 
@@ -9,6 +11,8 @@ import type { PlannedDelivery } from './planned.ts'
 export interface Queued {
   /** What was accepted. */
   readonly queued: readonly Publication[]
+  /** Those of it that are plain and due at once. */
+  readonly fresh: readonly StoredMessage[]
   /** Deliveries that wait for the end of a window they opened. */
   readonly opened: readonly PlannedDelivery[]
   readonly now: number
@@ -24,8 +28,15 @@ function queuedFor({ endpoints, special }: Publication): readonly number[] {
   return others.size === 0 ? endpoints : endpoints.filter((endpoint) => !others.has(endpoint))
 }
 
-/** Tells this process's watcher of rows just committed, and has the lanes that nobody owns woken. */
-export function announce({ signals, wakes }: Database, { queued, opened, now }: Queued): void {
+/**
+ * Tells this process's watcher of rows just committed, and has the lanes that nobody owns woken. `begunAt` is when storing
+ * them began.
+ */
+export function announce(
+  { signals, wakes }: Database,
+  { queued, fresh: stored, opened, now }: Queued,
+  begunAt: SteadyMs,
+): void {
   const endpoints = new Set<number>()
   const freshOnes = new Set<number>()
   let onlyFresh = opened.length === 0
@@ -51,5 +62,6 @@ export function announce({ signals, wakes }: Database, { queued, opened, now }: 
   }
   if (endpoints.size === 0) return
   wakes.wish(freshOnes, 0, true)
-  signals.rows([...endpoints], onlyFresh ? fresh : undefined)
+  if (stored.length === queued.length) signals.stored(stored, begunAt)
+  else signals.rows([...endpoints], onlyFresh ? fresh : undefined)
 }

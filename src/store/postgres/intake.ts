@@ -1,8 +1,10 @@
 import { encodeId } from '../../domain/ids.ts'
+import { wideOnes } from '../fan-out.ts'
 import type { Once } from '../idempotency.ts'
 import type { Identity } from '../identity.ts'
 import type { Intake, Publication, Published, PublishedTogether } from '../intake.ts'
-import { isPlain } from '../plan.ts'
+import { isFresh, isPlain } from '../plan.ts'
+import type { StoredMessage } from '../store.ts'
 import { allAccepted, Refused, repeatedTogether } from '../together.ts'
 import { announce, type Queued } from './announcing.ts'
 import type { Database } from './database.ts'
@@ -69,13 +71,20 @@ export function intake(database: Database): IntakeAlong {
       if (accepted.has(identity.key)) return { state: 'accepted', ...identity }
       return reasons.get(publication) ?? { state: 'stale' }
     })
-    return { answers, queued, opened, now: answer.now }
+    const wide = wideOnes(publications)
+    const fresh = publications.flatMap((publication, i): StoredMessage[] => {
+      const identity = identities[i] as Identity
+      const hasRows = accepted.has(identity.key) && !wide[i] && isFresh(publication)
+      return hasRows ? [{ publication, identity, dueAt: answer.now }] : []
+    })
+    return { answers, queued, fresh, opened, now: answer.now }
   }
 
   /** Twins of one group take turns, so that the second finds what the first became. */
   async function store(within: Within, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const answers: Published[] = []
     const queued: Publication[] = []
+    const fresh: StoredMessage[] = []
     const opened: PlannedDelivery[] = []
     let now = 0
     for (let left = [...publications.entries()]; left.length > 0; ) {
@@ -84,11 +93,12 @@ export function intake(database: Database): IntakeAlong {
       const stored = await within(together, (run) => storeApart(run, next, together))
       for (const [n, [i]] of turn.entries()) answers[i] = stored.answers[n] as Published
       queued.push(...stored.queued)
+      fresh.push(...stored.fresh)
       opened.push(...stored.opened)
       now = stored.now
       left = later
     }
-    return { answers, queued, opened, now }
+    return { answers, queued, fresh, opened, now }
   }
 
   /** What is plain is one statement; the rest needs a transaction around its statements. */
@@ -111,12 +121,14 @@ export function intake(database: Database): IntakeAlong {
 
     async publish(publications) {
       if (publications.length === 0) return []
+      const begunAt = context.clock.steady()
       const stored = await persisting((next) => store(byItself, next, publications))
-      announce(database, stored)
+      announce(database, stored, begunAt)
       return stored.answers
     },
 
     async publishTogether(publications, once, along) {
+      const begunAt = context.clock.steady()
       try {
         const { result, stored } = await persisting((next) =>
           durable.transaction(async (run) => {
@@ -129,7 +141,7 @@ export function intake(database: Database): IntakeAlong {
             return { result: { state: 'accepted' as const, messages }, stored }
           }),
         )
-        announce(database, stored)
+        announce(database, stored, begunAt)
         return result
       } catch (error) {
         if (error instanceof Refused) return error.answer

@@ -1,6 +1,6 @@
-import type { Clock } from '../../domain/clock.ts'
+import type { Clock, SteadyMs } from '../../domain/clock.ts'
 import { type Class, fresh } from '../../domain/delivery.ts'
-import type { Watcher } from '../store.ts'
+import type { StoredMessage, Watcher } from '../store.ts'
 import type { Run, Statement } from './sessions.ts'
 
 /** The channel all processes on one database share. */
@@ -73,6 +73,14 @@ export class Signals {
 
   rows(endpoints?: readonly number[], itsClass?: Class): void {
     this.#watcher?.rows(endpoints, itsClass)
+  }
+
+  /** Rows of messages that this process has just stored: what the watcher does not take from here is read. */
+  stored(messages: readonly StoredMessage[], begunAt: SteadyMs): void {
+    const unread = this.#watcher?.stored?.(messages, begunAt)
+    if (unread === undefined)
+      this.rows([...new Set(messages.flatMap(({ publication }) => publication.endpoints))], fresh)
+    else if (unread.length > 0) this.rows(unread, fresh)
   }
 
   lanes(): void {

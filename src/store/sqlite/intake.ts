@@ -80,7 +80,10 @@ export function intake(connection: Connection): SqliteIntake {
     }
     if (isPlain(publication)) {
       if (!wide) enqueue(queued, endpoints, identity.key, since)
+      if (!wide && delayMs === 0) queued.fresh.push({ publication, identity, dueAt: queued.freshAt })
+      else queued.mixed = true
     } else {
+      queued.mixed = true
       const planned = { key: identity.key, app, since, expiresAt, plan, late: false }
       const merged = enqueuePlanned(queued, wide ? queuedInOrder(publication) : endpoints, planned)
       if (merged.length > 0) return { state: 'accepted', ...identity, merged }

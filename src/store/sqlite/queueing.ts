@@ -1,5 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
+import type { StoredMessage } from '../store.ts'
 import type { Connection } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
 
@@ -15,6 +16,10 @@ export interface Queued {
   readonly due: Map<number, EpochMs>
   onlyFresh: boolean
   wide: boolean
+  /** Accepted messages that are plain and due at once. */
+  readonly fresh: StoredMessage[]
+  /** Something else was queued as well. */
+  mixed: boolean
 }
 
 /** Adds a message to the queues of endpoints, inside the caller's transaction. */
@@ -44,7 +49,15 @@ export function queueing(connection: Connection): Queueing {
     // Fresh rows are served in the order of their due instants, which is why those never run backwards: a row that
     // a clock set back puts behind a reader's cursor would wait until that reader has drained the lane.
     lastFreshAt = Math.max(lastFreshAt, now)
-    const queued: Queued = { now, freshAt: lastFreshAt, due: new Map(), onlyFresh: true, wide: false }
+    const queued: Queued = {
+      now,
+      freshAt: lastFreshAt,
+      due: new Map(),
+      onlyFresh: true,
+      wide: false,
+      fresh: [],
+      mixed: false,
+    }
     const answer = work(queued)
     let woke = false
     for (const [endpoint, at] of queued.due) if (wakes.wake(endpoint, at)) woke = true
@@ -53,6 +66,10 @@ export function queueing(connection: Connection): Queueing {
 
   function tell({ due, onlyFresh, wide }: Queued, woke: boolean): void {
     if (due.size > 0) connection.watcher?.rows([...due.keys()], onlyFresh ? fresh : undefined)
+    tellOthers(wide, woke)
+  }
+
+  function tellOthers(wide: boolean, woke: boolean): void {
     if (woke) connection.watcher?.lanes()
     if (wide) connection.watcher?.fanOuts?.()
   }
@@ -64,9 +81,15 @@ export function queueing(connection: Connection): Queueing {
   }
 
   async function inTransactionApart<T>(work: (queued: Queued) => T): Promise<T> {
+    const begunAt = connection.context.clock.steady()
     const { answer, queued, woke } = connection.relaxedTransaction(() => queue(work))
     await connection.onDisk()
-    tell(queued, woke)
+    const unread = queued.mixed ? undefined : connection.watcher?.stored?.(queued.fresh, begunAt)
+    if (unread === undefined) tell(queued, woke)
+    else {
+      if (unread.length > 0) connection.watcher?.rows(unread, fresh)
+      tellOthers(queued.wide, woke)
+    }
     return answer
   }
 

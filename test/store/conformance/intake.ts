@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decodeKey, keyTime } from '../../../src/domain/ids.ts'
+import type { StoredMessage } from '../../../src/store/store.ts'
 import { assertRemaining, begin, type Open } from './harness.ts'
 
 export function intake(open: Open): void {
@@ -201,6 +202,69 @@ export function intake(open: Open): void {
     assert.deepEqual(rows, [[[first.key, second.key], 0]])
     await world.store.publish([good, { ...good, version: -1 }])
     assert.equal(rows.length, 1)
+  })
+
+  test('messages that were just stored are told to whoever can do without reading them, exactly as they would be read', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [first, second] = [await world.endpoint(app), await world.endpoint(app)]
+    const told: { readonly messages: readonly StoredMessage[]; readonly begunAt: number }[] = []
+    const rows: unknown[] = []
+    world.store.watch({
+      rows: (...args) => void rows.push(args),
+      lanes() {},
+      settings() {},
+      stored(messages, begunAt) {
+        told.push({ messages, begunAt })
+        return [second.key]
+      },
+    })
+    const good = await world.publication([first, second], { eventId: 'evt-1' })
+    await world.store.publish([good, { ...good, version: -1 }])
+    assert.deepEqual(rows, [[[second.key], 0]], 'the rest is read')
+    const [one] = told
+    const [message] = one?.messages ?? []
+    assert.equal(one?.messages.length, 1)
+    assert.equal(message?.publication, good)
+    const [page] = await world.store.readDue([{ endpoint: first.key, class: 0, after: null, limit: 9 }])
+    assert.deepEqual(
+      page?.rows.map(({ ageMs: _, ...row }) => row),
+      [
+        {
+          ...{ message: message?.identity.key, dueAt: message?.dueAt, class: 0, attempts: 0, priorAttempts: 0 },
+          ...{ orderKey: null, heldMs: 0, expiresInMs: null, variant: null },
+        },
+      ],
+    )
+    const [loaded] = await world.store.loadMessages([message?.identity.key as number])
+    assert.equal(loaded?.id, message?.identity.id)
+    await world.pass(5)
+    await world.store.publish([await world.publication([first])])
+    assert((told[1]?.begunAt ?? 0) > (one?.begunAt ?? 0), 'when storing began, which no earlier read can be behind')
+  })
+
+  test('what waits, or goes another way than the rest, is told as rows to be read', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const told: number[] = []
+    const rows: unknown[] = []
+    world.store.watch({
+      rows: (endpoints) => void rows.push(endpoints),
+      lanes() {},
+      settings() {},
+      stored: (messages) => {
+        told.push(messages.length)
+        return []
+      },
+    })
+    const plain = await world.publication([endpoint])
+    await world.store.publish([{ ...plain, delayMs: 60_000 }])
+    await world.store.publish([plain, { ...plain, expiresInMs: 60_000 }])
+    await world.store.publish([plain, { ...plain, special: [{ endpoint: endpoint.key, orderKey: 7 }] }])
+    assert.deepEqual(rows, [[endpoint.key], [endpoint.key], [endpoint.key]])
+    assert.deepEqual(told, [])
+    await world.store.publish([plain, plain])
+    assert.deepEqual([rows.length, told], [3, [2]])
   })
 
   test('a publish that wakes a lane signals that too', async (t) => {

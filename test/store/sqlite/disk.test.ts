@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
+import { configuration } from '../../../src/store/sqlite/configuration.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
 import { Disk } from '../../../src/store/sqlite/disk.ts'
 import { intake } from '../../../src/store/sqlite/intake.ts'
@@ -44,26 +45,24 @@ async function openFile(t: TestContext) {
     db.close()
     await rm(place, { recursive: true })
   })
-  connection.transaction(() => connection.prepare('select 1').get())
+  const create = configuration(connection).createApplication
+  const addApplication = () => create({ name: 'Acme', uid: null, throttleRate: null, metadata: {} })
   const synchronous = () => db.prepare('pragma synchronous').get()?.synchronous
-  return { db, path, connection, disk, logged, synchronous }
+  return { db, path, connection, disk, logged, synchronous, addApplication }
 }
 
-const addApplication = 'insert into application (key, id, name, metadata, created_at) values (?, ?, ?, ?, 0)'
-
 test('a publish is answered, and told to those who send, when the disk has it and not before', async (t) => {
-  const { connection, disk, synchronous } = await openFile(t)
-  connection.transaction(() => connection.prepare(addApplication).run(1, 'app_1', 'Acme', '{}'))
+  const { connection, disk, synchronous, addApplication } = await openFile(t)
+  const { key: app } = addApplication()
   const told: string[] = []
   const told1 = (what: string) => () => void told.push(what)
   connection.watcher = { rows: told1('rows'), lanes: told1('lanes'), settings: told1('settings') }
   const { apart } = intake(connection)
   const publication = {
-    ...{ app: 1, version: 1, eventType: 'a', eventId: null, channels: null, body: new Uint8Array(1), delayMs: 0 },
+    ...{ app, version: 1, eventType: 'a', eventId: null, channels: null, body: new Uint8Array(1), delayMs: 0 },
     ...{ contentType: 'text/plain', endpoints: [7] },
   }
-  const version = connection.prepare<{ version: number }>('select version from application').get()?.version ?? 0
-  const published = apart.publish([{ ...publication, version }]).then(([answer]) => {
+  const published = apart.publish([publication]).then(([answer]) => {
     told.push(answer?.state ?? 'nothing')
   })
   await disk.begun(1)
@@ -96,34 +95,37 @@ test('one wait is for all that was written before it began, and what comes later
 })
 
 test('after the disk has failed, the log is written anew before anything else is committed', async (t) => {
-  const { db, path, connection, disk } = await openFile(t)
+  const { db, path, connection, disk, addApplication } = await openFile(t)
   const failing = connection.onDisk()
   await disk.begun(1)
   disk.waits[0]?.fail()
   await assert.rejects(failing, (error) => error instanceof StoreTrouble && /i\/o error/.test(error.message))
   assert.equal(disk.failed, true)
 
+  const count = () => connection.prepare<{ n: number }>('select count(*) as n from application').get()?.n ?? 0
+  const before = count()
   // Somebody still reads what is only in the log: it cannot be begun anew.
   const reader = new DatabaseSync(path)
   reader.exec('begin')
   reader.prepare('select count(*) from application').get()
   db.exec('pragma busy_timeout = 10')
-  const insert = () => connection.transaction(() => connection.prepare(addApplication).run(1, 'app_1', 'Acme', '{}'))
-  assert.throws(insert, StoreTrouble)
+  assert.throws(addApplication, StoreTrouble)
   reader.close()
+  assert.equal(count(), before)
 
-  insert()
+  addApplication()
   assert.equal(disk.failed, false)
-  assert.equal(connection.prepare<{ n: number }>('select count(*) as n from application').get()?.n, 1)
+  assert.equal(count(), before + 1)
 })
 
 test('what need not wait is on the disk a second later, and a failure then is told', async (t) => {
-  const { connection, disk, logged } = await openFile(t)
-  const touch = connection.prepare(addApplication)
-  connection.relaxedTransaction(() => touch.run(1, 'app_1', 'Acme', '{}'))
+  const { connection, disk, logged, addApplication } = await openFile(t)
+  addApplication()
+  const touch = connection.prepare("update application set name = 'Other'")
+  connection.relaxedTransaction(() => touch.run())
   assert.equal(disk.waits.length, 0)
   await new Promise((resolve) => setTimeout(resolve, 1050))
-  connection.relaxedTransaction(() => touch.run(2, 'app_2', 'Acme', '{}'))
+  connection.relaxedTransaction(() => touch.run())
   await disk.begun(1)
   disk.waits[0]?.fail()
   while (logged.length === 0) await new Promise((resolve) => setImmediate(resolve))
