@@ -1,4 +1,4 @@
-#!/usr/bin/env -S node --max-semi-space-size=16 --heap-growing-percent=150
+#!/usr/bin/env -S node --max-semi-space-size=6 --heap-growing-percent=100
 import { existsSync } from 'node:fs'
 
 if (Number.parseInt(process.versions.node, 10) < 24) {

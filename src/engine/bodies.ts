@@ -50,13 +50,14 @@ export class Bodies {
   /** Keeps a message that was just stored and will be sent at once, so that it need not be read. */
   expect({ publication, identity }: StoredMessage): void {
     const { eventType, contentType, headers = null, body } = publication
-    // The body may be a small part of what was read from a socket, all of which would be kept with it.
+    // The body may be a small part of what was read from a socket, all of which would be kept with it: this one has memory of
+    // its own.
     this.#keep({
       ...identity,
       eventType,
       contentType,
       headers,
-      body: Buffer.from(body),
+      body: new Uint8Array(body),
       variant: null,
       signature: null,
     })

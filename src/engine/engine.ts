@@ -59,6 +59,8 @@ export class Engine {
   readonly #rhythm: Rhythm
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
   #onQuiet: (() => void) | undefined
+  /** When messages were last expunged, as far as is known. */
+  #expungedAt: SteadyMs = Number.NEGATIVE_INFINITY
 
   constructor(parts: EngineParts) {
     this.#parts = parts
@@ -168,7 +170,10 @@ export class Engine {
       stored: (messages, begunAt) => this.#stored(messages, begunAt),
       lanes: () => this.#ownership.claimSoon(),
       settings: (endpoints) => void this.#book.refresh(endpoints),
-      expunged: (messages) => this.#bodies.forget(messages),
+      expunged: (messages) => {
+        this.#expungedAt = this.#parts.clock.steady()
+        this.#bodies.forget(messages)
+      },
       fanOuts: () => this.#chores.expand(),
       asked: (endpoints) => {
         if (this.#state !== 'stopped') this.#answering.ask(endpoints)
@@ -246,18 +251,21 @@ export class Engine {
   /** This process has stored messages: lanes that have caught up get them without reading. Answers which have not. */
   #stored(messages: readonly StoredMessage[], begunAt: SteadyMs): readonly number[] {
     const unread = new Set<number>()
+    // What is read again is missing where it was expunged meanwhile.
+    const isSure = this.#expungedAt < begunAt
     let takenAny = false
     for (const message of messages) {
       let taken = false
       for (const endpoint of message.publication.endpoints) {
         const owned = this.#book.find(endpoint)
-        if (owned && this.#reader.takeStored(owned, message, begunAt)) taken = true
+        if (isSure && owned && this.#reader.takeStored(owned, message, begunAt)) taken = true
         else unread.add(endpoint)
       }
       if (taken) this.#bodies.expect(message)
       takenAny ||= taken
     }
-    if (takenAny) this.#turns.startSome()
+    // Not now, in the hands of whoever publishes, who is to have an answer first.
+    if (takenAny) queueMicrotask(() => this.#turns.startSome())
     return [...unread]
   }
 

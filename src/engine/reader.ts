@@ -17,8 +17,9 @@ const pageRows = 192
 const fullAtOnce = 2
 const emptyAtOnce = 64
 /**
- * How long a pass through a queue goes on before the next begins at the head. A row committed late, by a transaction
- * that took its time, lies in front of where the pass has come to; in a lane that never runs dry it would wait for ever.
+ * How long after it began at the head a queue is read from there again. A row committed late, by a transaction that took its
+ * time, lies in front of where reading has come to, and one that nobody told of where nobody reads any more; in a lane that
+ * never runs dry, or always gets what is stored straight away, it would wait for ever.
  */
 const passMs = 15_000
 
@@ -91,13 +92,15 @@ export class Reader {
 
   /**
    * Takes in a row that this process has just stored, as if it had been read. Answers false when it must be read: others may
-   * be in front of it, it has a place in an order, or a read since storing it began may have brought it already.
+   * be in front of it, it has a place in an order, a read since storing it began may have brought it already, or the queue
+   * has not been read for so long that something may lie in it which nobody told of.
    */
   takeStored(owned: OwnedLane, { identity, dueAt }: StoredMessage, begunAt: SteadyMs): boolean {
     const { lane, cursors, held } = owned
     if (isReading(owned) || owned.lastReadAt >= begunAt) return false
     if (lane.order || lane.closed || !cursors[fresh].complete || lane.queues[fresh].size >= lowWater) return false
     const now = this.#parts.clock.steady()
+    if (now - cursors[fresh].beganAt >= passMs) return false
     owned.lastActiveAt = now
     held.add(identity.key)
     const row = { ...plainRow, message: identity.key, dueAt }

@@ -1,7 +1,7 @@
 import type { SteadyMs } from '../domain/clock.ts'
 
 const windowMs = 1000
-/** Messages that may be under way whatever the rate: two full rounds of transactions, so that a burst is no overload. */
+/** Messages that may be under way whatever the rate, so that a burst is no overload. */
 const allowance = 4096
 
 /** How fast the store answers, and so how long what is under way will take. */

@@ -459,6 +459,18 @@ test('a row that was just stored is read where a read may have brought it, or ot
   assert.equal(take(clock.steady()), false, 'enough are queued')
 })
 
+test('a lane that gets everything straight away is read from its head every 15 s: something may lie there', async () => {
+  const { clock, readDue, reader, own } = open()
+  const owned = own(1)
+  reader.want(owned, fresh)
+  await clock.settle()
+  readDue.next().answer([page()])
+  await clock.advance(14_999)
+  assert.equal(reader.takeStored(owned, stored(1), clock.steady()), true)
+  await clock.advance(1)
+  assert.equal(reader.takeStored(owned, stored(2), clock.steady()), false)
+})
+
 test('a lane that is closed or keeps an order takes in nothing that was just stored', async () => {
   const { clock, readDue, reader, own } = open()
   const owned = own(1)

@@ -28,8 +28,8 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
     if (nextAt === undefined || happened(history, endpoint, told.askedAt, nextAt)) continue
     // What rests is moved along with the clock by the next worker that comes to decide something.
     if (jumped(history, told.askedAt - lateMs, told.askedAt)) continue
-    // What waits in its place in line was read before the clock jumped; how long that is now said to be differs by the jump.
-    if (endpoint.order !== 'none' && told.message !== 0 && jumped(history, 0, told.askedAt)) continue
+    // A head that was read before the clock jumped waits for as long as it was to then; the store tells of it by the clock.
+    if (told.reason === 'behind_head' && told.message !== 0 && jumped(history, 0, told.askedAt)) continue
     // A worker that has missed the news of a message does not know that it may pass those of other keys.
     const isUnaware = endpoint.order === 'key' && told.message === 0 && told.reason === 'behind_head'
     if (isUnaware && !history.attentive) continue

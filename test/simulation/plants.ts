@@ -132,6 +132,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a Retry-After dies with its worker': {
+    seed: 12,
     store: (store) =>
       overriding(store, {
         async claim(...args) {
@@ -142,6 +143,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is not told of a Retry-After': {
+    seed: 79,
     observer: (store) =>
       overriding(store, {
         ...misquoting(store, () => ({ holdMs: 0 })),
@@ -163,6 +165,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of a retry too early': {
+    seed: 37,
     observer: (store) =>
       overriding(store, {
         async findLane(endpoint) {
@@ -189,6 +192,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is not told of an open circuit': {
+    seed: 212,
     observer: (store) =>
       overriding(store, {
         ...misquoting(store, () => ({ silentMs: 0 })),
@@ -284,6 +288,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'nobody hears that a circuit was opened by hand': {
+    seed: 18,
     store: (store) =>
       overriding(
         store,

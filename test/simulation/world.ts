@@ -37,6 +37,8 @@ const roomy = { perEndpoint: 1e6, perApplication: 1e6, server: 1e6, commitDelayM
 
 /** A bug put in on purpose, to see that the checks catch it. */
 export interface Plant {
+  /** One that catches it, where the first ones do not: it is tried first. */
+  readonly seed?: number
   store?(store: Store): Store
   sender?(sender: Sender): Sender
   /** The store as publishers see it. */

@@ -7,6 +7,7 @@ import type { Trail } from '../auditing.ts'
 import type { Identity } from '../identity.ts'
 import { type StoreContext, StoreTrouble, type Watcher } from '../store.ts'
 import type { Disk } from './disk.ts'
+import { isUnsynced } from './trouble.ts'
 
 /** A prepared statement whose rows are known to look like `Row`: the SQL beside it says so. */
 export interface Query<Row> {
@@ -45,6 +46,8 @@ export class Connection {
   /** What was committed before this instant is on the disk. The first commit also sees to it that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #isRelaxed = false
+  /** Publishes that are committed and wait for the disk. */
+  #awaited = 0
 
   constructor(db: DatabaseSync, context: StoreContext) {
     this.db = db
@@ -75,16 +78,19 @@ export class Connection {
     if (this.disk?.failed) this.#writeLogAnew(this.disk)
     this.#begin.run()
     try {
-      const before = trailing ? this.#changes.get()?.count : undefined
+      const counts = trailing || !this.#isRelaxed
+      const before = counts ? this.#changes.get()?.count : undefined
       const result = work()
-      const takesAlong = trailing && this.#changes.get()?.count !== before
-      if (takesAlong) this.appendAudit?.(trail.entry)
+      const hasChanged = counts && this.#changes.get()?.count !== before
+      if (trailing && hasChanged) this.appendAudit?.(trail.entry)
       this.#commit.run()
-      if (takesAlong) trail.written = true
-      if (!this.#isRelaxed) this.#syncedAt = this.context.clock.steady()
+      if (trailing && hasChanged) trail.written = true
+      // One that changed nothing did not wait for the disk.
+      if (!this.#isRelaxed && hasChanged) this.#syncedAt = this.context.clock.steady()
       this.onCommit?.()
       return result
     } catch (error) {
+      if (this.disk !== undefined && isUnsynced(error)) this.disk.failed = true
       // After some failures, such as a full disk, SQLite has already rolled back by itself.
       if (this.db.isTransaction) this.#rollback.run()
       throw error
@@ -115,6 +121,21 @@ export class Connection {
     this.#syncedAt = Math.max(at, this.#syncedAt)
   }
 
+  /** As `onDisk`, for a publish: until then, nothing of it may leave. */
+  async publishedOnDisk(): Promise<void> {
+    this.#awaited++
+    try {
+      await this.onDisk()
+    } finally {
+      this.#awaited--
+    }
+  }
+
+  /** Whether rows can be seen whose publish still waits for the disk. */
+  get hasUnsafeRows(): boolean {
+    return this.#awaited > 0
+  }
+
   #soonOnDisk(): void {
     if (this.context.clock.steady() - this.#syncedAt < unsyncedMs) return
     this.onDisk().catch((error) => this.context.log?.(error.message))
@@ -122,9 +143,16 @@ export class Connection {
 
   /** Has what is in the log copied into the database, and the log begun anew. */
   #writeLogAnew(disk: Disk): void {
-    const answer = this.prepare<{ busy: number }>('pragma wal_checkpoint(truncate)').get()
-    if (answer?.busy !== 0) throw new StoreTrouble('the disk failed, and the log cannot be written anew yet')
-    disk.failed = false
+    const { timeout } = this.prepare<{ timeout: number }>('pragma busy_timeout').get() ?? { timeout: 0 }
+    // Whoever reads may take long, and everything here would wait.
+    this.db.exec('pragma busy_timeout = 0')
+    try {
+      const answer = this.prepare<{ busy: number }>('pragma wal_checkpoint(truncate)').get()
+      if (answer?.busy !== 0) throw new StoreTrouble('the disk failed, and the log cannot be written anew yet')
+      disk.failed = false
+    } finally {
+      this.db.exec(`pragma busy_timeout = ${timeout}`)
+    }
   }
 
   /** Inserts one row under a new identity; `insert` answers how many rows it inserted, 0 when the key was taken. */
@@ -147,3 +175,6 @@ export class Connection {
 export type Synchronous<T> = {
   [K in keyof T]: T[K] extends (...args: infer Args) => Promise<infer Result> ? (...args: Args) => Result : never
 }
+
+/** The methods of `T`, some of them before they are promised. */
+export type MaybeSynchronous<T> = { [K in keyof T]: T[K] | Synchronous<T>[K] }

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing } from '../delivering.ts'
-import type { Connection, Synchronous } from './connection.ts'
+import type { Connection, MaybeSynchronous } from './connection.ts'
 import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
 import { settling } from './settling.ts'
 
@@ -47,7 +47,7 @@ function toOutgoing(row: OutgoingRow, variant: number | null): Outgoing {
 }
 
 /** Reads what is due and records what became of it. */
-export function delivering(connection: Connection): Synchronous<Delivering> {
+export function delivering(connection: Connection): MaybeSynchronous<Delivering> {
   const pending = connection.prepare<PendingColumns>(selectPending)
   const timedRows = connection.prepare<PendingColumns>(selectTimed)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
@@ -70,9 +70,11 @@ export function delivering(connection: Connection): Synchronous<Delivering> {
   }
 
   return {
-    readDue(reads): DueRows[] {
+    async readDue(reads): Promise<DueRows[]> {
       const now = connection.now()
-      return reads.map((read) => readOne(read, now))
+      const pages = reads.map((read) => readOne(read, now))
+      if (connection.hasUnsafeRows) await connection.onDisk()
+      return pages
     },
 
     loadMessages(keys): Outgoing[] {

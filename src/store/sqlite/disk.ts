@@ -37,6 +37,8 @@ export class Disk {
     await before?.catch(() => {})
     this.#underWay = this.#next
     this.#next = undefined
+    // What it waits for may lie behind what the disk did not take in, which the next wait would not be told of.
+    if (this.failed) throw new StoreTrouble('the disk did not take in what was written before')
     try {
       await this.sync()
     } catch (error) {

@@ -2,11 +2,11 @@ import { realpathSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { Configuration } from '../configuration.ts'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
-import type { Intake, Publication, Published } from '../intake.ts'
+import type { Publication, Published } from '../intake.ts'
 import { uncoalesced } from '../plan.ts'
 import { configuration } from './configuration.ts'
 import { Connection, type Query, type Synchronous } from './connection.ts'
-import { intake } from './intake.ts'
+import { intake, type SqliteIntake } from './intake.ts'
 import { asTrouble } from './trouble.ts'
 
 const selectVersion = 'select max(version) as version from migration'
@@ -42,7 +42,7 @@ function prepareAsOurs(db: DatabaseSync, sql: string): StatementSync {
 
 interface Guest {
   readonly find: Synchronous<Configuration>['findApplication']
-  readonly intake: Synchronous<Intake>
+  readonly intake: Pick<SqliteIntake, 'subscriptions' | 'publishWithin'>
 }
 
 /** Publishes within the transactions of others on the same file. */
@@ -68,7 +68,7 @@ export function enlisting(connection: Connection, path: string): Enlisting {
       const subscriptions = intake.subscriptions(application.key)
       if (subscriptions === undefined) return undefined
       publication = uncoalesced(match(application, subscriptions))
-      published = (intake.publish([publication]) as [Published])[0]
+      published = intake.publishWithin(publication)
     }
     return {
       published,

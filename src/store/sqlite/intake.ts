@@ -6,7 +6,7 @@ import type { Intake, Publication, Published, PublishedTogether } from '../intak
 import { isPlain, keptPlan, planOf, queuedInOrder } from '../plan.ts'
 import { toJson } from '../rows/json.ts'
 import { allAccepted, Refused, repeatedTogether, writeIdentities } from '../together.ts'
-import type { Connection, Synchronous } from './connection.ts'
+import type { Connection, MaybeSynchronous, Synchronous } from './connection.ts'
 import { fanOut } from './fan-out.ts'
 import { takenOnce } from './idempotency.ts'
 import { plannedQueue, variantKeeper } from './planned.ts'
@@ -25,15 +25,16 @@ const insertMessage = `
 const insertPayloadEnd = 'insert into payload_end (message, app, at) values (?, ?, ?)'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
 
-/** Takes messages in: in a transaction that may be a caller's own, along with something else, or apart. */
-export interface SqliteIntake extends Synchronous<Intake> {
+/** Takes messages in: apart, so that others have their turn while the disk is waited for, unless told otherwise. */
+export interface SqliteIntake extends MaybeSynchronous<Intake> {
+  readonly subscriptions: Synchronous<Intake>['subscriptions']
+  /** Within a transaction of somebody else's. */
+  publishWithin(publication: Publication): Published
   /** `along` is run in the transaction that stores these messages; what it throws undoes them. */
   publishAlong(
     publications: readonly Publication[],
     along: (messages: readonly Identity[], now: EpochMs) => void,
   ): PublishedTogether
-  /** The same as those of the intake, but others have their turn while the disk is waited for. */
-  readonly apart: Pick<Intake, 'publish' | 'publishTogether'>
 }
 
 /** Takes messages in. */
@@ -113,17 +114,21 @@ export function intake(connection: Connection): SqliteIntake {
   return {
     subscriptions: subscriptionReader(connection),
 
-    publish(publications) {
+    async publish(publications) {
       if (publications.length === 0) return []
-      return inTransaction((queued) => storeAll(publications, queued))
+      return inTransactionApart((queued) => storeAll(publications, queued))
     },
 
-    publishTogether(publications, once) {
+    async publishTogether(publications, once) {
       try {
-        return inTransaction((queued) => storeTogether(publications, once, queued))
+        return await inTransactionApart((queued) => storeTogether(publications, once, queued))
       } catch (error) {
         return answerIfRefused(error)
       }
+    },
+
+    publishWithin(publication) {
+      return inTransaction((queued) => storeAll([publication], queued))[0] as Published
     },
 
     publishAlong(publications, along) {
@@ -136,21 +141,6 @@ export function intake(connection: Connection): SqliteIntake {
       } catch (error) {
         return answerIfRefused(error)
       }
-    },
-
-    apart: {
-      async publish(publications) {
-        if (publications.length === 0) return []
-        return inTransactionApart((queued) => storeAll(publications, queued))
-      },
-
-      async publishTogether(publications, once) {
-        try {
-          return await inTransactionApart((queued) => storeTogether(publications, once, queued))
-        } catch (error) {
-          return answerIfRefused(error)
-        }
-      },
     },
 
     expand: fanOut(connection, queues, enqueuePlanned),

@@ -1,4 +1,5 @@
 import { DatabaseSync } from 'node:sqlite'
+import type { Delivering } from '../delivering.ts'
 import type { Intake } from '../intake.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { access } from './access.ts'
@@ -130,7 +131,7 @@ interface Opened {
 function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Opened): Store {
   const beforeDeciding = alone ? followClock(connection) : () => {}
   const ping = connection.prepare('select 1')
-  const { apart, ...taking } = intake(connection)
+  const { publishWithin: _publishWithin, publishAlong, ...taking } = intake(connection)
   let unwatch: (() => void) | undefined
   let stopCheckpoints: (() => Promise<void>) | undefined
   let closed = false
@@ -143,12 +144,11 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(notices(connection)),
     trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised<Intake>(taking),
-    ...promised(apart),
-    ...promised(schedules(connection, taking)),
+    ...promised(schedules(connection, { publishAlong })),
     ...promised(leading(connection)),
     ...promised(retention(connection)),
     ...promised(ownership(connection), beforeDeciding),
-    ...promised(delivering(connection), beforeDeciding),
+    ...promised<Delivering>(delivering(connection), beforeDeciding),
     ...promised(history(connection)),
     ...promised(removals(connection)),
     ...promised(eventTypes(connection)),

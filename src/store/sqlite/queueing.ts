@@ -66,10 +66,6 @@ export function queueing(connection: Connection): Queueing {
 
   function tell({ due, onlyFresh, wide }: Queued, woke: boolean): void {
     if (due.size > 0) connection.watcher?.rows([...due.keys()], onlyFresh ? fresh : undefined)
-    tellOthers(wide, woke)
-  }
-
-  function tellOthers(wide: boolean, woke: boolean): void {
     if (woke) connection.watcher?.lanes()
     if (wide) connection.watcher?.fanOuts?.()
   }
@@ -83,12 +79,12 @@ export function queueing(connection: Connection): Queueing {
   async function inTransactionApart<T>(work: (queued: Queued) => T): Promise<T> {
     const begunAt = connection.context.clock.steady()
     const { answer, queued, woke } = connection.relaxedTransaction(() => queue(work))
-    await connection.onDisk()
+    await connection.publishedOnDisk()
     const unread = queued.mixed ? undefined : connection.watcher?.stored?.(queued.fresh, begunAt)
     if (unread === undefined) tell(queued, woke)
     else {
       if (unread.length > 0) connection.watcher?.rows(unread, fresh)
-      tellOthers(queued.wide, woke)
+      if (woke) connection.watcher?.lanes()
     }
     return answer
   }

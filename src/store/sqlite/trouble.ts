@@ -21,6 +21,7 @@ const passing: ReadonlySet<number> = new Set([
 ])
 
 const uniqueViolation = 2067
+const ioError = 10
 
 function isSqliteError(error: unknown): error is SqliteError {
   return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
@@ -31,6 +32,11 @@ export function asTrouble(error: unknown): unknown {
   // The primary code is the low byte; the bytes above it tell apart, say, the kinds of I/O error.
   if (!isSqliteError(error) || !passing.has(error.errcode & 0xff)) return error
   return new StoreTrouble(error.message, { cause: error })
+}
+
+/** Whether the disk did not take in what was to be committed: of the log (4), or of its directory (5). */
+export function isUnsynced(error: unknown): boolean {
+  return isSqliteError(error) && (error.errcode === ioError + (4 << 8) || error.errcode === ioError + (5 << 8))
 }
 
 /** Whether the database was busy, the one trouble that waiting a moment is known to cure. */

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
 import { configuration } from '../../../src/store/sqlite/configuration.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
+import { delivering } from '../../../src/store/sqlite/delivering.ts'
 import { Disk } from '../../../src/store/sqlite/disk.ts'
 import { intake } from '../../../src/store/sqlite/intake.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
@@ -57,12 +58,12 @@ test('a publish is answered, and told to those who send, when the disk has it an
   const told: string[] = []
   const told1 = (what: string) => () => void told.push(what)
   connection.watcher = { rows: told1('rows'), lanes: told1('lanes'), settings: told1('settings') }
-  const { apart } = intake(connection)
+  const { publish } = intake(connection)
   const publication = {
     ...{ app, version: 1, eventType: 'a', eventId: null, channels: null, body: new Uint8Array(1), delayMs: 0 },
     ...{ contentType: 'text/plain', endpoints: [7] },
   }
-  const published = apart.publish([publication]).then(([answer]) => {
+  const published = Promise.resolve(publish([publication])).then(([answer]) => {
     told.push(answer?.state ?? 'nothing')
   })
   await disk.begun(1)
@@ -92,6 +93,41 @@ test('one wait is for all that was written before it began, and what comes later
   await Promise.all(second)
   assert.deepEqual(ended, ['a', 'b', 'c', 'd'])
   assert.equal(disk.waits.length, 2)
+})
+
+test('what waits behind something that the disk did not take in is not taken for safe', async (t) => {
+  const { disk } = await openFile(t)
+  const first = disk.caughtUp()
+  await disk.begun(1)
+  const second = disk.caughtUp()
+  disk.waits[0]?.fail()
+  await assert.rejects(first, StoreTrouble)
+  await assert.rejects(second, StoreTrouble)
+  assert.equal(disk.waits.length, 1, 'a wait that began now would succeed')
+})
+
+test('rows whose publish still waits for the disk are not handed to those who send', async (t) => {
+  const { connection, disk, addApplication } = await openFile(t)
+  const { key: app } = addApplication()
+  const publication = {
+    ...{ app, version: 1, eventType: 'a', eventId: null, channels: null, body: new Uint8Array(1), delayMs: 0 },
+    ...{ contentType: 'text/plain', endpoints: [7] },
+  }
+  const published = Promise.resolve(intake(connection).publish([publication]))
+  await disk.begun(1)
+  let isRead = false
+  const reading = Promise.resolve(delivering(connection).readDue([{ endpoint: 7, class: 0, after: null, limit: 9 }]))
+  void reading.then(() => {
+    isRead = true
+  })
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  assert.equal(isRead, false)
+  disk.waits[0]?.pass()
+  await published
+  await disk.begun(2)
+  disk.waits[1]?.pass()
+  const [page] = await reading
+  assert.equal(page?.rows.length, 1)
 })
 
 test('after the disk has failed, the log is written anew before anything else is committed', async (t) => {
