@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { decodeKey } from '../../src/domain/ids.ts'
 import { deliveryOf } from './check-coalescing.ts'
+import { isOpenThroughout } from './check-health.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
 import type { Prediction } from './observer.ts'
 
@@ -24,12 +25,17 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
       const label = `${endpoint.key}, where no head blocks, was said to be blocked by one at ${told.toldAt}`
       assert.ok(!told.reasons.includes('head_blocked'), label)
     }
+    if (told.reasons.length > 0 && isOpenThroughout(endpoint, history, told.askedAt, told.toldAt)) {
+      const label = `${endpoint.key}, whose circuit was open, was said to be ${told.reasons} at ${told.toldAt}`
+      assert.ok(told.reasons.includes('circuit_open') || told.reasons.includes('opened_by_hand'), label)
+    }
     const nextAt = told.nextAt ?? movingAt(told)
     if (nextAt === undefined || happened(history, endpoint, told.askedAt, nextAt)) continue
     // What rests is moved along with the clock by the next worker that comes to decide something.
     if (jumped(history, told.askedAt - lateMs, told.askedAt)) continue
     // A head that was read before the clock jumped waits for as long as it was to then; the store tells of it by the clock.
-    if (told.reason === 'behind_head' && told.message !== 0 && jumped(history, 0, told.askedAt)) continue
+    const isOfHead = told.reason === 'behind_head' || told.reason === 'waiting_for_retry'
+    if (endpoint.order !== 'none' && isOfHead && told.message !== 0 && jumped(history, 0, told.askedAt)) continue
     // A worker that has missed the news of a message does not know that it may pass those of other keys.
     const isUnaware = endpoint.order === 'key' && told.message === 0 && told.reason === 'behind_head'
     if (isUnaware && !history.attentive) continue

@@ -64,6 +64,16 @@ function endOf({ key }: EndpointFacts, { orders, healedAt, jumps }: History, fac
   return Math.min(healedAt, ...ended.map(({ at }) => at), ...jumped)
 }
 
+/** Whether its circuit was known to be open all this while. */
+export function isOpenThroughout(endpoint: EndpointFacts, history: History, from: number, until: number): boolean {
+  const circuits = history.circuits.filter((one) => one.endpoint === endpoint.key)
+  const fact = circuits.findLast(({ recordedAt }) => recordedAt < from)
+  if (fact?.kind !== 'opened') return false
+  const next = circuits[circuits.indexOf(fact) + 1]
+  const over = Math.min(endOf(endpoint, history, fact), next?.notBefore ?? Number.POSITIVE_INFINITY)
+  return until < Math.min(over, fact.notBefore + (fact.openForMs ?? Number.POSITIVE_INFINITY) - 1)
+}
+
 /** While it is open nothing is begun, by its owner from that moment on, by anybody else once it is recorded. */
 function openIsSilent(fact: CircuitFact, begun: readonly BegunFact[], over: number, history: History): void {
   const until = Math.min(over, fact.notBefore + (fact.openForMs ?? Number.POSITIVE_INFINITY) - 1)

@@ -192,7 +192,6 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is not told of an open circuit': {
-    seed: 212,
     observer: (store) =>
       overriding(store, {
         ...misquoting(store, () => ({ silentMs: 0 })),
