@@ -140,8 +140,17 @@ async function finish(log: Log, open: HttpConnection[], runs: readonly Promise<v
   }
 }
 
-function openConnections({ url, connections }: LoadTarget): Promise<HttpConnection[]> {
-  return Promise.all(Array.from({ length: connections }, () => connect(url)))
+/**
+ * Connections that the server has taken up: each has had an answer. A server takes up one per turn of its event loop, and
+ * the first requests of a storm would wait for that.
+ */
+async function openConnections({ url, connections }: LoadTarget): Promise<HttpConnection[]> {
+  const greeting = Buffer.from(`GET /api/v1/health HTTP/1.1\r\nhost: ${new URL(url).host}\r\n\r\n`)
+  const open = await Promise.all(Array.from({ length: connections }, () => connect(url)))
+  const greet = (connection: HttpConnection) =>
+    new Promise<void>((resolve, reject) => connection.send(greeting, reject, () => resolve()))
+  await Promise.all(open.map(greet))
+  return open
 }
 
 /** What makes the next request: always the same bytes, but for the key and the video. */
