@@ -6,12 +6,12 @@ import type { Outcome } from '../../src/domain/outcome.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { type ExplainedDelivery, type ExplainedEndpoint, Explainer } from '../../src/http/explainer.ts'
-import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, StoreTrouble } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
+import { engineParts, sendingBy } from './engine-under-test.ts'
 
 const second = 1000
 const plain = { retryAfterMs: undefined, response: undefined, error: undefined, durationMs: 1 }
@@ -36,28 +36,13 @@ class Delivering {
     const answerLanes: typeof store.answerLanes = (...args) => delivering.refusal?.() ?? store.answerLanes(...args)
     delivering.engine = new Engine({
       store: { ...store, answerLanes },
-      sender: {
-        open: () => ({
-          send(parcel, onLeave, onEnd) {
-            clock.soon(onLeave)
-            delivering.#open.set(parcel.id, onEnd)
-            return () => {}
-          },
-        }),
-        close: async () => {},
-      },
-      clock,
-      random: systemRandom,
-      randomText: systemRandomText,
+      sender: sendingBy((_target, parcel, onLeave, onEnd) => {
+        clock.soon(onLeave)
+        delivering.#open.set(parcel.id, onEnd)
+        return () => {}
+      }),
+      ...engineParts(clock),
       limits,
-      health: { circuit: undefined, disableAfterMs: 0 },
-      leaseMs: 10 * second,
-      defaultTimeoutMs: second,
-      waitingLimit: 1_000_000,
-      description: 'a worker under test',
-      onTrouble: (error) => {
-        throw error
-      },
     })
     await clock.advance(second)
     await delivering.engine.start()

@@ -9,12 +9,12 @@ import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Chore } from '../../src/engine/chore.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
-import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { NewEndpoint, Publication } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
+import { engineParts, sendingBy } from './engine-under-test.ts'
 
 const second = 1000
 const minute = 60 * second
@@ -54,29 +54,15 @@ class Bounded {
     const timers = restMs === undefined ? clock : coarse(clock, restMs)
     const engine = new Engine({
       store,
-      sender: {
-        open: () => ({
-          send(parcel, onLeave, onEnd) {
-            sent.push({ id: parcel.id, at: clock.steady() })
-            clock.soon(onLeave)
-            const outcome = bounded.answer
-            return clock.after(100, () => onEnd(outcome))
-          },
-        }),
-        close: async () => {},
-      },
-      clock: timers,
-      random: systemRandom,
-      randomText: systemRandomText,
-      limits: { inFlight: 64, inFlightPerApp: 64 },
-      health: { circuit: undefined, disableAfterMs: 0 },
+      sender: sendingBy((_target, parcel, onLeave, onEnd) => {
+        sent.push({ id: parcel.id, at: clock.steady() })
+        clock.soon(onLeave)
+        const outcome = bounded.answer
+        return clock.after(100, () => onEnd(outcome))
+      }),
+      ...engineParts(timers),
       leaseMs: 5 * minute,
-      defaultTimeoutMs: second,
       waitingLimit,
-      description: 'a worker under test',
-      onTrouble: (error) => {
-        throw error
-      },
     })
     await engine.start()
     const sweep = new RestingSweep(store, waitingLimit)

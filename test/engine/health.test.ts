@@ -5,12 +5,12 @@ import type { CircuitAction, CircuitPolicy } from '../../src/domain/flow.ts'
 import { healthFacts } from '../../src/domain/health-facts.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { Engine } from '../../src/engine/engine.ts'
-import { systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { NewEndpoint } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
+import { engineParts, sendingBy } from './engine-under-test.ts'
 
 const second = 1000
 const minute = 60 * second
@@ -65,33 +65,20 @@ class Ward {
   async start(disableAfterMs = 0): Promise<void> {
     this.#engine = new Engine({
       store: this.world.store,
-      sender: {
-        open: () => ({
-          send: (_parcel, onLeave, onEnd) => {
-            onLeave()
-            this.arrivals.push(this.clock.steady())
-            this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay)
-            const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
-            return this.clock.after(50, () => {
-              this.underWay--
-              onEnd({ ...nothing, durationMs: 50, ...this.answer() })
-            })
-          },
-        }),
-        close: async () => {},
-      },
-      clock: this.clock,
+      sender: sendingBy((_target, _parcel, onLeave, onEnd) => {
+        onLeave()
+        this.arrivals.push(this.clock.steady())
+        this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay)
+        const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
+        return this.clock.after(50, () => {
+          this.underWay--
+          onEnd({ ...nothing, durationMs: 50, ...this.answer() })
+        })
+      }),
+      ...engineParts(this.clock),
       random: () => 0,
-      randomText: systemRandomText,
-      limits: { inFlight: 64, inFlightPerApp: 64 },
       health: { circuit: undefined, disableAfterMs },
       leaseMs: 3 * second,
-      defaultTimeoutMs: second,
-      waitingLimit: 1_000_000,
-      description: 'a worker under test',
-      onTrouble: (error) => {
-        throw error
-      },
     })
     await this.#engine.start()
   }

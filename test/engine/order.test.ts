@@ -5,12 +5,12 @@ import type { Flow } from '../../src/domain/flow.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Engine } from '../../src/engine/engine.ts'
-import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Publication, Store } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
+import { engineParts, sendingBy } from './engine-under-test.ts'
 
 const second = 1000
 const minute = 60 * second
@@ -66,33 +66,18 @@ class Ordered {
     }
     this.#engine = new Engine({
       store: new Proxy(store, { get: (target, name) => (name === 'settle' ? settle : Reflect.get(target, name)) }),
-      sender: {
-        open: () => ({
-          send: (parcel, onLeave, onEnd) => {
-            const n = JSON.parse(Buffer.from(parcel.body).toString()).n
-            this.sent.push(n)
-            this.mostOpen = Math.max(this.mostOpen, ++this.open)
-            clock.soon(onLeave)
-            return clock.after(100, () => {
-              this.open--
-              onEnd(this.answers.get(n) ?? success)
-            })
-          },
-        }),
-        close: async () => {},
-      },
-      clock,
-      random: systemRandom,
-      randomText: systemRandomText,
-      limits: { inFlight: 64, inFlightPerApp: 64 },
-      health: { circuit: undefined, disableAfterMs: 0 },
+      sender: sendingBy((_target, parcel, onLeave, onEnd) => {
+        const n = JSON.parse(Buffer.from(parcel.body).toString()).n
+        this.sent.push(n)
+        this.mostOpen = Math.max(this.mostOpen, ++this.open)
+        clock.soon(onLeave)
+        return clock.after(100, () => {
+          this.open--
+          onEnd(this.answers.get(n) ?? success)
+        })
+      }),
+      ...engineParts(clock),
       leaseMs: 5 * second,
-      defaultTimeoutMs: second,
-      waitingLimit: 1_000_000,
-      description: 'a worker under test',
-      onTrouble: (error) => {
-        throw error
-      },
     })
     await this.#engine.start()
   }

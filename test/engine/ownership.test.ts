@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { Engine } from '../../src/engine/engine.ts'
-import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
+import { engineParts, sendingBy } from './engine-under-test.ts'
 
 const second = 1000
 const success: Outcome = {
@@ -42,25 +42,12 @@ test('what is given back while the store is asked what is owned has one owner af
     const over: Partial<Store> = { claim, watch: (watcher) => void watchers.push(watcher) }
     const engine = new Engine({
       store: new Proxy(store, { get: (target, name) => Reflect.get(name in over ? over : target, name) }),
-      sender: {
-        open: () => ({
-          send(parcel, onLeave, onEnd) {
-            sent.push(parcel.id)
-            clock.soon(onLeave)
-            return clock.after(10, () => onEnd(success))
-          },
-        }),
-        close: async () => {},
-      },
-      clock,
-      random: systemRandom,
-      randomText: systemRandomText,
-      limits: { inFlight: 64, inFlightPerApp: 64 },
-      health: { circuit: undefined, disableAfterMs: 0 },
-      leaseMs: 10 * second,
-      defaultTimeoutMs: second,
-      waitingLimit: 1_000_000,
-      description: 'a worker under test',
+      sender: sendingBy((_target, parcel, onLeave, onEnd) => {
+        sent.push(parcel.id)
+        clock.soon(onLeave)
+        return clock.after(10, () => onEnd(success))
+      }),
+      ...engineParts(clock),
       onTrouble: (error) => {
         if (!(error instanceof StoreTrouble)) throw error
       },

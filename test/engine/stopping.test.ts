@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
 import { Engine } from '../../src/engine/engine.ts'
-import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import type { Target } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Harness, plainEndpoint, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
+import { engineParts, sendingBy } from './engine-under-test.ts'
 
 const second = 1000
 
@@ -30,30 +30,14 @@ class Delivering {
     delivering.endpoint = await delivering.world.endpoint(app, { concurrency: 1 })
     const engine = new Engine({
       store,
-      sender: {
-        open: (target) => ({
-          send(parcel, onLeave, onEnd) {
-            sent.push({ target, id: parcel.id })
-            clock.soon(onLeave)
-            const outcome = { code: 'delivered', status: 204, durationMs: 100 } as const
-            const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
-            return clock.after(100, () => onEnd({ ...outcome, ...nothing }))
-          },
-        }),
-        close: async () => {},
-      },
-      clock,
-      random: systemRandom,
-      randomText: systemRandomText,
-      limits: { inFlight: 64, inFlightPerApp: 64 },
-      health: { circuit: undefined, disableAfterMs: 0 },
-      leaseMs: 10 * second,
-      defaultTimeoutMs: second,
-      waitingLimit: 1_000_000,
-      description: 'a worker under test',
-      onTrouble: (error) => {
-        throw error
-      },
+      sender: sendingBy((target, parcel, onLeave, onEnd) => {
+        sent.push({ target, id: parcel.id })
+        clock.soon(onLeave)
+        const outcome = { code: 'delivered', status: 204, durationMs: 100 } as const
+        const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
+        return clock.after(100, () => onEnd({ ...outcome, ...nothing }))
+      }),
+      ...engineParts(clock),
     })
     await engine.start()
     t.after(async () => {

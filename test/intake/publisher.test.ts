@@ -7,6 +7,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Publication, type Store, StoreTrouble } from '../../src/store/store.ts'
+import { plainEndpoint } from '../store/conformance/harness.ts'
 import { testVault } from '../store/test-vault.ts'
 
 /** A real store in memory whose publishes can be watched, held up and made to fail. */
@@ -41,25 +42,7 @@ class World {
 
   async addEndpoint(eventTypes: string[] | null = null): Promise<number> {
     const { key } = (await this.store.findApplication('acme')) as { key: number }
-    const endpoint = await this.store.createEndpoint(key, {
-      uid: null,
-      url: 'https://example.com/',
-      description: '',
-      disabled: false,
-      paused: false,
-      eventTypes,
-      channels: null,
-      secrets: [],
-      method: 'POST',
-      headers: {},
-      metadata: {},
-      throttleRate: null,
-      throttlePeriodSeconds: 1,
-      burst: null,
-      concurrency: null,
-      timeoutMs: null,
-      retry: null,
-    })
+    const endpoint = await this.store.createEndpoint(key, { ...plainEndpoint, eventTypes })
     return endpoint.key
   }
 }

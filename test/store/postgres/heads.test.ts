@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Engine } from '../../../src/engine/engine.ts'
 import { systemClock } from '../../../src/runtime/clock.ts'
-import { systemRandom, systemRandomText } from '../../../src/runtime/random.ts'
+import { systemRandom } from '../../../src/runtime/random.ts'
+import { engineParts, sendingBy } from '../../engine/engine-under-test.ts'
 import { World } from '../conformance/harness.ts'
 import { openPostgresHarness } from '../postgres-harness.ts'
 
@@ -20,32 +21,16 @@ test('operators who direct heads while a worker sends give no delivery two ends,
   const sent: string[] = []
   const engine = new Engine({
     store,
-    sender: {
-      open: () => ({
-        send(parcel, onLeave, onEnd) {
-          sent.push(parcel.id)
-          onLeave()
-          // Two of three fail, so that most heads come to block.
-          const isTaken = sent.length % 3 === 0
-          return systemClock.after(1, () =>
-            onEnd({ code: isTaken ? 'delivered' : 'refused', status: isTaken ? 200 : 500, durationMs: 1, ...nothing }),
-          )
-        },
-      }),
-      close: async () => {},
-    },
-    clock: systemClock,
-    random: systemRandom,
-    randomText: systemRandomText,
-    limits: { inFlight: 64, inFlightPerApp: 64 },
-    health: { circuit: undefined, disableAfterMs: 0 },
-    leaseMs: 10_000,
-    defaultTimeoutMs: 1000,
-    waitingLimit: 1_000_000,
-    description: 'a worker under test',
-    onTrouble: (error) => {
-      throw error
-    },
+    sender: sendingBy((_target, parcel, onLeave, onEnd) => {
+      sent.push(parcel.id)
+      onLeave()
+      // Two of three fail, so that most heads come to block.
+      const isTaken = sent.length % 3 === 0
+      return systemClock.after(1, () =>
+        onEnd({ code: isTaken ? 'delivered' : 'refused', status: isTaken ? 200 : 500, durationMs: 1, ...nothing }),
+      )
+    }),
+    ...engineParts(systemClock),
   })
   t.after(async () => {
     await engine.stop(1000)

@@ -1,0 +1,34 @@
+import type { Clock } from '../../src/domain/clock.ts'
+import type { EngineParts } from '../../src/engine/engine.ts'
+import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
+import type { Line, Sender } from '../../src/sender/send.ts'
+
+const second = 1000
+
+/** All that an engine needs beside its store and its sender; limits that no test here reaches. */
+export function engineParts(clock: Clock): Omit<EngineParts, 'store' | 'sender'> {
+  return {
+    clock,
+    random: systemRandom,
+    randomText: systemRandomText,
+    limits: { inFlight: 64, inFlightPerApp: 64 },
+    health: { circuit: undefined, disableAfterMs: 0 },
+    leaseMs: 10 * second,
+    defaultTimeoutMs: second,
+    waitingLimit: 1_000_000,
+    description: 'a worker under test',
+    onTrouble(error) {
+      throw error
+    },
+  }
+}
+
+/** A sender all of whose lines send this way. */
+export function sendingBy(
+  send: (target: Parameters<Sender['open']>[0], ...args: Parameters<Line['send']>) => () => void,
+): Sender {
+  return {
+    open: (target) => ({ send: (...args) => send(target, ...args) }),
+    close: async () => {},
+  }
+}
