@@ -9,6 +9,12 @@ import { type Owner, owners, type Place, pendingCount, postgresPlace } from './p
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
+/**
+ * Nobody dies here, and nothing may come twice: the lease is long enough that a machine which stands still for a second does not
+ * make a worker give up what it is sending.
+ */
+const patient = { SLUICE_LEASE: '6s' }
+
 const paths = Array.from({ length: 12 }, (_, i) => `/busy-${i}`)
 
 for (const size of [1, 2, 5]) {
@@ -19,8 +25,8 @@ for (const size of [1, 2, 5]) {
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()
     for (const path of paths) receiver.behave(path, () => slowly(10))
-    const server = await Program.start(t, 'serve', place.store)
-    const others = Array.from({ length: size - 1 }, () => Program.start(t, 'worker', place.store))
+    const server = await Program.start(t, 'serve', place.store, patient)
+    const others = Array.from({ length: size - 1 }, () => Program.start(t, 'worker', place.store, patient))
     const fleet = [server, ...(await Promise.all(others))]
     const client = new Client(server.api)
     atEnd(t, () => client.close())
