@@ -11,6 +11,7 @@ import type { TimedLanes } from './timed-lanes.ts'
 const troublePauseMs = 100
 /** Ended attempts that may wait for the store before nothing more is started. */
 const unsettledLimit = 4096
+
 /**
  * When the worker looks for something to start: whenever something has changed, at most once a turn of the event loop, and
  * at the instant at which something comes due; and not at all while it may not.

@@ -46,8 +46,8 @@ export class Connection {
   /** What was committed before this instant is on the disk. The first commit also sees to it that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #isRelaxed = false
-  /** Publishes that are committed and wait for the disk. */
-  #awaited = 0
+  /** The wait of the publish that was committed last, while it goes on; those before it are safe no later. */
+  publishing: Promise<void> | undefined
 
   constructor(db: DatabaseSync, context: StoreContext) {
     this.db = db
@@ -121,19 +121,15 @@ export class Connection {
     this.#syncedAt = Math.max(at, this.#syncedAt)
   }
 
-  /** As `onDisk`, for a publish: until then, nothing of it may leave. */
+  /** As `onDisk`, for a publish: until then, whoever reads what is to be sent waits for it, too. */
   async publishedOnDisk(): Promise<void> {
-    this.#awaited++
+    const wait = this.onDisk()
+    this.publishing = wait
     try {
-      await this.onDisk()
+      await wait
     } finally {
-      this.#awaited--
+      if (this.publishing === wait) this.publishing = undefined
     }
-  }
-
-  /** Whether rows can be seen whose publish still waits for the disk. */
-  get hasUnsafeRows(): boolean {
-    return this.#awaited > 0
   }
 
   #soonOnDisk(): void {

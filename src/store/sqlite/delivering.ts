@@ -73,7 +73,8 @@ export function delivering(connection: Connection): MaybeSynchronous<Delivering>
     async readDue(reads): Promise<DueRows[]> {
       const now = connection.now()
       const pages = reads.map((read) => readOne(read, now))
-      if (connection.hasUnsafeRows) await connection.onDisk()
+      // Some of them may be of a publish that a power cut could still undo.
+      await connection.publishing
       return pages
     },
 

@@ -124,9 +124,8 @@ test('rows whose publish still waits for the disk are not handed to those who se
   assert.equal(isRead, false)
   disk.waits[0]?.pass()
   await published
-  await disk.begun(2)
-  disk.waits[1]?.pass()
   const [page] = await reading
+  assert.equal(disk.waits.length, 1, 'one wait is enough for both')
   assert.equal(page?.rows.length, 1)
 })
 
