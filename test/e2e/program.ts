@@ -21,6 +21,12 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null
 }
 
+/** How the process itself is started. */
+export interface ProcessOptions {
+  /** Arguments of Node, before the program's own. */
+  readonly nodeArguments?: readonly string[]
+}
+
 /** The real program in a process of its own. However a test ends, the process ends with it. */
 export class Program {
   readonly command: string
@@ -31,10 +37,16 @@ export class Program {
   logged = ''
   #api = ''
 
-  private constructor(t: TestContext, command: string, store: string, settings: Readonly<Record<string, string>>) {
+  private constructor(
+    t: TestContext,
+    command: string,
+    store: string,
+    settings: Readonly<Record<string, string>>,
+    { nodeArguments = [] }: ProcessOptions = {},
+  ) {
     const home = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
     this.command = command
-    this.process = spawn(process.execPath, [entry, command], {
+    this.process = spawn(process.execPath, [...nodeArguments, entry, command], {
       // An empty directory, so that no file of settings is found.
       cwd: home,
       env: {
@@ -47,7 +59,7 @@ export class Program {
         SLUICE_LEASE: `${leaseMs}ms`,
         ...settings,
       },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     })
     this.exited = once(this.process, 'exit').then(([code, signal]) => ({ code, signal }))
     this.process.stdout?.setEncoding('utf8').on('data', (text) => {
@@ -70,8 +82,9 @@ export class Program {
     command: 'serve' | 'worker',
     store: string,
     settings: Readonly<Record<string, string>> = {},
+    options: ProcessOptions = {},
   ): Promise<Program> {
-    const program = new Program(t, command, store, settings)
+    const program = new Program(t, command, store, settings, options)
     const ready = command === 'serve' ? /Listening on (http:\/\/[\d.:]+)/ : /(delivering) as a worker/
     const found = await program.#prints(ready)
     if (command === 'serve') program.#api = `${found}/api/v1`

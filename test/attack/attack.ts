@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { appendFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { Agent, request } from 'undici'
+import { atEnd } from '../e2e/at-end.ts'
+import { Client } from '../e2e/client.ts'
+import { openPlace, type Place } from '../e2e/place.ts'
+import { apiKey, Program } from '../e2e/program.ts'
+
+/** `npm run test:attack` runs the long form: more connections, more rounds. `npm test` runs the short one. */
+export const isLong = process.env.SLUICE_ATTACK === 'long'
+
+export const dialects = ['sqlite', 'postgres'] as const
+
+/** The promise: nobody waits longer than this for what one client sends. */
+export const promisedMs = 50
+/** A run fails above this. The room is for slow and busy machines; the attacks held the loop for seconds. */
+const failsAboveMs = 5 * promisedMs
+
+/** The figures of one attack. */
+export interface Figures {
+  /** The longest time that one turn of the event loop computed. */
+  readonly cpuStallMs: number
+  /** The longest time between two turns by the wall clock, the machine's other work included. */
+  readonly wallStallMs: number
+  readonly peakMb: number
+  /** The growth of the process's memory at its peak. */
+  readonly grownMb: number
+  /** The longest time that a bystander waited for an answer, by the wall clock. */
+  readonly bystanderMs: number
+}
+
+interface Reading {
+  readonly cpuStallMs: number
+  readonly wallStallMs: number
+  readonly peakBytes: number
+  readonly rssBytes: number
+}
+
+/** A real server under attack, measured from within and by a bystander. */
+export class Target {
+  readonly program: Program
+  readonly place: Place
+  readonly client: Client
+  readonly #t: TestContext
+
+  private constructor(t: TestContext, program: Program, place: Place) {
+    this.#t = t
+    this.program = program
+    this.place = place
+    this.client = new Client(program.api)
+    atEnd(t, () => this.client.close())
+  }
+
+  /** Starts a server of its own on an empty store. */
+  static async start(
+    t: TestContext,
+    dialect: (typeof dialects)[number],
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<Target> {
+    const place = await openPlace(t, dialect)
+    const monitor = ['--import', join(import.meta.dirname, 'monitor.ts')]
+    const program = await Program.start(t, 'serve', place.store, settings, { nodeArguments: monitor })
+    return new Target(t, program, place)
+  }
+
+  get port(): number {
+    return Number(new URL(this.program.api).port)
+  }
+
+  /** Sends a request and reads the answer, with the admin key unless `headers` names another. */
+  async call(
+    method: string,
+    path: string,
+    options: { body?: unknown; headers?: Readonly<Record<string, string>>; timeoutMs?: number } = {},
+  ): Promise<{ status: number; headers: Readonly<Record<string, unknown>>; text: string }> {
+    const { body, timeoutMs = 60_000 } = options
+    const raw = typeof body === 'string' || Buffer.isBuffer(body) || body === undefined
+    const reply = await request(`${this.program.api}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${apiKey}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...options.headers,
+      },
+      body: body === undefined ? null : raw ? (body as string | Buffer) : JSON.stringify(body),
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+    })
+    return { status: reply.statusCode, headers: reply.headers, text: await reply.body.text() }
+  }
+
+  /** Opens a bare connection, for bytes that no HTTP client sends. It ends with the test. */
+  async connect(): Promise<Socket> {
+    const socket = connect(this.port, '127.0.0.1')
+    socket.on('error', () => {}) // The server may hang up on an attacker.
+    atEnd(this.#t, () => socket.destroy())
+    await once(socket, 'connect')
+    return socket
+  }
+
+  /**
+   * Runs an attack while a bystander keeps asking for something small, and reports the figures. Fails when the process
+   * ended, when the loop was held for longer than promised (with room for a busy machine), or when memory grew past
+   * `grownMbAtMost`.
+   */
+  async measure(
+    name: string,
+    attack: () => Promise<unknown>,
+    limits: { readonly grownMbAtMost?: number } = {},
+  ): Promise<Figures> {
+    const before = await this.#ask('begin')
+    const bystander = this.#watch()
+    let watched = 0
+    try {
+      await attack()
+    } finally {
+      watched = await bystander.stop()
+    }
+    assert.ok(this.program.isRunning, `${name}: the process ended\n${this.program.logged.slice(-2000)}`)
+    const after = await this.#ask('read')
+    const figures: Figures = {
+      cpuStallMs: round(after.cpuStallMs),
+      wallStallMs: round(after.wallStallMs),
+      peakMb: round(after.peakBytes / 2 ** 20),
+      grownMb: round((after.peakBytes - before.rssBytes) / 2 ** 20),
+      bystanderMs: round(watched),
+    }
+    this.#report(name, figures)
+    assert.ok(figures.cpuStallMs <= failsAboveMs, `${name}: one turn of the event loop took ${figures.cpuStallMs} ms`)
+    const most = limits.grownMbAtMost ?? 256
+    assert.ok(figures.grownMb <= most, `${name}: memory grew by ${figures.grownMb} MB; at most ${most} are allowed`)
+    return figures
+  }
+
+  #report(name: string, figures: Figures): void {
+    const line = { attack: name, store: this.place.dialect, ...figures }
+    this.#t.diagnostic(JSON.stringify(line))
+    const file = process.env.SLUICE_ATTACK_REPORT
+    if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`)
+  }
+
+  /** Asks for the server's health over and over on a connection of its own; `stop` answers the longest wait. */
+  #watch(): { stop(): Promise<number> } {
+    const agent = new Agent({ connections: 1, pipelining: 1, headersTimeout: 120_000 })
+    let longest = 0
+    let stopped = false
+    const loop = (async () => {
+      while (!stopped && this.program.isRunning) {
+        const began = performance.now()
+        try {
+          const reply = await request(`${this.program.api}/health/ping`, { dispatcher: agent })
+          await reply.body.dump()
+        } catch (error) {
+          if (this.program.isRunning) throw error
+        }
+        longest = Math.max(longest, performance.now() - began)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+    })()
+    return {
+      stop: async () => {
+        stopped = true
+        await loop
+        await agent.close()
+        return longest
+      },
+    }
+  }
+
+  async #ask(question: 'begin' | 'read'): Promise<Reading> {
+    const answer = once(this.program.process, 'message')
+    this.program.process.send(question)
+    const [reading] = await answer
+    return reading as Reading
+  }
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10
+}
