@@ -1,0 +1,125 @@
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+
+/**
+ * Prints the house: files and lines per folder, which folder imports which, the longest files, and how many files each
+ * noun of the glossary is spread over. Exits with 1 when folders import each other in a circle, when a file is longer
+ * than 400 lines, or when a size limit of the house is passed. `npm run map`; `npm run map -- --files` lists every file.
+ */
+const limits = { files: 350, lines: 39_000, fileLines: 400 }
+const root = join(import.meta.dirname, '..')
+const source = join(root, 'src')
+
+interface SourceFile {
+  readonly path: string
+  readonly folder: string
+  readonly lines: number
+  readonly imports: readonly string[]
+  readonly text: string
+}
+
+const files = globSync('**/*.{ts,sql}', { cwd: source })
+  .filter((path) => !path.includes('migrations/'))
+  .sort()
+  .map(read)
+const code = files.filter(({ path }) => path.endsWith('.ts'))
+const importers = new Map<string, number>()
+for (const { imports } of code) for (const path of imports) importers.set(path, (importers.get(path) ?? 0) + 1)
+
+console.log('Folders')
+console.table(
+  Object.fromEntries(groupBy(files, ({ folder }) => folder).map(([folder, group]) => [folder, size(group)])),
+)
+console.log('All of src:', JSON.stringify(size(files)))
+
+const edges = groupBy(
+  code.flatMap(({ folder, imports }) =>
+    imports.map((path) => ({ from: folder, to: folderOf(path) })).filter(({ from, to }) => from !== to),
+  ),
+  ({ from }) => from,
+)
+console.log('\nImports, with how many')
+for (const [from, list] of edges) {
+  const counts = groupBy(list, ({ to }) => to).map(([to, each]) => `${to} ${each.length}`)
+  console.log(`  ${from.padEnd(16)} → ${counts.join(', ')}`)
+}
+
+console.log('\nFiles per noun: named for it, and that mention it')
+const nouns = ['application', 'endpoint', 'message', 'attempt', 'dead', 'schedule', 'region', 'task', 'lane', 'circuit']
+console.table(
+  Object.fromEntries(
+    nouns.map((noun) => [
+      noun,
+      {
+        named: files.filter(({ path }) => path.toLowerCase().includes(noun)).length,
+        mention: files.filter(({ text }) => new RegExp(noun, 'i').test(text)).length,
+      },
+    ]),
+  ),
+)
+
+const longest = files.toSorted((a, b) => b.lines - a.lines).slice(0, 8)
+console.log('\nLongest:', longest.map(({ path, lines }) => `${path} ${lines}`).join(', '))
+if (process.argv.includes('--files')) for (const { path, lines } of files) console.log(String(lines).padStart(6), path)
+
+const total = size(code)
+const problems = [
+  ...circles(new Map(edges.map(([from, list]) => [from, new Set(list.map(({ to }) => to))]))).map(
+    (circle) => `Folders import each other in a circle: ${circle.join(' → ')}.`,
+  ),
+  ...code.filter(({ lines }) => lines > limits.fileLines).map(({ path, lines }) => `${path} has ${lines} lines.`),
+  ...(total.files >= limits.files ? [`src has ${total.files} files; the limit is ${limits.files}.`] : []),
+  ...(total.lines >= limits.lines ? [`src has ${total.lines} lines; the limit is ${limits.lines}.`] : []),
+]
+for (const problem of problems) console.error(problem)
+if (problems.length > 0) process.exitCode = 1
+
+function read(path: string): SourceFile {
+  const text = readFileSync(join(source, path), 'utf8')
+  const found = [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map(([, target = '']) =>
+    relative(source, join(source, dirname(path), target)),
+  )
+  return { path, folder: folderOf(path), lines: text.split('\n').length - 1, imports: [...new Set(found)], text }
+}
+
+/** The folder of a file; the three files at the top are the composition root. */
+function folderOf(path: string): string {
+  const folder = dirname(path)
+  return folder === '.' ? '(top)' : folder
+}
+
+function size(group: readonly SourceFile[]) {
+  return {
+    files: group.length,
+    lines: group.reduce((sum, { lines }) => sum + lines, 0),
+    longest: Math.max(...group.map(({ lines }) => lines)),
+    'up to 50 lines': group.filter(({ lines }) => lines <= 50).length,
+    'one importer': group.filter(({ path }) => importers.get(path) === 1).length,
+  }
+}
+
+function groupBy<T>(list: readonly T[], keyOf: (item: T) => string): [string, T[]][] {
+  return [...Map.groupBy(list, keyOf)].sort(([a], [b]) => a.localeCompare(b))
+}
+
+/** Every circle that a walk along the imports finds, each once. A parent and its own subfolder are one part. */
+function circles(graph: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
+  const found: string[][] = []
+  const done = new Set<string>()
+  const walk = (folder: string, way: readonly string[]): void => {
+    const at = way.indexOf(folder)
+    if (at >= 0) {
+      found.push([...way.slice(at), folder])
+      return
+    }
+    if (done.has(folder)) return
+    for (const next of graph.get(folder) ?? []) if (!isWithin(folder, next)) walk(next, [...way, folder])
+    done.add(folder)
+  }
+  for (const folder of graph.keys()) walk(folder, [])
+  return found
+}
+
+function isWithin(a: string, b: string): boolean {
+  return a.startsWith(`${b}/`) || b.startsWith(`${a}/`)
+}
