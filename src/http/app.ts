@@ -3,6 +3,7 @@ import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { checkEncoding, readJson } from './body.ts'
 import { answerClientError } from './client-error.ts'
+import { rememberAddresses } from './connection.ts'
 import type { HttpContext } from './context.ts'
 import { allowOrigins } from './cors.ts'
 import { applicationScope, operationalScope } from './endpoint-scope.ts'
@@ -66,13 +67,14 @@ export function buildApp(context: HttpContext): FastifyInstance {
       maxParamLength: 256,
     },
     clientErrorHandler: answerClientError,
-    frameworkErrors: (error, request, reply) => answerError(error, request, reply as never, context.onBug),
+    frameworkErrors: (error, request, reply) => answerError(error, request, reply as never, context),
   })
-  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context.onBug))
+  app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context))
   app.setNotFoundHandler(() => {
     throw new AppError('not_found', 'There is no such route.')
   })
   app.removeAllContentTypeParsers()
+  rememberAddresses(app)
   allowOrigins(app)
   const answerOthers = answerOtherMethods(app)
   endConnectionsOnClose(app, context.clock)

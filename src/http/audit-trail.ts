@@ -3,6 +3,7 @@ import type { AuditEntry } from '../domain/audit.ts'
 import type { Trail } from '../store/auditing.ts'
 import type { Store } from '../store/store.ts'
 import type { Need } from './access.ts'
+import { HungUp, hasHungUp } from './connection.ts'
 import { isRef } from './lookup.ts'
 import { toApplicationOut } from './schemas/application.ts'
 import { toEndpointOut } from './schemas/endpoint.ts'
@@ -34,7 +35,7 @@ export function leaveTrail(route: RouteOptions, path: string, need: Need, store:
     const { app, thing } = await look(store, request.params as Params, isThing)
     return {
       actor: request.caller?.id ?? '',
-      ip: request.ip,
+      ip: request.address ?? '',
       action,
       app,
       target: request.url.split('?', 1)[0] as string,
@@ -43,15 +44,14 @@ export function leaveTrail(route: RouteOptions, path: string, need: Need, store:
     }
   }
 
-  route.preHandler = [
-    ...[route.preHandler ?? []].flat(),
-    (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void) => {
-      entryOf(request).then((entry) => {
-        request.trail = { entry, written: false }
-        store.trailing(request.trail, done)
-      }, done)
-    },
-  ]
+  const { handler } = route
+  route.handler = async function (request: FastifyRequest, reply: FastifyReply) {
+    const trail = { entry: await entryOf(request), written: false }
+    // The last moment at which nothing has begun. From here on the change and its row are made, whoever listens.
+    if (hasHungUp(request)) throw new HungUp()
+    request.trail = trail
+    return store.trailing(trail, () => handler.call(this, request, reply))
+  }
   route.onSend = [
     ...[route.onSend ?? []].flat(),
     async ({ trail }, reply, payload) => {

@@ -26,6 +26,8 @@ const remembered = 1024
 
 const fixedCaller: Caller = { id: 'fixed', key: 0, scopes: new Set(['admin']), capabilities: undefined, app: null }
 
+const always: Verdict = { caller: fixedCaller, until: Number.POSITIVE_INFINITY }
+
 /** What deciding needs of the rest. */
 export interface AuthContext {
   readonly store: Store
@@ -51,27 +53,33 @@ export class Authenticator {
     this.#fixed = context.apiKey === null ? undefined : hashApiKey(context.apiKey).toString('latin1')
   }
 
-  /** Calls `done` without an error when the caller may have what the route needs; at once when the key is remembered. */
-  admit(request: FastifyRequest, need: Need, done: (error?: Error) => void): void {
+  /**
+   * Throws or rejects with AppError unless the caller may have what the route needs. Answers at once, without a promise,
+   * when the key is remembered.
+   */
+  admit(request: FastifyRequest, need: Need): Promise<void> | undefined {
     const header = request.headers.authorization
-    if (header === undefined || !/^bearer /i.test(header)) return done(this.#refuse(request, 'An API key is required.'))
+    if (header === undefined || !/^bearer /i.test(header)) throw this.#refusal(request, 'An API key is required.')
     const key = header.slice('bearer '.length).trim()
     const hash = hashApiKey(key)
     const digest = hash.toString('latin1')
-    if (digest === this.#fixed) return done(this.#permit(request, fixedCaller, need))
-    const verdict = this.#verdicts.get(digest)
-    if (verdict !== undefined && verdict.until > this.#context.clock.steady()) {
-      return done(this.#permit(request, verdict.caller, need))
+    const verdict = digest === this.#fixed ? always : this.#verdicts.get(digest)
+    if (verdict === undefined || verdict.until <= this.#context.clock.steady()) {
+      return this.#findAndPermit(request, need, key, hash)
     }
-    this.#find(key, hash).then(
-      (caller) => done(this.#permit(request, this.#remember(digest, caller), need)),
-      (error: Error) => done(error),
-    )
+    this.#permit(request, verdict.caller, need)
+    return undefined
   }
 
   /** Drops every verdict: a key or token has just been ended, and must not work for another moment. */
   forget(): void {
     this.#verdicts.clear()
+  }
+
+  async #findAndPermit(request: FastifyRequest, need: Need, key: string, hash: Buffer): Promise<void> {
+    const caller = await this.#find(key, hash)
+    this.#remember(hash.toString('latin1'), caller)
+    this.#permit(request, caller, need)
   }
 
   async #find(text: string, hash: Buffer): Promise<Caller | undefined> {
@@ -97,32 +105,31 @@ export class Authenticator {
     })
   }
 
-  #remember(digest: string, caller: Caller | undefined): Caller | undefined {
+  #remember(digest: string, caller: Caller | undefined): void {
     this.#verdicts.delete(digest)
     this.#verdicts.set(digest, { caller, until: this.#context.clock.steady() + believedForMs })
     if (this.#verdicts.size > remembered) this.#verdicts.delete(this.#verdicts.keys().next().value as string)
-    return caller
   }
 
-  #permit(request: FastifyRequest, caller: Caller | undefined, need: Need): AppError | undefined {
-    if (caller === undefined) return this.#refuse(request, 'The API key is not valid.')
+  #permit(request: FastifyRequest, caller: Caller | undefined, need: Need): void {
+    if (caller === undefined) throw this.#refusal(request, 'The API key is not valid.')
     const params = request.params as { app?: string }
     if (!mayCall(caller, need, params.app !== undefined)) {
-      return new AppError('insufficient_access', 'This key does not permit that.')
+      throw new AppError('insufficient_access', 'This key does not permit that.')
     }
     request.caller = caller
-    if (caller.app === null || params.app === undefined) return undefined
+    if (caller.app === null || params.app === undefined) return
     // Any other application is as unknown as one that does not exist.
     if (params.app !== caller.app.id && params.app !== caller.app.uid) {
-      return new AppError('not_found', 'There is no such application.')
+      throw new AppError('not_found', 'There is no such application.')
     }
     // From here on by its id, which stays its own: a uid may have been given to another application a moment ago.
     params.app = caller.app.id
-    return undefined
   }
 
-  #refuse({ ip }: FastifyRequest, message: string): AppError {
-    const waitMs = this.#failures.note(ip, this.#context.clock.steady())
+  #refusal({ address }: FastifyRequest, message: string): AppError {
+    // Without an address the client has already reset its connection and learns nothing from the answer.
+    const waitMs = address === undefined ? 0 : this.#failures.note(address, this.#context.clock.steady())
     if (waitMs === 0) return new AppError('authentication_failed', message)
     return new AppError('rate_limited', 'Too many requests with wrong keys came from this address.', [], {
       retryAfterSeconds: Math.ceil(waitMs / 1000),

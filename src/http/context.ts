@@ -3,9 +3,10 @@ import type { RandomText } from '../domain/ids.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { Scanner } from '../intake/scan.ts'
 import type { Store } from '../store/store.ts'
+import type { Listeners } from './errors.ts'
 
 /** What the API needs from the rest of the program. */
-export interface HttpContext {
+export interface HttpContext extends Listeners {
   readonly store: Store
   readonly publisher: Publisher
   readonly scanner: Scanner
@@ -21,6 +22,4 @@ export interface HttpContext {
   readonly bodyLimitBytes: number
   /** How long a client may take to send a request. */
   readonly requestTimeoutMs: number
-  /** Hears of faults of our own. */
-  readonly onBug: (error: unknown) => void
 }

@@ -1,6 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, type AppErrorCode } from '../domain/app-error.ts'
 import { StoreTrouble } from '../store/store.ts'
+import { HungUp, hasHungUp } from './connection.ts'
 
 interface Meaning {
   readonly status: number
@@ -45,15 +46,26 @@ const fastifyErrors: Readonly<Record<string, readonly [AppErrorCode, string]>> =
 /** How long a client should wait when the store cannot answer: long enough for a failover to make headway. */
 const retryAfterSeconds = 2
 
-/** Answers any error as a problem (RFC 9457). `onBug` hears of what no caller can have caused. */
+/** The log of requests that ended badly. */
+export interface Listeners {
+  /** An error that no caller can have caused. */
+  readonly onBug: (error: unknown) => void
+  /** A client that hung up before its request was carried out. */
+  readonly onHangUp: (request: { readonly method: string; readonly url: string }) => void
+}
+
+/** Answers any error as a problem (RFC 9457). */
 export function answerError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  onBug: (error: unknown) => void,
+  { onBug, onHangUp }: Listeners,
 ): void {
-  const known = asAppError(error)
-  if (known === undefined) onBug(error)
+  const hungUp = isHangUp(error, request)
+  // The answer reaches nobody, but it ends the request, and with it the reservation of its Idempotency-Key.
+  const known = hungUp ? new AppError('request_timeout', 'The client hung up.') : asAppError(error)
+  if (hungUp) onHangUp(request)
+  else if (known === undefined) onBug(error)
   const code = known?.code ?? 'internal'
   const { status } = meanings[code]
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')
@@ -97,6 +109,12 @@ export function codesByStatus(): Map<number, { readonly title: string; readonly 
     else known.codes.push(code)
   }
   return byStatus
+}
+
+/** Whether the client hung up: before its change began, or in the middle of its body. */
+function isHangUp(error: unknown, request: FastifyRequest): boolean {
+  if (error instanceof HungUp) return true
+  return (error as NodeJS.ErrnoException).code === 'ECONNRESET' && hasHungUp(request)
 }
 
 function asAppError(error: unknown): AppError | undefined {

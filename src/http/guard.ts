@@ -32,7 +32,10 @@ export function guard(scope: FastifyInstance, context: HttpContext): Authenticat
     leaveTrail(route, path, need, context.store)
   })
   scope.addHook('onRequest', (request, _reply, done) => {
-    authenticator.admit(request, request.routeOptions.config.need as Need, done)
+    const admitted = authenticator.admit(request, request.routeOptions.config.need as Need)
+    if (admitted === undefined) done()
+    // Fastify owns the promise: it awaits it, and answers its rejection.
+    return admitted
   })
   return authenticator
 }

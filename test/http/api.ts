@@ -49,6 +49,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     bodyLimitBytes: 64 * 1024,
     requestTimeoutMs: 30_000,
     onBug: (error) => bugs.push(error),
+    onHangUp: () => {},
     ...overrides,
   })
   const differences: string[] = []

@@ -33,7 +33,7 @@ export function publishRoute(api: FastifyInstance, context: HttpContext): void {
     const once = onceOf(request, bytes)
     const publish = () => publisher.publish(app, envelope, body, once)
     const published = application === null ? publish() : orMaking(context, request, application, publish)
-    answer(reply, published, (accepted) => shown(message, accepted, withContent ? message.payload : noPayload))
+    return answer(reply, published, (accepted) => shown(message, accepted, withContent ? message.payload : noPayload))
   })
 }
 
@@ -53,7 +53,7 @@ export function batchRoute(api: FastifyInstance, context: HttpContext): void {
     const publish = () => publisher.publishTogether(app, messages, once)
     const application = messages.find((message) => message.application !== null)?.application ?? null
     const published = application === null ? publish() : orMaking(context, request, application, publish)
-    answer(reply, published, (accepted) =>
+    return answer(reply, published, (accepted) =>
       list(messages.map((m, i) => shown(m, accepted[i] as Accepted, withContent ? m.payload : noPayload))),
     )
   })
@@ -74,7 +74,7 @@ export function rawRoute(api: FastifyInstance, { publisher, clock }: HttpContext
       request,
       Buffer.concat([Buffer.from(`${queryOf(request.url)}\n${envelope.contentType}\n`), bytes]),
     )
-    answer(reply, publisher.publish(app, envelope, body, once), (accepted) =>
+    return answer(reply, publisher.publish(app, envelope, body, once), (accepted) =>
       shown(message, accepted, withContent ? shownPayload(body, envelope.contentType) : noPayload),
     )
   })
@@ -95,11 +95,10 @@ function bodyOf(request: FastifyRequest): Buffer {
   return (request.body as Buffer | undefined) ?? nothing
 }
 
-function answer<T>(reply: FastifyReply, published: Promise<T>, bytesOf: (result: T) => Buffer): void {
-  published.then(
-    (result) => reply.code(202).header('content-type', json).send(bytesOf(result)),
-    (error: Error) => reply.send(error),
-  )
+async function answer<T>(reply: FastifyReply, published: Promise<T>, bytesOf: (result: T) => Buffer): Promise<Buffer> {
+  const bytes = bytesOf(await published)
+  reply.code(202).header('content-type', json)
+  return bytes
 }
 
 function shown({ envelope, deliverAt, expiresAt }: ReadMessage, accepted: Accepted, payload: Uint8Array): Buffer {
