@@ -83,6 +83,10 @@ export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems:
   if (instants.diedAt !== null && instants.diedAt > now + skewMs) problems.push(problem('diedAt', 'is in the future'))
   if (contentType !== null && !isContentType(contentType)) problems.push(problem('contentType', 'is not valid'))
   problems.push(...headerProblems(headers))
+  // The signature is sent as a header.
+  if (variant?.signature != null && !/^[\x21-\x7e]+$/.test(variant.signature)) {
+    problems.push(problem('variant', 'has a signature that is no header value of visible ASCII'))
+  }
   const response = bytesOf('responseBase64', input.responseBase64, problems) ?? textBytes(input.response)
   const body = bytesOf('bodyBase64', input.bodyBase64, problems) ?? payload
   const variantBody = bytesOf('variant', variant?.bodyBase64, problems)

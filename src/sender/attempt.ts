@@ -160,8 +160,16 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   }
 
   #dispatch(): void {
+    this.#connection.begin(() => this.#flooded())
     const request = this.#line.request(this.#parcel, this.#wire.clock.now())
+    if (typeof request === 'string') return this.#breakOff({ outcome: 'blocked', message: request })
     this.#connection.client.dispatch(request, this)
+  }
+
+  #flooded(): void {
+    const message =
+      'The answer is not valid HTTP/1.1 (too many bytes before its status line and headers were complete).'
+    this.#breakOff({ outcome: 'invalid_http', message })
   }
 
   /** Ends the attempt before the answer is complete. */
@@ -174,6 +182,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     this.#ended = true
     const { pool, deadlines, clock } = this.#wire
     deadlines.remove(this)
+    this.#connection.onFlood = undefined
     if (reusable) pool.give(this.#connection, this.#startedAt + outcome.durationMs)
     else pool.drop(this.#connection)
     // Nobody is called back before `send` has returned.

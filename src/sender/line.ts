@@ -3,7 +3,7 @@ import type { EpochMs } from '../domain/clock.ts'
 import type { Method } from '../domain/endpoint.ts'
 import type { Origin } from './connection.ts'
 import type { AddressPolicy } from './guard.ts'
-import { wireHeaders } from './headers.ts'
+import { unsendableAt, wireHeaders } from './headers.ts'
 import { idHeader, type Signing, signerOf, signingBy } from './profile.ts'
 import type { Parcel, Target } from './send.ts'
 import { checkUrl, hostOf, portOf } from './url.ts'
@@ -14,8 +14,11 @@ export interface PreparedLine {
   readonly timeoutMs: number
   /** When the last secret expires, which the newest never does. From then on nothing may be sent, for want of a signature. */
   readonly signsUntil: EpochMs
-  /** The request for one parcel, signed as of `now`. It is the same object each time: use it before asking again. */
-  request(parcel: Parcel, now: EpochMs): Dispatcher.DispatchOptions
+  /**
+   * The request for one parcel, signed as of `now`; a text instead when its head cannot be sent. It is the same object each
+   * time: use it before asking again.
+   */
+  request(parcel: Parcel, now: EpochMs): Dispatcher.DispatchOptions | string
 }
 
 /** Prepares a target; a text instead, for people, when nothing may or can be sent to it. */
@@ -31,6 +34,16 @@ export function prepareLine(target: Target, policy: AddressPolicy, userAgent: st
   })
   if (signers.length === 0) return 'The endpoint has no usable secret to sign with.'
 
+  const names = target.signatureHeaders ?? {}
+  const signing = signingBy(profile, signers, names)
+  const head = [
+    'user-agent',
+    userAgent,
+    ...headers,
+    ...[idHeader(names), ...signing.names].flatMap((name) => [name, '']),
+  ]
+  if (unsendableAt(head) >= 0) return 'One of the headers that Sluice sets for the endpoint cannot be sent.'
+
   const url = new URL(target.url)
   return {
     origin: originOf(url),
@@ -40,8 +53,8 @@ export function prepareLine(target: Target, policy: AddressPolicy, userAgent: st
       target.method ?? 'POST',
       url.pathname + url.search,
       ['user-agent', userAgent, ...headers],
-      idHeader(target.signatureHeaders ?? {}),
-      signingBy(profile, signers, target.signatureHeaders ?? {}),
+      idHeader(names),
+      signing,
     ),
   }
 }
@@ -56,7 +69,7 @@ function requestMaker(
   ownHeaders: readonly string[],
   idName: string,
   signing: Signing,
-): (parcel: Parcel, now: EpochMs) => Dispatcher.DispatchOptions {
+): PreparedLine['request'] {
   // Whatever they are called, these are Sluice's to set.
   const reserved = new Set([idName, ...signing.names])
   const headers = [
@@ -79,6 +92,9 @@ function requestMaker(
     headers[contentTypeAt] = parcel.contentType
     headers[contentTypeAt + 2] = parcel.id
     signing.values(headers, contentTypeAt + 4, parcel, timestamp, now)
+    // The values before these are the endpoint's, and were checked when the line was prepared.
+    const wrong = unsendableAt(headers, contentTypeAt)
+    if (wrong >= 0) return `The header ${headers[wrong - 1]} of the message contains characters that cannot be sent.`
     request.body = parcel.body
     request.headers = parcel.headers ? withHeadersOf(parcel.headers, headers, reserved) : headers
     return request

@@ -36,11 +36,13 @@ export function openSender(context: SenderContext): Sender {
   const policy = new AddressPolicy(context)
   const dns = context.resolve ? undefined : openDns()
   const resolve = cached(context.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
+  const responseLimitBytes = context.responseLimitBytes ?? senderDefaults.responseLimitBytes
+  const connect = createConnector({ policy, resolve, extraCa: context.extraCa ?? [] })
   const wire: Wire = {
     clock,
-    pool: new Pool(createConnector({ policy, resolve, extraCa: context.extraCa ?? [] }), clock),
+    pool: new Pool(connect, clock, attemptLimitBytes(responseLimitBytes)),
     deadlines: new Deadlines(clock),
-    responseLimitBytes: context.responseLimitBytes ?? senderDefaults.responseLimitBytes,
+    responseLimitBytes,
     retryAfterCapMs: context.retryAfterCapMs ?? senderDefaults.retryAfterCapMs,
   }
   const userAgent = `Sluice/${context.version}`
@@ -72,6 +74,14 @@ export function openSender(context: SenderContext): Sender {
       await wire.pool.close()
     },
   }
+}
+
+/**
+ * All that one attempt takes in: twice the body that is kept, for its chunks, and 128 KiB for heads. A head is at most
+ * 16 KiB, and an honest receiver sends one or two. An attempt that has its status by then loses nothing.
+ */
+function attemptLimitBytes(responseLimitBytes: number): number {
+  return 2 * responseLimitBytes + 128 * 1024
 }
 
 const unshapable = 'The endpoint gets only a part of each payload, which cannot be told of this one.'

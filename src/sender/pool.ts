@@ -22,11 +22,14 @@ export class Pool {
   readonly #clock: Clock
   readonly #groups = new Map<string, Group>()
   readonly #live = new Set<Connection>()
+  readonly #attemptLimitBytes: number
   #idleCount = 0
 
-  constructor(connect: Connect, clock: Clock) {
+  /** `attemptLimitBytes` is all that one attempt takes in from its socket. */
+  constructor(connect: Connect, clock: Clock, attemptLimitBytes: number) {
     this.#connect = connect
     this.#clock = clock
+    this.#attemptLimitBytes = attemptLimitBytes
   }
 
   /** How many connections there are, and how many origins they lead to. */
@@ -44,7 +47,9 @@ export class Pool {
 
   /** A connection that nothing was ever sent on. */
   takeNew(origin: Origin): Connection {
-    const connection = new Connection(origin, this.#connect, this.#clock, (lost) => this.#onDisconnect(lost))
+    const connection = new Connection(origin, this.#connect, this.#clock, this.#attemptLimitBytes, (lost) =>
+      this.#onDisconnect(lost),
+    )
     this.#live.add(connection)
     const group = this.#groups.get(origin.key)
     if (group) group.live++

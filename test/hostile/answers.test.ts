@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import type { OutcomeCode } from '../../src/domain/outcome.ts'
 import { exampleParcel, send, targetAt, testSender } from '../sender/sending.ts'
-import { answer, type Behaviour, rawReceiver } from './raw-receiver.ts'
+import { answer, type Behaviour, flood, rawReceiver } from './raw-receiver.ts'
 
 /**
  * Every way of answering badly, played by a raw socket, with the name its outcome must have. node:test fails a file in
@@ -23,15 +23,6 @@ function drip(socket: Socket, text: string, everyMs = 5): void {
   let at = 0
   const timer = setInterval(() => socket.write(text[at++ % text.length] as string), everyMs)
   socket.on('close', () => clearInterval(timer))
-}
-
-/** Writes a chunk again and again, as fast as it is taken. */
-function flood(socket: Socket, chunk: string): void {
-  const more = () => {
-    while (!socket.destroyed && socket.write(chunk)) {}
-  }
-  socket.on('drain', more)
-  more()
 }
 
 const says = (text: string): Behaviour => {
@@ -60,7 +51,7 @@ const rows: readonly Row[] = [
       socket.write('HTTP/1.1 200 ')
       flood(socket, 'a'.repeat(65536))
     },
-    code: 'timeout',
+    code: 'invalid_http',
   },
   { does: 'drips interim answers', behave: (s) => drip(s, 'HTTP/1.1 102 Wait\r\n\r\n'), code: 'timeout' },
   {

@@ -83,3 +83,12 @@ function readRequests(socket: Socket, requests: RawRequest[], behave: Behaviour)
 export function answer(status: string, body = '', headers: readonly string[] = []): string {
   return [`HTTP/1.1 ${status}`, `content-length: ${Buffer.byteLength(body)}`, ...headers, '', body].join('\r\n')
 }
+
+/** Writes a chunk again and again, as fast as it is taken. */
+export function flood(socket: Socket, chunk: string): void {
+  const more = () => {
+    while (!socket.destroyed && socket.write(chunk)) {}
+  }
+  socket.on('drain', more)
+  more()
+}

@@ -164,6 +164,10 @@ describe('dead letters that are exported and imported', () => {
       ['is not base64', { ...good, bodyBase64: '###' }],
       ['is a reserved header', { ...good, headers: { 'webhook-id': 'x' } }],
       ['must not contain U+0000 or lone surrogates', { ...good, error: '\0' }],
+      ...['a\r\nx-injected: 1', 'a\n', '\r', 'ä', ''].map((signature): [string, unknown] => [
+        'has a signature that is no header value of visible ASCII',
+        { ...good, variant: { bodyBase64: null, signature } },
+      ]),
     ]
     const text = [
       JSON.stringify(good),
@@ -188,7 +192,7 @@ describe('dead letters that are exported and imported', () => {
     assert.deepEqual([skipping.status, skipping.json.imported], [200, 1])
     assert.deepEqual(
       skipping.json.skipped.map(({ line }: { line: number }) => line),
-      [...bad.keys(), 10, 11, 12].map((i) => i + 3),
+      [...bad.keys(), bad.length, bad.length + 1, bad.length + 2].map((i) => i + 3),
     )
     assert.equal((await s.store.counts()).dead, 1)
   })

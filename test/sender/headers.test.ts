@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkHeader, wireHeaders } from '../../src/sender/headers.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
-import { send, targetAt, testSender } from './sending.ts'
+import { exampleParcel, send, targetAt, testSender } from './sending.ts'
 
 const reserved = [
   ...['host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect'],
@@ -51,4 +51,31 @@ test('a header with a line break blocks the endpoint, and no byte leaves', async
     assert.equal(leaves, 0)
   }
   assert.equal(receiver.connections, 0)
+})
+
+test('no value of a stored message can break the head of a request, and no byte leaves', async (t) => {
+  const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
+  const sender = testSender(t)
+  const evil = 'x\r\nx-injected: 1\r\n\r\nPOST /admin HTTP/1.1'
+  const rows = [
+    ['content-type', {}, { contentType: evil }],
+    ['webhook-id', {}, { id: evil }],
+    ['x-sluice-signature', { signature: 'stored' }, { signature: evil }],
+    ['content-type', {}, { contentType: 'a\0b' }],
+    ['content-type', {}, { contentType: 'a\u2028b' }],
+  ] as const
+  for (const [name, target, parcel] of rows) {
+    const { outcome, leaves } = await send(sender, targetAt(receiver.url, target), { ...exampleParcel, ...parcel })
+    assert.equal(outcome.code, 'blocked', outcome.error)
+    assert.match(outcome.error ?? '', new RegExp(`header ${name} `))
+    assert.equal(leaves, 0)
+  }
+  for (const signatureHeaders of [{ id: 'a\r\nb' }, { signature: 'a: b' }, { timestamp: '' }]) {
+    const { outcome, leaves } = await send(sender, targetAt(receiver.url, { signatureHeaders }))
+    assert.deepEqual([outcome.code, leaves], ['blocked', 0])
+  }
+  const { outcome } = await send(sender, targetAt(receiver.url), { ...exampleParcel, headers: { 'x-a': evil } })
+  assert.equal(outcome.code, 'delivered')
+  assert.equal(receiver.requests.length, 1)
+  assert.doesNotMatch(receiver.requests[0]?.head ?? '', /injected/)
 })

@@ -32,7 +32,7 @@ function use(connection: Connection): Promise<void> {
 
 test('the connection used last is used next, and a new one is made when none is idle', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
-  const pool = new Pool(connector(), systemClock)
+  const pool = new Pool(connector(), systemClock, 64 * 1024)
   t.after(() => pool.close())
   const origin = originAt(receiver.port)
   const [a, b] = [pool.take(origin), pool.take(origin)]
@@ -48,7 +48,7 @@ test('the connection used last is used next, and a new one is made when none is 
 
 test('an origin whose last connection went takes no memory', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
-  const pool = new Pool(connector(), systemClock)
+  const pool = new Pool(connector(), systemClock, 64 * 1024)
   t.after(() => pool.close())
   const kept = pool.take(originAt(receiver.port))
   await use(kept)
@@ -64,7 +64,7 @@ test('an origin whose last connection went takes no memory', async (t) => {
 
 test('no more than 256 connections of one origin are kept idle', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
-  const pool = new Pool(connector(), systemClock)
+  const pool = new Pool(connector(), systemClock, 64 * 1024)
   t.after(() => pool.close())
   const all = Array.from({ length: 260 }, () => pool.take(originAt(receiver.port)))
   await Promise.all(all.map(use))
@@ -77,7 +77,7 @@ test('a connection older than a minute is not kept, however busy it is', async (
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
   let steady = 0
   const clock: Clock = { ...systemClock, steady: () => steady }
-  const pool = new Pool(connector(), clock)
+  const pool = new Pool(connector(), clock, 64 * 1024)
   t.after(() => pool.close())
   const connection = pool.take(originAt(receiver.port))
   await use(connection)
