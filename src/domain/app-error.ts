@@ -46,6 +46,7 @@ export type AppErrorCode =
   | 'method_not_allowed'
   | 'missing_payload'
   | 'conflict'
+  | 'damaged_record'
   | 'overloaded'
   | 'request_in_flight'
   | 'event_type_exists'

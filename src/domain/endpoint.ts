@@ -30,6 +30,10 @@ export interface SignatureHeaders {
   readonly signature?: string
 }
 
+/** The fields of an endpoint that the store keeps sealed. */
+export const sealedFields = ['secrets', 'headers'] as const
+export type SealedField = (typeof sealedFields)[number]
+
 /** One subscriber's URL with its limits, secrets and filters. */
 export interface Endpoint {
   readonly key: number
@@ -63,6 +67,8 @@ export interface Endpoint {
   readonly signatureHeaders?: SignatureHeaders
   /** Only where it is sent to: the secret of its region; null when that cannot be read. */
   readonly regionSecret?: string | null
+  /** The sealed fields whose stored record does not open. Each reads as empty until it is replaced. Absent: all open. */
+  readonly damaged?: readonly SealedField[]
   readonly createdAt: EpochMs
   readonly updatedAt: EpochMs
 }

@@ -101,6 +101,7 @@ export class LaneBook {
     const timeoutMs = endpoint.timeoutMs ?? this.#parts.defaultTimeoutMs
     return this.#parts.sender.open({
       ...{ url, method, secrets, headers, timeoutMs },
+      damaged: endpoint.damaged !== undefined,
       signature: endpoint.flow.signature,
       signatureHeaders: endpoint.signatureHeaders ?? {},
       shape: bodyShaper(endpoint),

@@ -24,6 +24,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   method_not_allowed: { status: 405, title: 'Method not allowed' },
   request_timeout: { status: 408, title: 'Request timeout' },
   conflict: { status: 409, title: 'Conflict' },
+  damaged_record: { status: 409, title: 'Damaged record' },
   request_in_flight: { status: 409, title: 'Request in flight' },
   event_type_exists: { status: 409, title: 'Event type exists' },
   payload_too_large: { status: 413, title: 'Payload too large' },

@@ -1,6 +1,6 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Message } from '../domain/delivery.ts'
-import type { Application, Endpoint } from '../domain/endpoint.ts'
+import type { Application, Endpoint, SealedField } from '../domain/endpoint.ts'
 import type { Schedule } from '../domain/schedule.ts'
 import type { Store } from '../store/store.ts'
 
@@ -18,6 +18,17 @@ export async function getEndpoint(store: Store, app: string, ref: string): Promi
 /** The same, for an application that is known. */
 export async function requireEndpoint(store: Store, app: number, ref: string): Promise<Endpoint> {
   return found(isRef(ref) ? await store.findEndpoint(app, ref) : undefined, 'endpoint')
+}
+
+/** Throws AppError `damaged_record` when the stored record of a sealed field does not open. */
+export function refuseDamaged({ id, damaged }: Endpoint, field: SealedField): void {
+  if (!damaged?.includes(field)) return
+  const [what, remedy] =
+    field === 'secrets' ? ['secret', 'rotate it to a new one'] : ['headers', 'replace them as a whole with PUT']
+  throw new AppError(
+    'damaged_record',
+    `The stored ${what} of ${id} cannot be opened; ${remedy}, or delete the endpoint.`,
+  )
 }
 
 /** The application's message by id or eventId. */

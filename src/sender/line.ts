@@ -23,6 +23,7 @@ export interface PreparedLine {
 
 /** Prepares a target; a text instead, for people, when nothing may or can be sent to it. */
 export function prepareLine(target: Target, policy: AddressPolicy, userAgent: string): PreparedLine | string {
+  if (target.damaged) return 'The stored secret or headers of the endpoint cannot be opened; replace them.'
   const problems = checkUrl(target.url, policy)
   if (problems.length > 0) return problems.join(' ')
   const headers = wireHeaders(target.headers)

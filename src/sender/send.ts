@@ -9,6 +9,8 @@ export interface Target {
   readonly method?: Method
   readonly secrets: readonly Secret[]
   readonly headers: Readonly<Record<string, string>>
+  /** Nothing is sent to a target whose stored secrets or headers do not open. */
+  readonly damaged?: boolean
   readonly timeoutMs: number
   /** Standard Webhooks when it is missing. */
   readonly signature?: SignatureProfile

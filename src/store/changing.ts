@@ -6,7 +6,15 @@ import type { EndpointChange } from './configuration.ts'
 /** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
 export function changedEndpoint(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
   const { flow, ...rest } = given(typeof change === 'function' ? change(before, now) : change)
-  const after: Endpoint = { ...before, ...rest, flow: { ...before.flow, ...flow } }
+  const { damaged: wasDamaged = [], ...whole } = before
+  // A field that is set replaces its damaged record.
+  const damaged = wasDamaged.filter((field) => rest[field] === undefined)
+  const after: Endpoint = {
+    ...whole,
+    ...rest,
+    ...(damaged.length > 0 && { damaged }),
+    flow: { ...before.flow, ...flow },
+  }
   if (after.disabled === before.disabled) return after
   return { ...after, disabledReason: after.disabled ? 'operator' : null }
 }

@@ -32,7 +32,7 @@ export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' |
 }
 export type NewEndpoint = Omit<
   Endpoint,
-  'key' | 'id' | 'app' | 'disabledReason' | 'flow' | 'createdAt' | 'updatedAt'
+  'key' | 'id' | 'app' | 'disabledReason' | 'flow' | 'damaged' | 'createdAt' | 'updatedAt'
 > & {
   /** What is missing is as before, or as by default. */
   readonly flow?: Partial<Flow>

@@ -3,9 +3,6 @@ import { SealError, type SealedPlace, sealedWith, type Vault } from './vault.ts'
 /** Rows looked at in one go when everything is sealed anew. */
 export const sealingChunk = 200
 
-/** The columns of an endpoint that are sealed. */
-export const sealedFields = ['secrets', 'headers'] as const
-
 /** What a vault proves its keys by: a constant text, sealed for a place no endpoint has. */
 const proofText = 'sluice'
 const proofPlace: SealedPlace = { app: 0, endpoint: 0, field: 'proof' }
@@ -39,11 +36,38 @@ function openProof(vault: Vault, id: string, proof: string): void {
   }
 }
 
-/** What a stored value becomes under the sealing key; undefined when it stays. Throws `SealError` when it does not open. */
-export function resealed(vault: Vault, stored: unknown, place: SealedPlace): string | undefined {
-  const by = sealedWith(stored)
-  if (by === vault.sealsWith) return undefined
-  if (by !== undefined) return vault.seal(vault.open(stored as string, place), place)
-  // Written before Sluice sealed. What is empty is never sealed.
-  return Object.keys(stored as object).length === 0 ? undefined : vault.seal(JSON.stringify(stored), place)
+/** Seals stored values under a vault's first key. */
+export class Resealer {
+  readonly #vault: Vault
+  readonly #known: ReadonlySet<string>
+  readonly #log: ((sentence: string) => void) | undefined
+
+  /** `known` are the keys that may have sealed something in this store. */
+  constructor(vault: Vault, known: readonly SealingKey[], log: ((sentence: string) => void) | undefined) {
+    this.#vault = vault
+    this.#known = new Set(known.map(({ id }) => id))
+    this.#log = log
+  }
+
+  /**
+   * The stored value under the sealing key; undefined when it stays as it is. A damaged record stays, with a line in the
+   * log: one bad record does not keep the store closed. Throws `SealError` when a key of this store is missing.
+   */
+  reseal(stored: unknown, place: SealedPlace): string | undefined {
+    const vault = this.#vault
+    const by = sealedWith(stored)
+    if (by === vault.sealsWith) return undefined
+    // Written before Sluice sealed. An empty value is never sealed.
+    if (typeof stored === 'object') {
+      return Object.keys(stored as object).length === 0 ? undefined : vault.seal(JSON.stringify(stored), place)
+    }
+    try {
+      return vault.seal(vault.open(String(stored), place), place)
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error
+      if (by !== undefined && this.#known.has(by) && !vault.keyIds.includes(by)) throw error
+      this.#log?.(`a sealed record is damaged and stays as it is: ${error.message}`)
+      return undefined
+    }
+  }
 }

@@ -9,6 +9,7 @@ import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store, StoreContext } from '../../src/store/store.ts'
 import { openVault, type VaultKey } from '../../src/store/vault.ts'
 import { plainEndpoint } from './conformance/harness.ts'
+import { damage } from './damage.ts'
 import { newDatabase, context as postgresContext, sharedServer } from './postgres-harness.ts'
 import { contextWith, placeFor } from './sqlite-harness.ts'
 
@@ -144,18 +145,45 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       })
     })
 
-    test('a record that was tampered with is refused, and its lane has no secret to send with', async (t) => {
+    test('a record that was tampered with reads as damaged, stays as it is, and can be replaced', async (t) => {
       const place = await openPlace(t)
       const said: string[] = []
       const store = await place.open([fresh], (sentence) => said.push(sentence))
       const { app, endpoint } = await addEndpoint(store)
       const sealed = openVault([fresh], systemRandomBytes).seal('[]', { app: 1, endpoint: 1, field: 'secrets' })
       await place.query(`update endpoint set secrets = '${dialect === 'sqlite' ? sealed : JSON.stringify(sealed)}'`)
-      await assert.rejects(store.findEndpoint(app.key, endpoint.id), { name: 'SealError', message: /key new/ })
-      await assert.rejects(store.updateEndpoint(app.key, endpoint.key, { description: 'x' }), { name: 'SealError' })
+      const found = await store.findEndpoint(app.key, endpoint.id)
+      assert.deepEqual([found?.damaged, found?.secrets, found?.headers], [['secrets'], [], secretive.headers])
+
+      const renamed = await store.updateEndpoint(app.key, endpoint.key, { description: 'x' })
+      assert.deepEqual([renamed?.damaged, renamed?.description], [['secrets'], 'x'])
+      const [row] = await place.query('select secrets from endpoint')
+      assert.equal(row?.secrets, sealed, 'another change leaves the damaged record alone')
+
       const [loaded] = await store.loadEndpoints([endpoint.key])
-      assert.deepEqual([loaded?.id, loaded?.secrets, loaded?.headers], [endpoint.id, [], {}])
+      assert.deepEqual([loaded?.id, loaded?.damaged, loaded?.secrets], [endpoint.id, ['secrets'], []])
       assert.match(said.join(), new RegExp(`nothing can be sent to ${endpoint.id}: the secrets .* key new`))
+
+      const replaced = await store.updateEndpoint(app.key, endpoint.key, { secrets: secretive.secrets })
+      assert.deepEqual([replaced?.damaged, replaced?.secrets], [undefined, secretive.secrets])
+    })
+
+    test('a damaged record does not keep the store from opening with a new key', async (t) => {
+      const place = await openPlace(t)
+      const first = await place.open([old])
+      const { app, endpoint } = await addEndpoint(first)
+      const other = await first.createEndpoint(app.key, secretive)
+      await first.createRegion(app.key, 'eu', canary)
+      await first.close()
+      for (const [column, position] of Object.entries({ secrets: 0, headers: 4 })) {
+        await damage(place, dialect, { table: 'endpoint', column, where: `key = ${endpoint.key}`, position })
+      }
+      await damage(place, dialect, { table: 'region', column: 'secret', where: `name = 'eu'`, position: 60 })
+      const said: string[] = []
+      const store = await place.open([fresh, old], (sentence) => said.push(sentence))
+      assert.equal(said.filter((sentence) => /sealed record is damaged/.test(sentence)).length, 3, said.join('\n'))
+      assert.deepEqual((await store.findEndpoint(app.key, endpoint.id))?.damaged, ['secrets', 'headers'])
+      assert.deepEqual((await store.findEndpoint(app.key, other.id))?.secrets, secretive.secrets)
     })
   })
 }

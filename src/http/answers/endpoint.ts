@@ -45,6 +45,10 @@ export const EndpointOut = Type.Object({
   timeoutMs: nullable(Type.Integer()),
   retry: nullable(RetryOut),
   ...flowOut,
+  damaged: Type.Array(Type.Enum(['secret', 'headers']), {
+    description:
+      'Stored parts that no longer open. Nothing is sent until each is replaced: rotate the secret, or put the headers.',
+  }),
   metadata: Labels,
   version: Type.Integer(),
   createdAt: Instant,

@@ -3,7 +3,7 @@ import { AppError } from '../../domain/app-error.ts'
 import type { HttpContext } from '../context.ts'
 import { headerProblems } from '../endpoint-problems.ts'
 import type { EndpointScope } from '../endpoint-scope.ts'
-import { requireEndpoint } from '../lookup.ts'
+import { refuseDamaged, requireEndpoint } from '../lookup.ts'
 import {
   EndpointHeadersIn,
   EndpointHeadersPatch,
@@ -27,7 +27,11 @@ export function endpointHeaderRoutes(api: FastifyInstance, { store }: HttpContex
   const find = async (params: OfEndpoint['Params']) =>
     requireEndpoint(store, await scope.owner(params), params.endpoint)
 
-  api.get<OfEndpoint>(path, async ({ params }) => toHeadersOut((await find(params)).headers))
+  api.get<OfEndpoint>(path, async ({ params }) => {
+    const endpoint = await find(params)
+    refuseDamaged(endpoint, 'headers')
+    return toHeadersOut(endpoint.headers)
+  })
 
   api.put<OfEndpoint>(path, async ({ params, body }, reply) => {
     const { app, key } = await find(params)
@@ -46,6 +50,7 @@ export function endpointHeaderRoutes(api: FastifyInstance, { store }: HttpContex
     refuseIf(headerProblems(Object.fromEntries(given)))
     await changed(
       store.updateEndpoint(app, key, (before) => {
+        refuseDamaged(before, 'headers')
         const headers = patchedHeaders(before.headers, patch)
         if (Object.keys(headers).length > headersLimit) refuseIf([tooManyHeaders])
         return { headers }

@@ -3,7 +3,7 @@ import { AppError, type FieldError } from '../../domain/app-error.ts'
 import { olderSecretsLimit, rotated } from '../../domain/secrets.ts'
 import type { HttpContext } from '../context.ts'
 import type { EndpointScope } from '../endpoint-scope.ts'
-import { requireEndpoint } from '../lookup.ts'
+import { refuseDamaged, requireEndpoint } from '../lookup.ts'
 import { SecretRotateIn } from '../schemas/endpoint-secret.ts'
 import { makeSecretLike, readSecret, receiverKey, secretProblem } from '../secret.ts'
 import { compile, refuseIf } from '../validate.ts'
@@ -21,8 +21,9 @@ export function endpointSecretRoutes(api: FastifyInstance, context: HttpContext,
   const path = `${scope.path}/:endpoint/secret`
 
   api.get<OfEndpoint>(path, async ({ params }) => {
-    const { secrets } = await requireEndpoint(store, await scope.owner(params), params.endpoint)
-    return { key: receiverKey(secrets[0]?.secret ?? '') }
+    const endpoint = await requireEndpoint(store, await scope.owner(params), params.endpoint)
+    refuseDamaged(endpoint, 'secrets')
+    return { key: receiverKey(endpoint.secrets[0]?.secret ?? '') }
   })
 
   api.post<OfEndpoint>(`${path}/rotate`, async ({ params, body }, reply) => {

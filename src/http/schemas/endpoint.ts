@@ -132,6 +132,7 @@ export function toEndpointOut(endpoint: Endpoint) {
     timeoutMs: endpoint.timeoutMs,
     retry: endpoint.retry,
     ...toFlowOut(endpoint.flow),
+    damaged: (endpoint.damaged ?? []).map((field) => (field === 'secrets' ? ('secret' as const) : field)),
     metadata: endpoint.metadata,
     version: 1,
     createdAt: new Date(endpoint.createdAt).toISOString(),

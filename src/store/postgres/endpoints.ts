@@ -124,7 +124,7 @@ export function endpoints(database: Database): Omit<Configuration, Applications>
           const [updated] = await run<EndpointRow>(updateEndpointRow, [
             key,
             after.disabledReason,
-            ...endpointValues(after, before, vault),
+            ...endpointValues(after, before, vault, row),
           ])
           if (!sameRateLimit(before, after)) await run(doubtBucket, [key])
           if (isStopped(after) !== isStopped(before)) await run(setStopped, [key, isStopped(after)])

@@ -55,7 +55,7 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     await durable.run(pingServer)
     await relaxed.run(pingServer)
     await migrate(url)
-    await checkSeals(durable, context.vault)
+    await checkSeals(durable, context)
     const time = new ServerTime(context.clock)
     const now = await serverNow(durable)
     time.learn(now)

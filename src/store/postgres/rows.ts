@@ -1,9 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Class } from '../../domain/delivery.ts'
-import type { NewEndpoint } from '../configuration.ts'
 import type { PendingRow } from '../delivering.ts'
 import { toHeldMs } from '../held.ts'
-import { settableColumns, settableValues } from '../rows/endpoint.ts'
+import { type SealedColumns, settableColumns, settableValues } from '../rows/endpoint.ts'
 import { toJson } from '../rows/json.ts'
 import type { Vault } from '../vault.ts'
 
@@ -19,11 +18,12 @@ export const sendableColumns = `${endpointColumns},
 
 /** What a caller may set of an endpoint, in the order of `settableColumns`. */
 export function endpointValues(
-  endpoint: NewEndpoint,
+  endpoint: Parameters<typeof settableValues>[0],
   identity: { readonly app: number; readonly key: number },
   vault: Vault,
+  stored?: SealedColumns,
 ): unknown[] {
-  const values = settableValues(endpoint, identity, vault)
+  const values = settableValues(endpoint, identity, vault, stored)
   const written = { ...values, secrets: toJson(values.secrets), headers: toJson(values.headers) }
   return settableColumns.map((column) => written[column])
 }

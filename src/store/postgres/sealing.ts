@@ -1,7 +1,8 @@
+import { sealedFields } from '../../domain/endpoint.ts'
 import { type RegionPlace, sealedPlace } from '../regions.ts'
 import { toJson } from '../rows/json.ts'
-import { isSettled, proofOf, resealed, type SealingKey, sealedFields, sealingChunk } from '../sealing.ts'
-import type { Vault } from '../vault.ts'
+import { isSettled, proofOf, Resealer, type SealingKey, sealingChunk } from '../sealing.ts'
+import type { StoreContext } from '../store.ts'
 import type { Sessions, Statement } from './sessions.ts'
 
 const selectSealingKeys: Statement = { name: 'sealing-keys', text: 'select id, proof from sealing_key order by id' }
@@ -39,9 +40,10 @@ interface SealedRow {
  * Makes sure that the vault opens what is sealed here, and that all of it is sealed with its first key: what an older key
  * sealed, or nobody, is sealed anew, a few rows per transaction. Throws `SealError` naming a key that is missing or wrong.
  */
-export async function checkSeals(sessions: Sessions, vault: Vault): Promise<void> {
+export async function checkSeals(sessions: Sessions, { vault, log }: StoreContext): Promise<void> {
   const known = await sessions.run<SealingKey>(selectSealingKeys)
   if (isSettled(vault, known)) return
+  const resealer = new Resealer(vault, known, log)
   const { id, proof } = proofOf(vault)
   // Recorded before anything is sealed with it.
   await sessions.run(insertSealingKey, [id, proof])
@@ -51,7 +53,7 @@ export async function checkSeals(sessions: Sessions, vault: Vault): Promise<void
       const rows = await run<SealedRow>(selectSealed, [after, sealingChunk])
       for (const row of rows) {
         const [secrets, headers] = sealedFields.map((field) =>
-          resealed(vault, row[field], { app: row.app, endpoint: row.key, field }),
+          resealer.reseal(row[field], { app: row.app, endpoint: row.key, field }),
         )
         if (secrets ?? headers) {
           await run(updateSealed, [row.key, toJson(secrets ?? row.secrets), toJson(headers ?? row.headers)])
@@ -61,12 +63,12 @@ export async function checkSeals(sessions: Sessions, vault: Vault): Promise<void
       full = rows.length === sealingChunk
     })
   }
-  await sealRegionsAnew(sessions, vault)
+  await sealRegionsAnew(sessions, resealer)
   // Nothing is sealed with these any more, and nobody who has them writes.
   for (const key of known) if (!vault.keyIds.includes(key.id)) await sessions.run(deleteSealingKey, [key.id])
 }
 
-async function sealRegionsAnew(sessions: Sessions, vault: Vault): Promise<void> {
+async function sealRegionsAnew(sessions: Sessions, resealer: Resealer): Promise<void> {
   let after: RegionPlace = { app: -1, name: '' }
   for (let full = true; full; ) {
     await sessions.transaction(async (run) => {
@@ -76,7 +78,7 @@ async function sealRegionsAnew(sessions: Sessions, vault: Vault): Promise<void> 
         sealingChunk,
       ])
       for (const row of rows) {
-        const secret = resealed(vault, row.secret, sealedPlace(row))
+        const secret = resealer.reseal(row.secret, sealedPlace(row))
         if (secret) await run(updateRegion, [row.app, row.name, secret])
         after = row
       }

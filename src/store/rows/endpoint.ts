@@ -1,5 +1,12 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Application, Endpoint, Secret, SignatureHeaders } from '../../domain/endpoint.ts'
+import {
+  type Application,
+  type Endpoint,
+  type SealedField,
+  type Secret,
+  type SignatureHeaders,
+  sealedFields,
+} from '../../domain/endpoint.ts'
 import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
 import type { NewEndpoint } from '../configuration.ts'
@@ -75,9 +82,19 @@ export interface SendableRow extends EndpointRow {
   readonly region_secret: string | null
 }
 
-/** Throws `SealError` when the secrets or headers do not open. */
-export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
-  const place = (field: string) => ({ app: row.app, endpoint: row.key, field })
+/** Sealed fields that do not open read as empty, and `onDamage` hears of each. */
+export function toEndpoint(row: EndpointRow, vault: Vault, onDamage?: (error: SealError) => void): Endpoint {
+  const damaged: SealedField[] = []
+  const opened = { secrets: [], headers: {} } as Pick<Endpoint, SealedField>
+  for (const field of sealedFields) {
+    try {
+      Object.assign(opened, { [field]: openValue(vault, row[field], { app: row.app, endpoint: row.key, field }) })
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error
+      damaged.push(field)
+      onDamage?.(error)
+    }
+  }
   return {
     key: row.key,
     id: row.id,
@@ -90,9 +107,9 @@ export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
     paused: row.paused,
     eventTypes: row.event_types,
     channels: row.channels,
-    secrets: openValue(vault, row.secrets, place('secrets')),
+    ...opened,
+    ...(damaged.length > 0 && { damaged }),
     method: row.method,
-    headers: openValue(vault, row.headers, place('headers')),
     metadata: row.metadata,
     throttleRate: row.throttle_rate,
     throttlePeriodSeconds: row.throttle_period_s,
@@ -106,12 +123,9 @@ export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
   }
 }
 
-/**
- * The endpoint as the engine needs it. One whose secrets or headers do not open has none: nothing can then be sent to it,
- * and the other lanes go on.
- */
+/** The endpoint as the engine needs it. Nothing is sent to a damaged one; the other lanes go on. */
 export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
-  const endpoint = openedOrBare(row, vault, log)
+  const endpoint = toEndpoint(row, vault, ({ message }) => log?.(`nothing can be sent to ${row.id}: ${message}`))
   const { region } = endpoint.flow
   const regionSecret =
     region === null || row.region_secret === null
@@ -119,16 +133,6 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
       : openRegion(vault, row.region_secret, { app: row.app, name: region }, log)
   const { app_throttle_rate: appThrottleRate, signature_headers: signatureHeaders } = row
   return { ...endpoint, appThrottleRate, signatureHeaders: signatureHeaders ?? {}, regionSecret }
-}
-
-function openedOrBare(row: EndpointRow, vault: Vault, log: ((sentence: string) => void) | undefined): Endpoint {
-  try {
-    return toEndpoint(row, vault)
-  } catch (error) {
-    if (!(error instanceof SealError)) throw error
-    log?.(`nothing can be sent to ${row.id}: ${error.message}`)
-    return toEndpoint({ ...row, secrets: [], headers: {} }, vault)
-  }
 }
 
 /** What decides who gets messages, and how, where that is not as by default. */
@@ -176,13 +180,23 @@ export const settableColumns = [
   'flow',
 ] as const
 
-/** What they are set to, with JSON as text; what is secret is sealed for this endpoint, as `sealValue` has it. */
+/** The sealed columns of an endpoint as a database has them. */
+export type SealedColumns = Readonly<Record<SealedField, unknown>>
+
+/**
+ * What they are set to, with JSON as text; what is secret is sealed for this endpoint, as `sealValue` has it. A damaged
+ * record that is not replaced stays as it is `stored`: the right key, or a backup, may still open it.
+ */
 export function settableValues(
-  endpoint: NewEndpoint,
+  endpoint: NewEndpoint & Pick<Endpoint, 'damaged'>,
   identity: { readonly app: number; readonly key: number },
   vault: Vault,
+  stored?: SealedColumns,
 ) {
-  const place = (field: string) => ({ app: identity.app, endpoint: identity.key, field })
+  const sealed = (field: SealedField) =>
+    stored !== undefined && endpoint.damaged?.includes(field)
+      ? stored[field]
+      : sealValue(vault, endpoint[field], { app: identity.app, endpoint: identity.key, field })
   return {
     uid: endpoint.uid,
     url: endpoint.url,
@@ -190,8 +204,8 @@ export function settableValues(
     disabled: endpoint.disabled,
     event_types: toJson(endpoint.eventTypes),
     channels: toJson(endpoint.channels),
-    secrets: sealValue(vault, endpoint.secrets, place('secrets')),
-    headers: sealValue(vault, endpoint.headers, place('headers')),
+    secrets: sealed('secrets'),
+    headers: sealed('headers'),
     metadata: toJson(endpoint.metadata),
     throttle_rate: endpoint.throttleRate,
     throttle_period_s: endpoint.throttlePeriodSeconds,

@@ -58,11 +58,6 @@ export function endpoints(connection: Connection): Synchronous<Omit<Configuratio
   const wakes: LaneWakes = laneWakes(connection)
   const { vault, log } = connection.context
 
-  function load(key: number): Endpoint | undefined {
-    const row = byKey.get(key)
-    return row && toEndpoint(row, vault)
-  }
-
   function assertRegion(app: number, name: string | null | undefined): void {
     if (name != null && region.get(app, name) === undefined) throw unknownRegion(name)
   }
@@ -110,15 +105,16 @@ export function endpoints(connection: Connection): Synchronous<Omit<Configuratio
       let woke = false
       const changed = conflictOnUid(uidIn(change), () =>
         connection.transaction(() => {
-          const before = load(key)
-          if (before?.app !== app) return undefined
+          const row = byKey.get(key)
+          if (row?.app !== app) return undefined
+          const before = toEndpoint(row, vault)
           const now = connection.now()
           const after = changedEndpoint(before, change, now)
           if (after.flow.region !== before.flow.region) assertRegion(app, after.flow.region)
           // Later than the change before it, however the clock is set: whoever reads two versions keeps the newer.
           const updatedAt = Math.max(now, before.updatedAt + 1)
           update.run({
-            ...endpointColumns(after, before, vault),
+            ...endpointColumns(after, before, vault, row),
             key,
             disabled_reason: after.disabledReason,
             now: updatedAt,

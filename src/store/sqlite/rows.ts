@@ -3,7 +3,6 @@ import type { Class, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Application, Endpoint, SignatureHeaders } from '../../domain/endpoint.ts'
 import type { Flow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
-import type { NewEndpoint } from '../configuration.ts'
 import type { PendingRow } from '../delivering.ts'
 import { heldMsOf } from '../held.ts'
 import * as rows from '../rows/endpoint.ts'
@@ -46,7 +45,7 @@ function parsedEndpoint(row: EndpointRow): rows.EndpointRow {
   }
 }
 
-/** Throws `SealError` when the secrets or headers do not open. */
+/** Sealed fields that do not open read as empty. */
 export function toEndpoint(row: EndpointRow, vault: Vault): Endpoint {
   return rows.toEndpoint(parsedEndpoint(row), vault)
 }
@@ -87,11 +86,12 @@ export function toSubscription(
 
 /** What a caller may set of an endpoint, as named parameters. */
 export function endpointColumns(
-  endpoint: NewEndpoint,
+  endpoint: Parameters<typeof rows.settableValues>[0],
   identity: { readonly app: number; readonly key: number },
   vault: Vault,
+  stored?: rows.SealedColumns,
 ) {
-  const values = rows.settableValues(endpoint, identity, vault)
+  const values = rows.settableValues(endpoint, identity, vault, stored)
   return {
     ...values,
     disabled: endpoint.disabled ? 1 : 0,
@@ -106,8 +106,15 @@ function sealedColumn(stored: unknown): string {
   return typeof stored === 'string' ? stored : JSON.stringify(stored)
 }
 
-function unlessSealed(text: string) {
-  return sealedWith(text) === undefined ? JSON.parse(text) : text
+/** The value of a sealed column that was never sealed. Text that is neither sealed nor JSON stays: it does not open. */
+export function unlessSealed(text: string) {
+  if (sealedWith(text) !== undefined) return text
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    return text
+  }
 }
 
 export type MessageRow = Stored<messages.MessageRow, 'channels' | 'endpoints' | 'tags' | 'headers'>

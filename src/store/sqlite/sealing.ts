@@ -1,7 +1,8 @@
+import { sealedFields } from '../../domain/endpoint.ts'
 import { type RegionPlace, sealedPlace } from '../regions.ts'
-import { isSettled, proofOf, resealed, type SealingKey, sealedFields, sealingChunk } from '../sealing.ts'
-import { sealedWith } from '../vault.ts'
+import { isSettled, proofOf, Resealer, type SealingKey, sealingChunk } from '../sealing.ts'
 import type { Connection } from './connection.ts'
+import { unlessSealed } from './rows.ts'
 
 const selectSealingKeys = 'select id, proof from sealing_key order by id'
 const insertSealingKey = 'insert into sealing_key (id, proof) values (?, ?) on conflict (id) do nothing'
@@ -23,9 +24,10 @@ interface SealedRow {
  * sealed, or nobody, is sealed anew, a few rows per transaction. Throws `SealError` naming a key that is missing or wrong.
  */
 export function checkSeals(connection: Connection): void {
-  const { vault } = connection.context
+  const { vault, log } = connection.context
   const known = connection.prepare<SealingKey>(selectSealingKeys).all()
   if (isSettled(vault, known)) return
+  const resealer = new Resealer(vault, known, log)
   const { id, proof } = proofOf(vault)
   // Recorded before anything is sealed with it.
   connection.prepare(insertSealingKey).run(id, proof)
@@ -38,17 +40,16 @@ export function checkSeals(connection: Connection): void {
     connection.transaction(() => {
       const rows = page.all(after, sealingChunk)
       for (const row of rows) {
-        const [secrets, headers] = sealedFields.map((field) => {
-          const stored = sealedWith(row[field]) === undefined ? JSON.parse(row[field]) : row[field]
-          return resealed(vault, stored, { app: row.app, endpoint: row.key, field })
-        })
+        const [secrets, headers] = sealedFields.map((field) =>
+          resealer.reseal(unlessSealed(row[field]), { app: row.app, endpoint: row.key, field }),
+        )
         if (secrets ?? headers) update.run(secrets ?? row.secrets, headers ?? row.headers, row.key)
         after = row.key
       }
       full = rows.length === sealingChunk
     })
   }
-  sealRegionsAnew(connection)
+  sealRegionsAnew(connection, resealer)
   connection.db.exec('pragma secure_delete = off')
   connection.db.exec('pragma wal_checkpoint(truncate)')
   // Nothing is sealed with these any more, and nobody who has them writes.
@@ -56,7 +57,7 @@ export function checkSeals(connection: Connection): void {
   for (const key of known) if (!vault.keyIds.includes(key.id)) forget.run(key.id)
 }
 
-function sealRegionsAnew(connection: Connection): void {
+function sealRegionsAnew(connection: Connection, resealer: Resealer): void {
   const page = connection.prepare<RegionPlace & { readonly secret: string }>(selectRegions)
   const update = connection.prepare(updateRegion)
   let after: RegionPlace = { app: -1, name: '' }
@@ -64,7 +65,7 @@ function sealRegionsAnew(connection: Connection): void {
     connection.transaction(() => {
       const rows = page.all(after.app, after.name, sealingChunk)
       for (const row of rows) {
-        const secret = resealed(connection.context.vault, row.secret, sealedPlace(row))
+        const secret = resealer.reseal(row.secret, sealedPlace(row))
         if (secret) update.run(secret, row.app, row.name)
         after = row
       }
