@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -41,7 +41,12 @@ async function unpack(place: string): Promise<{ path: string; env: Record<string
     env: { ...process.env, TMPDIR: place, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' },
     cwd: import.meta.dirname,
   })
-  return { path: stdout, env: { LD_LIBRARY_PATH: join(place, 'al2023', 'lib'), FONTCONFIG_PATH: join(place, 'fonts') } }
+  const fonts = join(place, 'fonts')
+  // The list of fonts that the package brings names /tmp/fonts, whatever directory it unpacks to. A page without any font
+  // shows no text at all.
+  const list = `<dir>${fonts}</dir><cachedir>${join(place, 'font-cache')}</cachedir>`
+  await writeFile(join(fonts, 'fonts.conf'), `<?xml version="1.0"?><fontconfig>${list}</fontconfig>`)
+  return { path: stdout, env: { LD_LIBRARY_PATH: join(place, 'al2023', 'lib'), FONTCONFIG_PATH: fonts } }
 }
 
 function debuggerOf(browser: ChildProcess): Promise<string> {
