@@ -8,7 +8,7 @@ import { type Served, served, workplace } from './program.ts'
 
 const noRetry = '{"waits":{"kind":"list","ms":[]}}'
 
-describe('dead letters', { timeout: 180_000 }, () => {
+describe('dead letters', () => {
   const where = workplace()
   let place: Served
   before(async () => {

@@ -9,7 +9,7 @@ import { type Served, served, workplace } from './program.ts'
 const noRetry = '{"waits":{"kind":"list","ms":[]}}'
 
 // Some of it waits for a server to get round to something.
-describe('looking back', { timeout: 60_000 }, () => {
+describe('looking back', () => {
   const where = workplace()
   let place: Served
   before(async () => {

@@ -8,7 +8,7 @@ import { type Served, served, workplace } from './program.ts'
 
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
 
-describe('listen alone', { timeout: 30_000 }, () => {
+describe('listen alone', () => {
   test('verifies with the given secret, prints what arrives, and says what is wrong', async () => {
     const program = workplace().run(`listen --port 0 --secret ${secret} --status 202`)
     const url = await program.says(/Listening on (\S+)/)
@@ -62,7 +62,7 @@ describe('listen alone', { timeout: 30_000 }, () => {
   })
 })
 
-describe('listen for an application', { timeout: 30_000 }, () => {
+describe('listen for an application', () => {
   const where = workplace()
   let place: Served
   before(async () => {

@@ -8,7 +8,7 @@ import { before, describe, test } from 'node:test'
 import { isApiKey } from '../../src/http/api-key.ts'
 import { type Served, served, workplace } from './program.ts'
 
-describe('managing over the API', { timeout: 120_000 }, () => {
+describe('managing over the API', () => {
   const where = workplace()
   let place: Served
   before(async () => {
@@ -243,7 +243,7 @@ describe('managing over the API', { timeout: 120_000 }, () => {
   })
 })
 
-describe('send', { timeout: 60_000 }, () => {
+describe('send', () => {
   const where = workplace()
   let place: Served
   before(async () => {

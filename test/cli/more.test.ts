@@ -11,7 +11,7 @@ const document = {
   webhooks: { 'video.made': { post: { description: 'A video was made.', responses: {} } } },
 }
 
-describe('more commands', { timeout: 60_000 }, () => {
+describe('more commands', () => {
   const where = workplace()
   let place: Served
   before(async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { type Served, served, workplace } from './program.ts'
 
-describe('order', { timeout: 60_000 }, () => {
+describe('order', () => {
   const where = workplace()
   let place: Served
   before(async () => {

@@ -13,7 +13,7 @@ async function post({ env }: Served, path: string, body: unknown = {}): Promise<
   return response.status === 204 ? { id: '' } : ((await response.json()) as { id: string })
 }
 
-describe('sluice why', { timeout: 120_000 }, () => {
+describe('sluice why', () => {
   const where = workplace()
   let place: Served
   let id = ''

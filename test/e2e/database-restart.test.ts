@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { sharedServer } from '../store/postgres-harness.ts'
+import { sharedServer, useOwnServer } from '../store/postgres-harness.ts'
 import { atEnd } from './at-end.ts'
 import { Client } from './client.ts'
 import { eventually } from './eventually.ts'
@@ -10,10 +10,10 @@ import { pendingCount, postgresPlace } from './place.ts'
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
+useOwnServer()
 const skip = (process.env.DATABASE_URL ?? '') === '' ? false : 'the server at DATABASE_URL is not ours to crash'
 
 test('a database that crashes and comes back under load costs nothing that was accepted', {
-  timeout: 90_000,
   skip,
 }, async (t) => {
   const database = await sharedServer()
@@ -65,7 +65,6 @@ test('a database that crashes and comes back under load costs nothing that was a
 })
 
 test('asked to stop while the database is away, it gives up after a while and loses nothing', {
-  timeout: 90_000,
   skip,
 }, async (t) => {
   const database = await sharedServer()

@@ -18,9 +18,7 @@ const patient = { SLUICE_LEASE: '6s' }
 const paths = Array.from({ length: 12 }, (_, i) => `/busy-${i}`)
 
 for (const size of [1, 2, 5]) {
-  test(`${size} processes on one database share the lanes and deliver everything once`, {
-    timeout: 90_000,
-  }, async (t) => {
+  test(`${size} processes on one database share the lanes and deliver everything once`, async (t) => {
     const place = await postgresPlace()
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()
@@ -63,7 +61,7 @@ for (const size of [1, 2, 5]) {
   })
 }
 
-test('asked to stop a second time, it exits at once and another goes on', { timeout: 60_000 }, async (t) => {
+test('asked to stop a second time, it exits at once and another goes on', async (t) => {
   const place = await postgresPlace()
   const receiver = await Receiver.listen(t)
   const ledger = new Ledger()

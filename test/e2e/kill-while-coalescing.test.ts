@@ -14,9 +14,7 @@ const paths = ['/calm', '/keen']
 const acceptedPerRound = [40, 120]
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: over kills, what was accepted arrives or gave way to something newer that does`, {
-    timeout: 60_000,
-  }, async (t) => {
+  test(`${dialect}: over kills, what was accepted arrives or gave way to something newer that does`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const accepted: { id: string; subject: string }[] = []

@@ -17,9 +17,7 @@ const recoveryMs = leaseMs + 10_000
 const recordingMs = 1000
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: a killed worker's deliveries are made by the next, and only open ones twice`, {
-    timeout: 90_000,
-  }, async (t) => {
+  test(`${dialect}: a killed worker's deliveries are made by the next, and only open ones twice`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()

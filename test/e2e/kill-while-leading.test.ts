@@ -75,9 +75,7 @@ function instantOf(name: string): number {
   return Date.parse(`${y}-${mo}-${d}T${h}:${mi}:${s}Z`)
 }
 
-test('postgres: when the leading process is killed another leads on; no tick is lost or doubled', {
-  timeout: 120_000,
-}, async (t) => {
+test('postgres: when the leading process is killed another leads on; no tick is lost or doubled', async (t) => {
   const place = await postgresPlace()
   const first = await Program.start(t, 'worker', place.store)
   await eventually('the first leads', async () => (await place.query('select epoch from leader')).length > 0)
@@ -107,9 +105,7 @@ test('postgres: when the leading process is killed another leads on; no tick is 
   await assertEachOnce(place, receiver)
 })
 
-test('sqlite: the file’s owner leads; killed and started anew it goes on where it was', {
-  timeout: 120_000,
-}, async (t) => {
+test('sqlite: the file’s owner leads; killed and started anew it goes on where it was', async (t) => {
   const place = await openPlace(t, 'sqlite')
   let server = await Program.start(t, 'serve', place.store)
   const receiver = await prepare(t, server, place)

@@ -13,9 +13,7 @@ const openMs = 3 * leaseMs
 const messages = 30
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: an open circuit outlives a killed worker, one probe closes it, and everything arrives`, {
-    timeout: 90_000,
-  }, async (t) => {
+  test(`${dialect}: an open circuit outlives a killed worker, one probe closes it, and everything arrives`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()

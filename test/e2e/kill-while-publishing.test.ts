@@ -13,9 +13,7 @@ const producers = 12
 const acceptedPerRound = [9, 70, 180]
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: whatever was accepted before the server was killed is delivered`, {
-    timeout: 60_000,
-  }, async (t) => {
+  test(`${dialect}: whatever was accepted before the server was killed is delivered`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()

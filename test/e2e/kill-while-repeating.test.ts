@@ -27,9 +27,7 @@ async function ask(api: string, key: string, body: string): Promise<{ status: nu
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: requests repeated over kills and restarts are stored once, and answered the same`, {
-    timeout: 60_000,
-  }, async (t) => {
+  test(`${dialect}: requests repeated over kills and restarts are stored once, and answered the same`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     let server = await Program.start(t, 'serve', place.store)

@@ -17,9 +17,7 @@ interface Task {
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: a paced replay keeps its pace and its place over kills and a pause, and replays each once`, {
-    timeout: 120_000,
-  }, async (t) => {
+  test(`${dialect}: a paced replay keeps its pace and its place over kills and a pause, and replays each once`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     // It says nothing of the receiver's health, whose circuit stays closed.

@@ -8,9 +8,7 @@ import { Receiver } from './receiver.ts'
 const count = 600
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: a recovery that was asked for is done although the program is killed, twice`, {
-    timeout: 120_000,
-  }, async (t) => {
+  test(`${dialect}: a recovery that was asked for is done although the program is killed, twice`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     // It says nothing of the receiver's health, whose circuit stays closed.

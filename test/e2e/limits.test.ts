@@ -15,7 +15,7 @@ const slowLimit = { rate: 5, burst: 20 }
 const concurrency = 3
 const retryAfterSeconds = 4
 
-test('rate, concurrency and Retry-After hold at the receiver while workers die', { timeout: 90_000 }, async (t) => {
+test('rate, concurrency and Retry-After hold at the receiver while workers die', async (t) => {
   const place = await postgresPlace()
   const receiver = await Receiver.listen(t)
   const ledger = new Ledger()

@@ -55,9 +55,7 @@ test('headers, raw bodies and batches arrive as they were sent, and a message fo
   assert.equal(receiver.arrivals.filter(({ headers }) => headers['x-both'] === 'endpoint').length, 3)
 })
 
-test('while too much waits publishes are refused at once with a Retry-After, and taken again when it has drained', {
-  timeout: 60_000,
-}, async (t) => {
+test('while too much waits publishes are refused at once with a Retry-After, and taken again when it has drained', async (t) => {
   const place = await sqlitePlace(t)
   const receiver = await Receiver.listen(t)
   const limits = { SLUICE_MAX_WAITING_PER_ENDPOINT: '40' }

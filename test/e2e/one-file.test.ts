@@ -7,9 +7,7 @@ import { sqlitePlace } from './place.ts'
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
-test('what another process publishes into the file of a running server is delivered at once', {
-  timeout: 60_000,
-}, async (t) => {
+test('what another process publishes into the file of a running server is delivered at once', async (t) => {
   const place = await sqlitePlace(t)
   const receiver = await Receiver.listen(t)
   const server = await Program.start(t, 'serve', place.store)
@@ -37,7 +35,7 @@ test('what another process publishes into the file of a running server is delive
   assert.ok(median < 300, `noticed after ${median} ms`)
 })
 
-test('a second server on the same file exits with 3 and names the owner', { timeout: 60_000 }, async (t) => {
+test('a second server on the same file exits with 3 and names the owner', async (t) => {
   const place = await sqlitePlace(t)
   const receiver = await Receiver.listen(t)
   const owner = await Program.start(t, 'serve', place.store)
@@ -59,7 +57,7 @@ test('a second server on the same file exits with 3 and names the owner', { time
   await Program.start(t, 'serve', place.store)
 })
 
-test('a worker is told that a file is delivered from by its owner alone', { timeout: 60_000 }, async (t) => {
+test('a worker is told that a file is delivered from by its owner alone', async (t) => {
   const place = await sqlitePlace(t)
   const worker = await Program.run(t, 'worker', place.store)
   assert.deepEqual(worker.exit, { code: 2, signal: null })

@@ -12,9 +12,7 @@ interface Told {
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: operators hear of what happens to endpoints and messages, once, signed, over a restart`, {
-    timeout: 120_000,
-  }, async (t) => {
+  test(`${dialect}: operators hear of what happens to endpoints and messages, once, signed, over a restart`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     receiver.behave('/gone', () => ({ status: 410 }))

@@ -67,9 +67,7 @@ async function ownerOf(place: Place, path: string, fleet: readonly Program[]): P
   })
 }
 
-test('postgres: published by two processes, delivered by four of which two are killed, order is kept', {
-  timeout: 90_000,
-}, async (t) => {
+test('postgres: published by two processes, delivered by four of which two are killed, order is kept', async (t) => {
   const place = await postgresPlace()
   const receiver = await Receiver.listen(t)
   fussy(receiver, 30, '/strict', '/by-key')
@@ -95,7 +93,7 @@ test('postgres: published by two processes, delivered by four of which two are k
 })
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: over restarts, order is kept`, { timeout: 90_000 }, async (t) => {
+  test(`${dialect}: over restarts, order is kept`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     fussy(receiver, 5, '/strict', '/by-key')

@@ -28,9 +28,7 @@ const places = { sqlite: (t: TestContext) => sqlitePlace(t), postgres: (_t: Test
 
 for (const [dialect, openPlace] of Object.entries(places)) {
   describe(`secrets on ${dialect}`, () => {
-    test('reach the receiver and nothing else: no table, no file, no log, no answer', {
-      timeout: 60_000,
-    }, async (t) => {
+    test('reach the receiver and nothing else: no table, no file, no log, no answer', async (t) => {
       const place = await openPlace(t)
       const receiver = await Receiver.listen(t)
       const server = await Program.start(t, 'serve', place.store, { SLUICE_LOG_LEVEL: 'trace' })

@@ -15,9 +15,7 @@ const retry = { waits: { kind: 'list', ms: [50, 50] }, jitter: 'none' }
 const hex = (key: string, text: string | Buffer) => createHmac('sha256', key).update(text).digest('hex')
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: each endpoint gets its own form, the same on every attempt, over a kill and a replay`, {
-    timeout: 90_000,
-  }, async (t) => {
+  test(`${dialect}: each endpoint gets its own form, the same on every attempt, over a kill and a replay`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     let server = await Program.start(t, 'serve', place.store)

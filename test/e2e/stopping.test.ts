@@ -13,9 +13,7 @@ const deleted = ['/deleted-1', '/deleted-2', '/deleted-3']
 const servingMs = 25
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: whoever owns its lane, a paused endpoint waits for its resumption and a deleted one gets no more`, {
-    timeout: 60_000,
-  }, async (t) => {
+  test(`${dialect}: whoever owns its lane, a paused endpoint waits for its resumption and a deleted one gets no more`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()

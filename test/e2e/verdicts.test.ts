@@ -11,9 +11,7 @@ import { Receiver } from './receiver.ts'
 const tries = 3
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
-  test(`${dialect}: 410 holds what follows until the endpoint is enabled, across a kill`, {
-    timeout: 60_000,
-  }, async (t) => {
+  test(`${dialect}: 410 holds what follows until the endpoint is enabled, across a kill`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()
@@ -71,9 +69,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     }
   })
 
-  test(`${dialect}: a delivery that used up its attempts is a dead letter with its last answer`, {
-    timeout: 60_000,
-  }, async (t) => {
+  test(`${dialect}: a delivery that used up its attempts is a dead letter with its last answer`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
     const ledger = new Ledger()

@@ -47,24 +47,24 @@ async function run(t: TestContext, name: string, args?: string[], env?: Record<s
 
 const ordered = 'ordered a lamp and published msg_…\nthe piano was not paid: no order, no webhook\n1 order, 1 message\n'
 
-test('quickstart.ts delivers and verifies', { timeout: 30_000 }, async (t) => {
+test('quickstart.ts delivers and verifies', async (t) => {
   const { files } = await sqlitePlace(t)
   const printed = await run(t, 'quickstart.ts', [files.path])
   assert.equal(printed, 'published msg_…\ndelivered and verified: {"video":42,"views":1000000}\n')
 })
 
-test('transactional-sqlite.ts keeps an order and its message together', { timeout: 30_000 }, async (t) => {
+test('transactional-sqlite.ts keeps an order and its message together', async (t) => {
   const { files } = await sqlitePlace(t)
   assert.equal(await run(t, 'transactional-sqlite.ts', [files.path]), ordered)
 })
 
-test('transactional-postgres.ts keeps an order and its message together', { timeout: 60_000 }, async (t) => {
+test('transactional-postgres.ts keeps an order and its message together', async (t) => {
   const { store } = await openPlace(t, 'postgres')
   const env = { DATABASE_URL: store, SLUICE_ENCRYPTION_KEY: testEncryptionKey }
   assert.equal(await run(t, 'transactional-postgres.ts', [], env), ordered)
 })
 
-test('producer.ts publishes once, however often it sends; receiver.ts verifies', { timeout: 30_000 }, async (t) => {
+test('producer.ts publishes once, however often it sends; receiver.ts verifies', async (t) => {
   const { store } = await sqlitePlace(t)
   const program = await Program.start(t, 'serve', store)
   const client = new Client(program.api)

@@ -40,7 +40,7 @@ await openSluice({ store: 'sqlite:x', inFlght: 5 })
 await Promise.all([later, alsoLater])
 `
 
-describe('the package, installed in an empty project', { timeout: 240_000 }, () => {
+describe('the package, installed in an empty project', () => {
   let project = ''
   let files: string[] = []
 

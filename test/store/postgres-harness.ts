@@ -4,7 +4,7 @@ import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openPostgresStore } from '../../src/store/postgres/open.ts'
 import type { Store, StoreContext } from '../../src/store/store.ts'
 import type { Foreign, Harness } from './conformance/harness.ts'
-import { openPostgresServer, type PostgresServer } from './postgres-server.ts'
+import { openPostgresServer, type PostgresServer, startPostgresServer } from './postgres-server.ts'
 import { testVault } from './test-vault.ts'
 
 /** The machine's own clock: Postgres decides by its server's, which no test can turn. */
@@ -18,15 +18,24 @@ export const context: StoreContext = {
 let shared: Promise<PostgresServer> | undefined
 let template: Promise<string> | undefined
 
-/** The one server of this test process: started on first use, closed when the last test has ended. */
+/**
+ * The server of this test process: the one that all files share when the whole suite runs, else one that is started on
+ * first use and closed when the last test has ended.
+ */
 export function sharedServer(): Promise<PostgresServer> {
   shared ??= openPostgresServer()
   return shared
 }
 
+/** Gives this test process a server of its own, which it may stop and change. Call it before any test runs. */
+export function useOwnServer(): void {
+  const given = process.env.DATABASE_URL ?? ''
+  if (given === '') shared = startPostgresServer()
+}
+
 after(async () => (await shared)?.close())
 
-/** The URL of a new database with all tables: a copy (40 ms) of one that was migrated once. */
+/** The URL of a new database with all tables: a copy (40 ms) of one that this process migrated once. */
 export async function newDatabase(): Promise<string> {
   const server = await sharedServer()
   template ??= makeTemplate(server)

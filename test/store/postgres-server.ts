@@ -7,6 +7,8 @@ import pg from 'pg'
 
 /** A real Postgres server for tests and measurements, durable like one in production. */
 export interface PostgresServer {
+  /** The maintenance database. */
+  readonly url: string
   /** Makes an empty database, or a copy of another one that nobody is connected to; the answer is its URL. */
   createDatabase(template?: string): Promise<string>
   /** Runs SQL as superuser, outside any transaction, on the maintenance database or the one at `url`. */
@@ -20,13 +22,17 @@ export interface PostgresServer {
   close(): Promise<void>
 }
 
-/** Uses the server at DATABASE_URL when that is set, else starts one of its own in a temporary directory. */
+/** The variable by which `test/run.ts` names the server that all test files share. */
+export const sharedServerVariable = 'SLUICE_TEST_POSTGRES'
+
+/** Uses the server at DATABASE_URL, or the one that the whole suite shares, else starts one in a temporary directory. */
 export async function openPostgresServer(): Promise<PostgresServer> {
-  const given = process.env.DATABASE_URL
-  return given === undefined || given === '' ? startOwn() : serverAt(given, async () => {}, undefined)
+  const given = process.env.DATABASE_URL || process.env[sharedServerVariable]
+  return given === undefined || given === '' ? startPostgresServer() : serverAt(given, async () => {}, undefined)
 }
 
-async function startOwn(): Promise<PostgresServer> {
+/** Starts a server in a temporary directory. */
+export async function startPostgresServer(): Promise<PostgresServer> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-postgres-'))
   const port = await freePort()
   const noise = () => {}
@@ -38,10 +44,12 @@ async function startOwn(): Promise<PostgresServer> {
     persistent: false,
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--no-sync', '--locale=C', '--encoding=UTF8'],
-    postgresFlags: ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'shared_buffers=64MB'].flatMap((set) => [
-      '-c',
-      set,
-    ]),
+    postgresFlags: [
+      'listen_addresses=127.0.0.1',
+      'unix_socket_directories=',
+      'shared_buffers=64MB',
+      'max_connections=400',
+    ].flatMap((set) => ['-c', set]),
     onLog: noise,
     onError: noise,
   })
@@ -92,6 +100,7 @@ async function serverAt(url: string, end: () => Promise<void>, restart: Restart 
   }
   const cannotRestart = () => Promise.reject(new Error('the server at DATABASE_URL is not ours to stop'))
   return {
+    url,
     async createDatabase(template) {
       const name = `sluice_test_${process.pid}_${made.length}`
       made.push(name)
@@ -106,8 +115,9 @@ async function serverAt(url: string, end: () => Promise<void>, restart: Restart 
     stop: restart?.stop ?? cannotRestart,
     start: restart?.start ?? cannotRestart,
     async close() {
-      // Our own server goes away with its files, so only databases on somebody else's are worth dropping.
-      if (restart === undefined) {
+      // Our own servers go away with their files. Dropping a database forces a checkpoint, so only those on a foreign
+      // server are dropped.
+      if (process.env.DATABASE_URL) {
         for (const name of made) await query(`drop database if exists "${name}" with (force)`)
       }
       await end()

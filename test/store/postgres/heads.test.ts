@@ -9,9 +9,7 @@ import { openPostgresHarness } from '../postgres-harness.ts'
 
 const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
 
-test('operators who direct heads while a worker sends give no delivery two ends, and reverse nothing', {
-  timeout: 60_000,
-}, async (t) => {
+test('operators who direct heads while a worker sends give no delivery two ends, and reverse nothing', async (t) => {
   const harness = await openPostgresHarness()
   const { store } = harness
   const world = new World(harness)

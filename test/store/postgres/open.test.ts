@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
-import { context, newDatabase, sharedServer } from '../postgres-harness.ts'
+import { context, newDatabase, sharedServer, useOwnServer } from '../postgres-harness.ts'
+
+useOwnServer()
 
 /** Changes a setting of the whole server for the length of a test. */
 async function withSetting(t: TestContext, name: string, value: string): Promise<void> {

@@ -4,7 +4,9 @@ import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import { type Store, StoreTrouble, type Watcher } from '../../../src/store/store.ts'
 import { plainEndpoint } from '../conformance/harness.ts'
-import { context, newDatabase, sharedServer } from '../postgres-harness.ts'
+import { context, newDatabase, sharedServer, useOwnServer } from '../postgres-harness.ts'
+
+useOwnServer()
 
 async function openStore(t: TestContext, url: string): Promise<Store> {
   const store = await openPostgresStore(context, { url })

@@ -101,7 +101,7 @@ test('a migration that another process made first is not made again', (t) => {
   assert.equal(ours.prepare('select count(*) as count from migration').get()?.count, knownMigrations().length)
 })
 
-test('processes that make the same file at once all get it', { timeout: 30_000 }, async (t) => {
+test('processes that make the same file at once all get it', async (t) => {
   const place = placeFor(t)
   const children = (['owner', 'guest', 'guest', 'guest'] as const).map((role) => new Child(place, role))
   const lines = await Promise.all(children.map((child) => child.line()))

@@ -9,15 +9,13 @@ import { plainEndpoint } from '../conformance/harness.ts'
 import { contextWith, type Place, placeFor } from '../sqlite-harness.ts'
 import { Child } from './child.ts'
 
-const timeout = 20_000
-
 async function openReal(place: Place, role: 'owner' | 'guest'): Promise<Store> {
   const store = await openSqliteStore(contextWith(systemClock), { path: place.path, role })
   place.closeFirst(() => store.close())
   return store
 }
 
-test('a second owner is refused at once and told who owns the file', { timeout }, async (t) => {
+test('a second owner is refused at once and told who owns the file', async (t) => {
   const place = placeFor(t)
   const owner = new Child(place, 'owner')
   assert.equal(await owner.line(), 'open')
@@ -44,7 +42,7 @@ test('a second owner in the same process is refused too, and the first one is no
   await openReal(place, 'owner')
 })
 
-test('an owner that was killed leaves the file free, its lanes unclean and itself fenced', { timeout }, async (t) => {
+test('an owner that was killed leaves the file free, its lanes unclean and itself fenced', async (t) => {
   const place = placeFor(t)
   const owner = new Child(place, 'owner')
   assert.equal(await owner.line(), 'open')
@@ -68,7 +66,7 @@ test('an owner that was killed leaves the file free, its lanes unclean and itsel
   )
 })
 
-test('the owner notices within 50 ms what a guest publishes', { timeout }, async (t) => {
+test('the owner notices within 50 ms what a guest publishes', async (t) => {
   const place = placeFor(t)
   const owner = await openReal(place, 'owner')
   const { key: app } = await owner.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
