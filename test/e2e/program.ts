@@ -51,6 +51,7 @@ export class Program {
       cwd: home,
       env: {
         PATH: process.env.PATH,
+        ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
         SLUICE_STORE: store,
         SLUICE_LISTEN: '127.0.0.1:0',
         SLUICE_API_KEY: apiKey,
