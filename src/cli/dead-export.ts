@@ -40,8 +40,13 @@ export async function exportDead(session: Session, path: string, query: Query): 
 
 function standardOutput({ terminal }: Session): Writable {
   return new Writable({
-    write(chunk: Uint8Array, _encoding, done) {
-      terminal.write(chunk).then(() => done(), done)
+    async write(chunk: Uint8Array, _encoding, done) {
+      try {
+        await terminal.write(chunk)
+      } catch (error) {
+        return done(error as Error)
+      }
+      done()
     },
   })
 }

@@ -67,20 +67,17 @@ function waitForEnd(
   stopRequested: Promise<unknown>,
 ): Promise<End> {
   const deadline = clock.steady() + forMs
-  return new Promise((resolve) => {
-    let cancel = () => {}
+  let cancel = () => {}
+  const ended = new Promise<End>((resolve) => {
     const look = () => {
       const leftMs = deadline - clock.steady()
       if (leftMs <= 0) resolve('time')
       else if (delivering.isIdle(Math.min(lingerMs, leftMs))) resolve('idle')
       else cancel = clock.after(Math.min(lookMs, leftMs), look)
     }
-    stopRequested.then(() => {
-      cancel()
-      resolve('signal')
-    }, resolve)
     look()
   })
+  return Promise.race([ended, stopRequested.then(() => 'signal' as const)]).finally(() => cancel())
 }
 
 function report({ tally }: Delivering, ended: End, json: boolean): string {

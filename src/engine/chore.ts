@@ -24,7 +24,7 @@ export class Chore {
   /** Sees to it that what there is to do now is done. */
   ask(): void {
     this.#again = true
-    if (!this.#underWay && !this.#stopped) this.#run()
+    if (!this.#underWay && !this.#stopped) void this.#run()
   }
 
   /** Whether something is under way, or known to be left to do. */
@@ -36,20 +36,19 @@ export class Chore {
     this.#stopped = true
   }
 
-  #run(): void {
+  /** Never rejects: trouble goes to its listener. */
+  async #run(): Promise<void> {
     this.#underWay = true
     this.#again = false
-    this.#step().then(
-      (more) => {
-        this.endedAt = this.#clock.steady()
-        this.#underWay = false
-        this.#again ||= more
-        if (this.#again && !this.#stopped) this.#clock.soon(() => this.#underWay || this.#run())
-      },
-      (error: unknown) => {
-        this.#underWay = false
-        this.#onTrouble(error)
-      },
-    )
+    try {
+      const more = await this.#step()
+      this.endedAt = this.#clock.steady()
+      this.#underWay = false
+      this.#again ||= more
+      if (this.#again && !this.#stopped) this.#clock.soon(() => void (this.#underWay || this.#run()))
+    } catch (error) {
+      this.#underWay = false
+      this.#onTrouble(error)
+    }
   }
 }

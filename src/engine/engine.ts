@@ -182,7 +182,7 @@ export class Engine {
     this.#rhythm.every(housekeepingMs, () => this.#housekeep())
     this.#chores.start(this.#rhythm)
     // A worker often starts because another died, and that one may have been publishing.
-    this.#ownership.reconcile()
+    void this.#ownership.reconcile()
     this.#ownership.claimSoon()
   }
 

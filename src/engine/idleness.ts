@@ -29,7 +29,7 @@ export class Idleness {
     if (reconciledAt === undefined || reconciledAt < askedAt || askedAt <= since) {
       if (now - askedAt > reconcileAgainMs || (askedAt <= since && since < now)) {
         this.#reconcileAskedAt = now
-        ownership.reconcile()
+        void ownership.reconcile()
       }
       return false
     }

@@ -123,14 +123,14 @@ export class Ownership {
   }
 
   /** Stands up lanes whose wake-up was lost with its publisher. */
-  reconcile(): void {
-    this.#parts.store.reconcile().then(
-      (repaired) => {
-        this.reconciledAt = this.#parts.clock.steady()
-        if (repaired > 0) this.claimSoon()
-      },
-      (error) => this.#parts.onTrouble(error),
-    )
+  async reconcile(): Promise<void> {
+    try {
+      const repaired = await this.#parts.store.reconcile()
+      this.reconciledAt = this.#parts.clock.steady()
+      if (repaired > 0) this.claimSoon()
+    } catch (error) {
+      this.#parts.onTrouble(error)
+    }
   }
 
   async #release(rests: (owned: OwnedLane) => boolean): Promise<void> {

@@ -20,6 +20,8 @@ const groupsAtOnce = { sqlite: 1, postgres: 4 } as const
 export interface Unanswered {
   readonly publication: Publication
   readonly since: SteadyMs
+  /** Answers with an error. Must not throw. */
+  readonly refuse: (reason: unknown) => void
 }
 
 /**
@@ -50,7 +52,7 @@ export class GroupCommit<T extends Unanswered> {
     this.#planned = true
     this.#parts.clock.soon(() => {
       this.#planned = false
-      this.#start()
+      void this.#storeGroup(this.#takeGroup())
       this.#soon()
     })
   }
@@ -67,19 +69,26 @@ export class GroupCommit<T extends Unanswered> {
     return Math.max(now - oldest, this.#rate.delayMs(unanswered, now))
   }
 
-  #start(): void {
-    const group = this.#takeGroup()
+  /** Stores a group and answers each of it. Never rejects: its promise has no owner. */
+  async #storeGroup(group: readonly T[]): Promise<void> {
     this.#groups.add(group)
-    this.#parts.store.publish(group.map(({ publication }) => publication)).then(
-      (answers) => this.#ended(group, () => this.#parts.onStored(group, answers)),
-      (error: unknown) => this.#ended(group, () => this.#parts.onFailed(group, error)),
-    )
-  }
-
-  #ended(group: readonly T[], answer: () => void): void {
+    let answer: (one: T, i: number) => void
+    try {
+      const answers = await this.#parts.store.publish(group.map(({ publication }) => publication))
+      answer = (one, i) => this.#parts.onStored(one, answers[i] as Published)
+    } catch (error) {
+      answer = (one) => this.#parts.onFailed(one, error)
+    }
     this.#groups.delete(group)
     this.#rate.add(group.length, this.#parts.clock.steady())
-    answer()
+    for (const [i, one] of group.entries()) {
+      try {
+        answer(one, i)
+      } catch (error) {
+        // A fault in one answer stays with its message: the rest of the group is stored and waits for its own.
+        one.refuse(error)
+      }
+    }
     this.#soon()
   }
 
@@ -109,8 +118,8 @@ function bytesOf({ body, variants }: Publication): number {
 export interface GroupCommitParts<T extends Unanswered> {
   readonly store: Pick<Store, 'publish' | 'dialect'>
   readonly clock: Clock
-  /** A group was stored: an answer for each of it. */
-  onStored(group: readonly T[], answers: readonly Published[]): void
-  /** A group was not stored, as far as is known. */
-  onFailed(group: readonly T[], error: unknown): void
+  /** The store answered. */
+  onStored(one: T, answer: Published): void
+  /** The store failed; as far as is known, the message was not stored. */
+  onFailed(one: T, error: unknown): void
 }

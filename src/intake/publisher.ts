@@ -67,8 +67,8 @@ export class Publisher {
     this.#groups = new GroupCommit({
       store,
       clock,
-      onStored: (group, answers) => this.#finish(group, answers),
-      onFailed: (group, error) => this.#fail(group, error),
+      onStored: (waiting, answer) => this.#finish(waiting, answer),
+      onFailed: (waiting, error) => this.#fail(waiting, error),
     })
   }
 
@@ -144,9 +144,7 @@ export class Publisher {
   #publish(ref: string, item: Item, request: Once | null): Promise<Accepted> {
     return new Promise((accept, refuse) => {
       const arrival = { ref, item, request, since: this.#clock.steady(), tries: 0, accept, refuse }
-      const route = this.#routes.known(ref)
-      if (route) this.#enqueue(arrival, route)
-      else this.#enqueueWhenRouted(arrival)
+      this.#enqueueByRoute(arrival)
     })
   }
 
@@ -207,53 +205,60 @@ export class Publisher {
     }
   }
 
+  /** Matches and enqueues, at once when the route is known. */
+  #enqueueByRoute(arrival: Arrival): void {
+    const route = this.#routes.known(arrival.ref)
+    if (route === undefined) void this.#enqueueWhenRouted(arrival)
+    else this.#enqueue(arrival, route)
+  }
+
+  /** Never throws: an error is the arrival's own answer. */
   #enqueue(arrival: Arrival, route: Route): void {
-    let publication = publicationOf({ route, ...arrival.item, request: arrival.request })
+    let publication: Publication
+    try {
+      publication = publicationOf({ route, ...arrival.item, request: arrival.request })
+    } catch (error) {
+      return arrival.refuse(error)
+    }
     try {
       if (this.admission)
         [publication = publication] = this.admission.admit([publication], this.#groups.delayMs(), route.bounds)
     } catch (error) {
       if (!this.#isOutdated(route)) return arrival.refuse(error)
       this.#routes.forget(arrival.ref, route)
-      return this.#enqueueWhenRouted(arrival)
+      void this.#enqueueWhenRouted(arrival)
+      return
     }
     this.#groups.add({ ...arrival, route, publication })
   }
 
-  #enqueueWhenRouted(arrival: Arrival): void {
-    this.#routeOf(arrival.ref).then((route) => this.#enqueue(arrival, route), arrival.refuse)
-  }
-
-  #finish(group: readonly Waiting[], answers: readonly Published[]): void {
-    for (const [i, waiting] of group.entries()) {
-      const answer = answers[i] as Published
-      if (answer.state !== 'accepted') this.admission?.withdraw([waiting.publication])
-      else if (answer.merged !== undefined) this.admission?.merged(waiting.publication.app, answer.merged)
-      if (answer.state === 'accepted' || answer.state === 'repeated') waiting.accept(answer)
-      else if (answer.state === 'conflict') waiting.refuse(usedEventId(waiting.item.envelope.eventId, answer.id))
-      else if (answer.state === 'mismatch') waiting.refuse(usedKey())
-      else this.#matchAnew(waiting)
+  /** Never rejects: an error is the arrival's own answer. */
+  async #enqueueWhenRouted(arrival: Arrival): Promise<void> {
+    try {
+      this.#enqueue(arrival, await this.#routeOf(arrival.ref))
+    } catch (error) {
+      arrival.refuse(error)
     }
   }
 
-  #fail(group: readonly Waiting[], error: unknown): void {
-    const refusal = refusalFor(error)
-    for (const waiting of group) {
-      this.admission?.withdraw([waiting.publication])
-      waiting.refuse(refusal)
-    }
+  #finish(waiting: Waiting, answer: Published): void {
+    if (answer.state !== 'accepted') this.admission?.withdraw([waiting.publication])
+    else if (answer.merged !== undefined) this.admission?.merged(waiting.publication.app, answer.merged)
+    if (answer.state === 'accepted' || answer.state === 'repeated') waiting.accept(answer)
+    else if (answer.state === 'conflict') waiting.refuse(usedEventId(waiting.item.envelope.eventId, answer.id))
+    else if (answer.state === 'mismatch') waiting.refuse(usedKey())
+    else this.#matchAgain(waiting)
   }
 
-  #matchAnew(waiting: Waiting): void {
+  #fail(waiting: Waiting, error: unknown): void {
+    this.admission?.withdraw([waiting.publication])
+    waiting.refuse(refusalFor(error))
+  }
+
+  #matchAgain(waiting: Waiting): void {
     this.#routes.forget(waiting.ref, waiting.route)
-    if (waiting.tries === staleLimit) {
-      waiting.refuse(keepChanging())
-      return
-    }
-    const arrival = { ...waiting, tries: waiting.tries + 1 }
-    const known = this.#routes.known(waiting.ref)
-    if (known) this.#enqueue(arrival, known)
-    else this.#enqueueWhenRouted(arrival)
+    if (waiting.tries === staleLimit) waiting.refuse(keepChanging())
+    else this.#enqueueByRoute({ ...waiting, tries: waiting.tries + 1 })
   }
 }
 

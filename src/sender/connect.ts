@@ -131,15 +131,16 @@ function createTrust(extraCa: readonly string[]): SecureContext {
 }
 
 function guardedLookup(port: number, policy: AddressPolicy, resolve: Resolve): LookupFunction {
-  return (name, options, answer) => {
-    addressesOf(name, port, policy, resolve).then(
-      (found) => {
-        const [first] = found
-        if (options.all) answer(null, [...found])
-        else answer(null, first?.address ?? '', first?.family)
-      },
-      (failure) => answer(failure, ''),
-    )
+  return async (name, options, answer) => {
+    let found: readonly Resolved[]
+    try {
+      found = await addressesOf(name, port, policy, resolve)
+    } catch (failure) {
+      return answer(failure as Error, '')
+    }
+    const [first] = found
+    if (options.all) answer(null, [...found])
+    else answer(null, first?.address ?? '', first?.family)
   }
 }
 

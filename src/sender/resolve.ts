@@ -73,6 +73,16 @@ interface Entry {
 export function cached(resolve: Resolve, clock: Clock): Resolve {
   const names = new Map<string, Entry>()
 
+  /** Decides how long an answer is kept once it is there. Its own failure is the asker's affair. */
+  async function keep(entry: Entry): Promise<void> {
+    let ttlMs = 0
+    try {
+      const found = await entry.answer
+      if (found.length > 0) ttlMs = 1000 * Math.min(...found.map((one) => one.ttlSeconds))
+    } catch {}
+    entry.keepUntil = clock.steady() + Math.min(maxKeepMs, Math.max(minKeepMs, ttlMs))
+  }
+
   return (name) => {
     const known = names.get(name)
     if (known && (known.keepUntil === undefined || clock.steady() < known.keepUntil)) return known.answer
@@ -82,15 +92,7 @@ export function cached(resolve: Resolve, clock: Clock): Resolve {
 
     const entry: Entry = { answer: resolve(name), keepUntil: undefined }
     names.set(name, entry)
-    entry.answer.then(
-      (found) => {
-        const ttlMs = found.length === 0 ? 0 : 1000 * Math.min(...found.map((one) => one.ttlSeconds))
-        entry.keepUntil = clock.steady() + Math.min(maxKeepMs, Math.max(minKeepMs, ttlMs))
-      },
-      () => {
-        entry.keepUntil = clock.steady() + minKeepMs
-      },
-    )
+    void keep(entry)
     return entry.answer
   }
 }

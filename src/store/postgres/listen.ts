@@ -92,11 +92,13 @@ export class Listener {
   }
 
   #askLater(client: pg.Client): void {
-    this.#cancelTimer = this.#context.clock.after(askEveryMs, () => {
-      client.query('select 1').then(
-        () => this.#client === client && this.#askLater(client),
-        (error) => this.#lost(client, error),
-      )
+    this.#cancelTimer = this.#context.clock.after(askEveryMs, async () => {
+      try {
+        await client.query('select 1')
+        if (this.#client === client) this.#askLater(client)
+      } catch (error) {
+        this.#lost(client, error as Error)
+      }
     })
   }
 

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { GroupCommit, type Unanswered } from '../../src/intake/group-commit.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
+import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import type { Publication, Store } from '../../src/store/store.ts'
+import { testVault } from '../store/test-vault.ts'
+
+interface Message extends Unanswered {
+  readonly name: string
+}
+
+/** Publishes through a real store in memory; `answer` stands for the code that each answer is handed to. */
+async function createWorld(answer: (name: string) => void, store?: Pick<Store, 'publish'>) {
+  const context = { clock: systemClock, random: systemRandom, randomText: systemRandomText, vault: testVault }
+  const real = await openSqliteStore(context, { path: ':memory:', role: 'owner' })
+  const { key } = await real.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
+  const { version = 0 } = (await real.subscriptions(key)) ?? {}
+  const refused = new Map<string, unknown>()
+  const groups = new GroupCommit<Message>({
+    clock: systemClock,
+    store: { dialect: 'sqlite', publish: (publications) => (store ?? real).publish(publications) },
+    onStored: ({ name }) => answer(name),
+    onFailed: ({ name }) => answer(name),
+  })
+  const publication: Publication = {
+    ...{ app: key, version, eventType: 'a', eventId: null, channels: null, contentType: 'text/plain', delayMs: 0 },
+    ...{ tags: null, headers: null, body: Buffer.from('x'), payloadForMs: null, expiresInMs: null },
+    ...{ orderingKey: null, endpoints: [], once: [] },
+  }
+  const add = (name: string) =>
+    groups.add({ name, publication, since: systemClock.steady(), refuse: (error) => refused.set(name, error) })
+  return { add, refused, store: real }
+}
+
+describe('a fault in the answer to one message of a group', () => {
+  for (const outcome of ['stored', 'not stored'] as const) {
+    test(`that was ${outcome} refuses that message; the others and later groups are answered`, async () => {
+      const answered: string[] = []
+      const fault = new Error('a fault')
+      const done = Promise.withResolvers<void>()
+      const failing: Pick<Store, 'publish'> = { publish: () => Promise.reject(new Error('the store failed')) }
+      const world = await createWorld(
+        (name) => {
+          if (name === 'b') throw fault
+          answered.push(name)
+          if (name === 'c') world.add('d')
+          if (name === 'd') done.resolve()
+        },
+        outcome === 'stored' ? undefined : failing,
+      )
+      for (const name of ['a', 'b', 'c']) world.add(name)
+      await done.promise
+      assert.deepEqual(answered, ['a', 'c', 'd'])
+      assert.deepEqual([...world.refused], [['b', fault]])
+      assert.equal((await world.store.counts()).messages, outcome === 'stored' ? 4 : 0)
+    })
+  }
+
+  test('a store that throws before it answers a promise fails the group and not the process', async () => {
+    const done = Promise.withResolvers<void>()
+    const throwing: Pick<Store, 'publish'> = {
+      publish() {
+        throw new Error('the store threw')
+      },
+    }
+    const world = await createWorld((name) => (name === 'b' ? done.resolve() : world.add('b')), throwing)
+    world.add('a')
+    await done.promise
+    assert.equal(world.refused.size, 0)
+  })
+})
