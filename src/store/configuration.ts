@@ -4,7 +4,9 @@ import type { Flow } from '../domain/flow.ts'
 import type { Page, PageRequest } from './page.ts'
 
 /** Applications and their endpoints. */
-export interface Configuration {
+export interface Configuration extends Applications, Endpoints {}
+
+export interface Applications {
   /** Rejects with AppError `conflict` when the uid is taken. */
   createApplication(input: NewApplication): Promise<Application>
   /** By id or uid. */
@@ -12,6 +14,9 @@ export interface Configuration {
   listApplications(page: PageRequest): Promise<Page<Application>>
   /** Changes the given fields, and makes publishers look the application up again. */
   updateApplication(app: number, change: Partial<NewApplication>): Promise<Application | undefined>
+}
+
+export interface Endpoints {
   /** Also makes the endpoint's lane. Rejects with AppError `conflict` when the uid is taken within the application. */
   createEndpoint(app: number, input: NewEndpoint): Promise<Endpoint>
   /** By id or uid, within the application. */

@@ -15,3 +15,8 @@ export interface Page<T> {
 export function toPage<Row, Item>(rows: readonly Row[], limit: number, toItem: (row: Row) => Item): Page<Item> {
   return { items: rows.slice(0, limit).map(toItem), done: rows.length <= limit }
 }
+
+/** A key in front of all keys that a list in this order begins with. */
+export function listStart(order: PageRequest['order']): number {
+  return order === 'ascending' ? -1 : Number.MAX_SAFE_INTEGER
+}

@@ -3,10 +3,9 @@ import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.t
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
 import { changedEndpoint, isEnabled, restsAnew, uidIn } from '../changing.ts'
-import type { Configuration } from '../configuration.ts'
+import type { Endpoints } from '../configuration.ts'
 import { unknownRegion } from '../regions.ts'
 import { type EndpointRow, type SendableRow, settableColumns, toEndpoint, toSendable } from '../rows/endpoint.ts'
-import { type Applications, bumpVersion } from './applications.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import { changeTeller } from './notices.ts'
@@ -15,6 +14,7 @@ import { endpointColumns, endpointValues, parametersFor, sendableColumns } from 
 import { sqlNow } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
 import { conflictOnUid } from './trouble.ts'
+import { bumpVersion } from './version.ts'
 
 const insertEndpoint: Statement = {
   name: 'insert-endpoint',
@@ -65,7 +65,7 @@ const loadEndpointRows: Statement = {
 }
 
 /** Endpoints, and with each its lane. */
-export function endpoints(database: Database): Omit<Configuration, Applications> {
+export function endpoints(database: Database): Endpoints {
   const { durable, signals, wakes } = database
   const { vault, log } = database.context
   const tell = changeTeller(database)

@@ -2,10 +2,12 @@ import type { Class } from '../../domain/delivery.ts'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
 import type { Published } from '../intake.ts'
 import { uncoalesced } from '../plan.ts'
-import { configuration } from './configuration.ts'
+import { applications } from '../sql/applications.ts'
+import { finishLater } from '../sql/port.ts'
 import type { Database } from './database.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
+import { postgresPort } from './port.ts'
 import { clientConfig, type Run, type Sessions, type Statement } from './sessions.ts'
 import { Signals } from './signals.ts'
 import { explain, stateOf } from './trouble.ts'
@@ -100,7 +102,7 @@ export function enlisting(database: Database, url: string): Enlisting {
     const wakes = new LaterWakes(database)
     const enlisted = { ...database, durable, signals, wakes }
     const { subscriptions, publish } = intake(enlisted)
-    const application = await configuration(enlisted).findApplication(ref)
+    const application = await finishLater(applications(postgresPort(enlisted)).findApplication(ref))
     if (application === undefined) return undefined
     let published: Published = { state: 'stale' }
     for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {

@@ -32,6 +32,17 @@ export class Keys {
     }
   }
 
+  /** A key that may be taken. */
+  async next(): Promise<number> {
+    const maker = this.#maker ?? (await this.#takeNode())
+    return maker.next(this.#time.now())
+  }
+
+  /** Makes the next keys with another node number, because a key was taken. */
+  changeNode(): void {
+    this.#maker = undefined
+  }
+
   async #takeNode(): Promise<KeyMaker> {
     const [row] = await this.#sessions.run<{ node: number }>(takeNode)
     this.#maker ??= new KeyMaker(row?.node ?? 0)

@@ -1,14 +1,19 @@
+import type { Applications } from '../configuration.ts'
+import type { EventTypes } from '../event-types.ts'
+import type { Regions } from '../regions.ts'
+import { applications } from '../sql/applications.ts'
+import { eventTypes } from '../sql/event-types.ts'
+import { regions } from '../sql/regions.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { access } from './access.ts'
 import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { coalescing } from './coalescing.ts'
-import { configuration } from './configuration.ts'
 import type { Database } from './database.ts'
 import { delivering } from './delivering.ts'
+import { endpoints } from './endpoints.ts'
 import { enlisting } from './enlisting.ts'
-import { eventTypes } from './event-types.ts'
 import { heads } from './heads.ts'
 import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
@@ -21,7 +26,7 @@ import { migrate } from './migrate.ts'
 import { notices } from './notices.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
-import { regions } from './regions.ts'
+import { onPostgres, postgresPort } from './port.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
@@ -73,6 +78,7 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
 
 function storeOver(url: string, listener: Listener, database: Database): Store {
   const { context, durable, relaxed, signals, wakes } = database
+  const port = postgresPort(database)
   const taking = intake(database)
   const partitions = keepPartitions(durable, context)
   let closing: Promise<void> | undefined
@@ -85,7 +91,10 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
 
   return {
     dialect: 'postgres',
-    ...configuration(database),
+    ...onPostgres<Applications>(applications(port)),
+    ...onPostgres<Regions>(regions(port)),
+    ...onPostgres<EventTypes>(eventTypes(port)),
+    ...endpoints(database),
     ...access(database),
     ...auditing(database),
     ...notices(database),
@@ -103,8 +112,6 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...transferring(database),
     ...tasks(database),
     ...removals(database),
-    ...eventTypes(database),
-    ...regions(database),
     ...statistics(database),
     ...standing(database),
     ...idempotency(database),

@@ -1,10 +1,10 @@
 import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
-import { bumpVersion } from './applications.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { changeTeller } from './notices.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import type { Run, Statement } from './sessions.ts'
+import { bumpVersion } from './version.ts'
 
 const deleteApplicationRow: Statement = {
   name: 'delete-application',

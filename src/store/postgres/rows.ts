@@ -3,7 +3,7 @@ import type { Class } from '../../domain/delivery.ts'
 import type { PendingRow } from '../delivering.ts'
 import { toHeldMs } from '../held.ts'
 import { type SealedColumns, settableColumns, settableValues } from '../rows/endpoint.ts'
-import { toJson } from '../rows/json.ts'
+import { toJson } from '../sql/json.ts'
 import type { Vault } from '../vault.ts'
 
 // What differs here from ../rows. The driver parses JSON columns, and would write a list as a Postgres array.

@@ -1,7 +1,7 @@
 import { sealedFields } from '../../domain/endpoint.ts'
 import { type RegionPlace, sealedPlace } from '../regions.ts'
-import { toJson } from '../rows/json.ts'
 import { isSettled, proofOf, Resealer, type SealingKey, sealingChunk } from '../sealing.ts'
+import { toJson } from '../sql/json.ts'
 import type { StoreContext } from '../store.ts'
 import type { Sessions, Statement } from './sessions.ts'
 

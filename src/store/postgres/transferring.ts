@@ -1,7 +1,7 @@
 import { keyTime } from '../../domain/ids.ts'
 import type { Plan, Planned } from '../plan.ts'
-import { toJson } from '../rows/json.ts'
 import { type MessageRow, toMessage } from '../rows/message.ts'
+import { toJson } from '../sql/json.ts'
 import { type Brought, type BroughtLetter, type Contents, placesOf, type Transferring } from '../transferring.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'

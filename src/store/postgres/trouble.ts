@@ -55,12 +55,17 @@ export function violatedKey(error: unknown): string | undefined {
   return (error as { constraint?: string }).constraint ?? ''
 }
 
+/** Whether an error says that a uid is taken. */
+export function isUidTaken(error: unknown): boolean {
+  return violatedKey(error)?.endsWith('_uid') ?? false
+}
+
 /** The only unique value a caller chooses here is the uid. */
 export async function conflictOnUid<T>(uid: string | null, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (!violatedKey(error)?.endsWith('_uid')) throw error
+    if (!isUidTaken(error)) throw error
     throw new AppError('conflict', `the uid ${JSON.stringify(uid)} is already in use`)
   }
 }

@@ -11,10 +11,9 @@ import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
 import type { NewEndpoint } from '../configuration.ts'
 import { openRegion } from '../regions.ts'
+import { toJson } from '../sql/json.ts'
 import type { StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
-
-import { toJson } from './json.ts'
 
 // How rows become what the domain speaks of, and back. Here JSON columns are values and truth is a boolean: what a database
 // has otherwise, its own rows.ts turns into this.

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
 import { dueAtOf } from '../schedules.ts'
-import { toJson } from './json.ts'
+import { toJson } from '../sql/json.ts'
 
 export interface ScheduleRow {
   readonly key: number

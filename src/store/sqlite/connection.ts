@@ -4,7 +4,7 @@ import type { AuditEntry } from '../../domain/audit.ts'
 import type { EpochMs, SteadyMs } from '../../domain/clock.ts'
 import { encodeId, KeyMaker, nodes, type Prefix } from '../../domain/ids.ts'
 import type { Trail } from '../auditing.ts'
-import type { Identity } from '../identity.ts'
+import { type Identity, identityTries } from '../identity.ts'
 import { type StoreContext, StoreTrouble, type Watcher } from '../store.ts'
 import type { Disk } from './disk.ts'
 import { isUnsynced } from './trouble.ts'
@@ -19,9 +19,6 @@ export interface Query<Row> {
 /** Values for `?` in their order, or one record for `:name`. */
 type Values = SQLInputValue[] | [Record<string, SQLInputValue>]
 
-// A collision needs two processes with the same one of 32 numbers, or a clock set back over a restart; each try takes
-// another number, so that this many in a row mean something else is wrong.
-const identityTries = 100
 /** How long what is committed may stay where a power cut undoes it. */
 const unsyncedMs = 1000
 
@@ -154,12 +151,22 @@ export class Connection {
   /** Inserts one row under a new identity; `insert` answers how many rows it inserted, 0 when the key was taken. */
   insertNew(prefix: Prefix, now: EpochMs, insert: (identity: Identity) => number): Identity {
     for (let tries = 0; tries < identityTries; tries++) {
-      const key = this.#keys.next(now)
-      const identity = { key, id: encodeId(prefix, key, this.context.randomText) }
+      const identity = this.newIdentity(prefix, now)
       if (insert(identity) > 0) return identity
-      this.#keys = this.#newKeys()
+      this.changeKeySeries()
     }
     throw new Error(`no free ${prefix} key found in ${identityTries} tries`)
+  }
+
+  /** A new key, which may be taken, and the id made from it. */
+  newIdentity(prefix: Prefix, now: EpochMs): Identity {
+    const key = this.#keys.next(now)
+    return { key, id: encodeId(prefix, key, this.context.randomText) }
+  }
+
+  /** Makes the next keys with another node number, because a key was taken. */
+  changeKeySeries(): void {
+    this.#keys = this.#newKeys()
   }
 
   #newKeys(): KeyMaker {

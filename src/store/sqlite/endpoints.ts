@@ -4,11 +4,10 @@ import { toFlow } from '../../domain/flow.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
 import { changedEndpoint, isEnabled, restsAnew, uidIn } from '../changing.ts'
-import type { Configuration } from '../configuration.ts'
+import type { Endpoints } from '../configuration.ts'
 import type { Page } from '../page.ts'
 import { unknownRegion } from '../regions.ts'
 import { settableColumns } from '../rows/endpoint.ts'
-import type { Applications } from './applications.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
 import { changeTeller } from './notices.ts'
@@ -41,7 +40,7 @@ const restAnew =
 const insertLane = 'insert into lane (endpoint, app, stopped) values (?, ?, ?)'
 
 /** Endpoints, and with each its lane. */
-export function endpoints(connection: Connection): Synchronous<Omit<Configuration, Applications>> {
+export function endpoints(connection: Connection): Synchronous<Endpoints> {
   const bump = connection.prepare(bumpVersion)
   const insert = connection.prepare(insertEndpoint)
   const insertItsLane = connection.prepare(insertLane)

@@ -1,12 +1,14 @@
 import { realpathSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import type { Configuration } from '../configuration.ts'
+import type { Applications } from '../configuration.ts'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
 import type { Publication, Published } from '../intake.ts'
 import { uncoalesced } from '../plan.ts'
-import { configuration } from './configuration.ts'
+import { applications as applicationsOver } from '../sql/applications.ts'
+import { finishNow } from '../sql/port.ts'
 import { Connection, type Query, type Synchronous } from './connection.ts'
 import { intake, type SqliteIntake } from './intake.ts'
+import { sqlitePort } from './port.ts'
 import { asTrouble } from './trouble.ts'
 
 const selectVersion = 'select max(version) as version from migration'
@@ -41,7 +43,7 @@ function prepareAsOurs(db: DatabaseSync, sql: string): StatementSync {
 }
 
 interface Guest {
-  readonly find: Synchronous<Configuration>['findApplication']
+  readonly find: Synchronous<Applications>['findApplication']
   readonly intake: Pick<SqliteIntake, 'subscriptions' | 'publishWithin'>
 }
 
@@ -54,7 +56,8 @@ export function enlisting(connection: Connection, path: string): Enlisting {
     if (known) return known
     assertSameFile(connection, db, path)
     const enlisted = new EnlistedConnection(db, connection.context)
-    const guest: Guest = { find: configuration(enlisted).findApplication, intake: intake(enlisted) }
+    const applications = applicationsOver(sqlitePort(enlisted))
+    const guest: Guest = { find: (ref) => finishNow(applications.findApplication(ref)), intake: intake(enlisted) }
     guests.set(db, guest)
     return guest
   }

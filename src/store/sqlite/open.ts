@@ -1,6 +1,12 @@
 import { DatabaseSync } from 'node:sqlite'
+import type { Applications } from '../configuration.ts'
 import type { Delivering } from '../delivering.ts'
+import type { EventTypes } from '../event-types.ts'
 import type { Intake } from '../intake.ts'
+import type { Regions } from '../regions.ts'
+import { applications } from '../sql/applications.ts'
+import { eventTypes } from '../sql/event-types.ts'
+import { regions } from '../sql/regions.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { access } from './access.ts'
 import { auditing } from './auditing.ts'
@@ -9,12 +15,11 @@ import { browsing } from './browsing.ts'
 import { checkpointApart } from './checkpointer.ts'
 import { followClock } from './clock-jumps.ts'
 import { coalescing } from './coalescing.ts'
-import { configuration } from './configuration.ts'
 import { Connection } from './connection.ts'
 import { delivering } from './delivering.ts'
 import { Disk } from './disk.ts'
+import { endpoints } from './endpoints.ts'
 import { enlisting } from './enlisting.ts'
-import { eventTypes } from './event-types.ts'
 import { lockFile } from './file-lock.ts'
 import { watchForeignCommits } from './foreign-commits.ts'
 import { heads } from './heads.ts'
@@ -25,8 +30,8 @@ import { endLeadership, leading } from './leading.ts'
 import { migrate } from './migrate.ts'
 import { notices } from './notices.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
+import { onSqlite, sqlitePort } from './port.ts'
 import { promised } from './promised.ts'
-import { regions } from './regions.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
@@ -130,6 +135,7 @@ interface Opened {
 
 function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Opened): Store {
   const beforeDeciding = alone ? followClock(connection) : () => {}
+  const port = sqlitePort(connection)
   const ping = connection.prepare('select 1')
   const { publishWithin: _publishWithin, publishAlong, ...taking } = intake(connection)
   let unwatch: (() => void) | undefined
@@ -138,7 +144,10 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
 
   return {
     dialect: 'sqlite',
-    ...promised(configuration(connection)),
+    ...onSqlite<Applications>(applications(port)),
+    ...onSqlite<Regions>(regions(port)),
+    ...onSqlite<EventTypes>(eventTypes(port)),
+    ...promised(endpoints(connection)),
     ...promised(access(connection)),
     ...promised(auditing(connection)),
     ...promised(notices(connection)),
@@ -151,8 +160,6 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised<Delivering>(delivering(connection), beforeDeciding),
     ...promised(history(connection)),
     ...promised(removals(connection)),
-    ...promised(eventTypes(connection)),
-    ...promised(regions(connection)),
     ...promised(statistics(connection)),
     ...promised(standing(connection)),
     ...promised(bounding(connection), beforeDeciding),

@@ -1,7 +1,7 @@
 import { keyTime } from '../../domain/ids.ts'
 import type { Variant } from '../intake.ts'
 import type { Plan, Planned } from '../plan.ts'
-import { toJson } from '../rows/json.ts'
+import { toJson } from '../sql/json.ts'
 import { type Brought, type BroughtLetter, type Contents, placesOf, type Transferring } from '../transferring.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { queueSearch } from './replaying.ts'

@@ -5,12 +5,14 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
-import { configuration } from '../../../src/store/sqlite/configuration.ts'
+import { applications } from '../../../src/store/sql/applications.ts'
+import { finishNow } from '../../../src/store/sql/port.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
 import { delivering } from '../../../src/store/sqlite/delivering.ts'
 import { Disk } from '../../../src/store/sqlite/disk.ts'
 import { intake } from '../../../src/store/sqlite/intake.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
+import { sqlitePort } from '../../../src/store/sqlite/port.ts'
 import { StoreTrouble } from '../../../src/store/store.ts'
 import { contextWith } from '../sqlite-harness.ts'
 
@@ -46,8 +48,8 @@ async function openFile(t: TestContext) {
     db.close()
     await rm(place, { recursive: true })
   })
-  const create = configuration(connection).createApplication
-  const addApplication = () => create({ name: 'Acme', uid: null, throttleRate: null, metadata: {} })
+  const create = applications(sqlitePort(connection)).createApplication
+  const addApplication = () => finishNow(create({ name: 'Acme', uid: null, throttleRate: null, metadata: {} }))
   const synchronous = () => db.prepare('pragma synchronous').get()?.synchronous
   return { db, path, connection, disk, logged, synchronous, addApplication }
 }

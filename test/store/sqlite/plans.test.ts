@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { before, test } from 'node:test'
+import { registeredStatements } from '../../../src/store/sql/statement.ts'
 import { access } from '../../../src/store/sqlite/access.ts'
 import { auditing } from '../../../src/store/sqlite/auditing.ts'
 import { bounding } from '../../../src/store/sqlite/bounding.ts'
 import { browsing } from '../../../src/store/sqlite/browsing.ts'
 import { coalescing } from '../../../src/store/sqlite/coalescing.ts'
-import { configuration } from '../../../src/store/sqlite/configuration.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
 import { delivering } from '../../../src/store/sqlite/delivering.ts'
-import { eventTypes } from '../../../src/store/sqlite/event-types.ts'
+import { endpoints } from '../../../src/store/sqlite/endpoints.ts'
+import '../../../src/store/sqlite/open.ts'
 import { history } from '../../../src/store/sqlite/history.ts'
 import { idempotency } from '../../../src/store/sqlite/idempotency.ts'
 import { intake } from '../../../src/store/sqlite/intake.ts'
@@ -40,7 +41,7 @@ before(() => {
     return prepare<Row>(sql)
   }
   for (const part of [
-    configuration,
+    endpoints,
     intake,
     idempotency,
     coalescing,
@@ -55,7 +56,6 @@ before(() => {
     access,
     auditing,
     removals,
-    eventTypes,
     statistics,
     standing,
     leading,
@@ -63,6 +63,7 @@ before(() => {
     (each: Connection) => schedules(each, intake(each)),
   ])
     part(connection)
+  statements.push(...registeredStatements('sqlite').values())
 })
 
 function planOf(sql: string): string[] {

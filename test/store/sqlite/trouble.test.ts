@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { configuration } from '../../../src/store/sqlite/configuration.ts'
+import { applications } from '../../../src/store/sql/applications.ts'
+import { finishNow } from '../../../src/store/sql/port.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
+import { endpoints } from '../../../src/store/sqlite/endpoints.ts'
 import { history } from '../../../src/store/sqlite/history.ts'
 import { intake } from '../../../src/store/sqlite/intake.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
+import { onSqlite, sqlitePort } from '../../../src/store/sqlite/port.ts'
 import { promised } from '../../../src/store/sqlite/promised.ts'
 import { asTrouble } from '../../../src/store/sqlite/trouble.ts'
-import type { Configuration, History, Intake, Publication } from '../../../src/store/store.ts'
+import type { Applications, Configuration, Endpoints, History, Intake, Publication } from '../../../src/store/store.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { plainEndpoint } from '../conformance/harness.ts'
 import { contextWith, placeFor } from '../sqlite-harness.ts'
@@ -19,7 +22,8 @@ function openParts(path: string) {
   const connection = new Connection(db, contextWith(new VirtualClock()))
   migrate(connection)
   const parts = {
-    ...promised<Configuration>(configuration(connection)),
+    ...onSqlite<Applications>(applications(sqlitePort(connection))),
+    ...promised<Endpoints>(endpoints(connection)),
     ...promised<Intake>(intake(connection)),
     ...promised<History>(history(connection)),
   }
@@ -104,8 +108,8 @@ test('a key that another process took is made anew', async () => {
   migrate(first)
   const second = new Connection(db, context)
   const input = { name: 'Acme', uid: null, throttleRate: null, metadata: {} }
-  const one = configuration(first).createApplication(input)
-  const two = configuration(second).createApplication(input)
+  const one = finishNow(applications(sqlitePort(first)).createApplication(input))
+  const two = finishNow(applications(sqlitePort(second)).createApplication(input))
   assert.notEqual(one.key, two.key)
   assert.deepEqual(numbers, [])
   numbers = []

@@ -1,0 +1,94 @@
+import { encodeId } from '../../domain/ids.ts'
+import { finishLater, type Methods, type Port, type Sql, type Transaction, type Work, waitFor } from '../sql/port.ts'
+import { type List, type Statement, statement, type Value, type Values } from '../sql/statement.ts'
+import { integers, texts } from './arrays.ts'
+import type { Database } from './database.ts'
+import type { Run, Sessions } from './sessions.ts'
+import { isUidTaken } from './trouble.ts'
+
+const readClock = statement<{ now: number }>('clock', 'select :now as now')
+
+/** Postgres as methods that are written once see it. */
+export function postgresPort(database: Database): Port {
+  const { context, durable, relaxed } = database
+  return {
+    ...sqlOver(durable.run),
+    context,
+    transaction: transactionsOn(database, durable),
+    relaxed: { ...sqlOver(relaxed.run), transaction: transactionsOn(database, relaxed) },
+    isUidTaken,
+  }
+}
+
+/** Statements by `run`: each in a transaction of its own, or all in the one that `run` belongs to. */
+export function sqlOver(run: Run): Sql {
+  const sql: Sql = {
+    *all<Row>(each: Statement<Row>, values: Values = {}) {
+      const { text, parameters } = each.in('postgres')
+      const bound = parameters.map((name) => toSent(name, values))
+      return yield* waitFor(run<Row>({ name: each.name, text }, bound))
+    },
+    *first(each, values) {
+      return (yield* sql.all(each, values))[0]
+    },
+    *now() {
+      const row = yield* sql.first(readClock)
+      return row?.now as number
+    },
+  }
+  return sql
+}
+
+function transactionsOn(database: Database, sessions: Sessions): Port['transaction'] {
+  const { context, keys, signals } = database
+  return function* <T>(work: (sql: Transaction) => Work<T>) {
+    const afterwards: (() => void)[] = []
+    const answer = yield* waitFor(
+      sessions.transaction((run) => {
+        const within: Transaction = {
+          ...sqlOver(run),
+          *newIdentity(prefix) {
+            const key = yield* waitFor(keys.next())
+            return { key, id: encodeId(prefix, key, context.randomText) }
+          },
+          changeKeySeries: () => keys.changeNode(),
+          *settingsChanged(endpoints) {
+            yield* waitFor(signals.notify(run, 's', endpoints ?? []))
+            afterwards.push(() => signals.settings(endpoints))
+          },
+        }
+        return finishLater(work(within))
+      }),
+    )
+    for (const each of afterwards) each()
+    return answer
+  }
+}
+
+/** Turns methods that are written once into those of the store. */
+export function onPostgres<T>(methods: Methods<T>): T {
+  const promised: Record<string, unknown> = {}
+  for (const [name, method] of Object.entries<(...args: never[]) => Work<unknown>>(methods)) {
+    promised[name] = (...args: never[]) => finishLater(method(...args))
+  }
+  return promised as T
+}
+
+function toSent(name: string, values: Values): unknown {
+  const [list = '', field] = name.split('.')
+  const value = values[list]
+  if (value === undefined) throw new Error(`the statement's parameter ${name} has no value`)
+  if (field !== undefined)
+    return arrayOf((value as readonly Record<string, never>[]).map((each) => each[field] as never))
+  return Array.isArray(value) ? arrayOf(value as List) : toBytes(value)
+}
+
+function arrayOf(list: List): string {
+  const isText = list.some((value) => typeof value === 'string')
+  return isText ? texts(list as readonly string[]) : integers(list as readonly number[])
+}
+
+/** The driver takes bytes as a Buffer only. */
+function toBytes(value: Value): unknown {
+  return value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value
+}

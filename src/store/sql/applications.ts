@@ -1,0 +1,137 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import type { Application } from '../../domain/endpoint.ts'
+import { given } from '../../domain/given.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import type { Applications } from '../configuration.ts'
+import { listStart, toPage } from '../page.ts'
+import { conflictOnUid, insertNew } from './inserting.ts'
+import { toJson } from './json.ts'
+import type { Methods, Port } from './port.ts'
+import { inBothOrders, type Shape, statement } from './statement.ts'
+
+interface ApplicationRow {
+  readonly key: number
+  readonly id: string
+  readonly uid: string | null
+  readonly name: string
+  readonly dedupe_s: number | null
+  readonly throttle_rate: number | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly settings: Application['settings'] | null
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+const columns = 'key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at'
+const shape: Shape<ApplicationRow> = { json: ['metadata', 'settings'] }
+
+const insertApplication = statement<ApplicationRow>(
+  'insert-application',
+  `insert into application (${columns})
+   values (:key, :id, :uid, :name, :throttle_rate, :metadata, :dedupe_s, :settings, :now, :now)
+   on conflict (key) do nothing returning ${columns}`,
+  shape,
+)
+const selectApplication = statement<ApplicationRow>(
+  'application',
+  `select ${columns} from application where key = :key and deleted_at is null`,
+  shape,
+)
+// Leans on application_uid.
+const selectByUid = statement<ApplicationRow>(
+  'application-by-uid',
+  `select ${columns} from application where uid = :uid and deleted_at is null`,
+  shape,
+)
+// Ranges of the primary key. The management application has the key 0 and is not listed.
+const selectApplications = inBothOrders<ApplicationRow>(
+  'applications',
+  (beyond, direction) => `
+    select ${columns} from application where key ${beyond} :after and key > 0 and deleted_at is null
+     order by key ${direction} limit :limit`,
+  shape,
+)
+const updateApplicationRow = statement<ApplicationRow>(
+  'update-application',
+  ({ greatest }) => `
+    update application set uid = :uid, name = :name, throttle_rate = :throttle_rate, metadata = :metadata,
+           dedupe_s = :dedupe_s, settings = :settings, updated_at = ${greatest(':now', 'updated_at')}
+     where key = :key
+    returning ${columns}`,
+  shape,
+)
+/**
+ * Makes publishers read the application's subscriptions again. It is also the lock by which changes of one
+ * application's endpoints and regions take turns. No row means that there is no such application.
+ */
+export const bumpVersion = statement<{ key: number }>(
+  'bump-version',
+  'update application set version = version + 1 where key = :app and deleted_at is null returning key',
+)
+
+/** Applications. */
+export function applications(port: Port): Methods<Applications> {
+  return {
+    *createApplication(input) {
+      const row = yield* conflictOnUid(port, input.uid, () =>
+        port.transaction((sql) => insertNew(sql, 'app', insertApplication, () => valuesOf(input))),
+      )
+      return toApplication(row)
+    },
+
+    *findApplication(ref) {
+      const key = decodeKey('app', ref)
+      const named = key === undefined ? undefined : yield* port.first(selectApplication, { key })
+      const row = named?.id === ref ? named : yield* port.first(selectByUid, { uid: ref })
+      return row && toApplication(row)
+    },
+
+    *listApplications({ limit, order, after }) {
+      const rows = yield* port.all(selectApplications[order], { after: after ?? listStart(order), limit: limit + 1 })
+      return toPage(rows, limit, toApplication)
+    },
+
+    *updateApplication(key, change) {
+      return yield* conflictOnUid(port, change.uid ?? null, () =>
+        port.transaction(function* (sql) {
+          // The lock comes first, so that a change made meanwhile by another caller is not undone.
+          if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
+          const row = yield* sql.first(selectApplication, { key })
+          const before = toApplication(row as ApplicationRow)
+          const values = valuesOf({ ...before, ...given(change) })
+          const updated = toApplication((yield* sql.first(updateApplicationRow, { ...values, key })) as ApplicationRow)
+          const isSentOtherwise =
+            toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
+          if (isSentOtherwise) yield* sql.settingsChanged()
+          return updated
+        }),
+      )
+    },
+  }
+}
+
+function valuesOf(input: Parameters<Applications['createApplication']>[0]) {
+  return {
+    uid: input.uid,
+    name: input.name,
+    throttle_rate: input.throttleRate,
+    metadata: toJson(input.metadata),
+    dedupe_s: input.dedupeSeconds ?? null,
+    settings: toJson(input.settings ?? {}),
+  }
+}
+
+function toApplication(row: ApplicationRow): Application {
+  return {
+    key: row.key,
+    id: row.id,
+    uid: row.uid,
+    name: row.name,
+    dedupeSeconds: row.dedupe_s,
+    throttleRate: row.throttle_rate,
+    metadata: row.metadata,
+    settings: row.settings ?? {},
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}

@@ -1,0 +1,72 @@
+import type { Compiled } from './statement.ts'
+
+export type DialectName = 'sqlite' | 'postgres'
+type ColumnType = 'bigint' | 'integer' | 'text'
+
+/**
+ * How SQL is written for one database, where the two differ. Everything that both understand is written plainly:
+ * `cast(:x as text)` for a parameter whose type Postgres cannot infer, `returning`, `on conflict`, `true` and `not`,
+ * `column ->> 'field'`, `filter (where …)`.
+ */
+export interface Dialect {
+  readonly name: DialectName
+  /** Numbers the parameters, and supplies `:now`. */
+  compile(text: string): Compiled
+  greatest(...values: string[]): string
+  least(...values: string[]): string
+  /** Locks the selected rows until the transaction ends. SQLite has one writer, so there is nothing to lock. */
+  readonly forUpdate: string
+  /** As `forUpdate`, passing over rows that are locked already. */
+  readonly forUpdateSkipLocked: string
+  /** Whether a column's value is in a list parameter. */
+  among(column: string, parameter: string, type: ColumnType): string
+  /** A table of the objects in a list parameter: one column per field named, and `place`, which counts from 1. */
+  rowsOf(parameter: string, alias: string, fields: Readonly<Record<string, ColumnType>>): string
+}
+
+/** `:name`, or `:list.field` for one field of every object in a list; but not the type of a cast. */
+const parameter = /(?<![:\w]):([a-z]\w*(?:\.\w+)?)/gi
+
+const sqlite: Dialect = {
+  name: 'sqlite',
+  compile: (text) => ({
+    text,
+    parameters: [...new Set([...text.matchAll(parameter)].map(([, name]) => name as string))],
+  }),
+  greatest: (...values) => `max(${values.join(', ')})`,
+  least: (...values) => `min(${values.join(', ')})`,
+  forUpdate: '',
+  forUpdateSkipLocked: '',
+  among: (column, list) => `${column} in (select value from json_each(${list}))`,
+  rowsOf(list, alias, fields) {
+    const columns = Object.keys(fields).map((field) => `value ->> '${field}' as ${field}`)
+    return `(select ${columns.join(', ')}, key + 1 as place from json_each(${list})) as ${alias}`
+  },
+}
+
+/** Read once per statement, so that it is the same throughout and can bound the range of an index. */
+const statementNow = '(extract(epoch from statement_timestamp()) * 1000)::bigint'
+
+const postgres: Dialect = {
+  name: 'postgres',
+  compile(text) {
+    const parameters: string[] = []
+    const numbered = text.replaceAll(parameter, (_, name: string) => {
+      if (name === 'now') return statementNow
+      if (!parameters.includes(name)) parameters.push(name)
+      return `$${parameters.indexOf(name) + 1}`
+    })
+    return { text: numbered, parameters }
+  },
+  greatest: (...values) => `greatest(${values.join(', ')})`,
+  least: (...values) => `least(${values.join(', ')})`,
+  forUpdate: 'for update',
+  forUpdateSkipLocked: 'for update skip locked',
+  among: (column, list, type) => `${column} = any (${list}::${type}[])`,
+  rowsOf(list, alias, fields) {
+    const arrays = Object.entries(fields).map(([field, type]) => `${list}.${field}::${type}[]`)
+    return `unnest(${arrays.join(', ')}) with ordinality as ${alias} (${Object.keys(fields).join(', ')}, place)`
+  },
+}
+
+export const dialects: Readonly<Record<DialectName, Dialect>> = { sqlite, postgres }

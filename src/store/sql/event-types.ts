@@ -1,0 +1,162 @@
+import { AppError } from '../../domain/app-error.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import type { EventType } from '../../domain/event-type.ts'
+import { given } from '../../domain/given.ts'
+import type { EventTypes, NewEventType } from '../event-types.ts'
+import { toPage } from '../page.ts'
+import { toJson } from './json.ts'
+import type { Methods, Port, Transaction, Work } from './port.ts'
+import { inBothOrders, type Shape, statement } from './statement.ts'
+
+interface EventTypeRow {
+  readonly name: string
+  readonly description: string
+  readonly archived: boolean
+  readonly deprecated: boolean
+  readonly schemas: EventType['schemas']
+  readonly feature_flags: EventType['featureFlags']
+  readonly group_name: string | null
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+const settable = ['description', 'archived', 'deprecated', 'schemas', 'feature_flags', 'group_name']
+const columns = `name, ${settable.join(', ')}, created_at, updated_at`
+const shape: Shape<EventTypeRow> = { json: ['schemas', 'feature_flags'], flags: ['archived', 'deprecated'] }
+
+const values = `values (:name, ${settable.map((column) => `:${column}`).join(', ')}, :now, :now)`
+const insertEventType = statement<EventTypeRow>(
+  'insert-event-type',
+  `insert into event_type (${columns}) ${values} on conflict (name) do nothing returning ${columns}`,
+  shape,
+)
+// A row that is left alone is not returned.
+const upsertEventType = statement<EventTypeRow>(
+  'upsert-event-type',
+  ({ greatest }) => `
+    insert into event_type as known (${columns}) ${values}
+    on conflict (name) do update
+      set ${settable.map((column) => `${column} = excluded.${column}`).join(', ')},
+          updated_at = ${greatest('excluded.updated_at', 'known.updated_at')}
+      where known.archived or not :only_archived
+    returning ${columns}`,
+  shape,
+)
+const selectEventType = statement<EventTypeRow>(
+  'event-type',
+  `select ${columns} from event_type where name = :name`,
+  shape,
+)
+const lockEventType = statement<EventTypeRow>(
+  'lock-event-type',
+  ({ forUpdate }) => `select ${columns} from event_type where name = :name ${forUpdate}`,
+  shape,
+)
+const deleteEventTypeRow = statement('delete-event-type', 'delete from event_type where name = :name returning name')
+// Ranges of the primary key; there are few event types, so that passing over archived ones costs nothing.
+const selectEventTypes = inBothOrders<EventTypeRow>(
+  'event-types',
+  (beyond, direction) => `
+    select ${columns} from event_type
+     where (cast(:after as text) is null or name ${beyond} :after) and (not archived or :archived_too)
+     order by name ${direction} limit :limit`,
+  shape,
+)
+const archiveOthers = statement(
+  'archive-event-types',
+  ({ among, greatest }) => `
+    update event_type set archived = true, updated_at = ${greatest(':now', 'updated_at')}
+     where not archived and not ${among('name', ':names', 'text')}`,
+)
+const selectAny = statement('any-event-type', 'select 1 from event_type limit 1')
+const selectKnown = statement<{ name: string }>(
+  'known-event-types',
+  ({ among }) => `select name from event_type where ${among('name', ':names', 'text')}`,
+)
+
+/** The kinds of events that are known. */
+export function eventTypes(port: Port): Methods<EventTypes> {
+  function* put(sql: Transaction, input: NewEventType, onlyArchived = false): Work<EventType | undefined> {
+    const row = yield* sql.first(upsertEventType, { ...valuesOf(input), only_archived: onlyArchived })
+    return row && toEventType(row)
+  }
+
+  return {
+    *createEventType(input) {
+      const made = yield* port.transaction((sql) => put(sql, input, true))
+      if (made) return made
+      throw new AppError('event_type_exists', `The event type ${input.name} exists already.`)
+    },
+
+    *putEventType(input) {
+      return yield* port.transaction(function* (sql) {
+        const made = yield* sql.first(insertEventType, valuesOf(input))
+        if (made) return { eventType: toEventType(made), created: true }
+        return { eventType: (yield* put(sql, input)) as EventType, created: false }
+      })
+    },
+
+    *updateEventType(name, change) {
+      return yield* port.transaction(function* (sql) {
+        const row = yield* sql.first(lockEventType, { name })
+        return row && (yield* put(sql, { ...toEventType(row), ...given(change) }))
+      })
+    },
+
+    *deleteEventType(name) {
+      const row = yield* port.transaction((sql) => sql.first(deleteEventTypeRow, { name }))
+      return row !== undefined
+    },
+
+    *findEventType(name) {
+      const row = yield* port.first(selectEventType, { name })
+      return row && toEventType(row)
+    },
+
+    *listEventTypes({ limit, order, after }, includeArchived) {
+      const values = { after, archived_too: includeArchived, limit: limit + 1 }
+      return toPage(yield* port.all(selectEventTypes[order], values), limit, toEventType)
+    },
+
+    *importEventTypes(inputs, replaceAll) {
+      yield* port.transaction(function* (sql) {
+        // In one order by every caller, so that no two imports deadlock.
+        const ordered = inputs.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+        for (const input of ordered) yield* put(sql, input)
+        if (replaceAll) yield* sql.all(archiveOthers, { names: inputs.map((input) => input.name) })
+      })
+    },
+
+    *unknownEventTypes(names) {
+      if ((yield* port.first(selectAny)) === undefined) return []
+      const known = new Set((yield* port.all(selectKnown, { names })).map((row) => row.name))
+      return names.filter((name) => !known.has(name))
+    },
+  }
+}
+
+function valuesOf(input: NewEventType) {
+  return {
+    name: input.name,
+    description: input.description,
+    archived: input.archived,
+    deprecated: input.deprecated,
+    schemas: toJson(input.schemas),
+    feature_flags: toJson(input.featureFlags),
+    group_name: input.groupName,
+  }
+}
+
+function toEventType(row: EventTypeRow): EventType {
+  return {
+    name: row.name,
+    description: row.description,
+    archived: row.archived,
+    deprecated: row.deprecated,
+    schemas: row.schemas,
+    featureFlags: row.feature_flags,
+    groupName: row.group_name,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}

@@ -1,0 +1,85 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import type { Prefix } from '../../domain/ids.ts'
+import type { Identity } from '../identity.ts'
+import type { StoreContext } from '../store.ts'
+import type { Statement, Values } from './statement.ts'
+
+// The port between methods that are written once (this folder) and the two databases (sqlite/port.ts, postgres/port.ts).
+// docs/contributing/store.md describes it.
+
+/**
+ * Work on the store that ends with a `T`. Postgres yields a promise for every statement and is driven by
+ * `finishLater`; SQLite yields nothing and is driven by `finishNow`, so that no other caller gets in between two
+ * statements of a transaction on its one connection.
+ */
+export type Work<T> = Generator<Promise<unknown>, T, unknown>
+
+/** The methods of `T` as work: the same arguments, the bare answer. */
+export type Methods<T> = {
+  [K in keyof T]: T[K] extends (...args: infer Args) => Promise<infer Result> ? (...args: Args) => Work<Result> : never
+}
+
+/** Runs statements. */
+export interface Sql {
+  /** All rows of a statement. */
+  all<Row>(statement: Statement<Row>, values?: Values): Work<Row[]>
+  /** The first row of a statement. */
+  first<Row>(statement: Statement<Row>, values?: Values): Work<Row | undefined>
+  /** The instant by the store's clock: what `:now` is in a statement. */
+  now(): Work<EpochMs>
+}
+
+/** One transaction. It commits when its work ends and leaves nothing behind when its work throws. */
+export interface Transaction extends Sql {
+  /** A new key and the id made from it. The key may be taken: see `insertNew`. */
+  newIdentity(prefix: Prefix): Work<Identity>
+  /** Makes the next identities from another series of keys. */
+  changeKeySeries(): void
+  /** Tells all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */
+  settingsChanged(endpoints?: readonly number[]): Work<void>
+}
+
+/** A database, as the methods of this folder see it. Outside of a transaction each statement is one of its own. */
+export interface Port extends Sql {
+  readonly context: StoreContext
+  /** A transaction that survives a power cut once it is committed. */
+  transaction<T>(work: (sql: Transaction) => Work<T>): Work<T>
+  /** As `Sql` and `transaction`, for work that is done again when a crash of the database server undoes it. */
+  readonly relaxed: Pick<Port, 'all' | 'first' | 'transaction'>
+  /** Whether an error says that a uid is taken. */
+  isUidTaken(error: unknown): boolean
+}
+
+/** Drives work on SQLite, which must not wait for anything. */
+export function finishNow<T>(work: Work<T>): T {
+  const step = work.next()
+  if (step.done) return step.value
+  throw new Error('work on SQLite waited, which would let another caller into its transaction')
+}
+
+/** Drives work on Postgres, waiting for each promise it yields. */
+export async function finishLater<T>(work: Work<T>): Promise<T> {
+  let step = work.next()
+  while (!step.done) {
+    let answer: unknown
+    try {
+      answer = await step.value
+    } catch (error) {
+      step = work.throw(error)
+      continue
+    }
+    step = work.next(answer)
+  }
+  return step.value
+}
+
+/** Waits for a promise within work on Postgres. */
+export function* waitFor<T>(promise: Promise<T>): Work<T> {
+  return (yield promise) as T
+}
+
+/** Work that waits for nothing. */
+// biome-ignore lint/correctness/useYield: it is a generator so that callers write the same as for work that waits.
+export function* atOnce<T>(work: () => T): Work<T> {
+  return work()
+}

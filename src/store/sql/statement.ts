@@ -1,0 +1,74 @@
+import { type Dialect, type DialectName, dialects } from './dialect.ts'
+
+/** A value that a statement is given; JSON is given as text. Lists are for `dialect.among` and `dialect.rowsOf`. */
+export type Value = number | string | boolean | null | Uint8Array | List
+export type List = readonly number[] | readonly string[] | readonly object[]
+export type Values = Readonly<Record<string, Value>>
+
+/** Columns that SQLite stores in another form than the rows of `Row`, which are as Postgres has them. */
+export interface Shape<Row> {
+  /** Text that holds JSON. */
+  readonly json?: readonly (keyof Row & string)[]
+  /** 0 or 1. */
+  readonly flags?: readonly (keyof Row & string)[]
+}
+
+/** One SQL statement for both databases. Its rows look like `Row`: the SQL says so. */
+export interface Statement<Row = unknown> {
+  /** Unique per database. Postgres prepares the statement under it, once per connection. */
+  readonly name: string
+  readonly shape: Shape<Row>
+  /** The text for one database, with the parameters in the order in which the database numbers them. */
+  in(dialect: DialectName): Compiled
+}
+
+export interface Compiled {
+  readonly text: string
+  readonly parameters: readonly string[]
+}
+
+const registry = new Map<string, Statement>()
+
+/**
+ * Makes and registers a statement. Parameters are written `:name`; `:now` is the store's clock and needs no value. A text
+ * that differs between the databases is a function of the dialect.
+ */
+export function statement<Row = unknown>(
+  name: string,
+  text: string | ((dialect: Dialect) => string),
+  shape: Shape<Row> = {},
+): Statement<Row> {
+  const compiled = new Map<DialectName, Compiled>()
+  const made: Statement<Row> = {
+    name,
+    shape,
+    in(dialectName) {
+      const found = compiled.get(dialectName)
+      if (found) return found
+      const dialect = dialects[dialectName]
+      const result = dialect.compile(typeof text === 'string' ? text : text(dialect))
+      compiled.set(dialectName, result)
+      return result
+    },
+  }
+  if (registry.has(name)) throw new Error(`there are two statements named ${name}`)
+  registry.set(name, made as Statement)
+  return made
+}
+
+/** Every statement for a database, by name: for tests that look at query plans. Only loaded modules have registered. */
+export function registeredStatements(dialect: DialectName): Map<string, string> {
+  return new Map([...registry.values()].map((each) => [each.name, each.in(dialect).text]))
+}
+
+/** The same statement in both orders of a key; `name` and `name-down` are the names. */
+export function inBothOrders<Row>(
+  name: string,
+  text: (beyond: '>' | '<', direction: '' | 'desc', dialect: Dialect) => string,
+  shape?: Shape<Row>,
+): Readonly<Record<'ascending' | 'descending', Statement<Row>>> {
+  return {
+    ascending: statement<Row>(name, (dialect) => text('>', '', dialect), shape),
+    descending: statement<Row>(`${name}-down`, (dialect) => text('<', 'desc', dialect), shape),
+  }
+}

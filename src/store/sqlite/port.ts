@@ -1,0 +1,90 @@
+import type { SQLInputValue } from 'node:sqlite'
+import { atOnce, finishNow, type Methods, type Port, type Sql, type Transaction, type Work } from '../sql/port.ts'
+import type { Statement, Value, Values } from '../sql/statement.ts'
+import type { Connection, Query } from './connection.ts'
+import { asTrouble, isUniqueViolation } from './trouble.ts'
+
+type StoredRow = Record<string, unknown>
+
+/** SQLite as methods that are written once see it. No work on it ever yields. */
+export function sqlitePort(connection: Connection): Port {
+  const queries = new Map<Statement<never>, Query<StoredRow>>()
+
+  function prepared(statement: Statement<never>): Query<StoredRow> {
+    const found = queries.get(statement)
+    if (found) return found
+    const query = connection.prepare<StoredRow>(statement.in('sqlite').text)
+    queries.set(statement, query)
+    return query
+  }
+
+  function run<Row>(statement: Statement<Row>, values: Values): Row[] {
+    const bound: Record<string, SQLInputValue> = {}
+    for (const name of statement.in('sqlite').parameters) {
+      bound[name] = name === 'now' ? connection.now() : toStored(name, values[name])
+    }
+    const rows = prepared(statement as Statement<never>).all(bound)
+    return rows.map((row) => fromStored(row, statement.shape))
+  }
+
+  const sql: Sql = {
+    all: (statement, values = {}) => atOnce(() => run(statement, values)),
+    first: (statement, values = {}) => atOnce(() => run(statement, values)[0]),
+    now: () => atOnce(() => connection.now()),
+  }
+
+  function transaction<T>(work: (sql: Transaction) => Work<T>): T {
+    const afterwards: (() => void)[] = []
+    const within: Transaction = {
+      ...sql,
+      newIdentity: (prefix) => atOnce(() => connection.newIdentity(prefix, connection.now())),
+      changeKeySeries: () => connection.changeKeySeries(),
+      settingsChanged: (endpoints) => atOnce(() => void afterwards.push(() => connection.watcher?.settings(endpoints))),
+    }
+    const answer = connection.transaction(() => finishNow(work(within)))
+    for (const each of afterwards) each()
+    return answer
+  }
+
+  const transactions = <T>(work: (sql: Transaction) => Work<T>) => atOnce(() => transaction(work))
+  // Too little is written through here for a commit that does not wait for the disk to be worth it.
+  const relaxed = { all: sql.all, first: sql.first, transaction: transactions }
+  return { ...sql, context: connection.context, transaction: transactions, relaxed, isUidTaken: isUniqueViolation }
+}
+
+/**
+ * Turns methods that are written once into those of the store. Each runs to its end before anything else does, and
+ * rejects with `StoreTrouble` when the database is busy, gone or full. `before` runs ahead of every call.
+ */
+export function onSqlite<T>(methods: Methods<T>, before: () => void = () => {}): T {
+  const promised: Record<string, unknown> = {}
+  for (const [name, method] of Object.entries<(...args: never[]) => Work<unknown>>(methods)) {
+    promised[name] = async (...args: never[]) => {
+      try {
+        before()
+        return finishNow(method(...args))
+      } catch (error) {
+        throw asTrouble(error)
+      }
+    }
+  }
+  return promised as T
+}
+
+function toStored(name: string, value: Value | undefined): SQLInputValue {
+  if (value === undefined) throw new Error(`the statement's parameter ${name} has no value`)
+  if (typeof value === 'boolean') return value ? 1 : 0
+  if (value instanceof Uint8Array) return value
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+}
+
+/** The row in the form that Postgres has it in. */
+function fromStored<Row>(row: StoredRow, { json = [], flags = [] }: Statement<Row>['shape']): Row {
+  const parsed = { ...row }
+  for (const column of json) {
+    const text = parsed[column]
+    if (typeof text === 'string') parsed[column] = JSON.parse(text)
+  }
+  for (const column of flags) parsed[column] = parsed[column] === 1
+  return parsed as Row
+}
