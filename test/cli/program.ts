@@ -4,6 +4,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
+import { runProgram } from '../../src/cli/program.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { openLog } from '../../src/runtime/log.ts'
+import type { Terminal } from '../../src/runtime/process.ts'
+import { systemRandomText } from '../../src/runtime/random.ts'
+import { version } from '../../src/runtime/version.ts'
 
 /** The program as it is started. */
 export const main = join(import.meta.dirname, '../../src/main.ts')
@@ -83,16 +89,66 @@ export interface Served extends Workplace {
   readonly env: Record<string, string>
 }
 
+/**
+ * Runs a command that only asks a server within this process: the real program, over a terminal that remembers. Starting
+ * a process for each of the 170 commands of these tests took a minute and a half.
+ */
+async function runHere(
+  args: readonly string[],
+  { directory }: Workplace,
+  env: Readonly<Record<string, string>>,
+  input = '',
+): Promise<{ readonly ended: number; readonly out: string; readonly err: string }> {
+  let out = ''
+  let err = ''
+  const terminal: Terminal = {
+    env,
+    directory,
+    description: 'a test',
+    columns: undefined,
+    print: (text) => {
+      out += `${text}\n`
+    },
+    printError: (text) => {
+      err += `${text}\n`
+    },
+    write: async (chunk) => {
+      out += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString()
+    },
+    progress: () => {},
+    inputIsTyped: false,
+    readInput: async () => Buffer.from(input),
+    endWithReader: () => {},
+    style: (_format, text) => text,
+    stopRequested: () => new Promise(() => {}),
+  }
+  const ownProcess = () => Promise.reject(new Error('a command that opens the store is started as a process'))
+  const ended = await runProgram(
+    {
+      version,
+      clock: systemClock,
+      randomText: systemRandomText,
+      terminal,
+      openLog: (config) => openLog(config.logLevel),
+      openStore: ownProcess,
+      newestSchema: ownProcess,
+      openApi: ownProcess,
+      startDelivering: ownProcess,
+    },
+    args,
+  )
+  return { ended, out, err }
+}
+
 /** Starts a server at the workplace, by default one that may deliver to this machine. */
 export async function served(place: Workplace, flags: readonly string[] = ['--local']): Promise<Served> {
   const server = place.run(['serve', '--listen', '127.0.0.1:0', ...flags], { SLUICE_API_KEY: 'fixed' })
   const url = await server.says(/Listening on (http:\/\/\S+)/)
   const env = { SLUICE_URL: url, SLUICE_API_KEY: 'fixed' }
   const sluice = async (args: string | readonly string[], code = 0, input?: string) => {
-    const run = place.run(args, env, input)
-    const ended = await run.ended
-    if (ended !== code) throw new Error(`sluice ${args} ended with ${ended}: ${run.out}${run.err}`)
-    return code === 0 ? run.out : run.err
+    const { ended, out, err } = await runHere(typeof args === 'string' ? args.split(' ') : args, place, env, input)
+    if (ended !== code) throw new Error(`sluice ${args} ended with ${ended}: ${out}${err}`)
+    return code === 0 ? out : err
   }
   const json = async <T>(args: string | readonly string[], input?: string) =>
     JSON.parse(await sluice(typeof args === 'string' ? `${args} --json` : [...args, '--json'], 0, input)) as T
