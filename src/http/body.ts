@@ -1,5 +1,7 @@
-import { AppError, type FieldError } from '../domain/app-error.ts'
+import { AppError } from '../domain/app-error.ts'
 import type { Scanner } from '../intake/scan.ts'
+import { Findings } from './schema-check.ts'
+import { refuseIf } from './validate.ts'
 
 /** Keys that mean something to JavaScript itself. No setting needs them, and merging one would change every object. */
 const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
@@ -23,28 +25,34 @@ export function readJson(scanner: Scanner, body: Buffer): unknown {
 }
 
 /**
- * Refuses what JSON allows but nothing here can keep: keys that JavaScript treats specially, and texts that Postgres
+ * Refuses contents that JSON allows and Sluice cannot keep: keys that JavaScript treats specially, and texts that Postgres
  * cannot store (U+0000) or no encoding can carry (half a surrogate pair).
  */
 export function checkContents(value: unknown): unknown {
-  const problems: FieldError[] = []
-  inspect(value, ['body'], problems)
-  if (problems.length > 0) throw new AppError('validation', 'Some texts cannot be stored.', problems)
+  const found = new Findings(['body'])
+  inspect(value, found)
+  refuseIf(found.list(), 'Some texts cannot be stored.')
   return value
 }
 
-function inspect(value: unknown, at: readonly (string | number)[], problems: FieldError[]): void {
+function inspect(value: unknown, found: Findings): void {
   if (typeof value === 'string') {
-    if (!isStorable(value)) problems.push({ at, message: 'must not contain U+0000 or lone surrogates', type: 'text' })
+    if (!isStorable(value)) found.add('must not contain U+0000 or lone surrogates', 'text')
   } else if (Array.isArray(value)) {
-    for (const [i, item] of value.entries()) inspect(item, [...at, i], problems)
+    for (let i = 0; i < value.length; i++) inspectPart(i, value[i], found)
   } else if (typeof value === 'object' && value !== null) {
     for (const key of Object.keys(value)) {
       if (forbiddenKeys.has(key)) throw new AppError('forbidden_key', `The key ${key} is not allowed.`)
-      if (!isStorable(key)) problems.push({ at, message: 'has a key with U+0000 or lone surrogates', type: 'text' })
-      inspect((value as Record<string, unknown>)[key], [...at, key], problems)
+      if (!isStorable(key)) found.add('has a key with U+0000 or lone surrogates', 'text')
+      inspectPart(key, (value as Record<string, unknown>)[key], found)
     }
   }
+}
+
+function inspectPart(step: string | number, value: unknown, found: Findings): void {
+  found.at.push(step)
+  inspect(value, found)
+  found.at.pop()
 }
 
 function isStorable(text: string): boolean {

@@ -1,6 +1,7 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { isPattern } from '../domain/match.ts'
 import type { EndpointPatch } from './schemas/endpoint.ts'
+import { headerBytesLimit } from './schemas/endpoint-headers.ts'
 import { metadataProblems } from './schemas/field.ts'
 
 /** Headers that Sluice or the connection itself sets; a receiver must be able to trust them. */
@@ -33,10 +34,13 @@ function patternProblems(field: string, patterns: readonly string[] | null | und
   )
 }
 
-/** What is wrong with the headers an endpoint wants to be sent. */
+/** Problems of the headers of a message or an endpoint, beyond their shape. */
 export function headerProblems(headers: Readonly<Record<string, string>> | null | undefined): FieldError[] {
+  if (headers == null) return []
   const problems: FieldError[] = []
-  for (const [name, value] of Object.entries(headers ?? {})) {
+  let bytes = 0
+  for (const [name, value] of Object.entries(headers)) {
+    bytes += name.length + value.length
     const at = ['body', 'headers', name]
     if (!/^[A-Za-z0-9-]{1,64}$/.test(name)) problems.push({ at, message: 'is not a header name', type: 'header' })
     else if (isReservedHeader(name.toLowerCase()))
@@ -45,6 +49,10 @@ export function headerProblems(headers: Readonly<Record<string, string>> | null 
     if (!/^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$/.test(value)) {
       problems.push({ at, message: 'is not a header value of visible ASCII', type: 'header' })
     }
+  }
+  if (bytes > headerBytesLimit) {
+    const message = `must not take up more than ${headerBytesLimit} bytes together`
+    problems.push({ at: ['body', 'headers'], message, type: 'maxBytes' })
   }
   return problems
 }

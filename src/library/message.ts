@@ -36,7 +36,7 @@ export function readMessage(
 ): { envelope: Envelope; body: Buffer } {
   if (!isRef(app)) throw new AppError('not_found', 'There is no such application.')
   const { payload, contentType = 'application/json', ...input } = message
-  const problems = envelopeProblems(checkContents(input))
+  const problems = [...envelopeProblems(checkContents(input))]
   if (!contentTypePattern.test(contentType)) {
     problems.push({ at: ['body', 'contentType'], message: 'must be printable ASCII', type: 'pattern' })
   }

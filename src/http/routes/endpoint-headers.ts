@@ -53,6 +53,7 @@ export function endpointHeaderRoutes(api: FastifyInstance, { store }: HttpContex
         refuseDamaged(before, 'headers')
         const headers = patchedHeaders(before.headers, patch)
         if (Object.keys(headers).length > headersLimit) refuseIf([tooManyHeaders])
+        refuseIf(headerProblems(headers))
         return { headers }
       }),
     )

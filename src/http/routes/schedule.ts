@@ -96,13 +96,13 @@ export function scheduleWriteRoutes(api: FastifyInstance, context: HttpContext):
   /** Checks a body. Throws AppError with everything that is wrong with it. */
   function readParts<Head extends { readonly metadata?: Record<string, string> }>(
     request: FastifyRequest,
-    problemsOf: (value: unknown) => FieldError[],
+    problemsOf: (value: unknown) => readonly FieldError[],
     whole: boolean,
   ): { head: Head; body: Uint8Array | undefined } {
     const given = request.body as SplitBody | undefined
     if (given === undefined) throw new AppError('invalid_json', 'The body is empty.')
     const { head, payload } = given
-    const problems = problemsOf(head)
+    const problems = [...problemsOf(head)]
     const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
     const at = ['body', 'payload']
     if (whole && isObject && payload === undefined) problems.push({ at, message: 'is required', type: 'required' })

@@ -4,6 +4,7 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
 import { PageQuery } from '../pagination.ts'
+import { Headers } from './endpoint-headers.ts'
 import { closed, integer, nullable } from './field.ts'
 import { dateTime, timeProperties } from './instant.ts'
 import { Channels, EventId, EventType, Tags } from './message.ts'
@@ -109,7 +110,7 @@ export const DeadLineIn = Type.Object({
   eventId: Type.Optional(nullable(EventId)),
   channels: Type.Optional(nullable(Channels)),
   tags: Type.Optional(nullable(Tags)),
-  headers: Type.Optional(nullable(Type.Record(Type.String(), text(4096)))),
+  headers: Type.Optional(nullable(Headers)),
   contentType: Type.Optional(nullable(text(256))),
   deliverAt: Type.Optional(nullable(dateTime)),
   expiresAt: Type.Optional(nullable(dateTime)),

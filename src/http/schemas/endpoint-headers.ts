@@ -2,12 +2,13 @@ import { type Static, Type } from 'typebox'
 import { isSensitiveHeader } from '../../domain/sensitive-header.ts'
 import { nullable } from './field.ts'
 
-/** An endpoint has no more headers than this. */
+/** A message or an endpoint has no more headers than this, in number and in bytes of all names and values together. */
 export const headersLimit = 64
+export const headerBytesLimit = 8192
 
 const value = Type.String({ maxLength: 4096 })
 
-/** The headers an endpoint gets, by name. */
+/** Headers that are sent with deliveries, by name. */
 export const Headers = Type.Record(Type.String(), value, { maxProperties: headersLimit })
 
 /** What replaces an endpoint's headers. */

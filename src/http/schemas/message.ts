@@ -4,6 +4,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { ApplicationIn } from './application.ts'
+import { Headers } from './endpoint-headers.ts'
 import { integer, nullable } from './field.ts'
 import { namePattern, rfc3339Pattern } from './pattern.ts'
 
@@ -30,7 +31,7 @@ export const EnvelopeIn = Type.Object({
   expiresAt: Type.Optional(nullable(Rfc3339)),
   expiresInSeconds: Type.Optional(nullable(integer(1, 90 * 24 * 3600))),
   /** Sent along with every attempt, before the endpoint's own of the same name. */
-  headers: Type.Optional(nullable(Type.Record(Type.String(), Type.String({ maxLength: 4096 })))),
+  headers: Type.Optional(nullable(Headers)),
   /** What the application's dedupe window goes by, instead of the content. */
   dedupeKey: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
   /** Messages with the same one go one after the other to endpoints that keep that order. */
@@ -50,7 +51,7 @@ export const MessageHeadIn = Type.Object({
     nullable(
       Type.Object({
         rawPayload: Type.Optional(nullable(Type.String())),
-        headers: Type.Optional(nullable(Type.Record(Type.String(), Type.String()))),
+        headers: Type.Optional(nullable(Headers)),
       }),
     ),
   ),
