@@ -38,19 +38,25 @@ export interface Need {
   readonly audited: 'changes' | 'all' | 'none'
 }
 
-const view = need('read', ['ViewBase'])
-const read = need('read', [])
-const viewShared: Need = { ...view, shared: true }
-const manage = need('admin', ['ManageEndpoint'])
-const viewSecret: Need = {
+/** Reading what belongs to one application, for keys and for its portal. */
+export const view = need('read', ['ViewBase'])
+/** Reading, for keys alone. */
+export const read = need('read', [])
+/** Reading what all applications share. */
+export const viewShared: Need = { ...view, shared: true }
+/** Changing an application's endpoints. */
+export const manage = need('admin', ['ManageEndpoint'])
+export const viewSecret: Need = {
   ...need('admin', ['ViewEndpointSecret', 'ManageEndpointSecret', 'ManageEndpoint']),
   audited: 'all',
 }
-const changeSecret = need('admin', ['ManageEndpointSecret', 'ManageEndpoint'])
-const attempt = need('admin', ['CreateAttempts', 'ManageEndpoint'])
+export const changeSecret = need('admin', ['ManageEndpointSecret', 'ManageEndpoint'])
+/** Sending again, and trying an endpoint. */
+export const attempt = need('admin', ['CreateAttempts', 'ManageEndpoint'])
 // Messages are a log themselves, and a row for each would cost more than the message.
-const publish: Need = { ...need('publish', []), audited: 'none' }
-const admin = need('admin', [])
+export const publish: Need = { ...need('publish', []), audited: 'none' }
+/** Everything else. */
+export const admin = need('admin', [])
 
 /**
  * What every route asks for, by method and path. A route that is not here is for admins alone; whoever is bound to one
@@ -116,9 +122,6 @@ export const needs: Readonly<Record<string, Need>> = {
   'GET /event-type/:name': viewShared,
   'POST /auth/logout': { ...need('admin', capabilities), shared: true },
   'GET /operational-webhook/endpoint/:endpoint/secret': { ...admin, audited: 'all' },
-  'POST /api-key': admin,
-  'GET /api-key': admin,
-  'DELETE /api-key/:key': admin,
   'GET /audit': admin,
   'GET /audit/verify': admin,
 }

@@ -8,10 +8,12 @@ import type { HttpContext } from './context.ts'
 import { allowOrigins } from './cors.ts'
 import { applicationScope, operationalScope } from './endpoint-scope.ts'
 import { answerError } from './errors.ts'
+import { Explainer } from './explainer.ts'
 import { guard } from './guard.ts'
 import { answerOnce } from './idempotency.ts'
+import { nouns } from './nouns.ts'
 import { answerOtherMethods } from './other-methods.ts'
-import { apiKeyRoutes } from './routes/api-key.ts'
+import { register } from './register.ts'
 import { applicationRoutes } from './routes/application.ts'
 import { attemptRoutes } from './routes/attempt.ts'
 import { auditRoutes } from './routes/audit.ts'
@@ -106,7 +108,9 @@ export function buildApp(context: HttpContext): FastifyInstance {
           requireBody(rest)
           answerOnce(rest, context)
           precheckRoute(rest, context)
-          apiKeyRoutes(rest, context, auth)
+          rest.decorateRequest('call', null)
+          const parts = { ...context, auth, explainer: new Explainer(context.store, context.clock) }
+          for (const route of nouns.flatMap(({ routes }) => routes)) register(rest, route, parts)
           authRoutes(rest, context, auth)
           auditRoutes(rest, context)
           applicationRoutes(rest, context)

@@ -27,7 +27,7 @@ export function guard(scope: FastifyInstance, context: HttpContext): Authenticat
   scope.decorateRequest('trail', null)
   scope.addHook('onRoute', (route) => {
     const path = route.url.startsWith(prefix) ? route.url.slice(prefix.length) : route.url
-    const need = needOf([route.method].flat()[0] as string, path)
+    const need = route.config?.need ?? needOf([route.method].flat()[0] as string, path)
     route.config = { ...route.config, need }
     leaveTrail(route, path, need, context.store)
   })

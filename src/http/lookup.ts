@@ -1,15 +1,79 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Message } from '../domain/delivery.ts'
-import type { Application, Endpoint, SealedField } from '../domain/endpoint.ts'
+import { type Application, type Endpoint, managementApplication, type SealedField } from '../domain/endpoint.ts'
+import { decodeKey } from '../domain/ids.ts'
 import type { Schedule } from '../domain/schedule.ts'
 import type { Store } from '../store/store.ts'
+import type { Route, Things } from './route.ts'
+
+/** Things that were looked up for a request. */
+export type FoundThings = { -readonly [Name in keyof Things]?: Things[Name] | undefined }
+
+interface Kind {
+  /** The noun in a 404. */
+  readonly noun: string
+  find(store: Store, name: string, found: FoundThings): Promise<Things[keyof Things] | undefined>
+}
+
+/** How each name in a path is looked up, by id or by the caller's own name. The application comes first in every path. */
+const kinds: Readonly<Record<keyof Things, Kind>> = {
+  app: { noun: 'application', find: (store, name) => store.findApplication(name) },
+  // The endpoints of operational webhooks are in no application of the caller's.
+  endpoint: {
+    noun: 'endpoint',
+    find: (store, name, { app }) => store.findEndpoint(app?.key ?? managementApplication, name),
+  },
+  message: { noun: 'message', find: async (store, name, { app }) => app && store.findMessage(app.key, name) },
+  attempt: {
+    noun: 'attempt',
+    find: async (store, name, { message }) => {
+      const isId = decodeKey('atmpt', name) !== undefined
+      return isId && message !== undefined ? store.findAttempt(message.key, name) : undefined
+    },
+  },
+  schedule: { noun: 'schedule', find: async (store, name, { app }) => app && store.findSchedule(app.key, name) },
+  task: { noun: 'task', find: (store, name) => store.findTask(name) },
+}
+
+/**
+ * Makes the lookup of a route: it adds the things that the path names to `found`. Throws AppError `not_found` for one
+ * that does not exist, unless the route may create it. Undefined when the path names none.
+ */
+export function finderOf({ path, lookup = 'each' }: Route) {
+  const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name).filter(isThing)
+  if (lookup === 'none' || names.length === 0) return undefined
+  const created = lookup === 'upsert' ? names.at(-1) : undefined
+  return async (store: Store, params: Readonly<Record<string, string>>, found: FoundThings): Promise<void> => {
+    for (const name of names) {
+      const { noun, find } = kinds[name]
+      const ref = params[name] ?? ''
+      const thing = isRef(ref) ? await find(store, ref, found) : undefined
+      if (thing === undefined && name !== created) throw noSuch(noun, ref)
+      Object.assign(found, { [name]: thing })
+    }
+  }
+}
+
+function isThing(name: string): name is keyof Things {
+  return Object.hasOwn(kinds, name)
+}
+
+/** The answer to a name that names nothing. */
+export function noSuch(noun: string, _name: string): AppError {
+  return new AppError('not_found', `There is no such ${noun}.`)
+}
+
+/** Whether a text can name anything. Other texts are not looked up: Postgres would refuse some of them as a parameter. */
+export function isRef(text: string): boolean {
+  return /^[a-zA-Z0-9\-_.]{1,256}$/.test(text)
+}
 
 /** The application by id or uid; AppError `not_found` when there is none. */
 export async function getApplication(store: Store, ref: string): Promise<Application> {
-  return found(isRef(ref) ? await store.findApplication(ref) : undefined, 'application')
+  return found(isRef(ref) ? await store.findApplication(ref) : undefined, 'application', ref)
 }
 
-/** The application's endpoint by id or uid. One of another application is as unknown as any other. */
+/** The application's endpoint by id or uid. An endpoint of another application is as unknown as any other. */
 export async function getEndpoint(store: Store, app: string, ref: string): Promise<Endpoint> {
   const { key } = await getApplication(store, app)
   return requireEndpoint(store, key, ref)
@@ -17,7 +81,7 @@ export async function getEndpoint(store: Store, app: string, ref: string): Promi
 
 /** The same, for an application that is known. */
 export async function requireEndpoint(store: Store, app: number, ref: string): Promise<Endpoint> {
-  return found(isRef(ref) ? await store.findEndpoint(app, ref) : undefined, 'endpoint')
+  return found(isRef(ref) ? await store.findEndpoint(app, ref) : undefined, 'endpoint', ref)
 }
 
 /** Throws AppError `damaged_record` when the stored record of a sealed field does not open. */
@@ -34,7 +98,7 @@ export function refuseDamaged({ id, damaged }: Endpoint, field: SealedField): vo
 /** The application's message by id or eventId. */
 export async function getMessage(store: Store, app: string, ref: string): Promise<Message> {
   const { key } = await getApplication(store, app)
-  return found(isRef(ref) ? await store.findMessage(key, ref) : undefined, 'message')
+  return found(isRef(ref) ? await store.findMessage(key, ref) : undefined, 'message', ref)
 }
 
 /** The application's schedule by id or uid. */
@@ -43,15 +107,15 @@ export async function getSchedule(
   refs: { readonly app: string; readonly schedule: string },
 ): Promise<Schedule> {
   const { key } = await getApplication(store, refs.app)
-  return found(isRef(refs.schedule) ? await store.findSchedule(key, refs.schedule) : undefined, 'schedule')
+  return found(
+    isRef(refs.schedule) ? await store.findSchedule(key, refs.schedule) : undefined,
+    'schedule',
+    refs.schedule,
+  )
 }
 
-/** Whether a text can name anything. What cannot is not looked up: Postgres would refuse some of it as a parameter. */
-export function isRef(text: string): boolean {
-  return /^[a-zA-Z0-9\-_.]{1,256}$/.test(text)
-}
-
-function found<T>(thing: T | undefined, what: string): T {
-  if (thing === undefined) throw new AppError('not_found', `There is no such ${what}.`)
+/** The thing itself; AppError `not_found` when there is none, or none any more. */
+export function found<T>(thing: T | undefined, noun: string, name: string): T {
+  if (thing === undefined) throw noSuch(noun, name)
   return thing
 }

@@ -1,23 +1,6 @@
 import { Type } from 'typebox'
 import { nullable } from '../schemas/field.ts'
-import { Instant, MaybeInstant } from './field.ts'
-
-const key = {
-  id: Type.String(),
-  name: Type.String(),
-  scopes: Type.Array(Type.String()),
-  appId: nullable(Type.String({ description: 'The one application it is for' })),
-  createdAt: Instant,
-  expiresAt: MaybeInstant,
-  lastUsedAt: MaybeInstant,
-  revokedAt: MaybeInstant,
-}
-
-/** A key as admins see it. */
-export const ApiKeyOut = Type.Object(key)
-
-/** A new key, with the text that is shown this once. */
-export const ApiKeyCreatedOut = Type.Object({ ...key, token: Type.String({ description: 'Shown this once' }) })
+import { Instant } from './field.ts'
 
 /** What lets somebody into an application's portal. */
 export const AppPortalAccessOut = Type.Object({ url: Type.String(), token: Type.String() })

@@ -1,6 +1,7 @@
 import { type TSchema, Type } from 'typebox'
 import { needOf } from '../access.ts'
 import { codesByStatus } from '../errors.ts'
+import { nouns } from '../nouns.ts'
 import { operations } from '../operations/all.ts'
 import { anyBytes, type JsonLines, type Operation } from '../operations/operation.ts'
 import { Components } from './components.ts'
@@ -37,7 +38,12 @@ export const ValidationProblem = Type.Object({
   ),
 })
 
-const components = new Components({ ...namedSchemas, Problem, ValidationProblem })
+const components = new Components({
+  ...Object.assign({}, ...nouns.map(({ schemas }) => schemas)),
+  ...namedSchemas,
+  Problem,
+  ValidationProblem,
+})
 
 /** The reference as an OpenAPI 3.1 document, from the schemas the routes check with. */
 export function openApiDocument(): OpenApiDocument {
@@ -59,7 +65,7 @@ export function openApiDocument(): OpenApiDocument {
     servers: [{ url: '/' }],
     tags: [...new Set(Object.values(operations).map(({ tag }) => tag))].map((name) => ({
       name,
-      description: tagDescriptions[name] ?? '',
+      description: nouns.find(({ tag }) => tag === name)?.description ?? tagDescriptions[name] ?? '',
     })),
     security: [{ key: [] }],
     paths,
@@ -85,7 +91,7 @@ function describe(method: string, path: string, operation: Operation): OpenApiOp
     ...(description === undefined ? {} : { description }),
     tags: [tag],
     // The array names the scope a key needs, which OpenAPI 3.1 allows for any kind of scheme.
-    security: open ? [] : [{ key: [needOf(method, path).scope] }],
+    security: open ? [] : [{ key: [(operation.need ?? needOf(method, path)).scope] }],
     parameters: parameters(method, path, operation),
     ...(body === undefined ? {} : { requestBody: requestBody(operation) }),
     responses: {

@@ -1,5 +1,5 @@
 import type { TSchema } from 'typebox'
-import { ApiKeyCreatedOut, ApiKeyOut, AppPortalAccessOut, AuditOut, AuditVerifyOut } from '../answers/access.ts'
+import { AppPortalAccessOut, AuditOut, AuditVerifyOut } from '../answers/access.ts'
 import { ApplicationOut } from '../answers/application.ts'
 import { AppUsageStatsOut, BackgroundTaskOut, TaskStartedOut } from '../answers/background-task.ts'
 import { DeadImportOut, DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
@@ -24,7 +24,6 @@ import { RegionCreatedOut, RegionOut } from '../answers/region.ts'
 import { ScheduleOut, ScheduleRanOut } from '../answers/schedule.ts'
 import { ApplicationWhyOut, BlockerOut, EndpointWhyOut, WhyOut } from '../answers/why.ts'
 import { MessageBatchIn, MessageIn } from '../operations/message.ts'
-import { ApiKeyIn } from '../schemas/api-key.ts'
 import { ApplicationIn, ApplicationPatch } from '../schemas/application.ts'
 import { AnyDeadReplayIn, DeadLineIn, DeadReplayIn } from '../schemas/dead.ts'
 import { EndpointIn, EndpointPatch, EndpointPut } from '../schemas/endpoint.ts'
@@ -43,9 +42,6 @@ import { AppUsageStatsIn } from '../schemas/statistics.ts'
 /** The schemas that have a name in the reference: Svix's where it has the same thing. */
 export const namedSchemas: Readonly<Record<string, TSchema>> = {
   AnyDeadReplayIn,
-  ApiKeyCreatedOut,
-  ApiKeyIn,
-  ApiKeyOut,
   AppPortalAccessIn,
   AppPortalAccessOut,
   AppUsageStatsIn,

@@ -14,7 +14,6 @@ export const tagDescriptions: Readonly<Record<string, string>> = {
   'Background Task': 'Work that goes on after the request that asked for it, over restarts.',
   Statistics: 'Counts over applications, as background tasks.',
   Authentication: 'Tokens for the portal of one application.',
-  'API Key': 'Who may use this API, and for what.',
   Audit: 'Who changed what and when, each row hashed together with the one before.',
   'Operational Webhook': 'Endpoints that are to hear of what happens here. They are kept; nothing is sent to them yet.',
   Health: 'Whether the server and its store answer.',

@@ -1,7 +1,5 @@
-import { ApiKeyCreatedOut, ApiKeyOut, AppPortalAccessOut, AuditOut, AuditVerifyOut } from '../answers/access.ts'
+import { AppPortalAccessOut, AuditOut, AuditVerifyOut } from '../answers/access.ts'
 import { listOf } from '../answers/field.ts'
-import { PageQuery } from '../pagination.ts'
-import { ApiKeyIn } from '../schemas/api-key.ts'
 import { AuditQuery } from '../schemas/audit.ts'
 import { ApplicationTokenExpireIn, AppPortalAccessIn } from '../schemas/portal.ts'
 import { tagged } from './operation.ts'
@@ -29,27 +27,6 @@ export const authenticationOperations = tagged('Authentication', {
   'POST /auth/logout': {
     id: 'v1.authentication.logout',
     summary: 'End the token that this is asked with',
-    answers: { 204: null },
-  },
-})
-
-export const apiKeyOperations = tagged('API Key', {
-  'GET /api-key': {
-    id: 'v1.api-key.list',
-    summary: 'List API keys',
-    query: PageQuery,
-    answers: { 200: listOf(ApiKeyOut) },
-  },
-  'POST /api-key': {
-    id: 'v1.api-key.create',
-    summary: 'Make an API key',
-    description: 'Its text is in this answer and nowhere else.',
-    body: ApiKeyIn,
-    answers: { 201: ApiKeyCreatedOut },
-  },
-  'DELETE /api-key/:key': {
-    id: 'v1.api-key.delete',
-    summary: 'Revoke an API key',
     answers: { 204: null },
   },
 })

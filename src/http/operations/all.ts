@@ -1,4 +1,6 @@
-import { apiKeyOperations, auditOperations, authenticationOperations } from './access.ts'
+import { apiKeys } from '../api/api-key.ts'
+import { operationsOf } from '../nouns.ts'
+import { auditOperations, authenticationOperations } from './access.ts'
 import { applicationOperations } from './application.ts'
 import { attemptOperations } from './attempt.ts'
 import { endpointOperations, operationalWebhookOperations } from './endpoint.ts'
@@ -35,7 +37,7 @@ export const operations: Operations = {
   ...backgroundTaskOperations,
   ...statisticsOperations,
   ...authenticationOperations,
-  ...apiKeyOperations,
+  ...operationsOf(apiKeys),
   ...auditOperations,
   ...operationalWebhookOperations,
   ...healthOperations,

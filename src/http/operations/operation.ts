@@ -1,7 +1,6 @@
 import type { TSchema } from 'typebox'
-
-/** A body that is no JSON: the content type stands for any. */
-export const anyBytes = 'bytes'
+import type { Need } from '../access.ts'
+import { anyBytes, type JsonLines } from '../route.ts'
 
 /**
  * One operation as the reference describes it. The schemas are those the route itself checks with, so the reference
@@ -23,12 +22,10 @@ export interface Operation {
   readonly answers: Readonly<Record<number, TSchema | JsonLines | null>>
   /** No key is asked for. */
   readonly open?: boolean
+  readonly need?: Need
 }
 
-/** An answer of one JSON value per line. */
-export interface JsonLines {
-  readonly lines: TSchema
-}
+export { anyBytes, type JsonLines }
 
 /** Operations by method and path, such as `GET /app/:app`, as the routes declare them below `/api/v1`. */
 export type Operations = Readonly<Record<string, Operation>>

@@ -1,0 +1,16 @@
+import { apiKeys } from './api/api-key.ts'
+import type { Operation } from './operations/operation.ts'
+import type { Noun } from './route.ts'
+
+/** Every kind of thing in the API, in the order of the reference. */
+export const nouns: readonly Noun[] = [apiKeys]
+
+/** The operations of a noun by method and path, such as `GET /app/:app`. */
+export function operationsOf({ tag, routes }: Noun): Record<string, Operation> {
+  return Object.fromEntries(
+    routes.map(({ need, ...route }) => [
+      `${route.method} ${route.path}`,
+      { ...route, tag, ...(need === 'open' ? { open: true } : { need }) },
+    ]),
+  )
+}

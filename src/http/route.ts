@@ -1,0 +1,197 @@
+import type { Readable } from 'node:stream'
+import type { FastifyRequest } from 'fastify'
+import type { Static, TSchema } from 'typebox'
+import type { Attempt, Message } from '../domain/delivery.ts'
+import type { Application, Endpoint } from '../domain/endpoint.ts'
+import type { Schedule } from '../domain/schedule.ts'
+import type { Task } from '../domain/task.ts'
+import type { Need } from './access.ts'
+import type { Authenticator } from './auth.ts'
+import type { HttpContext } from './context.ts'
+import type { Explainer } from './explainer.ts'
+
+/** Everything that handlers work with. */
+export interface Parts extends HttpContext {
+  readonly auth: Authenticator
+  readonly explainer: Explainer
+}
+
+/** The parts of a path that name a stored thing. Each is looked up once, before the handler runs. */
+export interface Things {
+  readonly app: Application
+  readonly endpoint: Endpoint
+  readonly message: Message
+  readonly attempt: Attempt
+  readonly schedule: Schedule
+  readonly task: Task
+}
+
+/**
+ * How the names in a path are looked up. `each`: every thing must exist, or the answer is 404. `upsert`: the last one
+ * may be new, and is undefined then. `none`: the handler works with the names alone.
+ */
+export type Lookup = 'each' | 'upsert' | 'none'
+
+/** A body of any content type, taken as bytes. */
+export const anyBytes = 'bytes'
+
+/** A body or an answer of one JSON value per line. */
+export interface JsonLines {
+  readonly lines: TSchema
+}
+
+export type BodySchema = TSchema | JsonLines | typeof anyBytes
+
+/**
+ * How a JSON body is read. `value`: parsed and checked. `bytes`: not at all; the handler gets the bytes. `split`: the
+ * bytes of `payload` stay as they are, and the rest is parsed and checked.
+ */
+export type Reading = 'value' | 'bytes' | 'split'
+
+/** The answers of an operation when it succeeds, by status; null stands for no body. */
+export type Answers = Readonly<Record<number, TSchema | JsonLines | null>>
+
+/** A value that fits a schema, for writing an answer: nothing in it needs to be mutable. */
+export type Out<T extends TSchema> = ReadonlyDeep<Static<T>>
+
+type ReadonlyDeep<T> = T extends readonly (infer Item)[]
+  ? readonly ReadonlyDeep<Item>[]
+  : T extends object
+    ? { readonly [Field in keyof T]: ReadonlyDeep<T[Field]> }
+    : T
+
+/** An answer whose status is not the first one of its operation, or that has headers of its own. */
+export class Reply<Status extends number, Value> {
+  readonly status: Status
+  readonly value: Value
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: Status, value: Value, headers: Readonly<Record<string, string>> = {}) {
+    this.status = status
+    this.value = value
+    this.headers = headers
+  }
+}
+
+/** JSON may also be answered as bytes, so that payloads go through no serialiser. */
+type ValueOf<Answer> = Answer extends TSchema
+  ? Out<Answer> | Buffer
+  : Answer extends JsonLines
+    ? Readable
+    : void
+
+type Handled<A extends Answers> =
+  | ValueOf<A[keyof A]>
+  | { [Status in keyof A & number]: Reply<Status, ValueOf<A[Status]>> }[keyof A & number]
+
+type NamesIn<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | NamesIn<`/${Rest}`>
+  : Path extends `${string}:${infer Name}`
+    ? Name
+    : never
+
+type LastOf<Path extends string> = Path extends `${string}/${infer Rest}`
+  ? LastOf<Rest>
+  : Path extends `:${infer Name}`
+    ? Name
+    : never
+
+type Found<Path extends string, L extends Lookup> = L extends 'none'
+  ? unknown
+  : {
+      readonly [Name in NamesIn<Path> & keyof Things]: L extends 'upsert'
+        ? Name extends LastOf<Path>
+          ? Things[Name] | undefined
+          : Things[Name]
+        : Things[Name]
+    }
+
+type QueryOf<Query> = Query extends TSchema ? Static<Query> : Readonly<Record<string, never>>
+
+type BodyOf<Body, R extends Reading> = Body extends TSchema
+  ? R extends 'bytes'
+    ? Buffer
+    : R extends 'split'
+      ? SplitBody<Static<Body>>
+      : Static<Body>
+  : Body extends JsonLines | typeof anyBytes
+    ? Buffer
+    : undefined
+
+/** A body whose payload stays the bytes it is. */
+export type SplitBody<Whole> = {
+  readonly head: Omit<Whole, 'payload'>
+  readonly payload: 'payload' extends RequiredIn<Whole> ? Buffer : Buffer | undefined
+}
+
+type RequiredIn<T> = { [Field in keyof T]-?: object extends Pick<T, Field> ? never : Field }[keyof T]
+
+/** One request, checked. */
+export type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading> = {
+  readonly params: Readonly<Record<NamesIn<Path>, string>>
+  readonly query: QueryOf<Query>
+  readonly body: BodyOf<Body, R>
+  readonly request: FastifyRequest
+} & Found<Path, L>
+
+/** One operation of the API. The guard, the audit log, the checks, the reference and the registration follow from it. */
+interface Definition<
+  Path extends string,
+  Query extends TSchema | undefined,
+  Body extends BodySchema | undefined,
+  A extends Answers,
+  L extends Lookup,
+  R extends Reading,
+> {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Below `/api/v1`. */
+  readonly path: Path
+  /** What the caller must be permitted; `open` asks for no key. */
+  readonly need: Need | 'open'
+  /** As in Svix's API where it has the operation, so that generated clients have the same names. */
+  readonly id: string
+  /** A few words in the imperative. */
+  readonly summary: string
+  /** Details beyond the summary; Markdown is not rendered. */
+  readonly description?: string
+  readonly query?: Query
+  readonly body?: Body
+  /** Whether the body may be left out; it is then read as `{}`. */
+  readonly bodyOptional?: boolean
+  readonly reading?: R
+  /** The longest body, where that is not the server's own limit. */
+  readonly bodyLimit?: (context: HttpContext) => number
+  readonly answers: A
+  /** Whether the answer holds a secret: it is then never kept for an Idempotency-Key. */
+  readonly answersSecret?: boolean
+  readonly lookup?: L
+  readonly handle: (call: Call<Path, Query, Body, L, R>, parts: Parts) => Handled<A> | Promise<Handled<A>>
+}
+
+/** A definition whose types have done their work. */
+export interface Route extends Omit<Definition<string, TSchema, BodySchema, Answers, Lookup, Reading>, 'handle'> {
+  readonly handle: (call: never, parts: Parts) => unknown
+}
+
+/** Declares one operation. */
+export function route<
+  const Path extends string,
+  const A extends Answers,
+  Query extends TSchema | undefined = undefined,
+  Body extends BodySchema | undefined = undefined,
+  const L extends Lookup = 'each',
+  const R extends Reading = 'value',
+>(definition: Definition<Path, Query, Body, A, L, R>): Route {
+  return definition as Route
+}
+
+/** One kind of thing in the API, with all its operations. */
+export interface Noun {
+  /** The heading in the reference. */
+  readonly tag: string
+  /** One sentence under that heading. */
+  readonly description: string
+  /** The schemas that have a name in the reference: Svix's where it has the same shape. */
+  readonly schemas?: Readonly<Record<string, TSchema>>
+  readonly routes: readonly Route[]
+}
