@@ -1,6 +1,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
+import { Authenticator } from './auth.ts'
 import { checkEncoding, readJson } from './body.ts'
 import { answerClientError } from './client-error.ts'
 import { rememberAddresses } from './connection.ts'
@@ -16,9 +17,7 @@ import { answerOtherMethods } from './other-methods.ts'
 import { register } from './register.ts'
 import { applicationRoutes } from './routes/application.ts'
 import { attemptRoutes } from './routes/attempt.ts'
-import { auditRoutes } from './routes/audit.ts'
 import { authRoutes } from './routes/auth.ts'
-import { backgroundTaskRoutes } from './routes/background-task.ts'
 import { circuitRoutes } from './routes/circuit.ts'
 import { deadRoutes } from './routes/dead.ts'
 import { deadImportRoute } from './routes/dead-import.ts'
@@ -27,24 +26,15 @@ import { endpointHeaderRoutes } from './routes/endpoint-headers.ts'
 import { endpointPauseRoutes } from './routes/endpoint-pause.ts'
 import { endpointSecretRoutes } from './routes/endpoint-secret.ts'
 import { endpointStatsRoute } from './routes/endpoint-stats.ts'
-import { eventTypeRoutes } from './routes/event-type.ts'
-import { eventTypeImportRoute } from './routes/event-type-import.ts'
-import { healthRoutes } from './routes/health.ts'
-import { laneRoutes } from './routes/lane.ts'
-import { laneHeadRoutes } from './routes/lane-head.ts'
-import { leaderRoute } from './routes/leader.ts'
 import { messageRoutes } from './routes/message.ts'
 import { messageExpungeRoutes } from './routes/message-expunge.ts'
 import { messageListRoutes } from './routes/message-list.ts'
 import { portalRoute } from './routes/portal.ts'
 import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publish.ts'
 import { docsRoute, openApiRoute } from './routes/reference.ts'
-import { regionRoutes } from './routes/region.ts'
 import { replayRoutes } from './routes/replay.ts'
 import { scheduleRoutes, scheduleWriteRoutes, splitBody } from './routes/schedule.ts'
 import { sendExampleRoute } from './routes/send-example.ts'
-import { statisticsRoutes } from './routes/statistics.ts'
-import { whyRoutes } from './routes/why.ts'
 
 const sweepMs = 20
 
@@ -81,14 +71,19 @@ export function buildApp(context: HttpContext): FastifyInstance {
   const answerOthers = answerOtherMethods(app)
   endConnectionsOnClose(app, context.clock)
 
+  const auth = new Authenticator(context)
+  const parts = { ...context, auth, explainer: new Explainer(context.store, context.clock) }
+  const routes = nouns.flatMap((noun) => noun.routes)
+
+  app.decorateRequest('call', null)
   app.register(
     async (api) => {
       api.register(async (open) => {
-        healthRoutes(open, context)
+        for (const route of routes.filter(({ need }) => need === 'open')) register(open, route, parts)
         openApiRoute(open)
       })
       api.register(async (closed) => {
-        const auth = guard(closed, context)
+        guard(closed, context.store, auth)
         closed.register(async (publishing) => {
           acceptJson(publishing, (body) => body)
           publishRoute(publishing, context)
@@ -108,11 +103,8 @@ export function buildApp(context: HttpContext): FastifyInstance {
           requireBody(rest)
           answerOnce(rest, context)
           precheckRoute(rest, context)
-          rest.decorateRequest('call', null)
-          const parts = { ...context, auth, explainer: new Explainer(context.store, context.clock) }
-          for (const route of nouns.flatMap(({ routes }) => routes)) register(rest, route, parts)
+          for (const route of routes.filter(({ need }) => need !== 'open')) register(rest, route, parts)
           authRoutes(rest, context, auth)
-          auditRoutes(rest, context)
           applicationRoutes(rest, context)
           const ofApplications = applicationScope(context.store)
           for (const scope of [ofApplications, operationalScope]) {
@@ -124,26 +116,17 @@ export function buildApp(context: HttpContext): FastifyInstance {
           circuitRoutes(rest, context)
           endpointStatsRoute(rest, context)
           sendExampleRoute(rest, context)
-          eventTypeRoutes(rest, context)
-          eventTypeImportRoute(rest, context)
           messageRoutes(rest, context)
           messageListRoutes(rest, context)
           messageExpungeRoutes(rest, context)
           scheduleRoutes(rest, context)
-          regionRoutes(rest, context)
           attemptRoutes(rest, context)
           replayRoutes(rest, context)
-          laneRoutes(rest, context)
-          laneHeadRoutes(rest, context)
-          whyRoutes(rest, context)
           deadRoutes(rest, context)
           rest.register(async (lines) => {
             acceptLines(lines)
             deadImportRoute(lines, context)
           })
-          backgroundTaskRoutes(rest, context)
-          statisticsRoutes(rest, context)
-          leaderRoute(rest, context)
         })
       })
     },

@@ -74,11 +74,8 @@ export class Reply<Status extends number, Value> {
 }
 
 /** JSON may also be answered as bytes, so that payloads go through no serialiser. */
-type ValueOf<Answer> = Answer extends TSchema
-  ? Out<Answer> | Buffer
-  : Answer extends JsonLines
-    ? Readable
-    : void
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler without an answer returns nothing.
+type ValueOf<Answer> = Answer extends TSchema ? Out<Answer> | Buffer : Answer extends JsonLines ? Readable : void
 
 type Handled<A extends Answers> =
   | ValueOf<A[keyof A]>

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import type { DeadReason } from '../domain/judge.ts'
-import type { TaskStartedOut } from '../http/answers/background-task.ts'
 import type { DeadLetterOut, DeadLetterTrailOut } from '../http/answers/dead.ts'
+import type { TaskStartedOut } from '../http/api/background-task.ts'
 import type { DeadReplayIn } from '../http/schemas/dead.ts'
 import type { Request } from './in-process.ts'
 import { type List, type ListOptions, part, queryOf } from './manage.ts'

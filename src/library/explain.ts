@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import type { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../http/answers/why.ts'
+import type { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../http/api/why.ts'
 import type { Request } from './in-process.ts'
 import { part } from './manage.ts'
 

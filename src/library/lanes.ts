@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import type { HeadOut, LaneOut as LaneOutSchema } from '../http/answers/lane.ts'
+import type { HeadOut, LaneOut as LaneOutSchema } from '../http/api/lane.ts'
 import type { Request } from './in-process.ts'
 import { part } from './manage.ts'
 

@@ -39,7 +39,6 @@ export const ValidationProblem = Type.Object({
 })
 
 const components = new Components({
-  ...Object.assign({}, ...nouns.map(({ schemas }) => schemas)),
   ...namedSchemas,
   Problem,
   ValidationProblem,

@@ -1,6 +1,4 @@
-import { AppPortalAccessOut, AuditOut, AuditVerifyOut } from '../answers/access.ts'
-import { listOf } from '../answers/field.ts'
-import { AuditQuery } from '../schemas/audit.ts'
+import { AppPortalAccessOut } from '../answers/access.ts'
 import { ApplicationTokenExpireIn, AppPortalAccessIn } from '../schemas/portal.ts'
 import { tagged } from './operation.ts'
 
@@ -28,19 +26,5 @@ export const authenticationOperations = tagged('Authentication', {
     id: 'v1.authentication.logout',
     summary: 'End the token that this is asked with',
     answers: { 204: null },
-  },
-})
-
-export const auditOperations = tagged('Audit', {
-  'GET /audit': {
-    id: 'v1.audit.list',
-    summary: 'List what was changed, by whom',
-    query: AuditQuery,
-    answers: { 200: listOf(AuditOut) },
-  },
-  'GET /audit/verify': {
-    id: 'v1.audit.verify',
-    summary: 'Check that nobody changed the audit log',
-    answers: { 200: AuditVerifyOut },
   },
 })

@@ -1,22 +1,20 @@
 import { apiKeys } from '../api/api-key.ts'
+import { audit } from '../api/audit.ts'
+import { backgroundTasks } from '../api/background-task.ts'
+import { eventTypes } from '../api/event-type.ts'
+import { health } from '../api/health.ts'
+import { lanes } from '../api/lane.ts'
+import { regions } from '../api/region.ts'
+import { statistics } from '../api/statistics.ts'
 import { operationsOf } from '../nouns.ts'
-import { auditOperations, authenticationOperations } from './access.ts'
+import { authenticationOperations } from './access.ts'
 import { applicationOperations } from './application.ts'
 import { attemptOperations } from './attempt.ts'
 import { endpointOperations, operationalWebhookOperations } from './endpoint.ts'
-import { eventTypeOperations } from './event-type.ts'
-import { healthOperations } from './health.ts'
 import { messageOperations } from './message.ts'
 import type { Operations } from './operation.ts'
 import { referenceOperations } from './reference.ts'
-import { regionOperations } from './region.ts'
-import {
-  backgroundTaskOperations,
-  deadOperations,
-  laneOperations,
-  replayOperations,
-  statisticsOperations,
-} from './replay.ts'
+import { deadOperations, replayOperations } from './replay.ts'
 import { scheduleOperations } from './schedule.ts'
 
 /**
@@ -26,20 +24,20 @@ import { scheduleOperations } from './schedule.ts'
 export const operations: Operations = {
   ...applicationOperations,
   ...endpointOperations,
-  ...eventTypeOperations,
+  ...operationsOf(eventTypes),
   ...messageOperations,
-  ...regionOperations,
+  ...operationsOf(regions),
   ...scheduleOperations,
   ...attemptOperations,
   ...replayOperations,
   ...deadOperations,
-  ...laneOperations,
-  ...backgroundTaskOperations,
-  ...statisticsOperations,
+  ...operationsOf(lanes),
+  ...operationsOf(backgroundTasks),
+  ...operationsOf(statistics),
   ...authenticationOperations,
   ...operationsOf(apiKeys),
-  ...auditOperations,
+  ...operationsOf(audit),
   ...operationalWebhookOperations,
-  ...healthOperations,
+  ...operationsOf(health),
   ...referenceOperations,
 }

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
-import { TaskStartedOut } from '../answers/background-task.ts'
 import { listOf } from '../answers/field.ts'
 import { BulkExpungeOut, MessageBatchOut, MessageOut, MessagePrecheckOut } from '../answers/message.ts'
+import { TaskStartedOut } from '../api/background-task.ts'
 import { batchLimit } from '../read-publish.ts'
 import { ContentQuery, MessageHeadIn, PrecheckIn, RawQuery } from '../schemas/message.ts'
 import { BulkExpungeIn, MessageListQuery } from '../schemas/message-list.ts'

@@ -5,11 +5,11 @@ import type { DeadLetter, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { DeadFilter } from '../../domain/task.ts'
 import type { DeadRange, Order } from '../../store/browsing.ts'
+import { toStartedOut } from '../api/background-task.ts'
 import type { HttpContext } from '../context.ts'
 import { writeLine } from '../dead-line.ts'
 import { getApplication, getEndpoint, getMessage } from '../lookup.ts'
 import { toAttemptOut } from '../schemas/attempt.ts'
-import { toStartedOut } from '../schemas/background-task.ts'
 import {
   AnyDeadFilterQuery,
   AnyDeadListQuery,

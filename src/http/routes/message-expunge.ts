@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
+import { toStartedOut } from '../api/background-task.ts'
 import type { HttpContext } from '../context.ts'
 import { getApplication, isRef } from '../lookup.ts'
-import { toStartedOut } from '../schemas/background-task.ts'
 import { BulkExpungeIn } from '../schemas/message-list.ts'
 import { compile, refuseIf } from '../validate.ts'
 

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { AppError } from '../../domain/app-error.ts'
 import type { TaskWork } from '../../domain/task.ts'
+import { toStartedOut } from '../api/background-task.ts'
 import type { HttpContext } from '../context.ts'
 import { getEndpoint, getMessage } from '../lookup.ts'
-import { toStartedOut } from '../schemas/background-task.ts'
 import { BulkReplayIn, ReplayIn, readSpan, toReplayFilter } from '../schemas/replay.ts'
 import { compile, refuseIf } from '../validate.ts'
 

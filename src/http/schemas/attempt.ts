@@ -67,7 +67,7 @@ export function toAttemptOut(
     responseDurationMs: attempt.durationMs,
     status,
     statusText: statusTexts[status],
-    triggerType: attempt.trigger === 'manual' ? 1 : 0,
+    triggerType: attempt.trigger === 'manual' ? (1 as const) : (0 as const),
     timestamp: new Date(attempt.at).toISOString(),
     /** Sluice's own: the named outcome, and the ordinal of the attempt at this endpoint. */
     code: attempt.code,

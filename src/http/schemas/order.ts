@@ -20,9 +20,3 @@ export function toOrder({ order, deadHead }: Static<typeof OrderIn>) {
     deadHead: deadHead === null ? defaultFlow.deadHead : deadHead,
   }
 }
-
-/** Which delivery of an ordered lane is meant; the first in line when none is named. */
-export const HeadIn = Type.Object({
-  messageId: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
-})
-export type HeadIn = Static<typeof HeadIn>

@@ -1,0 +1,130 @@
+import { type Static, Type } from 'typebox'
+import { AppError } from '../../domain/app-error.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import { type Task, type TaskOrder, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
+import { admin, read } from '../access.ts'
+import { Instant, listOf } from '../answers/field.ts'
+import { iso } from '../fields.ts'
+import { noSuch } from '../lookup.ts'
+import { PageQuery } from '../pagination.ts'
+import { type Noun, type Out, route } from '../route.ts'
+import { nullable } from '../schemas/field.ts'
+import { sift } from '../sift.ts'
+
+/** The states that Svix's tasks have; its libraries refuse an answer with another. */
+const svixStatuses = ['running', 'finished', 'failed'] as const
+
+/** Svix's word for a state: a paused task has yet to end, and a cancelled task did not fail. */
+function svixStatus(status: TaskStatus): (typeof svixStatuses)[number] {
+  return status === 'paused' ? 'running' : status === 'cancelled' ? 'finished' : status
+}
+
+const TaskQuery = Type.Object({
+  ...PageQuery.properties,
+  status: Type.Optional(Type.Enum([...svixStatuses])),
+  state: Type.Optional(Type.Enum([...taskStatuses])),
+  task: Type.Optional(Type.Enum([...taskTypes])),
+})
+
+/** A task that was just begun. */
+export const TaskStartedOut = Type.Object({
+  id: Type.String(),
+  status: Type.Enum([...svixStatuses]),
+  task: Type.Enum([...taskTypes]),
+  updatedAt: Instant,
+})
+
+const BackgroundTaskOut = Type.Object({
+  ...TaskStartedOut.properties,
+  state: Type.Enum([...taskStatuses], { description: 'As `status`, and whether it was paused or cancelled' }),
+  perSecond: nullable(Type.Integer({ description: 'The pace of a replay; null for as fast as it can' })),
+  createdAt: Instant,
+  data: Type.Object(
+    {},
+    {
+      additionalProperties: true,
+      description:
+        'Counts while it runs: `scanned` of `total` looked at, or of `totalAtLeast`. Its answer when it has one',
+    },
+  ),
+})
+
+export function toStartedOut({ id, status, work, updatedAt }: Task): Out<typeof TaskStartedOut> {
+  return { id, status: svixStatus(status), task: work.type, updatedAt: iso(updatedAt) }
+}
+
+function toTaskOut(task: Task): Out<typeof BackgroundTaskOut> {
+  const { status: state, work, createdAt, data } = task
+  const perSecond = 'perSecond' in work.input ? (work.input.perSecond ?? null) : null
+  return { ...toStartedOut(task), state, perSecond, createdAt: iso(createdAt), data }
+}
+
+function isWanted({ status, state, task: type }: Static<typeof TaskQuery>) {
+  return (task: Task) =>
+    (status === undefined || svixStatus(task.status) === status) &&
+    (state === undefined || task.status === state) &&
+    (type === undefined || task.work.type === type)
+}
+
+function orderRoute(order: TaskOrder, summary: string, description?: string) {
+  return route({
+    method: 'POST',
+    path: `/background-task/:task/${order}`,
+    need: admin,
+    id: `v1.background-task.${order}`,
+    summary,
+    ...(description && { description }),
+    answers: { 200: BackgroundTaskOut },
+    handle: async ({ task: { id } }, { store }) => {
+      const task = await store.orderTask(id, order)
+      if (task === undefined) throw noSuch('task', id)
+      if (task === 'ended') throw new AppError('conflict', 'The task has ended.')
+      return toTaskOut(task)
+    },
+  })
+}
+
+export const backgroundTasks: Noun = {
+  tag: 'Background Task',
+  description: 'Work that goes on after the request that asked for it, over restarts.',
+  schemas: { BackgroundTaskOut, TaskStartedOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/background-task',
+      need: read,
+      id: 'v1.background-task.list',
+      summary: 'List background tasks',
+      query: TaskQuery,
+      answers: { 200: listOf(BackgroundTaskOut) },
+      handle: async ({ query }, { store }) => {
+        const { status, state, task: type, ...page } = query
+        const list = await sift(page, {
+          read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
+          keep: async (rows) => rows.filter(isWanted(query)).map((row) => ({ row })),
+          keepsAll: status === undefined && state === undefined && type === undefined,
+          positionOf: ({ key }: Task) => key,
+          write: ({ id }) => id,
+          parse: (text) => decodeKey('qtask', text),
+        })
+        return { ...list, data: list.data.map(({ row }) => toTaskOut(row)) }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/background-task/:task',
+      need: read,
+      id: 'v1.background-task.get',
+      summary: 'Get a background task',
+      answers: { 200: BackgroundTaskOut },
+      handle: ({ task }) => toTaskOut(task),
+    }),
+    orderRoute(
+      'pause',
+      'Pause a background task',
+      'It does nothing more until it is resumed, also over restarts. What it has queued already is sent.',
+    ),
+    orderRoute('resume', 'Let a paused background task go on'),
+    orderRoute('cancel', 'End a background task', 'What it has done stays done.'),
+  ],
+}

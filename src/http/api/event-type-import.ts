@@ -1,0 +1,83 @@
+import { type Static, Type } from 'typebox'
+import { AppError, type FieldError } from '../../domain/app-error.ts'
+import type { JsonObject } from '../../domain/event-type.ts'
+import { eventTypesOf } from '../../domain/openapi-webhooks.ts'
+import type { Scanner } from '../../intake/scan.ts'
+import type { NewEventType } from '../../store/event-types.ts'
+import { admin } from '../access.ts'
+import { readJson } from '../body.ts'
+import { maybe } from '../fields.ts'
+import { type Out, route } from '../route.ts'
+import { nullable } from '../schemas/field.ts'
+import { compile, refuseIf } from '../validate.ts'
+import { readYaml } from '../yaml.ts'
+import { EventTypeFromOpenApi, EventTypeIn } from './event-type-schema.ts'
+
+/** Imports the webhooks of an OpenAPI document: one of `spec` and `specRaw`. */
+const EventTypeImportOpenApiIn = Type.Object({
+  spec: maybe(Type.Record(Type.String(), Type.Unknown())),
+  specRaw: maybe(Type.String()),
+  dryRun: Type.Optional(Type.Boolean()),
+  replaceAll: Type.Optional(Type.Boolean()),
+})
+
+const EventTypeImportOpenApiOutData = Type.Object({
+  modified: Type.Array(Type.String()),
+  to_modify: nullable(Type.Array(EventTypeFromOpenApi, { description: 'What a dry run would have changed' })),
+})
+
+const EventTypeImportOpenApiOut = Type.Object({ data: EventTypeImportOpenApiOutData })
+
+const eventTypeProblems = compile(EventTypeIn, 'body')
+
+/** What is wrong with a webhook as an event type, named by its place in the document. */
+function problemsOf(eventType: NewEventType): FieldError[] {
+  return eventTypeProblems(eventType).map((problem) => ({
+    ...problem,
+    at: ['body', 'spec', 'webhooks', eventType.name, ...problem.at.slice(1)],
+  }))
+}
+
+function readDocument(scanner: Scanner, { spec, specRaw }: Static<typeof EventTypeImportOpenApiIn>): JsonObject {
+  if ((spec == null) === (specRaw == null)) {
+    throw new AppError('invalid_request', 'Send either spec or specRaw.')
+  }
+  if (spec != null) return spec
+  const text = specRaw ?? ''
+  // JSON is YAML, too; the JSON parser is faster and describes mistakes better.
+  const isJson = /^\s*[{[]/.test(text)
+  const document = isJson ? readJson(scanner, Buffer.from(text)) : readYaml(text, ['body', 'specRaw'])
+  if (typeof document === 'object' && document !== null && !Array.isArray(document)) return document as JsonObject
+  throw new AppError('invalid_request', 'An OpenAPI document is an object.')
+}
+
+/** An event type as an import shows it before there is one. */
+function toImportedOut(eventType: NewEventType): Out<typeof EventTypeFromOpenApi> {
+  const { name, description, schemas, deprecated, groupName, featureFlags } = eventType
+  return { name, description, schemas, deprecated, groupName, featureFlags }
+}
+
+/** Event types from the webhooks of an OpenAPI document. */
+export const eventTypeImport = {
+  schemas: { EventTypeImportOpenApiIn, EventTypeImportOpenApiOut, EventTypeImportOpenApiOutData },
+  routes: [
+    route({
+      method: 'POST',
+      path: '/event-type/import/openapi',
+      need: admin,
+      id: 'v1.event-type.import-openapi',
+      summary: 'Import event types from the webhooks of an OpenAPI document',
+      body: EventTypeImportOpenApiIn,
+      answers: { 200: EventTypeImportOpenApiOut },
+      handle: async ({ body }, { store, scanner }) => {
+        const { dryRun = false, replaceAll = false } = body
+        const eventTypes = eventTypesOf(readDocument(scanner, body))
+        refuseIf(eventTypes.flatMap(problemsOf))
+        const modified = eventTypes.map(({ name }) => name)
+        if (dryRun) return { data: { modified, to_modify: eventTypes.map(toImportedOut) } }
+        await store.importEventTypes(eventTypes, replaceAll)
+        return { data: { modified, to_modify: null } }
+      },
+    }),
+  ],
+}

@@ -1,0 +1,185 @@
+import { type Static, Type } from 'typebox'
+import type { EventType } from '../../domain/event-type.ts'
+import { given } from '../../domain/given.ts'
+import type { NewEventType } from '../../store/event-types.ts'
+import type { Store } from '../../store/store.ts'
+import { admin, viewShared } from '../access.ts'
+import { Instant, listOf } from '../answers/field.ts'
+import { iso } from '../fields.ts'
+import { found, isRef } from '../lookup.ts'
+import { PageQuery, paginateBy } from '../pagination.ts'
+import { type Noun, type Out, Reply, route } from '../route.ts'
+import { nullable } from '../schemas/field.ts'
+import { compile, refuseIf } from '../validate.ts'
+import { eventTypeImport } from './event-type-import.ts'
+import { description, EventTypeFromOpenApi, EventTypeIn, eventTypeName, fields } from './event-type-schema.ts'
+
+/** Replaces an event type: a field that is absent goes back to its default. */
+const EventTypeUpdate = Type.Object({ description, ...fields })
+
+/** Changes an event type: a field that is absent stays, null unsets. */
+const EventTypePatch = Type.Object({ description: Type.Optional(description), ...fields })
+
+const EventTypeQuery = Type.Object({
+  ...PageQuery.properties,
+  include_archived: Type.Optional(Type.Boolean()),
+  with_content: Type.Optional(Type.Boolean()),
+})
+
+const DeleteQuery = Type.Object({ expunge: Type.Optional(Type.Boolean()) })
+
+const EventTypeOut = Type.Object({
+  ...EventTypeFromOpenApi.properties,
+  archived: Type.Boolean(),
+  featureFlag: nullable(Type.String({ description: "Svix's older field for the first of featureFlags." })),
+  createdAt: Instant,
+  updatedAt: Instant,
+})
+
+const nameProblems = compile(Type.Object({ name: eventTypeName }), 'body')
+
+function toNewEventType(name: string, input: Static<typeof EventTypeUpdate>): NewEventType {
+  return {
+    name,
+    archived: false,
+    deprecated: false,
+    schemas: null,
+    featureFlags: null,
+    groupName: null,
+    ...toEventTypeChange(input),
+    description: input.description,
+  }
+}
+
+function toEventTypeChange(input: Static<typeof EventTypePatch>): Partial<Omit<NewEventType, 'name'>> {
+  const { description, archived, deprecated, schemas, groupName, featureFlag } = input
+  const oneFlag = featureFlag == null ? featureFlag : [featureFlag]
+  const featureFlags = input.featureFlags === undefined ? oneFlag : input.featureFlags
+  return given({ description, archived, deprecated, schemas, groupName, featureFlags })
+}
+
+function toEventTypeOut(eventType: EventType, withContent = true): Out<typeof EventTypeOut> {
+  return {
+    name: eventType.name,
+    description: eventType.description,
+    archived: eventType.archived,
+    deprecated: eventType.deprecated,
+    schemas: withContent ? eventType.schemas : null,
+    featureFlag: eventType.featureFlags?.[0] ?? null,
+    featureFlags: eventType.featureFlags,
+    groupName: eventType.groupName,
+    createdAt: iso(eventType.createdAt),
+    updatedAt: iso(eventType.updatedAt),
+  }
+}
+
+/** A name may begin with a minus, which in an iterator means backwards; so an iterator begins with its kind. */
+const iterators = {
+  keyOf: (text: string) => (text.startsWith('evtype_') ? text.slice('evtype_'.length) : undefined),
+  iteratorOf: ({ name }: EventType) => `evtype_${name}`,
+}
+
+async function findEventType(store: Store, name: string): Promise<EventType> {
+  return found(isRef(name) ? await store.findEventType(name) : undefined, 'event type', name)
+}
+
+export const eventTypes: Noun = {
+  tag: 'Event Type',
+  description:
+    'A dotted name such as `video.trending`, with a schema if it has one. Endpoints also subscribe to `video.*` and `*`.',
+  schemas: {
+    EventTypeIn,
+    EventTypeUpdate,
+    EventTypePatch,
+    EventTypeOut,
+    EventTypeFromOpenApi,
+    ...eventTypeImport.schemas,
+  },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/event-type',
+      need: viewShared,
+      id: 'v1.event-type.list',
+      summary: 'List event types',
+      description: 'By name. Schemas come only with `with_content`.',
+      query: EventTypeQuery,
+      answers: { 200: listOf(EventTypeOut) },
+      handle: ({ query }, { store }) => {
+        const { include_archived: archivedToo = false, with_content: withContent = false } = query
+        return paginateBy(
+          iterators,
+          query,
+          'ascending',
+          (page) => store.listEventTypes(page, archivedToo),
+          (eventType) => toEventTypeOut(eventType, withContent),
+        )
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/event-type',
+      need: admin,
+      id: 'v1.event-type.create',
+      summary: 'Create an event type',
+      description: 'One that was archived comes back.',
+      body: EventTypeIn,
+      answers: { 201: EventTypeOut },
+      handle: async ({ body }, { store }) =>
+        toEventTypeOut(await store.createEventType(toNewEventType(body.name, body))),
+    }),
+    route({
+      method: 'GET',
+      path: '/event-type/:name',
+      need: viewShared,
+      id: 'v1.event-type.get',
+      summary: 'Get an event type',
+      answers: { 200: EventTypeOut },
+      handle: async ({ params }, { store }) => toEventTypeOut(await findEventType(store, params.name)),
+    }),
+    route({
+      method: 'PUT',
+      path: '/event-type/:name',
+      need: admin,
+      id: 'v1.event-type.update',
+      summary: 'Replace an event type, or create it',
+      body: EventTypeUpdate,
+      answers: { 200: EventTypeOut, 201: EventTypeOut },
+      handle: async ({ params, body }, { store }) => {
+        refuseIf(nameProblems(params))
+        const { eventType, created } = await store.putEventType(toNewEventType(params.name, body))
+        return new Reply(created ? 201 : 200, toEventTypeOut(eventType))
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: '/event-type/:name',
+      need: admin,
+      id: 'v1.event-type.patch',
+      summary: 'Change some fields of an event type',
+      description: 'What is absent stays; null unsets.',
+      body: EventTypePatch,
+      answers: { 200: EventTypeOut },
+      handle: async ({ params: { name }, body }, { store }) => {
+        await findEventType(store, name)
+        return toEventTypeOut(found(await store.updateEventType(name, toEventTypeChange(body)), 'event type', name))
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/event-type/:name',
+      need: admin,
+      id: 'v1.event-type.delete',
+      summary: 'Archive an event type, or delete it',
+      description: 'With `expunge` it is gone; without, it is hidden until somebody creates it again.',
+      query: DeleteQuery,
+      answers: { 204: null },
+      handle: async ({ params: { name }, query: { expunge = false } }, { store }) => {
+        await findEventType(store, name)
+        if (expunge) await store.deleteEventType(name)
+        else await store.updateEventType(name, { archived: true })
+      },
+    }),
+    ...eventTypeImport.routes,
+  ],
+}

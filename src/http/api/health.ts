@@ -1,0 +1,75 @@
+import { Type } from 'typebox'
+import { StoreTrouble } from '../../store/store.ts'
+import { read } from '../access.ts'
+import { iso } from '../fields.ts'
+import { type Noun, type Out, Reply, route } from '../route.ts'
+import { nullable } from '../schemas/field.ts'
+
+const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy']) })
+
+/** Queue and cache live in the database; Svix's clients expect all three. */
+const HealthOut = Type.Object({ database: Part, queue: Part, cache: Part })
+
+const LeaderOut = Type.Object({
+  leader: nullable(
+    Type.Object({
+      description: Type.String({ description: 'Which process it is' }),
+      epoch: Type.Integer({ description: 'How many have led so far' }),
+      since: Type.String({ format: 'date-time', description: 'Since when it leads' }),
+    }),
+  ),
+})
+
+function toHealthOut(status: 'healthy' | 'unhealthy'): Out<typeof HealthOut> {
+  return { database: { status }, queue: { status }, cache: { status } }
+}
+
+export const health: Noun = {
+  tag: 'Health',
+  description: 'Whether the server and its store answer.',
+  schemas: { HealthOut, LeaderOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/health',
+      need: 'open',
+      id: 'v1.health.get',
+      summary: 'Tell whether the store answers',
+      description: '503 with the same body when it does not.',
+      answers: { 200: HealthOut, 503: HealthOut },
+      handle: async (_call, { store }) => {
+        try {
+          await store.ping()
+          return toHealthOut('healthy')
+        } catch (error) {
+          if (!(error instanceof StoreTrouble)) throw error
+          return new Reply(503, toHealthOut('unhealthy'), { 'retry-after': '2' })
+        }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/leader',
+      need: read,
+      id: 'v1.leader.get',
+      summary: 'Tell which process runs schedules, retention and sweeps',
+      description: 'Null for the moment between the death of one and the next.',
+      answers: { 200: LeaderOut },
+      handle: async (_call, { store, clock }) => {
+        const leader = await store.leader()
+        if (leader === undefined) return { leader: null }
+        const { description, epoch, sinceMs } = leader
+        return { leader: { description, epoch, since: iso(clock.now() - sinceMs) } }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/health/ping',
+      need: 'open',
+      id: 'v1.health.ping',
+      summary: 'Tell whether the server answers',
+      answers: { 204: null },
+      handle: () => undefined,
+    }),
+  ],
+}

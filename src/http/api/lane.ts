@@ -1,0 +1,239 @@
+import { type Static, Type } from 'typebox'
+import { AppError } from '../../domain/app-error.ts'
+import { laneBlockers } from '../../domain/blocker.ts'
+import type { Endpoint } from '../../domain/endpoint.ts'
+import { healthFacts } from '../../domain/health-facts.ts'
+import type { HeadOrder } from '../../store/heads.ts'
+import { manage, view } from '../access.ts'
+import { EndpointOut } from '../answers/endpoint.ts'
+import { Instant, MaybeInstant } from '../answers/field.ts'
+import type { KnownLane } from '../explainer.ts'
+import { iso, isoOrNull, maybe } from '../fields.ts'
+import { found, isRef } from '../lookup.ts'
+import { type Noun, type Out, route } from '../route.ts'
+import { nullable } from '../schemas/field.ts'
+import { refuseIf } from '../validate.ts'
+import { toWaitingOut, Waiting } from './waiting.ts'
+import { why } from './why.ts'
+
+const Slots = Type.Object({ inFlight: Type.Integer(), limit: Type.Integer() })
+
+/** A lane in its owner's own words, just now. */
+const LiveLane = Type.Object(
+  {
+    inFlight: Type.Integer({ description: 'Attempts under way' }),
+    concurrency: Type.Integer({ description: 'How many may be' }),
+    queued: Type.Integer({ description: 'Read from the store and not begun' }),
+    recording: Type.Integer({ description: 'Ended and not recorded yet, 64 at most' }),
+    nextTokenAt: nullable(
+      Type.String({ format: 'date-time', description: 'When the rate limit lets the next one go; null for now' }),
+    ),
+    rate: nullable(Type.Number({ description: 'What the rate limit lets through, a second' })),
+    pace: nullable(Type.Number({ description: 'Attempts that ended, a second, of late' })),
+    crowded: nullable(
+      Type.String({
+        description:
+          'Which slots it waits for: `process`, all are taken; `application`, its own has all it may; `share`, the rest is left for others',
+      }),
+    ),
+    application: Slots,
+    process: Slots,
+    standstill: nullable(
+      Type.String({ description: 'Why its worker starts nothing at all: `store`, `recording` or `lease`' }),
+    ),
+    asOf: Instant,
+  },
+  { description: 'What the worker that has the lane says, asked just now; null when nobody has it or none answers' },
+)
+
+/** What is stored of an endpoint's lane, and what its owner says of it. */
+export const LaneOut = Type.Object({
+  endpointId: Type.String(),
+  disabled: EndpointOut.properties.disabled,
+  disabledReason: EndpointOut.properties.disabledReason,
+  paused: EndpointOut.properties.paused,
+  owner: nullable(
+    Type.Object(
+      { worker: Type.Integer(), description: Type.String(), leaseUntil: Instant },
+      { description: 'The worker that delivers it now' },
+    ),
+  ),
+  circuit: Type.Object({
+    state: Type.Enum(['closed', 'open', 'half_open']),
+    openUntil: nullable(
+      Type.String({ format: 'date-time', description: 'When a probe is sent; null when it is not open, or by hand' }),
+    ),
+    manual: Type.Boolean({ description: 'An operator opened it: it stays so until one closes it' }),
+    openings: Type.Integer({ description: 'How often it opened since it was last well' }),
+    failures: Type.Integer({ description: 'Failed attempts in a row, as far as they are stored' }),
+  }),
+  failingSince: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'Since when it has failed without one success, as far as is stored',
+    }),
+  ),
+  slowedTo: nullable(Type.Number({ description: 'What it gets a second, while that climbs back to the usual' })),
+  workersAlive: Type.Integer(),
+  waiting: Waiting,
+  oldestSince: MaybeInstant,
+  live: nullable(LiveLane),
+  dueAt: MaybeInstant,
+  heldUntil: nullable(Type.String({ format: 'date-time', description: 'The receiver asked for silence until then' })),
+  rateLimitedUntil: MaybeInstant,
+  bucketFullAt: MaybeInstant,
+  nextTimedAt: MaybeInstant,
+  limits: Type.Object({
+    throttleRate: EndpointOut.properties.throttleRate,
+    throttlePeriodSeconds: EndpointOut.properties.throttlePeriodSeconds,
+    burst: EndpointOut.properties.burst,
+    concurrency: EndpointOut.properties.concurrency,
+  }),
+  asOf: Instant,
+})
+
+/** Which delivery of an ordered lane is meant; the first in line when none is named. */
+const HeadIn = Type.Object({ messageId: maybe(Type.String({ minLength: 1, maxLength: 256 })) })
+
+export const HeadOut = Type.Object({
+  endpointId: Type.String(),
+  messageId: nullable(Type.String({ description: 'Null when the message is no longer there' })),
+  order: Type.Enum(['retry', 'skip']),
+})
+
+function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
+  const { now, owner } = lane
+  return {
+    endpointId: endpoint.id,
+    disabled: endpoint.disabled,
+    disabledReason: endpoint.disabledReason,
+    paused: endpoint.paused,
+    owner:
+      owner === null
+        ? null
+        : {
+            worker: owner.worker,
+            description: owner.description,
+            leaseUntil: iso(owner.leaseUntil),
+          },
+    ...toHealthOut(endpoint, lane),
+    workersAlive: lane.workersAlive,
+    waiting: toWaitingOut(lane),
+    oldestSince: isoOrNull(lane.oldestSince),
+    live: toLiveOut(lane),
+    dueAt: isoOrNull(lane.dueAt),
+    heldUntil: future(lane.holdUntil, now),
+    rateLimitedUntil: owner === null ? isoOrNull(paceUntil(endpoint, lane)) : null,
+    bucketFullAt: endpoint.throttleRate === null || owner !== null ? null : future(lane.bucketFullAt, now),
+    nextTimedAt: isoOrNull(lane.nextTimedAt),
+    limits: {
+      throttleRate: endpoint.throttleRate,
+      throttlePeriodSeconds: endpoint.throttlePeriodSeconds,
+      burst: endpoint.burst,
+      concurrency: endpoint.concurrency,
+    },
+    asOf: iso(now),
+  }
+}
+
+/** Until when nothing is sent for the sake of the pace: not while the receiver is left alone anyway. */
+function paceUntil(endpoint: Endpoint, lane: KnownLane): number | null {
+  const blockers = laneBlockers(endpoint, lane)
+  return blockers.find(({ reason }) => reason === 'rate_limited' || reason === 'slowed')?.until ?? null
+}
+
+/** How the receiver does. */
+function toHealthOut(endpoint: Endpoint, lane: KnownLane) {
+  const { circuit, openUntil, manual, openings, failures, failingSince, rate } = healthFacts(endpoint, lane)
+  return {
+    circuit: { state: circuit, openUntil: isoOrNull(openUntil), manual, openings, failures },
+    failingSince: isoOrNull(failingSince),
+    slowedTo: rate,
+  }
+}
+
+function toLiveOut({ live }: KnownLane) {
+  if (live === null) return null
+  const { at, snapshot } = live
+  const { inFlight, concurrency, queued, recording, tokenMs, rate, pace, crowded, app, process, standstill } = snapshot
+  return {
+    inFlight,
+    concurrency,
+    queued: queued[0] + queued[1] + queued[2],
+    recording: recording.length,
+    nextTokenAt: tokenMs === null || tokenMs === 0 ? null : iso(at + tokenMs),
+    rate,
+    pace,
+    crowded,
+    application: app,
+    process,
+    standstill,
+    asOf: iso(at),
+  }
+}
+
+function future(at: number, now: number): string | null {
+  return at > now ? iso(at) : null
+}
+
+/** Commands the worker that has the lane to retry or skip the delivery that keeps others back. */
+function headRoute(order: HeadOrder, summary: string, description: string) {
+  return route({
+    method: 'POST',
+    path: `/app/:app/endpoint/:endpoint/lane/head/${order}`,
+    need: manage,
+    id: `v1.lane.${order}-head`,
+    summary,
+    description,
+    body: HeadIn,
+    bodyOptional: true,
+    answers: { 202: HeadOut },
+    handle: async ({ app, endpoint, body }, { store }) => {
+      assertOrdered(endpoint, body)
+      const { messageId: ref = null } = body
+      const named =
+        ref === null ? null : found(isRef(ref) ? await store.findMessage(app.key, ref) : undefined, 'message', ref)
+      const answer = await store.directHead(endpoint.key, named?.key ?? null, order)
+      if (answer.state === 'none') throw new AppError('not_found', 'No such delivery waits in this lane.')
+      if (answer.state === 'busy') {
+        throw new AppError('conflict', 'It does not wait for a retry: it is being sent, or waits for its turn.')
+      }
+      const [head] = named ? [named] : await store.loadMessages([answer.message])
+      return { endpointId: endpoint.id, messageId: head?.id ?? null, order }
+    },
+  })
+}
+
+function assertOrdered({ flow }: Endpoint, { messageId }: Static<typeof HeadIn>): void {
+  if (flow.order === 'none') throw new AppError('conflict', 'The endpoint keeps no order: nothing keeps others back.')
+  if (flow.order === 'fifo' || messageId != null) return
+  refuseIf([{ at: ['body', 'messageId'], message: 'is required where each key has its own line', type: 'required' }])
+}
+
+export const lanes: Noun = {
+  tag: 'Lane',
+  description: 'What an endpoint waits for, and why a message has not been delivered yet.',
+  schemas: { LaneOut, HeadIn, HeadOut, ...why.schemas },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/app/:app/endpoint/:endpoint/lane',
+      need: view,
+      id: 'v1.lane.get',
+      summary: "Get the state of an endpoint's lane",
+      answers: { 200: LaneOut },
+      handle: async ({ endpoint }, { explainer }) => toLaneOut(endpoint, await explainer.lane(endpoint)),
+    }),
+    headRoute(
+      'retry',
+      'Try the delivery that keeps others back anew',
+      'In a lane that keeps an order: at once, and with all its attempts. Without `messageId`, the first in line. The worker that has the lane carries it out.',
+    ),
+    headRoute(
+      'skip',
+      'Take the delivery that keeps others back out of the way',
+      'It becomes a dead letter, which can be replayed. Without `messageId`, the first in line. The worker that has the lane carries it out.',
+    ),
+    ...why.routes,
+  ],
+}

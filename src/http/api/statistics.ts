@@ -1,0 +1,63 @@
+import { Type } from 'typebox'
+import { admin } from '../access.ts'
+import { maybe } from '../fields.ts'
+import { isRef } from '../lookup.ts'
+import { type Noun, route } from '../route.ts'
+import { dateTime } from '../schemas/instant.ts'
+import { readSpan } from '../schemas/replay.ts'
+import { refuseIf } from '../validate.ts'
+import { TaskStartedOut, toStartedOut } from './background-task.ts'
+
+const AppUsageStatsIn = Type.Object({
+  since: dateTime,
+  until: dateTime,
+  appIds: maybe(Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000 })),
+})
+
+const AppUsageStatsOut = Type.Object({
+  ...TaskStartedOut.properties,
+  unresolvedAppIds: Type.Array(Type.String()),
+})
+
+export const statistics: Noun = {
+  tag: 'Statistics',
+  description: 'Counts over applications, as background tasks.',
+  schemas: { AppUsageStatsIn, AppUsageStatsOut },
+  routes: [
+    route({
+      method: 'POST',
+      path: '/stats/usage/app',
+      need: admin,
+      id: 'v1.statistics.aggregate-app-stats',
+      summary: 'Count deliveries per application, in the background',
+      body: AppUsageStatsIn,
+      answers: { 202: AppUsageStatsOut },
+      handle: async ({ body }, { store, clock }) => {
+        const span = readSpan(body, clock.now())
+        const refs = body.appIds ?? null
+        const found = await Promise.all(
+          (refs ?? []).map((ref) => (isRef(ref) ? store.findApplication(ref) : undefined)),
+        )
+        const unresolvedAppIds = (refs ?? []).filter((_, i) => found[i] === undefined)
+        const apps = refs && [...new Set(found.flatMap((app) => (app === undefined ? [] : [app.key])))]
+        const problem = { at: ['body', 'appIds'], message: 'names no application', type: 'unknown' }
+        refuseIf(apps?.length === 0 ? [problem] : [])
+        const work = { type: 'application.stats', input: { ...span, apps } } as const
+        const task = await store.createTask({ app: null, work, data: { appStats: [] } })
+        return { ...toStartedOut(task), unresolvedAppIds }
+      },
+    }),
+    route({
+      method: 'PUT',
+      path: '/stats/usage/event-types',
+      need: admin,
+      id: 'v1.statistics.aggregate-event-types',
+      summary: "List what each application's endpoints subscribe to, in the background",
+      answers: { 202: TaskStartedOut },
+      handle: async (_call, { store }) => {
+        const work = { type: 'event-type.aggregate', input: {} } as const
+        return toStartedOut(await store.createTask({ app: null, work, data: { event_types: [] } }))
+      },
+    }),
+  ],
+}
