@@ -62,30 +62,36 @@ function write(reply: FastifyReply, firstStatus: number, handled: unknown): unkn
   return value
 }
 
-/** Compiles the checks of a route. Problems of the query and of the body are told together. */
+/** Compiles the checks of a route. The problems of the query and of the body are listed together. */
 function checkerOf(route: Route): (request: FastifyRequest) => CheckedCall {
-  const { query: querySchema } = route
-  const queryProblems = querySchema && compile(querySchema, 'query')
-  const bodyOf = bodyReaderOf(route)
+  const { query: schema } = route
+  const queryProblems = schema && compile(schema, 'query')
+  const body = bodyOf(route)
   return (request) => {
-    const query = querySchema === undefined ? {} : readQuery(querySchema, request.query)
-    const problems = queryProblems === undefined ? [] : queryProblems(query)
-    const body = bodyOf(request.body, problems)
-    refuseIf(problems)
-    return { params: request.params as Record<string, string>, query, body, request }
+    const query = schema === undefined ? {} : readQuery(schema, request.query)
+    const value = body.read(request.body)
+    const problems = queryProblems === undefined ? none : queryProblems(query)
+    const more = body.problemsOf(value)
+    refuseIf(more.length === 0 ? problems : [...problems, ...more])
+    return { params: request.params as Record<string, string>, query, body: value, request }
   }
 }
 
-function bodyReaderOf({
-  body: schema,
-  bodyOptional = false,
-}: Route): (body: unknown, problems: FieldError[]) => unknown {
-  if (schema === undefined) return () => undefined
-  const problemsOf = compile(schema as TSchema, 'body')
-  return (body, problems) => {
-    if (body === undefined && !bodyOptional) throw new AppError('invalid_json', 'The body is empty.')
-    const value = body === undefined ? {} : body
-    problems.push(...problemsOf(value))
-    return value
+const none: readonly FieldError[] = []
+
+interface BodyReader {
+  /** The body as the handler sees it. Throws AppError when there is none and the route needs it. */
+  read(body: unknown): unknown
+  problemsOf(value: unknown): readonly FieldError[]
+}
+
+function bodyOf({ body: schema, bodyOptional = false }: Route): BodyReader {
+  if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
+  return {
+    read: (body) => {
+      if (body === undefined && !bodyOptional) throw new AppError('invalid_json', 'The body is empty.')
+      return body === undefined ? {} : body
+    },
+    problemsOf: compile(schema as TSchema, 'body'),
   }
 }
