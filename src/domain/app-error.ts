@@ -51,5 +51,7 @@ export type AppErrorCode =
   | 'request_in_flight'
   | 'event_type_exists'
   | 'request_timeout'
+  | 'expectation_failed'
+  | 'headers_too_large'
   | 'rate_limited'
   | 'unavailable'

@@ -1,9 +1,10 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
+import { setAnswerHeaders } from './answer-headers.ts'
 import { Authenticator } from './auth.ts'
 import { checkEncoding, readJson } from './body.ts'
-import { answerClientError } from './client-error.ts'
+import { answerClientError, answerOddRequests } from './client-error.ts'
 import { rememberAddresses } from './connection.ts'
 import type { HttpContext } from './context.ts'
 import { allowOrigins } from './cors.ts'
@@ -48,7 +49,11 @@ export function buildApp(context: HttpContext): FastifyInstance {
     bodyLimit: context.bodyLimitBytes,
     requestTimeout: context.requestTimeoutMs,
     // Slower than any client that means well; checked every second, because Node looks only that often.
-    http: { headersTimeout: Math.min(10_000, context.requestTimeoutMs), connectionsCheckingInterval: 1000 },
+    http: {
+      headersTimeout: Math.min(10_000, context.requestTimeoutMs),
+      connectionsCheckingInterval: 1000,
+      requireHostHeader: false,
+    },
     keepAliveTimeout: 75_000,
     // While closing, what comes in on a connection that is still open is answered like anything before it.
     return503OnClosing: false,
@@ -67,6 +72,8 @@ export function buildApp(context: HttpContext): FastifyInstance {
   })
   app.removeAllContentTypeParsers()
   rememberAddresses(app)
+  setAnswerHeaders(app)
+  answerOddRequests(app)
   allowOrigins(app)
   const answerOthers = answerOtherMethods(app)
   endConnectionsOnClose(app, context.clock)

@@ -24,7 +24,14 @@ interface Verdict {
 const believedForMs = 1000
 const remembered = 1024
 
-const fixedCaller: Caller = { id: 'fixed', key: 0, scopes: new Set(['admin']), capabilities: undefined, app: null }
+/** The caller with the key of the settings. */
+export const fixedCaller: Caller = {
+  id: 'fixed',
+  key: 0,
+  scopes: new Set(['admin']),
+  capabilities: undefined,
+  app: null,
+}
 
 const always: Verdict = { caller: fixedCaller, until: Number.POSITIVE_INFINITY }
 

@@ -1,6 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, type AppErrorCode } from '../domain/app-error.ts'
 import { StoreTrouble } from '../store/store.ts'
+import { addAnswerHeaders } from './answer-headers.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 
 interface Meaning {
@@ -29,9 +30,11 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   event_type_exists: { status: 409, title: 'Event type exists' },
   payload_too_large: { status: 413, title: 'Payload too large' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
+  expectation_failed: { status: 417, title: 'Expectation failed' },
   validation: { status: 422, title: 'Validation failed' },
   overloaded: { status: 429, title: 'Overloaded' },
   rate_limited: { status: 429, title: 'Rate limited' },
+  headers_too_large: { status: 431, title: 'Headers too large' },
   internal: { status: 500, title: 'Internal error' },
   unavailable: { status: 503, title: 'Unavailable' },
 }
@@ -69,6 +72,7 @@ export function answerError(
   else if (known === undefined) onBug(error)
   const code = known?.code ?? 'internal'
   const { status } = meanings[code]
+  addAnswerHeaders(reply)
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')
   const waitSeconds = known?.retryAfterSeconds ?? (status === 503 ? retryAfterSeconds : undefined)
   if (waitSeconds !== undefined) reply.header('retry-after', String(waitSeconds))

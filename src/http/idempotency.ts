@@ -3,7 +3,9 @@ import { AppError } from '../domain/app-error.ts'
 import { digest, keyLifeMs } from '../intake/once.ts'
 import { usedKey } from '../intake/refusals.ts'
 import type { Once } from '../store/idempotency.ts'
+import type { Store } from '../store/store.ts'
 import type { HttpContext } from './context.ts'
+import { isRef } from './lookup.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -12,18 +14,29 @@ declare module 'fastify' {
   }
 }
 
+type Params = Readonly<Record<string, string>>
+
 const keyLimit = 255
 /** How long a request may be under way before it counts as lost with whoever carried it out. */
 const reserveMs = 60_000
 const json = 'application/json; charset=utf-8'
 
+/** Whether the request has an Idempotency-Key. */
+export function hasKey({ headers }: FastifyRequest): boolean {
+  return headers['idempotency-key'] !== undefined
+}
+
 /**
- * The once-only key of a request that has an Idempotency-Key: its own for each caller and path. `content` is all that
- * makes the request what it is; the same key with another content is refused.
+ * The once-only key of a request with an Idempotency-Key: its own for each caller, route and thing that the path names.
+ * `names` are the things by the one name that each has, because a path has several spellings. `content` is all that makes
+ * the request what it is; the same key with another content is refused.
  */
-export function onceOf(request: FastifyRequest, content: Uint8Array | string): Once | null {
+export function onceOf(
+  request: FastifyRequest,
+  names: Readonly<Record<string, string | number>>,
+  content: Uint8Array | string,
+): Once {
   const key = request.headers['idempotency-key']
-  if (key === undefined) return null
   if (typeof key !== 'string' || key.length === 0 || key.length > keyLimit) {
     const field = {
       at: ['header', 'idempotency-key'],
@@ -32,7 +45,8 @@ export function onceOf(request: FastifyRequest, content: Uint8Array | string): O
     }
     throw new AppError('validation', 'The Idempotency-Key is not valid.', [field])
   }
-  const hash = digest('request', request.caller?.id ?? '', pathOf(request.url), key)
+  const things = Object.entries(names).flatMap(([name, value]) => [name, String(value)])
+  const hash = digest('request', request.caller?.id ?? '', request.routeOptions.url ?? '', ...things, key)
   return { hash, fingerprint: digest(content), ttlMs: keyLifeMs }
 }
 
@@ -44,10 +58,10 @@ export function answerOnce(scope: FastifyInstance, { store, onBug }: Pick<HttpCo
   scope.decorateRequest('once', null)
 
   scope.addHook('preHandler', async (request, reply) => {
-    if (request.method !== 'POST' || request.headers['idempotency-key'] === undefined) return
+    if (request.method !== 'POST' || !hasKey(request)) return
     if (request.routeOptions.config.answersSecret === true) return
-    const once = onceOf(request, `${queryOf(request.url)}\n${JSON.stringify(request.body)}`)
-    if (once === null) return
+    const names = await namesOf(store, request.params as Params)
+    const once = onceOf(request, names, `${queryOf(request.url)}\n${JSON.stringify(request.body)}`)
     const reservation = await store.reserve(once, reserveMs)
     if (reservation.state === 'mismatch') throw usedKey()
     if (reservation.state === 'in_flight') {
@@ -84,9 +98,24 @@ function bytesOf(payload: unknown): Uint8Array | undefined {
   return payload instanceof Uint8Array ? payload : undefined
 }
 
-function pathOf(url: string): string {
-  const end = url.indexOf('?')
-  return end < 0 ? url : url.slice(0, end)
+/** The things that a path names, each by its id where it has one; a uid or an eventId is another name for the same. */
+async function namesOf(store: Store, params: Params): Promise<Params> {
+  const app = await find(params.app, (ref) => store.findApplication(ref))
+  if (app === undefined) return params
+  const of = app.key
+  const known = {
+    app,
+    endpoint: await find(params.endpoint, (ref) => store.findEndpoint(of, ref)),
+    message: await find(params.message, (ref) => store.findMessage(of, ref)),
+    schedule: await find(params.schedule, (ref) => store.findSchedule(of, ref)),
+  }
+  return Object.fromEntries(
+    Object.entries(params).map(([name, ref]) => [name, known[name as keyof typeof known]?.id ?? ref]),
+  )
+}
+
+async function find<T>(ref: string | undefined, ask: (ref: string) => Promise<T | undefined>): Promise<T | undefined> {
+  return ref !== undefined && isRef(ref) ? ask(ref) : undefined
 }
 
 /** What follows the question mark. */

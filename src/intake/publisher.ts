@@ -128,6 +128,11 @@ export class Publisher {
     return matched.some((endpoint) => treatments.get(endpoint)?.filter?.passes(message) ?? true)
   }
 
+  /** The key of the application with this id or uid. Rejects with AppError `not_found` or `unavailable`. */
+  async keyOf(ref: string): Promise<number> {
+    return (this.#routes.known(ref) ?? (await this.#routeOf(ref))).app
+  }
+
   /** Carries a request out unless one with the same key is being carried out. */
   async #once<T>({ hash }: Once, carryOut: () => Promise<T>): Promise<T> {
     if (this.#inFlight.has(hash)) {

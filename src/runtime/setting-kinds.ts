@@ -121,12 +121,14 @@ export const toggle: Kind<boolean> = {
   show: String,
 }
 
-/** A secret that travels in a header: visible ASCII without spaces. */
+/** A secret that travels in a header: visible ASCII without spaces, and too long to be guessed. */
 export const token: Kind<string> = {
   placeholder: 'KEY',
   parse(raw) {
-    if (typeof raw !== 'string' || !/^[\x21-\x7e]{1,256}$/.test(raw)) {
-      throw new WrongValue('1 to 256 visible ASCII characters without spaces')
+    if (typeof raw !== 'string' || !/^[\x21-\x7e]{16,256}$/.test(raw) || new Set(raw).size < 8) {
+      throw new WrongValue(
+        '16 to 256 visible ASCII characters without spaces, at least 8 different ones (make one with: openssl rand -hex 32)',
+      )
     }
     return raw
   },

@@ -15,7 +15,7 @@ export interface Access {
   /** Keys that work, may do everything, and for all applications: without any, nobody can make another. */
   countAdminKeys(): Promise<number>
   createAppToken(token: NewAppToken): Promise<AppToken>
-  /** By hash, as long as it works. */
+  /** By hash, as long as it works, and as long as the key that made it does. */
   findAppToken(hash: Uint8Array): Promise<AppToken | undefined>
   /**
    * Ends an application's tokens in `inMs` at the latest, those of the given sessions only unless that is null. The
@@ -64,6 +64,8 @@ export interface NewAppToken {
   /** Svix's names: `ViewBase`, `ManageEndpoint`, … */
   readonly capabilities: readonly string[]
   readonly sessionId: string | null
+  /** The API key that it ends with; null or absent for none. */
+  readonly madeBy?: number | null
   readonly expiresInMs: number
 }
 

@@ -102,3 +102,26 @@ test('a portal without a link, or with one that has ended, says what to do', { s
   await page.goto((await link()).replace(/token=.*/, 'token=appsk_ended'))
   await page.sees('Ask for a new one.')
 })
+
+test('a link to another application asks before it takes the place of the one in the tab', { skip }, async (t) => {
+  const { sluice, link } = await open(t)
+  const other = await sluice.applications.create({ name: 'Stranger', uid: 'stranger' })
+  const theirs = (await sluice.request('POST', `/auth/app-portal-access/${other.id}`, {})) as {
+    url: string
+    token: string
+  }
+  const strange = `${sluice.url}/portal#app=${other.id}&token=${theirs.token}`
+  const page = await openPage(t)
+  await page.goto(await link())
+  await page.sees('No endpoints yet')
+
+  await page.goto(strange)
+  await page.sees('The link opens another one')
+  assert.equal(await page.evaluate('location.hash'), '', 'the token stays in the address bar')
+  await page.press('Stay')
+  await page.sees('Acme <b>Video</b>')
+
+  await page.goto(strange)
+  await page.press('Open the other')
+  await page.sees('Stranger')
+})

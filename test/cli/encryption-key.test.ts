@@ -5,8 +5,8 @@ import { test } from 'node:test'
 import { workplace } from './program.ts'
 
 const listening = /Listening on (http:\/\/\S+)/
-const env = { SLUICE_API_KEY: 'fixed', SLUICE_LISTEN: '127.0.0.1:0' }
-const headers = { authorization: 'Bearer fixed', 'content-type': 'application/json' }
+const env = { SLUICE_API_KEY: 'sk_fixed_0123456789', SLUICE_LISTEN: '127.0.0.1:0' }
+const headers = { authorization: 'Bearer sk_fixed_0123456789', 'content-type': 'application/json' }
 
 test('a lost key file stops the start with the name of the key, and put back, everything opens again', async () => {
   const { directory, run } = workplace()

@@ -253,7 +253,9 @@ describe('send', () => {
   const payload = '{ "id": 9007199254740993,\n "score": 1.0 }'
   /** What was stored, as the server gives it: bytes. */
   const stored = async (id: unknown) => {
-    const answer = await fetch(`${place.url}/api/v1/app/acme/msg/${id}`, { headers: { authorization: 'Bearer fixed' } })
+    const answer = await fetch(`${place.url}/api/v1/app/acme/msg/${id}`, {
+      headers: { authorization: 'Bearer sk_fixed_0123456789' },
+    })
     return answer.text()
   }
 

@@ -142,9 +142,9 @@ async function runHere(
 
 /** Starts a server at the workplace, by default one that may deliver to this machine. */
 export async function served(place: Workplace, flags: readonly string[] = ['--local']): Promise<Served> {
-  const server = place.run(['serve', '--listen', '127.0.0.1:0', ...flags], { SLUICE_API_KEY: 'fixed' })
+  const server = place.run(['serve', '--listen', '127.0.0.1:0', ...flags], { SLUICE_API_KEY: 'sk_fixed_0123456789' })
   const url = await server.says(/Listening on (http:\/\/\S+)/)
-  const env = { SLUICE_URL: url, SLUICE_API_KEY: 'fixed' }
+  const env = { SLUICE_URL: url, SLUICE_API_KEY: 'sk_fixed_0123456789' }
   const sluice = async (args: string | readonly string[], code = 0, input?: string) => {
     const { ended, out, err } = await runHere(typeof args === 'string' ? args.split(' ') : args, place, env, input)
     if (ended !== code) throw new Error(`sluice ${args} ended with ${ended}: ${out}${err}`)

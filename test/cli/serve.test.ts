@@ -74,13 +74,16 @@ describe('serve', () => {
 
   test('with a fixed key admits that one and makes none', async () => {
     const { run } = workplace()
-    const server = run('serve', { SLUICE_LISTEN: '127.0.0.1:0', SLUICE_API_KEY: 'fixed' })
+    const server = run('serve', { SLUICE_LISTEN: '127.0.0.1:0', SLUICE_API_KEY: 'sk_fixed_0123456789' })
     const address = await server.says(listening)
-    const answer = await fetch(`${address}/api/v1/app`, { headers: { authorization: 'Bearer fixed' } })
+    const answer = await fetch(`${address}/api/v1/app`, { headers: { authorization: 'Bearer sk_fixed_0123456789' } })
     assert.equal(answer.status, 200)
     assert.ok(!/sk_\w/.test(server.out) && !server.out.includes('fixed'))
     // Without --local, this machine is no target.
-    const post = { method: 'POST', headers: { authorization: 'Bearer fixed', 'content-type': 'application/json' } }
+    const post = {
+      method: 'POST',
+      headers: { authorization: 'Bearer sk_fixed_0123456789', 'content-type': 'application/json' },
+    }
     await fetch(`${address}/api/v1/app`, { ...post, body: '{"name":"A","uid":"a"}' })
     const refused = await fetch(`${address}/api/v1/app/a/endpoint`, { ...post, body: '{"url":"http://127.0.0.1:9/"}' })
     assert.equal(refused.status, 422)
@@ -114,12 +117,14 @@ describe('serve', () => {
 
   test('asked to stop a second time exits at once, whatever is under way', async () => {
     const { run } = workplace()
-    const server = run('serve --listen 127.0.0.1:0 --shutdown-limit 10m', { SLUICE_API_KEY: 'fixed' })
+    const server = run('serve --listen 127.0.0.1:0 --shutdown-limit 10m', { SLUICE_API_KEY: 'sk_fixed_0123456789' })
     const address = new URL(await server.says(listening))
     // A request that never ends keeps the first shutdown waiting.
     const socket = connect(Number(address.port), '127.0.0.1')
     socket.on('error', () => {})
-    socket.write('POST /api/v1/app HTTP/1.1\r\nhost: x\r\nauthorization: Bearer fixed\r\ncontent-length: 9\r\n')
+    socket.write(
+      'POST /api/v1/app HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk_fixed_0123456789\r\ncontent-length: 9\r\n',
+    )
     socket.write('content-type: application/json\r\nexpect: 100-continue\r\n\r\n')
     // The server has it once it asks for the body, of which it gets one byte of nine.
     await once(socket, 'data')

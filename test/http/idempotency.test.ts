@@ -22,6 +22,34 @@ describe('a publish under an Idempotency-Key', () => {
     assert.equal((await api.ask('POST', '/app/acme/msg', body, key('k2'))).status, 409, 'its eventId is used')
   })
 
+  test('is one publish by whatever spelling of the path it comes', async () => {
+    const api = await apiWith()
+    const { id } = (await api.ask('GET', '/app/acme')).json
+    const answers = []
+    for (const path of [
+      '/app/acme/msg',
+      '/app/acme/msg/',
+      '/api/v1//app/acme/msg',
+      '//api/v1/app/acme//msg',
+      '/app/%61cme/msg',
+      '/app/acme/%6dsg',
+      `/app/${id}/msg`,
+    ]) {
+      answers.push(await api.ask('POST', path, message, key('k1')))
+    }
+    for (const { status, text } of answers) assert.deepEqual([status, text], [202, answers[0]?.text])
+    assert.equal((await api.store.counts()).messages, 1)
+  })
+
+  test('that makes its application is one publish, too', async () => {
+    const api = await apiWith()
+    const making = { ...message, application: { name: 'New' } }
+    const first = await api.ask('POST', '/app/new/msg', making, key('k1'))
+    const again = await api.ask('POST', '/app/new/msg', making, key('k1'))
+    assert.deepEqual([again.status, again.text], [202, first.text])
+    assert.equal((await api.store.counts()).messages, 1)
+  })
+
   test('with another body is refused with a list, as the SDKs expect', async () => {
     const api = await apiWith()
     await api.ask('POST', '/app/acme/msg', message, key('k1'))
@@ -84,6 +112,24 @@ describe('a publish under an Idempotency-Key', () => {
 })
 
 describe('any other POST under an Idempotency-Key', () => {
+  test('is carried out once by whatever name it calls the application and the endpoint', async () => {
+    const api = await apiWith()
+    const app = (await api.ask('GET', '/app/acme')).json.id
+    const endpoint = (await api.ask('POST', '/app/acme/endpoint', { url: 'https://example.com/', uid: 'ep' })).json.id
+    const since = { since: '2026-01-01T00:00:00Z' }
+    const tasks = new Set<string>()
+    for (const path of [
+      '/app/acme/endpoint/ep/recover',
+      `/app/${app}/endpoint/${endpoint}/recover`,
+      `/app/acme//endpoint/%65p/recover/`,
+    ]) {
+      const { status, json } = await api.ask('POST', path, since, key('k1'))
+      assert.equal(status, 202)
+      tasks.add(json.id)
+    }
+    assert.equal(tasks.size, 1)
+  })
+
   test('happens once, and is answered the same with the same status', async () => {
     const api = await apiWith()
     const first = await api.ask('POST', '/app', { name: 'New' }, key('k1'))

@@ -55,7 +55,7 @@ describe('on the wire', () => {
     ['headers that never end', 'GET /api/v1/app HTTP/1.1\r\nhost: x\r\nx-slow: ', 408, 'request_timeout'],
     ['two lengths', head('content-length: 5\r\ncontent-length: 6\r\n'), 400, 'invalid_request'],
     ['a length and chunks', head('content-length: 5\r\ntransfer-encoding: chunked\r\n'), 400, 'invalid_request'],
-    ['headers of 20 KB', head(`x-large: ${'x'.repeat(20_000)}\r\n`), 431, 'invalid_request'],
+    ['headers of 20 KB', head(`x-large: ${'x'.repeat(20_000)}\r\n`), 431, 'headers_too_large'],
     ['what is no HTTP at all', 'hello\r\n\r\n', 400, 'invalid_request'],
   ]
   for (const [name, text, status, code] of refused) {

@@ -69,7 +69,7 @@ describe('settings', () => {
       'lsten (file wrong.json): no such setting; did you mean listen?',
       'SLUICE_LISEN (environment): no such setting; did you mean SLUICE_LISTEN?',
       'store (environment SLUICE_STORE): must be sqlite:PATH or postgres://USER@HOST/DATABASE; not "mysql://x"',
-      'apiKey (environment SLUICE_API_KEY): must be 1 to 256 visible ASCII characters without spaces; not what was given',
+      'apiKey (environment SLUICE_API_KEY): must be 16 to 256 visible ASCII characters without spaces, at least 8 different ones (make one with: openssl rand -hex 32); not what was given',
       'allowNetworks (environment SLUICE_ALLOW_NETWORKS): must be a list of networks such as 127.0.0.0/8,10.1.0.0/16,::1/128 (wrong: 10.0.0.0/33, ok); not "10.0.0.0/33,ok"',
       'local (file wrong.json): must be true or false; not "yes"',
       'lease (flag --lease): must be a duration such as 500ms, 10s or 2m from 1s to 10m; not "0s"',
@@ -131,12 +131,22 @@ describe('settings', () => {
     })
   }
 
+  test('a fixed key that can be guessed is refused', () => {
+    for (const weak of ['1', 'hunter2', 'a'.repeat(64), 'abababababababab']) {
+      assert.throws(() => load({ env: { SLUICE_API_KEY: weak } }), /apiKey .* must be 16 to 256 .*openssl rand/, weak)
+    }
+    assert.equal(load({ env: { SLUICE_API_KEY: 'sk_0123456789abc' } }).config.apiKey, 'sk_0123456789abc')
+  })
+
   test('secrets and passwords are masked when shown', () => {
     const { config } = load({
-      env: { SLUICE_API_KEY: 'hunter2', SLUICE_STORE: 'postgres://user:hunter2@db:5432/x?sslpassword=hunter2' },
+      env: {
+        SLUICE_API_KEY: 'hunter2-and-more',
+        SLUICE_STORE: 'postgres://user:hunter2-and-more@db:5432/x?sslpassword=hunter2-and-more',
+      },
     })
     const shown = settingNames.map((name) => showSetting(name, config)).join('\n')
-    assert.doesNotMatch(shown, /hunter2/)
+    assert.doesNotMatch(shown, /hunter2-and-more/)
     assert.match(shown, /postgres:\/\/user:\*\*\*\*@db:5432\/x/)
   })
 

@@ -4,14 +4,27 @@ const view = document.getElementById('view')
 const dialog = document.getElementById('dialog')
 const notice = document.getElementById('notice')
 
+/** A link to another application than the one that this tab shows. It waits for a click. */
+let offered = null
+
 /** The token travels behind the #, which no server sees, and is kept for this tab alone. */
 function readSession() {
+  const kept = JSON.parse(sessionStorage.getItem('sluice') ?? 'null')
   const given = new URLSearchParams(location.hash.slice(1))
-  if (given.get('token') && given.get('app')) {
-    sessionStorage.setItem('sluice', JSON.stringify({ app: given.get('app'), token: given.get('token') }))
-    history.replaceState(null, '', location.pathname)
+  const [app, token] = [given.get('app'), given.get('token')]
+  if (!app || !token) return kept
+  history.replaceState(null, '', location.pathname)
+  // A link from a stranger must not put the reader into the stranger's application unnoticed.
+  if (kept !== null && kept.app !== app) {
+    offered = { app, token }
+    return kept
   }
-  return JSON.parse(sessionStorage.getItem('sluice') ?? 'null')
+  return keep({ app, token })
+}
+
+function keep(given) {
+  sessionStorage.setItem('sluice', JSON.stringify(given))
+  return given
 }
 
 let session = readSession()
@@ -483,9 +496,24 @@ document.getElementById('log-out').addEventListener(
 addEventListener('hashchange', () => location.reload())
 
 if (session === null) leave('Open this page with the link you were given.')
-else {
-  void act(async () => {
-    document.getElementById('app-name').textContent = (await call('GET', '')).name
-    await show('endpoints')
-  })()
+else if (offered === null) void act(begin)()
+else ask(offered)
+
+async function begin() {
+  document.querySelector('nav').hidden = false
+  document.getElementById('app-name').textContent = (await call('GET', '')).name
+  await show('endpoints')
+}
+
+/** Asks before another application takes the place of the one that this tab shows. */
+function ask(given) {
+  document.querySelector('nav').hidden = true
+  const change = () => {
+    session = keep(given)
+    return begin()
+  }
+  view.replaceChildren(
+    el('p', {}, `This tab shows the application ${session.app}. The link opens another one, ${given.app}.`),
+    el('p', {}, button('Stay', act(begin)), ' ', button('Open the other', act(change))),
+  )
 }

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
+import type { Caller } from '../access.ts'
 import type { HttpContext } from '../context.ts'
 import { getApplication, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../pagination.ts'
@@ -54,6 +55,7 @@ export function applicationRoutes(api: FastifyInstance, { store }: HttpContext):
     refuseIf(bodyProblems(request.body))
     const input = request.body as ApplicationIn
     refuseIf([...metadataProblems(input.metadata), ...signatureHeaderProblems(input)])
+    refuseRenaming(request.caller, input)
     const { application, created } = await put(request.params.app, input)
     return reply.code(created ? 201 : 200).send(toApplicationOut(application))
   })
@@ -63,6 +65,7 @@ export function applicationRoutes(api: FastifyInstance, { store }: HttpContext):
     refuseIf(patchProblems(request.body))
     const input = request.body as ApplicationPatch
     refuseIf([...metadataProblems(input.metadata), ...signatureHeaderProblems(input)])
+    refuseRenaming(request.caller, input)
     const after = await store.updateApplication(key, toApplicationChange(input))
     // Gone between the two: the same answer as a moment later.
     return toApplicationOut(after ?? (await getApplication(store, request.params.app)))
@@ -109,4 +112,13 @@ export function applicationRoutes(api: FastifyInstance, { store }: HttpContext):
       return { application: await getApplication(store, input.uid ?? ''), created: false }
     }
   }
+}
+
+/**
+ * Refuses another uid from a caller bound to one application, taken or not: the answer would tell which applications
+ * exist beside its own.
+ */
+function refuseRenaming(caller: Caller | null, { uid }: ApplicationPatch): void {
+  if (caller?.app == null || uid == null || uid === caller.app.uid) return
+  throw new AppError('insufficient_access', 'A key of one application cannot change its uid; use a key for all.')
 }

@@ -3,7 +3,7 @@ import { AppError } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { capabilities } from '../access.ts'
 import { hashApiKey, makeAppToken } from '../api-key.ts'
-import type { Authenticator } from '../auth.ts'
+import { type Authenticator, fixedCaller } from '../auth.ts'
 import type { HttpContext } from '../context.ts'
 import { getApplication, isRef } from '../lookup.ts'
 import { toNewApplication } from '../schemas/application.ts'
@@ -64,6 +64,8 @@ export function authRoutes(api: FastifyInstance, context: HttpContext, auth: Aut
       hash: hashApiKey(token),
       capabilities: input.readOnly === true ? ['ViewBase'] : (input.capabilities ?? capabilities),
       sessionId: input.sessionId ?? null,
+      // The key of the settings has no row; the tokens it makes end by themselves or with expire-all.
+      madeBy: request.caller?.id === fixedCaller.id ? null : (request.caller?.key ?? null),
       expiresInMs: (input.expiry ?? defaultExpirySeconds) * 1000,
     })
     // Behind the #, which browsers keep to themselves: it is in no log and in no Referer.

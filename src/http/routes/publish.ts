@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '../../domain/app-error.ts'
-import type { Accepted } from '../../intake/publisher.ts'
+import type { Accepted, Publisher } from '../../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../../intake/scan.ts'
+import type { Once } from '../../store/idempotency.ts'
 import type { HttpContext } from '../context.ts'
-import { onceOf, queryOf } from '../idempotency.ts'
+import { hasKey, onceOf, queryOf } from '../idempotency.ts'
 import { isRef } from '../lookup.ts'
 import { noSuchApplication, type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
 import { type ApplicationIn, toNewApplication } from '../schemas/application.ts'
@@ -30,8 +31,8 @@ export function publishRoute(api: FastifyInstance, context: HttpContext): void {
     const bytes = bodyOf(request)
     const message = readPublish(scanner, bytes, clock.now())
     const { envelope, body, application } = message
-    const once = onceOf(request, bytes)
-    const publish = () => publisher.publish(app, envelope, body, once)
+    const publish = async () =>
+      publisher.publish(app, envelope, body, hasKey(request) ? await onceFor(publisher, request, bytes) : null)
     const published = application === null ? publish() : orMaking(context, request, application, publish)
     return answer(reply, published, (accepted) => shown(message, accepted, withContent ? message.payload : noPayload))
   })
@@ -49,8 +50,8 @@ export function batchRoute(api: FastifyInstance, context: HttpContext): void {
     const bytes = bodyOf(request)
     batchScanner ??= scanner.sized(batchLimits)
     const messages = readBatch(scanner, batchScanner, bytes, clock.now())
-    const once = onceOf(request, bytes)
-    const publish = () => publisher.publishTogether(app, messages, once)
+    const publish = async () =>
+      publisher.publishTogether(app, messages, hasKey(request) ? await onceFor(publisher, request, bytes) : null)
     const application = messages.find((message) => message.application !== null)?.application ?? null
     const published = application === null ? publish() : orMaking(context, request, application, publish)
     return answer(reply, published, (accepted) =>
@@ -70,11 +71,10 @@ export function rawRoute(api: FastifyInstance, { publisher, clock }: HttpContext
     const bytes = bodyOf(request)
     const message = readRaw(query as RawQuery, request.headers['content-type'], bytes, clock.now())
     const { envelope, body } = message
-    const once = onceOf(
-      request,
-      Buffer.concat([Buffer.from(`${queryOf(request.url)}\n${envelope.contentType}\n`), bytes]),
-    )
-    return answer(reply, publisher.publish(app, envelope, body, once), (accepted) =>
+    const content = () => Buffer.concat([Buffer.from(`${queryOf(request.url)}\n${envelope.contentType}\n`), bytes])
+    const publish = async () =>
+      publisher.publish(app, envelope, body, hasKey(request) ? await onceFor(publisher, request, content()) : null)
+    return answer(reply, publish(), (accepted) =>
       shown(message, accepted, withContent ? shownPayload(body, envelope.contentType) : noPayload),
     )
   })
@@ -89,6 +89,11 @@ export function precheckRoute(api: FastifyInstance, { publisher }: HttpContext):
     const { eventType, channels = null, payload } = request.body as PrecheckIn
     return { active: await publisher.reaches(app, eventType, channels, payload) }
   })
+}
+
+/** The once-only key of a publish. AppError `not_found` when there is no such application. */
+async function onceFor(publisher: Publisher, request: FastifyRequest<OfApp>, content: Uint8Array): Promise<Once> {
+  return onceOf(request, { app: await publisher.keyOf(request.params.app) }, content)
 }
 
 function bodyOf(request: FastifyRequest): Buffer {

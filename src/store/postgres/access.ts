@@ -57,12 +57,15 @@ const selectTokens = `
 const insertAppToken: Statement = {
   name: 'insert-app-token',
   text: `
-    insert into app_token (key, id, app, hash, capabilities, session_id, created_at, expires_at)
-    select $1, $2, $3, $4, $5, $6, now, now + $7::bigint from (select ${sqlNow} as now) as clock`,
+    insert into app_token (key, id, app, hash, capabilities, session_id, made_by, created_at, expires_at)
+    select $1, $2, $3, $4, $5, $6, $8, now, now + $7::bigint from (select ${sqlNow} as now) as clock`,
 }
 export const selectAppToken: Statement = {
   name: 'app-token',
-  text: `${selectTokens} where t.hash = $1 and t.expires_at > ${sqlNow}`,
+  text: `
+    ${selectTokens} where t.hash = $1 and t.expires_at > ${sqlNow} and (t.made_by is null or exists (
+      select 1 from api_key as k
+       where k.key = t.made_by and k.revoked_at is null and (k.expires_at is null or k.expires_at > ${sqlNow})))`,
 }
 const selectAppTokenByKey: Statement = { name: 'app-token-by-key', text: `${selectTokens} where t.key = $1` }
 const deleteAppToken: Statement = { name: 'delete-app-token', text: 'delete from app_token where key = $1' }
@@ -133,12 +136,12 @@ function apiKeys(database: Database): Omit<Access, Tokens> {
 function appTokens(database: Database): Pick<Access, Tokens> {
   const { durable } = database
   return {
-    async createAppToken({ app, hash, capabilities, sessionId, expiresInMs }) {
+    async createAppToken({ app, hash, capabilities, sessionId, madeBy = null, expiresInMs }) {
       await durable.run(sweepAppTokens)
       const made = await withNewIdentity(database, 'apptok', async ({ key, id }) => {
         const waitMs = Math.round(expiresInMs)
         await durable.transaction((run) =>
-          run(insertAppToken, [key, id, app, hash, toJson(capabilities), sessionId, waitMs]),
+          run(insertAppToken, [key, id, app, hash, toJson(capabilities), sessionId, waitMs, madeBy]),
         )
         return key
       })

@@ -21,7 +21,8 @@ create table app_token (
   capabilities json not null,
   session_id text,
   created_at bigint not null,
-  expires_at bigint not null
+  expires_at bigint not null,
+  made_by bigint
 );
 CREATE INDEX app_token_app ON public.app_token USING btree (app);
 CREATE INDEX app_token_expires ON public.app_token USING btree (expires_at);

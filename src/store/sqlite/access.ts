@@ -24,12 +24,15 @@ const countWorkingAdminKeys = `
     and app is null and scopes like '%"admin"%'`
 
 const insertAppToken = `
-  insert into app_token (key, id, app, hash, capabilities, session_id, created_at, expires_at)
-  values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+  insert into app_token (key, id, app, hash, capabilities, session_id, made_by, created_at, expires_at)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const selectTokens = `
   select app_token.*, application.id as app_id, application.uid as app_uid
   from app_token join application on application.key = app_token.app and application.deleted_at is null`
-const selectAppToken = `${selectTokens} where hash = ? and expires_at > ?`
+const selectAppToken = `
+  ${selectTokens} where hash = ?1 and expires_at > ?2 and (made_by is null or exists (
+    select 1 from api_key
+     where key = made_by and revoked_at is null and (api_key.expires_at is null or api_key.expires_at > ?2)))`
 const selectAppTokenByKey = `${selectTokens} where app_token.key = ?`
 const deleteAppToken = 'delete from app_token where key = ?'
 const sweepAppTokens = 'delete from app_token where expires_at <= ?'
@@ -108,13 +111,14 @@ function appTokens(connection: Connection): Synchronous<Pick<Access, Tokens>> {
   const shorten = connection.prepare(shortenAppTokens)
 
   return {
-    createAppToken({ app, hash, capabilities, sessionId, expiresInMs }): AppToken {
+    createAppToken({ app, hash, capabilities, sessionId, madeBy = null, expiresInMs }): AppToken {
       const now = connection.now()
       const until = now + Math.round(expiresInMs)
       const { key } = connection.transaction(() => {
         sweep.run(now)
         return connection.insertNew('apptok', now, (made) => {
-          return insert.run(made.key, made.id, app, hash, JSON.stringify(capabilities), sessionId, now, until).changes
+          const values = [app, hash, JSON.stringify(capabilities), sessionId, madeBy, now, until]
+          return insert.run(made.key, made.id, ...values).changes
         })
       })
       return toAppToken(byKey.get(key) as AppTokenRow)

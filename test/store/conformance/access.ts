@@ -111,6 +111,26 @@ export function access(open: Open): void {
     assert.equal(await world.store.findApiKey(hashOf(2)), undefined)
   })
 
+  test('an application token ends with the key that made it', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application('acme')
+    const key = (byte: number, expiresInMs: number | null) =>
+      world.store.createApiKey({ name: 'k', hash: hashOf(byte), scopes: ['admin'], expiresInMs })
+    const [revoked, expired, kept] = [await key(1, null), await key(2, 20), await key(3, null)]
+    const makers = [revoked.key, expired.key, kept.key, null]
+    for (const [i, madeBy] of makers.entries()) {
+      const token = { app: app.key, hash: hashOf(10 + i), capabilities: [], sessionId: null, expiresInMs: 60_000 }
+      await world.store.createAppToken({ ...token, madeBy })
+    }
+    await world.store.revokeApiKey(revoked.id)
+    await world.pass(25)
+    const found = await Promise.all(makers.map((_, i) => world.store.findAppToken(hashOf(10 + i))))
+    assert.deepEqual(
+      found.map((token) => token !== undefined),
+      [false, false, true, true],
+    )
+  })
+
   test("an application's tokens are expired together, by session, or one by one", async (t) => {
     const world = await begin(t, open)
     const [app, other] = [await world.application(), await world.application()]
