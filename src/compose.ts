@@ -152,7 +152,12 @@ export async function startDelivering(
     clock: systemClock,
     random: systemRandom,
     randomText: systemRandomText,
-    limits: { inFlight: config.inFlight, inFlightPerApp: config.inFlightPerApp },
+    limits: {
+      inFlight: config.inFlight,
+      inFlightPerApp: config.inFlightPerApp,
+      failuresPerMinute: config.failuresPerMinute,
+      leastRetryWaitMs: config.minRetryWait,
+    },
     leaseMs: config.lease,
     defaultTimeoutMs: config.timeout,
     health: { circuit: circuitOf(config), disableAfterMs: config.disableAfter },

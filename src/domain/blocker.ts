@@ -2,6 +2,7 @@ import type { EpochMs } from './clock.ts'
 import type { Endpoint } from './endpoint.ts'
 import { Health } from './health.ts'
 import { count, moment, perSecond, span } from './phrases.ts'
+import { slotLimits } from './slot-use.ts'
 import type { LaneSnapshot } from './snapshot.ts'
 
 /** What keeps a delivery, or a whole endpoint, from moving on. */
@@ -22,6 +23,7 @@ export type BlockerReason =
   | 'opened_by_hand' //     an operator opened the circuit
   | 'probing' //            one attempt at a time decides whether the circuit closes
   | 'application_rate' //   its application gets as much as it may, over all its endpoints
+  | 'failing' //            it failed as often as the server lets an endpoint fail in a minute
   | 'slowed' //             the rate climbs back to the usual
   | 'scheduled' //          published for later
   | 'coalescing' //         something newer of its kind may take its place until then
@@ -86,6 +88,7 @@ const openEnded: readonly BlockerReason[] = [
   'behind_others',
   'probing',
   'rate_limited',
+  'failing',
   'slowed',
   'application_rate',
   'store_trouble',
@@ -97,7 +100,7 @@ const openEnded: readonly BlockerReason[] = [
 ]
 
 /** What lets one go at a time: behind others, that one is somebody else's. */
-const paced: ReadonlySet<BlockerReason> = new Set(['rate_limited', 'slowed', 'application_rate'])
+const paced: ReadonlySet<BlockerReason> = new Set(['rate_limited', 'failing', 'slowed', 'application_rate'])
 
 /** Two instants that mean the same were rounded at different moments. */
 const roundingMs = 50
@@ -149,13 +152,14 @@ export function laneBlockers(endpoint: Stoppable, lane: LaneStanding): Blocker[]
 /** What a lane's owner says keeps it from sending. */
 function ownersWord({ at, snapshot }: LiveWord, now: EpochMs): Blocker[] {
   const { holdMs, tokenMs, rate, inFlight, concurrency, standstill } = snapshot
-  const { circuit = 'closed', silentMs = 0, paceMs = 0, appMs = 0 } = snapshot
+  const { circuit = 'closed', silentMs = 0, paceMs = 0, appMs = 0, failuresMs = 0 } = snapshot
   const found: Blocker[] = []
   // What ended since it was said is over.
   if (at + holdMs > now) found.push(held(at + holdMs, now))
   const open = silentMs === null ? circuitOpen(null, now) : circuitOpen(at + silentMs, now)
   if (open !== undefined) found.push(open)
   else if (circuit !== 'closed' && inFlight > 0) found.push(probing)
+  if (at + failuresMs > now) found.push(failing(at + failuresMs, now))
   if (at + paceMs > now) found.push(slowed(at + paceMs, now))
   if (at + appMs > now) found.push(applicationRate(at + appMs, now))
   if (tokenMs !== null && at + tokenMs > now) found.push(rateLimited(at + tokenMs, rate, now))
@@ -228,6 +232,11 @@ function applicationRate(until: EpochMs, now: EpochMs): Blocker {
   return { reason: 'application_rate', detail, until }
 }
 
+function failing(until: EpochMs, now: EpochMs): Blocker {
+  const detail = `It failed as often as the server lets an endpoint fail in a minute; the next attempt goes at ${moment(until, now)}.`
+  return { reason: 'failing', detail, until }
+}
+
 function slowed(until: EpochMs, now: EpochMs): Blocker {
   const detail = `Its rate climbs back to the usual; it lets the next one go at ${moment(until, now)}.`
   return { reason: 'slowed', detail, until }
@@ -270,6 +279,8 @@ function crowded({ crowded: which, app, process }: LaneSnapshot): Blocker | unde
   const detail = {
     process: `All ${process.limit} slots of its worker are taken; it gets its turn as they come free.`,
     application: `Its application has ${app.inFlight} of the ${app.limit} attempts under way that one may have; it gets its turn as they end.`,
+    slow: `Its attempts took long. Endpoints like it may hold ${slotLimits(process.limit).slow} of its worker's ${process.limit} slots together, and do; it gets its turn as they come free.`,
+    untried: `No attempt at it ended quickly in the last ten minutes. Endpoints like it may hold ${slotLimits(process.limit).untried} of its worker's ${process.limit} slots together, and do; it gets its turn as they come free.`,
     share: `Its application has ${app.inFlight} attempts under way, and what is left of its worker's ${process.limit} slots is kept for others.`,
   }[which]
   return { reason: 'crowded', detail, until: null }

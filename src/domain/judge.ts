@@ -44,7 +44,7 @@ const noEffect: LaneEffect = { holdMs: undefined, disable: false }
 /**
  * Decides what becomes of a delivery after one attempt. Pure: same inputs, same verdict.
  * `attempts` counts the one just made; `ageMs` is the time since the delivery was first due, `expiresInMs` the time until
- * nobody wants it any more.
+ * it expires, and `leastWaitMs` the server's floor for every wait.
  */
 export function judge(
   attempts: number,
@@ -53,6 +53,7 @@ export function judge(
   policy: RetryPolicy,
   random: Random,
   expiresInMs = Number.POSITIVE_INFINITY,
+  leastWaitMs = 0,
 ): Verdict {
   if (outcome.code === 'delivered') return { state: 'delivered' }
   if (outcome.status === 410) return { state: 'dead', reason: 'gone' }
@@ -60,7 +61,8 @@ export function judge(
   const policyMs = waitAfter(policy, attempts)
   if (policyMs === undefined) return { state: 'dead', reason: 'exhausted' }
 
-  const waitMs = jittered(Math.max(policyMs, outcome.retryAfterMs ?? 0), policy.jitter, random)
+  // Policies that were stored before the server had a least wait, or with a smaller one, obey it all the same.
+  const waitMs = jittered(Math.max(leastWaitMs, policyMs, outcome.retryAfterMs ?? 0), policy.jitter, random)
   // A wait that ends past one of the limits would only postpone the same end.
   if (waitMs >= expiresInMs) return { state: 'dead', reason: 'expired' }
   if (ageMs + waitMs > policy.maxAgeMs) return { state: 'dead', reason: 'aged' }

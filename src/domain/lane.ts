@@ -2,15 +2,23 @@ import type { AppLanes } from './app-lanes.ts'
 import { Bucket, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
+import type { FailureBudget } from './failure-budget.ts'
 import { OrderedLine, type Ordering } from './order.ts'
 import type { Pace } from './pace.ts'
 import { Queue } from './queue.ts'
+import type { SlotUse, SlotUser } from './slot-use.ts'
 
 /** How long a lane rests at most because of its head: what waits there may expire or be taken away while nobody looks. */
 const longestLookAwayMs = 60_000
 
 const retryFirst: readonly Class[] = [1, 0, 2]
 const replayFirst: readonly Class[] = [2, 0, 1]
+
+/** Known of an endpoint beyond the life of one lane. */
+export interface EndpointRecord {
+  readonly use: SlotUse
+  readonly failures: FailureBudget | undefined
+}
 
 /** The scheduling state of one endpoint. Only the scheduler moves it. */
 export class Lane<T> {
@@ -33,6 +41,15 @@ export class Lane<T> {
   inFlight = 0
   place: 'out' | 'ready' | 'asleep' | 'crowded' = 'out'
   wakeAt: SteadyMs = 0
+  /** How its endpoint used slots and failed, also before this lane was here. */
+  readonly use: SlotUse
+  readonly failures: FailureBudget | undefined
+  /** As what its slots are counted. */
+  slotUser: SlotUser
+  /** It waits for a slot of its kind. */
+  waitsForSlot = false
+  /** It has waited for a slot of its kind, and takes the next one. */
+  admitted = false
   #turn = 0
 
   constructor(
@@ -42,6 +59,7 @@ export class Lane<T> {
     start: LaneStart,
     now: SteadyMs,
     ordering: Ordering | undefined,
+    record: EndpointRecord,
   ) {
     this.endpoint = endpoint
     this.app = app
@@ -49,6 +67,9 @@ export class Lane<T> {
     this.concurrency = limits.concurrency
     this.bucket = limits.rate && new Bucket(limits.rate, now, start.bucketDebtMs)
     this.holdUntil = now + start.holdMs
+    this.use = record.use
+    this.failures = record.failures
+    this.slotUser = record.use.userAt(now)
   }
 
   /** Takes on new limits. A bucket that is new starts empty: how much was sent before it existed was not counted. */
@@ -69,11 +90,12 @@ export class Lane<T> {
     return this.probing ? 1 : this.concurrency
   }
 
-  /** When hold, circuit, bucket and pace let the next request go: `now` or later, `Infinity` when that takes somebody. */
+  /** When hold, circuit, bucket, pace and failures let the next request go: `now` or later, `Infinity` when that takes somebody. */
   readyAt(now: SteadyMs): SteadyMs {
     let at = this.bucket ? this.bucket.readyAt(now) : now
     if (this.holdUntil > at) at = this.holdUntil
     if (this.silentUntil > at) at = this.silentUntil
+    if (this.failures) at = Math.max(at, this.failures.readyAt(now, this.inFlight))
     return this.pace ? Math.max(at, this.pace.readyAt(now)) : at
   }
 

@@ -2,10 +2,12 @@ import { type AppLanes, mayStartAt, newAppLanes } from './app-lanes.ts'
 import { Bucket, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
+import { FailureBudget } from './failure-budget.ts'
 import { Heap } from './heap.ts'
-import { Lane, type LaneLimits, type LaneStart, type OrderedLane } from './lane.ts'
+import { type EndpointRecord, Lane, type LaneLimits, type LaneStart, type OrderedLane } from './lane.ts'
 import type { Entry, Ordering, Place } from './order.ts'
 import { Queue } from './queue.ts'
+import { SlotReserve, SlotUse } from './slot-use.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 
 /**
@@ -25,11 +27,15 @@ export class Scheduler<T> {
   /** Kept out by crowding; asked again once a slot has come free. */
   #crowdedLanes: Lane<T>[] = []
   #crowdedApps: AppLanes<T>[] = []
+  readonly #reserve: SlotReserve<Lane<T>>
+  /** What is known of endpoints, also while their lanes are elsewhere; those that were here last are at the end. */
+  readonly #records = new Map<number, EndpointRecord>()
   #slotFreed = false
   #inFlight = 0
 
   constructor(limits: SchedulerLimits) {
     this.#limits = limits
+    this.#reserve = new SlotReserve(limits.inFlight)
   }
 
   get inFlight(): number {
@@ -51,7 +57,7 @@ export class Scheduler<T> {
       this.#apps.set(appKey, app)
     }
     app.lanes++
-    return new Lane(endpoint, app, limits, start, now, ordering)
+    return new Lane(endpoint, app, limits, start, now, ordering, this.#recordOf(endpoint))
   }
 
   /** Forgets a lane and answers what was queued. Attempts still under way finish as usual. */
@@ -120,11 +126,15 @@ export class Scheduler<T> {
       this.#enqueue(app, now)
     }
     if (this.#slotFreed) this.#readmitCrowded(now)
+    this.#admitWaiting(max, now)
 
     const starts: Start<T>[] = []
     while (starts.length < max && this.#inFlight < this.#limits.inFlight) {
       const app = this.#ring.shift()
-      if (!app) break
+      if (!app) {
+        if (this.#admitWaiting(max, now)) continue
+        break
+      }
       app.place = 'out'
       // It may have got a rate since.
       const start = app.bucket && mayStartAt(app, now) > now ? undefined : this.#visit(app, now)
@@ -134,17 +144,20 @@ export class Scheduler<T> {
     return starts
   }
 
-  /** A slot came free: the attempt ended. */
-  finish(lane: Lane<T>, now: SteadyMs): void {
+  /** A slot came free. `ended` tells of the attempt that held it, if there was one. */
+  finish(lane: Lane<T>, now: SteadyMs, ended?: Ended): void {
     lane.inFlight--
     lane.app.inFlight--
     this.#inFlight--
+    this.#reserve.count(lane.slotUser, -1)
     this.#slotFreed = true
+    if (ended) this.#learn(lane, ended, now)
     this.#forgetUnused(lane.app)
     this.#enqueue(lane.app, now)
     // A token that was given back may be had before the instant a sleeping lane was to wake at. Less is rounding.
     const mayWake = lane.place === 'asleep' && lane.wakeAt - lane.startableAt(now) > 0.001
-    if (lane.place === 'out' || mayWake) this.#settle(lane, now)
+    // It may be another kind of user now, for which there is room.
+    if (lane.place === 'out' || lane.place === 'crowded' || mayWake) this.#settle(lane, now)
   }
 
   /** Undoes a start that led to no attempt: slot, token and place in the queue as before. */
@@ -169,6 +182,9 @@ export class Scheduler<T> {
     const process = { inFlight: this.#inFlight, limit }
     if (!this.#maySendNow(lane, now)) return { app, process, crowded: null }
     if (process.inFlight >= limit) return { app, process, crowded: 'process' }
+    if (lane.waitsForSlot && lane.place === 'crowded') {
+      return { app, process, crowded: lane.slotUser === 'slow' ? 'slow' : 'untried' }
+    }
     if (lane.place !== 'crowded' && lane.app.place !== 'crowded') return { app, process, crowded: null }
     return { app, process, crowded: app.inFlight >= app.limit ? 'application' : 'share' }
   }
@@ -182,7 +198,17 @@ export class Scheduler<T> {
       this.#settle(lane, now)
       return undefined
     }
-    if (this.#crowds(lane)) {
+    this.#rank(lane, now)
+    const user = lane.slotUser
+    const free = this.#reserve.roomFor(user)
+    const isBehind = this.#reserve.isBehind(user) && !lane.admitted
+    lane.admitted = false
+    if (user !== 'quick' && (free <= 0 || isBehind)) {
+      lane.place = 'crowded'
+      this.#reserve.wait(user, lane)
+      return undefined
+    }
+    if (this.#crowds(lane, free)) {
       lane.place = 'crowded'
       this.#crowdedLanes.push(lane)
       return undefined
@@ -198,6 +224,7 @@ export class Scheduler<T> {
     lane.inFlight++
     app.inFlight++
     this.#inFlight++
+    this.#reserve.count(lane.slotUser, 1)
     this.#settle(lane, now)
     return { lane, class: itsClass, item, bucket, entry }
   }
@@ -206,15 +233,61 @@ export class Scheduler<T> {
    * Slots are shared by thresholds that move with what is free: an application may hold twice as many as are free, a
    * lane half of what its application may still take, and each at least one. Whoever hangs on to slots shrinks
    * everybody's threshold, its own first, so there is room left for one more: with 512 slots for an application, 50
-   * lanes that hang get 9 or 10 each and leave 18, of which the next lane may take 6, however high their own caps are.
+   * lanes that hang get 9 or 10 each and leave 18, of which the next lane may take 6, however high their own caps are. For
+   * a lane, those are free that its kind of user may take.
    */
-  #room(app: AppLanes<T>): number {
-    const free = this.#limits.inFlight - this.#inFlight
+  #room(app: AppLanes<T>, free: number): number {
     return Math.min(this.#limits.inFlightPerApp, 2 * free) - app.inFlight
   }
 
-  #crowds(lane: Lane<T>): boolean {
-    return lane.inFlight >= Math.max(1, this.#room(lane.app) / 2)
+  #crowds(lane: Lane<T>, free: number): boolean {
+    const room = this.#room(lane.app, free)
+    return (lane.app.inFlight > 0 && room <= 0) || lane.inFlight >= Math.max(1, room / 2)
+  }
+
+  /** Remembered for the 65,536 endpoints that were here last: a lane that hangs or fails is not new each time. */
+  #recordOf(endpoint: number): EndpointRecord {
+    const record = this.#records.get(endpoint) ?? this.#newRecord()
+    this.#records.delete(endpoint)
+    if (this.#records.size >= mostRecords) this.#records.delete(this.#records.keys().next().value as number)
+    this.#records.set(endpoint, record)
+    return record
+  }
+
+  #newRecord(): EndpointRecord {
+    const { failuresPerMinute = 0 } = this.#limits
+    const failures = failuresPerMinute > 0 ? new FailureBudget(failuresPerMinute) : undefined
+    return { use: new SlotUse(), failures }
+  }
+
+  #learn(lane: Lane<T>, { heldMs, result }: Ended, now: SteadyMs): void {
+    lane.use.ended(heldMs, now)
+    this.#rank(lane, now)
+    if (result === 'failed') lane.failures?.failed(now)
+    else if (result === 'delivered') lane.failures?.succeeded()
+  }
+
+  /** Counts the slots that a lane holds for the kind of user that it is now. */
+  #rank(lane: Lane<T>, now: SteadyMs): void {
+    const user = lane.use.userAt(now)
+    if (user === lane.slotUser) return
+    this.#reserve.count(lane.slotUser, -lane.inFlight)
+    this.#reserve.count(user, lane.inFlight)
+    lane.slotUser = user
+  }
+
+  /** Lets lanes that waited for a slot of their kind have their turn again; whether there were any. */
+  #admitWaiting(max: number, now: SteadyMs): boolean {
+    let admitted = 0
+    while (admitted < max) {
+      const lane = this.#reserve.next(admitted)
+      if (!lane) break
+      admitted++
+      if (lane.place !== 'crowded') continue
+      lane.admitted = true
+      this.#settle(lane, now)
+    }
+    return admitted > 0
   }
 
   #maySendNow(lane: Lane<T>, now: SteadyMs): boolean {
@@ -240,7 +313,7 @@ export class Scheduler<T> {
 
   #enqueue(app: AppLanes<T>, now: SteadyMs): void {
     if (app.place === 'ring' || app.ready.size === 0) return
-    if (app.inFlight > 0 && this.#room(app) <= 0) {
+    if (app.inFlight > 0 && this.#room(app, this.#limits.inFlight - this.#inFlight) <= 0) {
       if (app.place !== 'crowded') this.#crowdedApps.push(app)
       app.place = 'crowded'
       return
@@ -277,9 +350,19 @@ export class Scheduler<T> {
   }
 }
 
+const mostRecords = 65_536
+
 export interface SchedulerLimits {
   readonly inFlight: number
   readonly inFlightPerApp: number
+  /** Attempts at one endpoint that may fail in a minute; 0 for any number. */
+  readonly failuresPerMinute?: number
+}
+
+/** An attempt that ended: how long it held its slot, and whether it speaks for or against the receiver. */
+export interface Ended {
+  readonly heldMs: number
+  readonly result: 'delivered' | 'failed' | 'nothing'
 }
 
 export interface Start<T> {

@@ -31,6 +31,8 @@ export interface LaneSnapshot {
   readonly paceMs?: number
   /** When the application's own rate lets the next one go: 0 for now. */
   readonly appMs?: number
+  /** When the limit of failed attempts lets the next one go: 0 for now. */
+  readonly failuresMs?: number
   /** Which slots the lane waits for, though it may send. */
   readonly crowded: Crowded | null
   readonly app: Slots
@@ -45,8 +47,11 @@ export interface LaneSnapshot {
   readonly pace: number | null
 }
 
-/** `share`: it is left for others; `application`: its application has all it may have; `process`: none is free. */
-export type Crowded = 'share' | 'application' | 'process'
+/**
+ * `share`: it is left for others; `application`: its application has all it may have; `process`: none is free; `slow` and
+ * `untried`: the rest is kept for endpoints that answer quickly.
+ */
+export type Crowded = 'share' | 'application' | 'process' | 'slow' | 'untried'
 
 /** `lease`: it is not sure that it still owns anything; `store`: the store is in trouble; `recording`: it falls behind. */
 export type Standstill = 'lease' | 'store' | 'recording'

@@ -79,6 +79,7 @@ export class Answering {
       circuit: health.circuit,
       silentMs: health.manual ? null : Math.max(0, health.silentUntil - now),
       appMs: Math.max(0, this.#parts.scheduler.appReadyAt(lane, now) - now),
+      failuresMs: Math.max(0, (lane.failures?.readyAt(now, lane.inFlight) ?? now) - now),
       paceMs: lane.pace === undefined ? 0 : Math.max(0, lane.pace.readyAt(now) - now),
       ...this.#parts.scheduler.slotsOf(lane, now),
       standstill,

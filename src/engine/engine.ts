@@ -2,7 +2,7 @@ import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, timed as timedClass } from '../domain/delivery.ts'
 import type { HealthDefaults } from '../domain/health-facts.ts'
 import type { RandomText } from '../domain/ids.ts'
-import { Scheduler } from '../domain/scheduler.ts'
+import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Store, StoredMessage } from '../store/store.ts'
 import { Answering } from './answering.ts'
@@ -17,7 +17,7 @@ import { NoticeWishes } from './notice-wishes.ts'
 import { doomedInLine } from './ordered-rows.ts'
 import { type Delivery, isReading, lookAgain, type OwnedLane, reopen } from './owned-lane.ts'
 import { Ownership } from './ownership.ts'
-import { Pump } from './pump.ts'
+import { Pump, type PumpParts } from './pump.ts'
 import { Reader } from './reader.ts'
 import { Recorder } from './recorder.ts'
 import { Rhythm } from './rhythm.ts'
@@ -103,6 +103,7 @@ export class Engine {
     const health = new HealthKeeper({ random, scheduler, settler, defaults: parts.health })
     const pump = new Pump({
       ...{ clock, random, scheduler, bodies, health, recorder, again, onTrouble },
+      leastRetryWaitMs: parts.limits.leastRetryWaitMs,
       maySend: () => membership.holdsLease(clock.steady()),
       onTaken: (owned, itsClass) => reader.want(owned, itsClass),
       onHandedBack: (delivery) => this.#bookkeeping.handedBack(delivery),
@@ -321,7 +322,7 @@ export interface EngineParts {
   readonly clock: Clock
   readonly random: Random
   readonly randomText: RandomText
-  readonly limits: { readonly inFlight: number; readonly inFlightPerApp: number }
+  readonly limits: SchedulerLimits & Pick<PumpParts, 'leastRetryWaitMs'>
   readonly leaseMs: number
   readonly defaultTimeoutMs: number
   /** How many deliveries may wait at an endpoint that says nothing of it. */

@@ -3,7 +3,7 @@ import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import { type DeadReason, judge, laneEffect, type Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
-import type { Scheduler, Start } from '../domain/scheduler.ts'
+import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/delivering.ts'
 import type { Bodies, Loaded } from './bodies.ts'
 import type { HealthKeeper } from './health-keeper.ts'
@@ -127,8 +127,9 @@ export class Pump {
     if (!delivery.left) delivery.bucket?.restore()
     owned.lastActiveAt = now
 
-    if (outcome.code === 'timeout') clock.after(hangUpGraceMs, () => this.#freeSlot(delivery, clock.steady()))
-    else this.#freeSlot(delivery, now)
+    const free = () => this.#freeSlot(delivery, clock.steady(), endedAs(delivery, outcome, now))
+    if (outcome.code === 'timeout') clock.after(hangUpGraceMs, free)
+    else free()
 
     // Given up by ourselves: nothing is known of it, so nothing is recorded and the row stays as it is.
     if (outcome.code === 'aborted') return this.#parts.onHandedBack(delivery)
@@ -147,12 +148,14 @@ export class Pump {
   }
 
   #judge({ owned, row, bornAt, expiresAt }: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
-    return judge(row.attempts + 1, now - bornAt, outcome, owned.policy, this.#parts.random, expiresAt - now)
+    const { random, leastRetryWaitMs } = this.#parts
+    const policy = owned.policy
+    return judge(row.attempts + 1, now - bornAt, outcome, policy, random, expiresAt - now, leastRetryWaitMs)
   }
 
-  #freeSlot(delivery: Delivery, now: SteadyMs): void {
+  #freeSlot(delivery: Delivery, now: SteadyMs, ended?: Ended): void {
     slotFreed(delivery, now)
-    this.#parts.scheduler.finish(delivery.owned.lane, now)
+    this.#parts.scheduler.finish(delivery.owned.lane, now, ended)
     this.#parts.again()
   }
 }
@@ -161,6 +164,13 @@ export class Pump {
 function endsAs({ owned, row, bornAt, expiresAt }: Delivery, now: SteadyMs): DeadReason | undefined {
   if (owned.doomed?.has(row.message)) return 'overflow'
   return overdue(now - bornAt, expiresAt - now, owned.policy.maxAgeMs)
+}
+
+/** The attempt as the scheduler learns from it; undefined when none was made, or when it was given up by ourselves. */
+function endedAs({ startedAt }: Delivery, outcome: Outcome, now: SteadyMs): Ended | undefined {
+  if (outcome === vanished || outcome.code === 'aborted' || outcome.code === 'internal') return undefined
+  const result = outcome.code === 'delivered' ? 'delivered' : outcome.code === 'blocked' ? 'nothing' : 'failed'
+  return { heldMs: now - startedAt, result }
 }
 
 const nothing = { status: 0, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const
@@ -174,6 +184,8 @@ export interface PumpParts {
   readonly bodies: Bodies
   readonly health: HealthKeeper
   readonly recorder: Recorder
+  /** No retry comes sooner, whatever an endpoint's policy says. */
+  readonly leastRetryWaitMs?: number | undefined
   /** Whether this worker is still sure of its lease. */
   maySend(): boolean
   /** Something may be startable again. */

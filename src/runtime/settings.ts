@@ -62,6 +62,16 @@ export const settings = {
   timeout: setting(duration(100, 5 * minute), 15 * second, 'limit of one attempt, for endpoints that set none'),
   responseLimit: setting(size(0, mib), 16 * kib, "how much of a receiver's answer is kept"),
   retryAfterCap: setting(duration(second, 7 * day), day, 'the longest Retry-After that is obeyed in full'),
+  minRetryWait: setting(
+    duration(0, hour),
+    second,
+    'the shortest wait before a retry, whatever an endpoint sets; 0 for none, where you trust every tenant',
+  ),
+  failuresPerMinute: setting(
+    count(0, 1_000_000),
+    60,
+    'failed attempts a minute at one endpoint, whatever it sets; a success gives two back; 0 for any number',
+  ),
   circuitFailures: setting(
     count(0, 1_000_000),
     20,

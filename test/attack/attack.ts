@@ -63,7 +63,8 @@ export class Target {
   ): Promise<Target> {
     const place = await openPlace(t, dialect)
     const monitor = ['--import', join(import.meta.dirname, 'monitor.ts')]
-    const program = await Program.start(t, 'serve', place.store, settings, { nodeArguments: monitor })
+    const floors = { SLUICE_MIN_RETRY_WAIT: '1s', SLUICE_FAILURES_PER_MINUTE: '60' }
+    const program = await Program.start(t, 'serve', place.store, { ...floors, ...settings }, { nodeArguments: monitor })
     return new Target(t, program, place)
   }
 

@@ -146,3 +146,18 @@ test('neither the policy nor a Retry-After is ever undercut, and no wait ends be
     ),
   )
 })
+
+test('no wait is shorter than the least one of the server, whatever the policy or the receiver says', () => {
+  const never = Number.POSITIVE_INFINITY
+  for (const [waitMs, retryAfterMs] of [
+    [0, undefined],
+    [0, 0],
+    [1, 0],
+    [999, 5],
+  ]) {
+    const verdict = judge(1, 0, answered(503, retryAfterMs), policy([waitMs as number]), low, never, 1000)
+    assert.deepEqual(verdict, { state: 'waiting', waitMs: 1000 })
+  }
+  assert.deepEqual(judge(1, 0, answered(500), policy([5000]), low, never, 1000), { state: 'waiting', waitMs: 5000 })
+  assert.deepEqual(judge(2, 0, answered(500), policy([0]), low, never, 1000), { state: 'dead', reason: 'exhausted' })
+})

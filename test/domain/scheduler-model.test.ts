@@ -19,6 +19,7 @@ interface ModelLane {
 interface Flight {
   readonly owner: ModelLane
   readonly start: Start<number>
+  readonly at: number
   left: boolean
 }
 
@@ -108,7 +109,8 @@ class Bench {
     const flight = this.#land(which)
     if (!flight) return
     if (!flight.left) flight.start.bucket?.restore()
-    this.#scheduler.finish(flight.owner.lane, this.#now)
+    const result = which % 2 === 0 ? 'delivered' : 'failed'
+    this.#scheduler.finish(flight.owner.lane, this.#now, { heldMs: this.#now - flight.at, result })
   }
 
   giveBack(which: number): void {
@@ -133,7 +135,7 @@ class Bench {
     assert.ok(owner.holdUntil <= this.#now, 'a hold is kept')
     // Neither lost, nor invented, nor out of order: it is the first of its class.
     assert.equal(start.item, owner.queues[start.class].shift())
-    this.#flights.push({ owner, start, left: false })
+    this.#flights.push({ owner, start, at: this.#now, left: false })
     assert.ok(this.#countOf(owner) <= owner.concurrency, 'the cap of a lane')
     this.#started++
   }
@@ -156,7 +158,9 @@ class Bench {
       const mine = this.#countOf(model)
       if (model.removed || model.closed || queued === 0 || mine >= model.concurrency) continue
       const ofApp = this.#flights.filter(({ owner }) => owner.app === model.app).length
-      const room = Math.min(this.#limits.inFlightPerApp, 2 * free) - ofApp
+      const mayTake = Math.min(free, this.#leftFor(model))
+      if (mayTake <= 0) continue
+      const room = Math.min(this.#limits.inFlightPerApp, 2 * mayTake) - ofApp
       // Asked again when a slot comes free, and only then.
       if ((ofApp > 0 && room <= 0) || mine >= Math.max(1, room / 2)) continue
       const readyAt = Math.max(model.holdUntil, model.lane.bucket?.readyAt(this.#now) ?? this.#now)
@@ -164,6 +168,17 @@ class Bench {
       const late = `lane ${model.lane.endpoint} may send at ${readyAt}, now is ${this.#now}, and it sleeps until ${wakeAt}`
       assert.ok(wakeAt <= readyAt + 0.001, late)
     }
+  }
+
+  /** What the reserve leaves to a lane: an eighth of the slots is for quick ones alone, another one not for slow ones. */
+  #leftFor({ lane }: ModelLane): number {
+    const { inFlight } = this.#limits
+    const user = lane.use.userAt(this.#now)
+    const held = (kind: string) => this.#flights.filter(({ owner }) => owner.lane.slotUser === kind).length
+    if (user === 'quick') return inFlight
+    const ofUnproved = inFlight - Math.floor(inFlight / 8) - held('slow') - held('untried')
+    if (user === 'untried') return ofUnproved
+    return Math.min(ofUnproved, inFlight - Math.floor(inFlight / 4) - held('slow'))
   }
 
   #countOf(model: ModelLane): number {
@@ -219,6 +234,7 @@ const anyStep = fc.oneof(
   step(5, nat, (bench, which) => bench.finish(which)),
   step(2, nat, (bench, which) => bench.giveBack(which)),
   step(2, fc.nat(60), (bench, ms) => bench.pass(ms)),
+  step(1, fc.nat(20_000), (bench, ms) => bench.pass(ms)),
   step(2, fc.constant(0), (bench) => bench.passToWake()),
   step(1, fc.tuple(nat, fc.nat(200)), (bench, args) => bench.hold(...args)),
   step(1, fc.tuple(nat, anyLimits), (bench, args) => bench.reshape(...args)),

@@ -14,6 +14,13 @@ function addLane(scheduler: Scheduler<number>, app: number, limits = unlimited, 
   return scheduler.add(nextEndpoint++, app, limits, cleanStart, now)
 }
 
+/** A lane whose last attempt ended quickly. */
+function addQuickLane(scheduler: Scheduler<number>, app: number, now = 0): Lane<number> {
+  const lane = addLane(scheduler, app, unlimited, now)
+  lane.use.ended(5, now)
+  return lane
+}
+
 function offerMany(scheduler: Scheduler<number>, lane: Lane<number>, count: number, itsClass: Class = fresh): void {
   for (let i = 0; i < count; i++) scheduler.offer(lane, itsClass, i, 0)
 }
@@ -327,10 +334,10 @@ test('50 lanes that hang leave room for the other lanes of their application', (
 
 test('an application kept out by others goes on when they have given enough back', () => {
   const scheduler = new Scheduler<number>({ inFlight: 10, inFlightPerApp: 10 })
-  const others = [addLane(scheduler, 1), addLane(scheduler, 1)]
+  const others = [addQuickLane(scheduler, 1), addQuickLane(scheduler, 1)]
   for (const lane of others) offerMany(scheduler, lane, 1)
   assert.equal(scheduler.plan(0, 100).length, 2)
-  for (let i = 0; i < 10; i++) offerMany(scheduler, addLane(scheduler, 2), 1)
+  for (let i = 0; i < 10; i++) offerMany(scheduler, addQuickLane(scheduler, 2), 1)
   assert.equal(scheduler.plan(0, 100).length, 6, 'more than twice what is free')
   scheduler.finish(others[0] as Lane<number>, 0)
   assert.equal(scheduler.plan(0, 100).length, 0, 'exactly twice what is free')

@@ -58,6 +58,9 @@ export class Program {
         SLUICE_ENCRYPTION_KEY: testEncryptionKey,
         SLUICE_ALLOW_NETWORKS: '127.0.0.0/8',
         SLUICE_LEASE: `${leaseMs}ms`,
+        // Tests retry sooner and fail more often than tenants may; the attacks run with the defaults.
+        SLUICE_MIN_RETRY_WAIT: '0s',
+        SLUICE_FAILURES_PER_MINUTE: '0',
         ...settings,
       },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

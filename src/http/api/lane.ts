@@ -33,7 +33,7 @@ const LiveLane = Type.Object(
     crowded: nullable(
       Type.String({
         description:
-          'Which slots it waits for: `process`, all are taken; `application`, its own has all it may; `share`, the rest is left for others',
+          'Which slots it waits for: `process`, all are taken; `application`, its own has all it may; `share`, the rest is left for others; `slow` or `untried`, the rest is kept for endpoints that answer within a second',
       }),
     ),
     application: Slots,

@@ -1,0 +1,102 @@
+import type { SteadyMs } from './clock.ts'
+import { Queue } from './queue.ts'
+
+/** How an endpoint uses slots: its attempts end quickly, no attempt ended lately, or its attempts hold slots for long. */
+export type SlotUser = 'quick' | 'untried' | 'slow'
+
+/** An attempt that ends within this time is quick. */
+const quickMs = 1000
+/** The time that an endpoint owes at most: it is repaid within ten minutes. */
+const mostOwedMs = 150_000
+/** A quick answer repays this share of the time since the attempt before it. */
+const repaidShare = 0.25
+/** How long a quick answer counts. */
+const quickForMs = 10 * 60_000
+
+/**
+ * The time for which one endpoint's attempts held slots beyond a second each. The endpoint owes it, and is slow until it
+ * is repaid: an attempt that hangs for 15 s makes it slow for a minute at least, and until it answers quickly. Repaying
+ * takes time, and not only answers, because answers cost an attacker nothing.
+ */
+export class SlotUse {
+  #owedMs = 0
+  #endedAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #quickAt: SteadyMs = Number.NEGATIVE_INFINITY
+
+  /** An attempt ended that held its slot for `heldMs`. */
+  ended(heldMs: number, now: SteadyMs): void {
+    if (heldMs > quickMs) this.#owedMs = Math.min(mostOwedMs, this.#owedMs + heldMs - quickMs)
+    else {
+      this.#owedMs = Math.max(0, this.#owedMs - repaidShare * (now - this.#endedAt))
+      this.#quickAt = now
+    }
+    this.#endedAt = now
+  }
+
+  userAt(now: SteadyMs): SlotUser {
+    if (this.#owedMs > 0) return 'slow'
+    return now - this.#quickAt <= quickForMs ? 'quick' : 'untried'
+  }
+}
+
+/** How many slots of all each kind of user may hold; what slow users hold, untried ones cannot. */
+export function slotLimits(slots: number): Readonly<Record<SlotUser, number>> {
+  return { quick: slots, untried: slots - Math.floor(slots / 8), slow: slots - Math.floor(slots / 4) }
+}
+
+/**
+ * Keeps slots for endpoints that answer quickly. Of 1,024 slots, slow endpoints together hold at most 768, and slow and
+ * untried ones together at most 896; 128 are always left for endpoints whose attempts end within a second. However many
+ * applications hang, an endpoint that answers within 50 ms gets its share of 128 slots, which is 2,560 attempts a second
+ * over all. Without it, 1,024 applications with one hanging endpoint each held every slot until their timeout.
+ */
+export class SlotReserve<L extends { waitsForSlot: boolean }> {
+  readonly #limits: Readonly<Record<SlotUser, number>>
+  readonly #held: Record<SlotUser, number> = { quick: 0, untried: 0, slow: 0 }
+  readonly #waiting = { untried: new Queue<L>(), slow: new Queue<L>() }
+
+  constructor(slots: number) {
+    this.#limits = slotLimits(slots)
+  }
+
+  /** Counts slots that are taken, or with a negative number given back. */
+  count(user: SlotUser, slots: number): void {
+    this.#held[user] += slots
+  }
+
+  /** How many more slots users of a kind may take, as far as the reserve has a say. */
+  roomFor(user: SlotUser): number {
+    const { quick, untried, slow } = this.#held
+    const ofAll = this.#limits.quick - quick - untried - slow
+    if (user === 'quick') return ofAll
+    const ofUnproved = Math.min(ofAll, this.#limits.untried - untried - slow)
+    return user === 'untried' ? ofUnproved : Math.min(ofUnproved, this.#limits.slow - slow)
+  }
+
+  /** Lets a lane wait for a slot of its kind. */
+  wait(user: Exclude<SlotUser, 'quick'>, lane: L): void {
+    if (lane.waitsForSlot) return
+    lane.waitsForSlot = true
+    this.#waiting[user].push(lane)
+  }
+
+  /** Whether a lane has to wait behind others: a slot that came free is for the one that has waited the longest. */
+  isBehind(user: SlotUser): boolean {
+    if (user === 'quick') return false
+    return this.#waiting.untried.size > 0 || (user === 'slow' && this.#waiting.slow.size > 0)
+  }
+
+  /**
+   * The next lane whose kind has room beside `taken` more slots, in the order they began to wait. Untried lanes go first:
+   * after one attempt they are untried no longer.
+   */
+  next(taken: number): L | undefined {
+    for (const user of ['untried', 'slow'] as const) {
+      const lane = this.roomFor(user) > taken ? this.#waiting[user].shift() : undefined
+      if (lane === undefined) continue
+      lane.waitsForSlot = false
+      return lane
+    }
+    return undefined
+  }
+}
