@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { gunzipSync } from 'node:zlib'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { openPostgresStore } from '../../src/store/postgres/open.ts'
+import { openSqliteStore } from '../../src/store/sqlite/open.ts'
+import type { Store } from '../../src/store/store.ts'
+import { type Harness, World } from './conformance/harness.ts'
+import { context, sharedServer } from './postgres-harness.ts'
+import { contextWith, placeFor } from './sqlite-harness.ts'
+
+// One database of each kind, written by commit 6683d50: an application with a region, an event type, three endpoints, a
+// schedule, an API key, a token, an audit entry and a task; of its messages one was delivered, one is dead, one waits at
+// two endpoints and one is due in fifty years.
+const folder = join(import.meta.dirname, 'written-before')
+const page = { limit: 10, order: 'ascending', after: null } as const
+
+test('a SQLite file written by an earlier version opens and works', async (t) => {
+  const { path } = placeFor(t)
+  writeFileSync(path, gunzipSync(readFileSync(join(folder, 'sqlite.db.gz'))))
+  await works(t, await openSqliteStore(contextWith(systemClock), { path, role: 'owner' }))
+})
+
+test('a Postgres database written by an earlier version opens and works', async (t) => {
+  const server = await sharedServer()
+  const url = await server.createDatabase()
+  await server.query(readFileSync(join(folder, 'postgres.sql'), 'utf8'), url)
+  await works(t, await openPostgresStore(context, { url }))
+})
+
+async function works(t: TestContext, store: Store): Promise<void> {
+  t.after(() => store.close())
+  const app = await store.findApplication('acme')
+  assert(app !== undefined)
+  assert.deepEqual(
+    [app.name, app.throttleRate, app.metadata, app.dedupeSeconds, app.settings],
+    ['Acme', 50, { plan: 'gold' }, 60, { signatureHeaders: { signature: 'x-acme-signature' } }],
+  )
+  assert.deepEqual((await store.listApplications(page)).items, [app])
+  assert.deepEqual(
+    (await store.listRegions(app.key, page)).items.map(({ name }) => name),
+    ['eu'],
+  )
+  const eventType = await store.findEventType('video.trending')
+  assert.deepEqual(
+    [eventType?.schemas, eventType?.featureFlags, eventType?.archived],
+    [{ 1: { type: 'object' } }, ['beta'], false],
+  )
+  await listsWhatIsConfigured(store, app.key)
+  await listsWhatHappened(store, app.key)
+  await delivers(store, app.key)
+}
+
+async function listsWhatIsConfigured(store: Store, app: number): Promise<void> {
+  const endpoints = (await store.listEndpoints(app, page)).items
+  assert.deepEqual(
+    endpoints.map(({ uid, paused }) => [uid, paused]),
+    [
+      ['first', false],
+      ['shaped', false],
+      ['paused', true],
+    ],
+  )
+  const [first, shaped] = endpoints
+  assert.deepEqual(
+    [first?.secrets, first?.headers, first?.eventTypes],
+    [[{ secret: 'whsec_AAAA', expiresAt: null }], { authorization: 'Bearer one' }, ['video.*']],
+  )
+  assert.equal(shaped?.flow.region, 'eu')
+  const sendable = await store.loadEndpoints(endpoints.map(({ key }) => key))
+  assert.equal(sendable.find(({ uid }) => uid === 'shaped')?.regionSecret, 'a secret that only we know')
+  const schedules = (await store.listSchedules(app, page)).items
+  assert.deepEqual(
+    schedules.map(({ uid, cron, channels, metadata, paused }) => [uid, cron, channels, metadata, paused]),
+    [['daily', '0 9 * * *', ['eu'], { by: 'cron' }, false]],
+  )
+  assert.deepEqual((await store.findApiKey(sha256('an api key')))?.scopes, ['publish'])
+  assert.equal((await store.findAppToken(sha256('an app token')))?.sessionId, 's1')
+  const everybody = { actor: null, action: null, app: null, since: null, until: null }
+  const audit = (await store.listAudit(page, everybody)).items
+  assert.deepEqual(
+    audit.map(({ n, action }) => [n, action]),
+    [[1, 'endpoint.create']],
+  )
+  assert.deepEqual(
+    (await store.listTasks(page)).map(({ status }) => status),
+    ['running'],
+  )
+}
+
+async function listsWhatHappened(store: Store, app: number): Promise<void> {
+  const all = { from: 0, until: Number.MAX_SAFE_INTEGER, after: null, order: 'ascending', limit: 10 } as const
+  const messages = await store.listMessages(app, all)
+  assert.deepEqual(
+    messages.map(({ eventId }) => eventId),
+    ['delivered', 'dead', 'waiting', 'timed'],
+  )
+  const delivered = await store.findMessage(app, 'delivered')
+  assert.deepEqual([delivered?.tags, new TextDecoder().decode(delivered?.body)], [['t'], '{"views":1.0}'])
+  assert.deepEqual(
+    (await store.attemptsOf(delivered?.key ?? 0)).map(({ status }) => status),
+    [204],
+  )
+  const letters = await store.listDead(app, { ...all, endpoint: null })
+  assert.deepEqual(
+    letters.map(({ reason, message }) => [reason, message]),
+    [['exhausted', messages[1]?.key]],
+  )
+  assert.deepEqual(await store.counts(), { pending: 3, dead: 1, messages: 4, attempts: 2 })
+}
+
+async function delivers(store: Store, app: number): Promise<void> {
+  const pass = (ms: number) => new Promise<void>((resolve) => void systemClock.after(ms, resolve))
+  const world = new World({ store, pass } as Harness)
+  const endpoint = await store.findEndpoint(app, 'first')
+  assert(endpoint !== undefined)
+  const published = await world.publish([endpoint], { eventId: 'new' })
+  const worker = await world.join()
+  await world.claim(worker)
+  const rows = await world.rows(endpoint)
+  const waiting = await store.findMessage(app, 'waiting')
+  assert.deepEqual(
+    rows.map(({ message }) => message),
+    [waiting?.key, published.key],
+  )
+  for (const row of rows) {
+    assert.equal(await world.settle(worker, world.settlement(endpoint, row, { state: 'delivered' })), 'settled')
+  }
+  const [letter] = await store.listDeadOf(endpoint.key, {
+    from: 0,
+    until: Number.MAX_SAFE_INTEGER,
+    after: null,
+    order: 'ascending',
+    limit: 10,
+  })
+  assert(letter !== undefined)
+  assert.equal((await store.replay([letter])).length, 1)
+  assert.equal((await world.rows(endpoint, 2)).length, 1)
+  await store.updateEndpoint(app, endpoint.key, { description: 'changed' })
+  assert.equal((await store.findEndpoint(app, 'first'))?.description, 'changed')
+}
+
+function sha256(text: string): Uint8Array {
+  return createHash('sha256').update(text).digest()
+}
