@@ -8,7 +8,7 @@ import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { type PendingColumns, toPendingRow } from './rows.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import { statement } from './sessions.ts'
 import { withWalk } from './walking.ts'
 
 const pendingColumns =
@@ -20,9 +20,9 @@ const rowColumns = `
   ${sqlHeldMs('p.held_until', 'clock.now')} as held_ms, p.expires_at - clock.now as expires_in_ms, p.variant`
 
 /** One seek of pending's primary key per endpoint, and one per class of those that rest, however many rows they have. */
-export const findResting: Statement = {
-  name: 'find-resting',
-  text: `
+export const findResting = statement(
+  'find-resting',
+  `
     ${withWalk}, walked as materialized (
       select max(endpoint) as last, count(endpoint) as looked from walk
     ), resting as materialized (
@@ -44,24 +44,24 @@ export const findResting: Statement = {
                   where endpoint = resting.endpoint and class = c.class order by due_at, message limit 1
                ) as p
       ) as found on true`,
-}
+)
 
 /** For each class a range of pending's primary key. */
-export const readHeads: Statement = {
-  name: 'read-heads',
-  text: `
+export const readHeads = statement(
+  'read-heads',
+  `
     ${withClock}
     select ${rowColumns}
       from clock, unnest('{0,1,2}'::smallint[]) as c (class)
      cross join lateral (
              select ${pendingColumns} from pending where endpoint = $1 and class = c.class order by due_at, message limit $2
            ) as p`,
-}
+)
 
 /** Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded. */
-export const findExpired: Statement = {
-  name: 'find-expired',
-  text: `
+export const findExpired = statement(
+  'find-expired',
+  `
     ${withClock}, page as materialized (
       select endpoint, ${pendingColumns} from pending
        where expires_at >= $1 and expires_at <= (select now from clock) order by expires_at limit $2
@@ -71,16 +71,16 @@ export const findExpired: Statement = {
              select app from lane where endpoint = p.endpoint and owner is null limit 1
            ) as lane on true
      order by p.expires_at`,
-}
+)
 
 /**
  * Lanes are locked for as long as this takes, those that nobody owns and nobody else is at: nobody claims them meanwhile.
  * Rows are locked before they are deleted by their place. Nothing here waits for a lock, so nothing deadlocks; what was
  * passed over is found again by the next sweep.
  */
-export const endRows: Statement = {
-  name: 'end-resting',
-  text: `
+export const endRows = statement(
+  'end-resting',
+  `
     ${withClock}, unowned as materialized (
       select endpoint from lane where endpoint = any ($7::bigint[]) and owner is null for update skip locked
     ), wanted as materialized (
@@ -110,7 +110,7 @@ export const endRows: Statement = {
             response = excluded.response
     )
     select n from ended order by n`,
-}
+)
 
 type RowColumns = PendingColumns & { readonly class: Class }
 

@@ -21,7 +21,7 @@ import {
 } from '../rows/message.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import type { Statement } from './sessions.ts'
+import { type Statement, statement } from './sessions.ts'
 
 const attemptColumns = 'message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger'
 const deadColumns = 'app, endpoint, message, reason, attempts, died_at, status, code, error, response'
@@ -31,8 +31,8 @@ type Both = Readonly<Record<Order, Statement>>
 /** The same statement in both orders. */
 function both(name: string, text: (beyond: '>' | '<', direction: '' | 'desc') => string): Both {
   return {
-    ascending: { name, text: text('>', '') },
-    descending: { name: `${name}-down`, text: text('<', 'desc') },
+    ascending: statement(name, text('>', '')),
+    descending: statement(`${name}-down`, text('<', 'desc')),
   }
 }
 
@@ -44,22 +44,22 @@ export const selectMessages = both(
      where app = $1 and key >= $2 and key < $3 and key ${beyond} $4
      order by key ${direction} limit $5`,
 )
-export const selectHeads: Statement = {
-  name: 'message-heads',
-  text: `select ${headColumns} from message where key = any ($1::bigint[])`,
-}
+export const selectHeads = statement(
+  'message-heads',
+  `select ${headColumns} from message where key = any ($1::bigint[])`,
+)
 
-export const selectAccepted: Statement = {
-  name: 'accepted-for',
-  text: 'select key from message where key = any ($1::bigint[]) and $2 = any (endpoints) order by key',
-}
-export const countEndpoints: Statement = {
-  name: 'count-destinations',
-  text: `
+export const selectAccepted = statement(
+  'accepted-for',
+  'select key from message where key = any ($1::bigint[]) and $2 = any (endpoints) order by key',
+)
+export const countEndpoints = statement(
+  'count-destinations',
+  `
     select count(*) as messages, coalesce(sum(cardinality(endpoints)), 0)::bigint as destinations, max(key) as last
       from (select key, endpoints from message
              where app = $1 and key >= $2 and key < $3 and key > $4 order by key limit $5) as part`,
-}
+)
 
 // Leans on attempt_endpoint. Only rows of one instant are sorted.
 export const selectAttempts = both(
@@ -73,19 +73,22 @@ export const selectAttempts = both(
      where endpoint = $1 and at >= $2 and at < $3 and at ${beyond}= $4 and (at, message, n) ${beyond} ($4, $5, $6)
      order by at ${direction}, message ${direction}, n ${direction} limit $7`,
 )
-export const selectAttempted: Statement = {
-  name: 'attempted-endpoints',
-  text: 'select distinct endpoint from attempt where message = $1 order by endpoint',
-}
-const selectAttemptHeads: Statement = {
-  name: 'attempt-heads',
-  text: 'select id, endpoint, n, at, status, code from attempt where message = $1 order by endpoint, n',
-}
+// Read in the order of the primary key: planned on an empty table, it would read all attempts by endpoint instead.
+export const selectAttempted = statement(
+  'attempted-endpoints',
+  `
+    select distinct endpoint from (select endpoint from attempt where message = $1 order by endpoint, n) as own
+     order by endpoint`,
+)
+const selectAttemptHeads = statement(
+  'attempt-heads',
+  'select id, endpoint, n, at, status, code from attempt where message = $1 order by endpoint, n',
+)
 // Asked for in the order of n, so that only the primary key will do: while the table is small, a row looked up by its whole
 // key would as well be sought among all of its endpoint's.
-export const selectOwnAttempts: Statement = {
-  name: 'own-attempts',
-  text: `
+export const selectOwnAttempts = statement(
+  'own-attempts',
+  `
     select a.*
       from unnest($2::bigint[], $3::integer[]) with ordinality as wanted (endpoint, n, place)
      cross join lateral (
@@ -94,31 +97,31 @@ export const selectOwnAttempts: Statement = {
            ) as a
      where a.n = wanted.n
      order by wanted.place`,
-}
-export const selectAttempt: Statement = {
-  name: 'attempt',
-  text: `select ${attemptColumns} from attempt where message = $1 and id = $2`,
-}
-export const selectLatest: Statement = {
-  name: 'latest-attempts',
-  text: `
+)
+export const selectAttempt = statement(
+  'attempt',
+  `select ${attemptColumns} from attempt where message = $1 and id = $2`,
+)
+export const selectLatest = statement(
+  'latest-attempts',
+  `
     select wanted.place, a.*
       from unnest($1::bigint[], $2::bigint[]) with ordinality as wanted (message, endpoint, place)
      cross join lateral (
              select ${attemptColumns} from attempt
               where message = wanted.message and endpoint = wanted.endpoint order by n desc limit 1
            ) as a`,
-}
+)
 
-const expungeResponse: Statement = {
-  name: 'expunge-response',
-  text: `
+const expungeResponse = statement(
+  'expunge-response',
+  `
     with erased as (
       update dead set response = $4 where endpoint = $2 and message = $1
          and response = (select response from attempt where message = $1 and endpoint = $2 and n = $3)
     )
     update attempt set response = $4 where message = $1 and endpoint = $2 and n = $3`,
-}
+)
 
 // Lean on dead_died, dead_app and dead_endpoint. Only rows of one instant are sorted.
 export const selectAllDead = both(
@@ -156,7 +159,7 @@ export const selectDeadByMessage = both(
 
 // In the order of the index each of them leans on, which keeps the planner to it.
 function count(name: string, rows: string): Statement {
-  return { name: `count-${name}`, text: `select count(*) as count from (select from ${rows}) as listed` }
+  return statement(`count-${name}`, `select count(*) as count from (select from ${rows}) as listed`)
 }
 export const countMessages = count(
   'messages',

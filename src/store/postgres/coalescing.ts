@@ -5,7 +5,7 @@ import type { Special } from '../intake.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, type Statement, statement } from './sessions.ts'
 
 /** How long a statement may have waited for a window's row since it read the clock. */
 const longestWaitMs = 10_000
@@ -20,9 +20,9 @@ const isOpen = `(c.due_at > (select now from clock) + ${closingMs} and c.due_at 
  */
 function joinStatement(name: string, isLate: boolean): Statement {
   const staysInPlace = isLate ? 'c.message > excluded.message' : 'false'
-  return {
+  return statement(
     name,
-    text: `
+    `
       ${withClock}
       insert into coalescing as c (endpoint, key, message, replaced, due_at)
       select endpoint, key, message, null, now + window_ms
@@ -33,7 +33,7 @@ function joinStatement(name: string, isLate: boolean): Statement {
             message = case when ${isOpen} and ${staysInPlace} then c.message else excluded.message end,
             due_at = case when ${isOpen} then c.due_at else excluded.due_at end
       returning endpoint, key, message, replaced, due_at`,
-  }
+  )
 }
 export const joinWindows = joinStatement('join-windows', false)
 export const joinWindowsLate = joinStatement('join-windows-late', true)
@@ -44,9 +44,9 @@ export const joinWindowsLate = joinStatement('join-windows-late', true)
  * place, like those of a settle. What is not there was replayed or expunged meanwhile; what was tried no longer waits for
  * the end of its window.
  */
-export const replaceWaiting: Statement = {
-  name: 'replace-waiting',
-  text: `
+export const replaceWaiting = statement(
+  'replace-waiting',
+  `
     ${withClock}, found as materialized (
       select r.*, p.place
         from clock,
@@ -68,49 +68,49 @@ export const replaceWaiting: Statement = {
       returning message, endpoint
     )
     select endpoint, message from ended`,
-}
+)
 
-const endAtOnce: Statement = {
-  name: 'end-at-once',
-  text: `
+const endAtOnce = statement(
+  'end-at-once',
+  `
     insert into coalesced (message, endpoint, at, successor)
     select message, endpoint, ${sqlNow}, successor
       from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as e (message, endpoint, successor)
     on conflict (message, endpoint) do update set at = excluded.at, successor = excluded.successor`,
-}
+)
 
-export const findWaiting: Statement = {
-  name: 'find-waiting',
-  text: `
+export const findWaiting = statement(
+  'find-waiting',
+  `
     select w.n
       from unnest($1::bigint[], $2::bigint[], $3::bigint[]) with ordinality as w (endpoint, due_at, message, n)
      cross join lateral (
              select from pending
               where endpoint = w.endpoint and class = ${timed} and due_at = w.due_at and message = w.message limit 1
            ) as p`,
-}
+)
 
-export const selectCoalesced: Statement = {
-  name: 'find-coalesced',
-  text: `
+export const selectCoalesced = statement(
+  'find-coalesced',
+  `
     select w.n, c.at, m.id as into
       from unnest($1::bigint[], $2::bigint[]) with ordinality as w (message, endpoint, n)
      cross join lateral (
              select at, successor from coalesced where message = w.message and endpoint = w.endpoint limit 1
            ) as c
       left join lateral (select id from message where key = c.successor limit 1) as m on true`,
-}
+)
 
 // A range of coalescing_due, from its low end; whatever somebody holds is left for the next time.
-export const deleteEnded: Statement = {
-  name: 'sweep-windows',
-  text: `
+export const deleteEnded = statement(
+  'sweep-windows',
+  `
     ${withClock}
     delete from coalescing where ctid = any (array (
       select ctid from coalescing where due_at <= (select now from clock)
        order by due_at limit $1 for update skip locked))
     returning 1`,
-}
+)
 
 /** A delivery that is to be coalesced. */
 export interface Joining extends NonNullable<Special['coalesce']> {

@@ -5,16 +5,16 @@ import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { type PendingColumns, toPendingRow } from './rows.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import { statement } from './sessions.ts'
 import { settling } from './settling.ts'
 
 /**
  * The head of any number of queues in one statement: for each, a range of pending's primary key in its order. Only timed
  * rows have an upper end; for them a second seek finds when the next one is due.
  */
-export const readPending: Statement = {
-  name: 'read-due',
-  text: `
+export const readPending = statement(
+  'read-due',
+  `
     ${withClock}, read as materialized (
       select read.*, clock.now,
              case when class = ${timed} then clock.now else ${Number.MAX_SAFE_INTEGER} end as until
@@ -37,18 +37,18 @@ export const readPending: Statement = {
          order by due_at limit 1
       ) as next
      where read.class = ${timed}`,
-}
+)
 
 // Leans on message's primary key; the days that none of the keys belongs to are left out when the statement starts.
-export const loadOutgoing: Statement = {
-  name: 'load-messages',
-  text: 'select key, id, event_type, content_type, headers, body from message where key = any ($1::bigint[]) and expunged_at is null',
-}
+export const loadOutgoing = statement(
+  'load-messages',
+  'select key, id, event_type, content_type, headers, body from message where key = any ($1::bigint[]) and expunged_at is null',
+)
 
 // Without its row, a delivery that gets something else than the message's own body gets nothing.
-export const loadOutgoingVariants: Statement = {
-  name: 'load-variants',
-  text: `
+export const loadOutgoingVariants = statement(
+  'load-variants',
+  `
     select m.key, m.id, m.event_type, m.content_type, m.headers, coalesce(v.body, m.body) as body, w.n as variant,
            v.signature
       from unnest($1::bigint[], $2::smallint[]) as w (message, n)
@@ -57,7 +57,7 @@ export const loadOutgoingVariants: Statement = {
              select key, id, event_type, content_type, headers, body from message
               where key = w.message and expunged_at is null limit 1
            ) as m`,
-}
+)
 
 /** Without a message, it tells when the next timed row is due. */
 type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly due_at: number })

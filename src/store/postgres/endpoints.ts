@@ -6,69 +6,64 @@ import { changedEndpoint, isEnabled, restsAnew, uidIn } from '../changing.ts'
 import type { Endpoints } from '../configuration.ts'
 import { unknownRegion } from '../regions.ts'
 import { type EndpointRow, type SendableRow, settableColumns, toEndpoint, toSendable } from '../rows/endpoint.ts'
+import { writeChangeNotices } from '../sql/notices.ts'
+import { finishLater } from '../sql/port.ts'
 import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
-import { changeTeller } from './notices.ts'
 import { paged, pageOf } from './paging.ts'
+import { sqlOver } from './port.ts'
 import { endpointColumns, endpointValues, parametersFor, sendableColumns } from './rows.ts'
 import { sqlNow } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 import { conflictOnUid } from './trouble.ts'
 import { bumpVersion } from './version.ts'
 
-const insertEndpoint: Statement = {
-  name: 'insert-endpoint',
-  text: `
+const insertEndpoint = statement(
+  'insert-endpoint',
+  `
     insert into endpoint (key, id, app, disabled_reason, ${settableColumns.join(', ')}, created_at, updated_at)
     select $1, $2, $3, $4, ${parametersFor(settableColumns, 5)}, now, now
       from (select ${sqlNow} as now) as clock
     returning ${endpointColumns}`,
-}
-const insertLane: Statement = {
-  name: 'insert-lane',
-  text: 'insert into lane (endpoint, app, stopped) values ($1, $2, $3)',
-}
+)
+const insertLane = statement('insert-lane', 'insert into lane (endpoint, app, stopped) values ($1, $2, $3)')
 // Each change is later than the one before it, however the clock is set: whoever reads two versions keeps the newer.
-const updateEndpointRow: Statement = {
-  name: 'update-endpoint',
-  text: `
+const updateEndpointRow = statement(
+  'update-endpoint',
+  `
     update endpoint set (${settableColumns.join(', ')}) = row (${parametersFor(settableColumns, 3)}), disabled_reason = $2,
            updated_at = greatest(${sqlNow}, updated_at + 1)
      where key = $1
     returning ${endpointColumns}`,
-}
-const setStopped: Statement = {
-  name: 'set-stopped',
-  text: 'update lane set stopped = $2, due_at = null where endpoint = $1',
-}
+)
+const setStopped = statement('set-stopped', 'update lane set stopped = $2, due_at = null where endpoint = $1')
 // The bucket of a resting lane is kept in milliseconds of the old limit; its next owner must not read it by the new one.
-const doubtBucket: Statement = { name: 'doubt-bucket', text: 'update lane set clean = false where endpoint = $1' }
+const doubtBucket = statement('doubt-bucket', 'update lane set clean = false where endpoint = $1')
 // What a lane rests for is not known; one whose receiver was always well rests for want of tokens; enabling makes none.
 // Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
-const restAnew: Statement = {
-  name: 'rest-anew',
-  text: 'update lane set not_before = -1, health = case when $2 then null else health end where endpoint = $1 and (health is not null or not $2)',
-}
-const selectEndpoint: Statement = {
-  name: 'endpoint',
-  text: `select ${endpointColumns} from endpoint where key = $1 and deleted_at is null`,
-}
-const selectEndpointByUid: Statement = {
-  name: 'endpoint-by-uid',
-  text: `select ${endpointColumns} from endpoint where app = $1 and uid = $2 and deleted_at is null`,
-}
+const restAnew = statement(
+  'rest-anew',
+  'update lane set not_before = -1, health = case when $2 then null else health end where endpoint = $1 and (health is not null or not $2)',
+)
+const selectEndpoint = statement(
+  'endpoint',
+  `select ${endpointColumns} from endpoint where key = $1 and deleted_at is null`,
+)
+const selectEndpointByUid = statement(
+  'endpoint-by-uid',
+  `select ${endpointColumns} from endpoint where app = $1 and uid = $2 and deleted_at is null`,
+)
 const selectEndpoints = paged('endpoints', `select ${endpointColumns} from endpoint`, 'app = $3 and')
-const selectRegion: Statement = { name: 'region', text: 'select name from region where app = $1 and name = $2' }
-const loadEndpointRows: Statement = {
-  name: 'load-endpoints',
-  text: `select ${sendableColumns} from endpoint where key = any($1::bigint[]) and deleted_at is null order by key`,
-}
+const selectRegion = statement('region', 'select name from region where app = $1 and name = $2')
+const loadEndpointRows = statement(
+  'load-endpoints',
+  `select ${sendableColumns} from endpoint where key = any($1::bigint[]) and deleted_at is null order by key`,
+)
 
 /** Endpoints, and with each its lane. */
 export function endpoints(database: Database): Endpoints {
   const { durable, signals, wakes } = database
   const { vault, log } = database.context
-  const tell = changeTeller(database)
 
   return {
     async createEndpoint(app, input) {
@@ -89,7 +84,7 @@ export function endpoints(database: Database): Endpoints {
             ])
             await run(insertLane, [key, app, isStopped(input)])
             await signals.notify(run, 's', [key])
-            await tell(run, ['endpoint.created'], app, [key])
+            await finishLater(writeChangeNotices(sqlOver(run), database.context, ['endpoint.created'], app, [key]))
             return toEndpoint(row as EndpointRow, vault)
           }),
         ),
@@ -131,7 +126,9 @@ export function endpoints(database: Database): Endpoints {
           if (restsAnew(before, after)) await run(restAnew, [key, isEnabled(before, after)])
           resumed = !isStopped(after) && (isStopped(before) || restsAnew(before, after))
           await signals.notify(run, 's', [key])
-          await tell(run, changeNotices(before, after), app, [key])
+          await finishLater(
+            writeChangeNotices(sqlOver(run), database.context, changeNotices(before, after), app, [key]),
+          )
           return toEndpoint(updated as EndpointRow, vault)
         }),
       )

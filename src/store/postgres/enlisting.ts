@@ -8,7 +8,7 @@ import type { Database } from './database.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
 import { postgresPort } from './port.ts'
-import { clientConfig, type Run, type Sessions, type Statement } from './sessions.ts'
+import { clientConfig, type Run, type Sessions, type Statement, statement } from './sessions.ts'
 import { Signals } from './signals.ts'
 import { explain, stateOf } from './trouble.ts'
 
@@ -31,14 +31,14 @@ const tables = [
 
 // Which migrations ran when, and which tables of which database the names stand for: tells one database from another, a
 // copy of it included, and whether its tables are the ones this store knows.
-const selectMigrations: Statement = {
-  name: 'migrations',
-  text: `
+const selectMigrations = statement(
+  'migrations',
+  `
     select concat_ws(' ', (select oid from pg_database where datname = current_database()),
                      ${tables.map((table) => `'${table}'::regclass::oid`).join(', ')},
                      string_agg(version || '@' || applied_at, ' ' order by version)) as applied
       from migration`,
-}
+)
 // In one round trip. The setting is for this transaction only; a stronger one (remote_apply) is the caller's choice and
 // stays.
 const commitDurably = `

@@ -3,7 +3,7 @@ import { type Plan, plainly } from '../plan.ts'
 import type { Database } from './database.ts'
 import { enqueuePlanned } from './planned.ts'
 import { withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 
 /**
  * Queues the next deliveries of the oldest wide message that nobody else is at. The rows and the cursor behind them are
@@ -13,9 +13,9 @@ import type { Run, Statement } from './sessions.ts'
  * to be queued by the same transaction. (Looking each endpoint up in the plan here would parse it, which may be megabytes,
  * once per endpoint.)
  */
-export const expandOldest: Statement = {
-  name: 'expand',
-  text: `
+export const expandOldest = statement(
+  'expand',
+  `
     ${withClock}, wide as materialized (
       select message, since, next from fan_out order by message limit 1 for update skip locked
     ), listed as materialized (
@@ -51,7 +51,7 @@ export const expandOldest: Statement = {
            listed.expires_at, listed.message is null as left_alone, listed.plan,
            case when listed.plan is not null then (select array_agg(endpoint) from chunk) end as chunk
       from clock left join listed on true`,
-}
+)
 
 interface Expanded {
   readonly now: number

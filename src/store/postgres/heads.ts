@@ -3,14 +3,14 @@ import type { Heads } from '../heads.ts'
 import { skipMark } from '../held.ts'
 import type { Database } from './database.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import { statement } from './sessions.ts'
 
 const columns = 'class, due_at, message, held_until'
 
 // Two seeks of pending's primary key.
-export const selectFirst: Statement = {
-  name: 'head-of-line',
-  text: `
+export const selectFirst = statement(
+  'head-of-line',
+  `
     ${withClock}, one as materialized (
       select ${columns} from pending where endpoint = $1 and class = ${fresh} order by due_at, message limit 1
     ), other as materialized (
@@ -19,33 +19,33 @@ export const selectFirst: Statement = {
     )
     select clock.now, head.*
       from clock, (select * from one union all select * from other order by due_at, message limit 1) as head`,
-}
+)
 
 // A named delivery is looked for among all of its endpoint's: an operator can wait.
-export const selectNamed: Statement = {
-  name: 'named-in-line',
-  text: `
+export const selectNamed = statement(
+  'named-in-line',
+  `
     ${withClock}
     select clock.now, named.*
       from clock, lateral (
         select ${columns} from pending where endpoint = $1 and class in (${fresh}, ${timed}) and message = $2 limit 1
       ) as named`,
-}
+)
 
 const key = 'endpoint = $1 and class = $2 and due_at = $3 and message = $4'
-export const tryAnew: Statement = {
-  name: 'retry-head',
-  text: `
+export const tryAnew = statement(
+  'retry-head',
+  `
     update pending set held_until = null, prior_attempts = prior_attempts + attempts, attempts = 0, since = $5
      where ${key} and held_until > $5
     returning message`,
-}
-export const markSkipped: Statement = {
-  name: 'skip-head',
-  text: `update pending set held_until = ${skipMark} where ${key} returning message`,
-}
+)
+export const markSkipped = statement(
+  'skip-head',
+  `update pending set held_until = ${skipMark} where ${key} returning message`,
+)
 // Below zero it also tells an owner who is just giving the lane back that its word on how long to rest is outdated.
-const restAnew: Statement = { name: 'rest-anew-head', text: 'update lane set not_before = -1 where endpoint = $1' }
+const restAnew = statement('rest-anew-head', 'update lane set not_before = -1 where endpoint = $1')
 
 interface Row {
   readonly now: number

@@ -2,12 +2,12 @@ import { type Idempotency, type Once, openAnswer, sealAnswer } from '../idempote
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 
 // A hash that somebody else takes at this moment is waited for. One that has expired is taken over in place.
-export const takeHashes: Statement = {
-  name: 'take-hashes',
-  text: `
+export const takeHashes = statement(
+  'take-hashes',
+  `
     ${withClock}
     insert into idempotency (hash, fingerprint, expires_at, message, answer)
     select hash, fingerprint, now + ttl_ms, message, $5::bytea
@@ -18,11 +18,11 @@ export const takeHashes: Statement = {
           status = null, answer = excluded.answer
       where idempotency.expires_at <= (select now from clock)
     returning hash`,
-}
+)
 // Without the sum, the planner prefers the index over expires_at, and with it all that has not expired.
-export const selectTaken: Statement = {
-  name: 'taken-hashes',
-  text: `
+export const selectTaken = statement(
+  'taken-hashes',
+  `
     select o.n, i.fingerprint, i.message, i.status, i.answer, m.id
       from unnest($1::text[]) with ordinality as o (hash, n)
      cross join lateral (
@@ -30,27 +30,27 @@ export const selectTaken: Statement = {
               where hash = o.hash and expires_at + 0 > ${sqlNow} limit 1
            ) as i
       left join lateral (select id from message where key = i.message limit 1) as m on true`,
-}
-const keepAnswer: Statement = {
-  name: 'keep-answer',
-  text: `
+)
+const keepAnswer = statement(
+  'keep-answer',
+  `
     update idempotency set status = $2, answer = $3, expires_at = ${sqlNow} + $4::bigint
      where hash = $1 and message is null and status is null`,
-}
-const deleteUnanswered: Statement = {
-  name: 'abandon-hash',
-  text: 'delete from idempotency where hash = $1 and message is null and status is null',
-}
+)
+const deleteUnanswered = statement(
+  'abandon-hash',
+  'delete from idempotency where hash = $1 and message is null and status is null',
+)
 // A range of idempotency_expires, from its low end; whatever another process is sweeping is left to it.
-export const deleteExpired: Statement = {
-  name: 'sweep-idempotency',
-  text: `
+export const deleteExpired = statement(
+  'sweep-idempotency',
+  `
     ${withClock}
     delete from idempotency where ctid = any (array (
       select ctid from idempotency where expires_at <= (select now from clock)
        order by expires_at limit $1 for update skip locked))
     returning 1`,
-}
+)
 
 export interface Taken {
   readonly n: number

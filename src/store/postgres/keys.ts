@@ -1,9 +1,9 @@
 import { KeyMaker, nodes } from '../../domain/ids.ts'
 import type { ServerTime } from './server-time.ts'
-import type { Sessions, Statement } from './sessions.ts'
+import { type Run, type Sessions, statement } from './sessions.ts'
 import { violatedKey } from './trouble.ts'
 
-const takeNode: Statement = { name: 'take-node', text: `select nextval('node') as node` }
+const takeNode = statement('take-node', `select nextval('node') as node`)
 
 /**
  * Makes keys with a node number taken from the database. The numbers go round, so two processes may have the same one:
@@ -22,7 +22,7 @@ export class Keys {
   /** Runs `insert`, with another node number when it meets a key that is taken. Only a `*_pkey` violation counts. */
   async make<T>(insert: (next: () => number) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
-      const maker = this.#maker ?? (await this.#takeNode())
+      const maker = this.#maker ?? (await this.#takeNode(this.#sessions.run))
       try {
         return await insert(() => maker.next(this.#time.now()))
       } catch (error) {
@@ -32,9 +32,12 @@ export class Keys {
     }
   }
 
-  /** A key that may be taken. */
-  async next(): Promise<number> {
-    const maker = this.#maker ?? (await this.#takeNode())
+  /**
+   * A key that may be taken. `run` is the caller's: inside a transaction, another connection of the same pool may never
+   * become free.
+   */
+  async next(run: Run): Promise<number> {
+    const maker = this.#maker ?? (await this.#takeNode(run))
     return maker.next(this.#time.now())
   }
 
@@ -43,8 +46,8 @@ export class Keys {
     this.#maker = undefined
   }
 
-  async #takeNode(): Promise<KeyMaker> {
-    const [row] = await this.#sessions.run<{ node: number }>(takeNode)
+  async #takeNode(run: Run): Promise<KeyMaker> {
+    const [row] = await run<{ node: number }>(takeNode)
     this.#maker ??= new KeyMaker(row?.node ?? 0)
     return this.#maker
   }

@@ -3,7 +3,7 @@ import type { StoreContext } from '../store.ts'
 import { StoreTrouble } from '../store.ts'
 import { integers } from './arrays.ts'
 import { withClock } from './server-time.ts'
-import type { Sessions, Statement } from './sessions.ts'
+import { type Sessions, statement } from './sessions.ts'
 import { channel, type Signals } from './signals.ts'
 
 /** A hold, a debt or a sleep read back from the store is never longer than this, whatever the clock did meanwhile. */
@@ -41,9 +41,9 @@ export const lanesPerStatement = 1000
  */
 const wishedAt = `(select now from clock), ($2::bigint[])[array_position($1::bigint[], endpoint)]`
 
-export const wakeLanes: Statement = {
-  name: 'wake-lanes',
-  text: `
+export const wakeLanes = statement(
+  'wake-lanes',
+  `
     ${withClock}, woken as (
       update lane set due_at = greatest(${wishedAt}, ${restEnds})
        where endpoint = any ($1::bigint[]) and owner is null and not stopped
@@ -56,7 +56,7 @@ export const wakeLanes: Statement = {
     select woken, case when woken or owned
              then pg_notify('${channel}', case when woken then upper($3) else $3 end || $4) end
       from found`,
-}
+)
 
 /** A column of `work`, which holds arrays, for the lane at hand. */
 export function sqlOfWork(column: string): string {
@@ -67,9 +67,9 @@ export function sqlOfWork(column: string): string {
  * Release's half: the lanes were committed as unowned, and only then are their queues looked at. Either this sees the
  * row that was published meanwhile, or the publisher sees that nobody owns the lane.
  */
-export const rouseLanes: Statement = {
-  name: 'rouse-lanes',
-  text: `
+export const rouseLanes = statement(
+  'rouse-lanes',
+  `
     ${withClock}, work as materialized (
       select array_agg(${sqlWorkDue('rested.endpoint')} order by rested.n) as due_at
         from clock, unnest($1::bigint[]) with ordinality as rested (endpoint, n)
@@ -81,7 +81,7 @@ export const rouseLanes: Statement = {
     )
     select count(*) as woken, case when bool_or(is_due) then pg_notify('${channel}', 'w' || $2) end
       from woken`,
-}
+)
 
 /** Publishes within this time share one wake-up. At 500 a second it costs the server a few per cent of a core. */
 const gapMs = 2

@@ -1,10 +1,8 @@
 import { join } from 'node:path'
 import pg from 'pg'
 import { type Migration, missingFrom, readMigrations } from '../migrations.ts'
+import { locks } from '../sql/dialect.ts'
 import { clientConfig } from './sessions.ts'
-
-/** Advisory locks are numbers shared by everyone in a database; the first two spell `sluice`. */
-export const locks = { migrate: 0x736c7569, partitions: 0x6365, audit: 0x61756469 } as const
 
 const createMigrationTable = `
   create table if not exists migration (

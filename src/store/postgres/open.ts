@@ -1,12 +1,5 @@
-import type { Applications } from '../configuration.ts'
-import type { EventTypes } from '../event-types.ts'
-import type { Regions } from '../regions.ts'
-import { applications } from '../sql/applications.ts'
-import { eventTypes } from '../sql/event-types.ts'
-import { regions } from '../sql/regions.ts'
+import { type Administration, administration } from '../sql/administration.ts'
 import type { Store, StoreContext } from '../store.ts'
-import { access } from './access.ts'
-import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { coalescing } from './coalescing.ts'
@@ -20,10 +13,8 @@ import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { Keys } from './keys.ts'
 import { LaneWakes } from './lane-wakes.ts'
-import { leading } from './leading.ts'
 import { Listener } from './listen.ts'
 import { migrate } from './migrate.ts'
-import { notices } from './notices.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { onPostgres, postgresPort } from './port.ts'
@@ -33,11 +24,11 @@ import { retention } from './retention.ts'
 import { schedules } from './schedules.ts'
 import { checkSeals } from './sealing.ts'
 import { ServerTime } from './server-time.ts'
-import { openSessions, type Statement } from './sessions.ts'
+import { openSessions, statement } from './sessions.ts'
 import { Signals } from './signals.ts'
 import { standing } from './standing.ts'
-import { statistics } from './statistics.ts'
 import { tasks } from './tasks.ts'
+import { trailing } from './trailing.ts'
 import { transferring } from './transferring.ts'
 import { explain } from './trouble.ts'
 
@@ -47,7 +38,7 @@ export interface PostgresOptions {
   readonly connections?: number
 }
 
-const pingServer: Statement = { name: 'ping', text: 'select 1' }
+const pingServer = statement('ping', 'select 1')
 
 /** Opens the database, makes sure that a commit survives power loss, and brings the tables up to date. */
 export async function openPostgresStore(context: StoreContext, options: PostgresOptions): Promise<Store> {
@@ -91,16 +82,10 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
 
   return {
     dialect: 'postgres',
-    ...onPostgres<Applications>(applications(port)),
-    ...onPostgres<Regions>(regions(port)),
-    ...onPostgres<EventTypes>(eventTypes(port)),
+    ...onPostgres<Administration>(administration(port)),
     ...endpoints(database),
-    ...access(database),
-    ...auditing(database),
-    ...notices(database),
     ...taking,
     ...schedules(database, taking),
-    ...leading(database),
     ...retention(database),
     ...ownership(database, partitions),
     ...delivering(database),
@@ -112,11 +97,11 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...transferring(database),
     ...tasks(database),
     ...removals(database),
-    ...statistics(database),
     ...standing(database),
     ...idempotency(database),
     ...coalescing(database),
     ...enlisting(database, url),
+    ...trailing(database),
     watch(watcher) {
       signals.watcher = watcher
     },

@@ -8,23 +8,23 @@ import type { PartitionKeeper } from './partitions.ts'
 import { reconciler } from './reconcile.ts'
 import { sendableColumns } from './rows.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import { statement } from './sessions.ts'
 import { workerEnding } from './worker-ending.ts'
 
-const insertWorker: Statement = {
-  name: 'insert-worker',
-  text: `
+const insertWorker = statement(
+  'insert-worker',
+  `
     ${withClock}
     insert into worker (description, joined_at, lease_ms, lease_until)
     select $1, now, $2::bigint, now + $2::bigint from clock
     returning id`,
-}
+)
 
 // Leans on lane_owner and lane_due to count lanes. A lease that reaches further than it is long was written before
 // the clock was set back.
-export const renewLease: Statement = {
-  name: 'renew',
-  text: `
+export const renewLease = statement(
+  'renew',
+  `
     ${withClock}, mine as (
       update worker set lease_ms = $2::bigint, lease_until = clock.now + $2::bigint
         from clock where id = $1 and ended_at is null
@@ -40,7 +40,7 @@ export const renewLease: Statement = {
               from (select (select count(*) from lane where owner = worker.id) as owned
                       from worker where ended_at is null) as shares) as fewest
       from clock`,
-}
+)
 
 const laneColumns = 'endpoint, clean, bucket_full_at, hold_until, health, health_at'
 
@@ -48,9 +48,9 @@ const laneColumns = 'endpoint, clean, bucket_full_at, hold_until, health, health
  * The worker's own row is locked against being declared dead meanwhile: a lane it took behind that would be freed by
  * nobody. Lanes are locked, then taken by key. Leans on lane_due: unowned lanes that have an instant, in its order.
  */
-export const claimLanes: Statement = {
-  name: 'claim',
-  text: `
+export const claimLanes = statement(
+  'claim',
+  `
     ${withClock}, alive as materialized (
       select from worker where id = $1 and ended_at is null for key share
     ), mine as materialized (
@@ -75,12 +75,12 @@ export const claimLanes: Statement = {
               order by due_at limit 1
            ) as next_due_at
       from clock left join claimed on true`,
-}
+)
 
 // `is not distinct from` instead of `=` keeps the planner off lane_owner, which holds everything else the worker owns.
-export const releaseLanes: Statement = {
-  name: 'release',
-  text: `
+export const releaseLanes = statement(
+  'release',
+  `
     ${withClock}
     update lane set owner = null, clean = true, due_at = null,
            bucket_full_at = (select now from clock) + ($3::bigint[])[array_position($2::bigint[], endpoint)],
@@ -91,13 +91,13 @@ export const releaseLanes: Statement = {
            health_at = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
              then (select now from clock) else health_at end
      where endpoint = any ($2::bigint[]) and owner is not distinct from $1`,
-}
+)
 
 // Ended workers are kept for a week, for people.
-const sweepWorkers: Statement = {
-  name: 'sweep-workers',
-  text: `delete from worker where ended_at < ${sqlNow} - ${7 * 24 * 60 * 60 * 1000}`,
-}
+const sweepWorkers = statement(
+  'sweep-workers',
+  `delete from worker where ended_at < ${sqlNow} - ${7 * 24 * 60 * 60 * 1000}`,
+)
 
 interface RenewalRow {
   readonly now: number

@@ -1,5 +1,5 @@
 import { type Page, type PageRequest, toPage } from '../page.ts'
-import type { Sessions, Statement } from './sessions.ts'
+import { type Sessions, type Statement, statement } from './sessions.ts'
 
 export interface Paged {
   readonly ascending: Statement
@@ -9,14 +9,14 @@ export interface Paged {
 /** Both orders of a listing by key: `$1` is where to start, `$2` how many. */
 export function paged(name: string, select: string, within = ''): Paged {
   return {
-    ascending: {
-      name: `${name}-up`,
-      text: `${select} where ${within} key > $1 and deleted_at is null order by key limit $2`,
-    },
-    descending: {
-      name: `${name}-down`,
-      text: `${select} where ${within} key < $1 and key > 0 and deleted_at is null order by key desc limit $2`,
-    },
+    ascending: statement(
+      `${name}-up`,
+      `${select} where ${within} key > $1 and deleted_at is null order by key limit $2`,
+    ),
+    descending: statement(
+      `${name}-down`,
+      `${select} where ${within} key < $1 and key > 0 and deleted_at is null order by key desc limit $2`,
+    ),
   }
 }
 

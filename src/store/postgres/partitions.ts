@@ -1,9 +1,9 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { firstKeyAt } from '../../domain/ids.ts'
+import { locks } from '../sql/dialect.ts'
 import type { StoreContext } from '../store.ts'
-import { locks } from './migrate.ts'
 import { sqlNow } from './server-time.ts'
-import type { Run, Sessions, Statement } from './sessions.ts'
+import { type Run, type Sessions, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 export const dayMs = 24 * 60 * 60 * 1000
@@ -21,16 +21,16 @@ const partitioned = [
 export const partitionedTables: readonly string[] = partitioned.map(({ table }) => table)
 
 // Not with to_regclass(): that asks a cache which need not have heard of what another process made a moment ago.
-const selectMissing: Statement = {
-  name: 'missing-partitions',
-  text: `
+const selectMissing = statement(
+  'missing-partitions',
+  `
     select name from unnest($1::text[]) as name
      where not exists (
        select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
         where relname = name and nspname = current_schema())`,
-}
-const takeLock: Statement = { name: 'partitions-lock', text: 'select pg_advisory_xact_lock($1)' }
-const readClock: Statement = { name: 'clock', text: `select ${sqlNow} as now` }
+)
+const takeLock = statement('partitions-lock', 'select pg_advisory_xact_lock($1)')
+const readClock = statement('server-clock', `select ${sqlNow} as now`)
 
 /** What the server's clock shows. */
 export async function serverNow(sessions: Sessions): Promise<EpochMs> {

@@ -1,14 +1,14 @@
 import type { Identity } from '../identity.ts'
 import type { Publication } from '../intake.ts'
 import { integers } from './arrays.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 
-const insertPayloadEnds: Statement = {
-  name: 'insert-payload-ends',
-  text: `
+const insertPayloadEnds = statement(
+  'insert-payload-ends',
+  `
     insert into payload_end (message, app, at)
     select message, app, at from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as ending (message, app, at)`,
-}
+)
 
 /** Whether a message's body goes before it does. */
 export function endsEarly({ payloadForMs }: Publication): boolean {

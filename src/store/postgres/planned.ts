@@ -7,7 +7,7 @@ import { isPlain, type Planned } from '../plan.ts'
 import { untried } from '../untried.ts'
 import { integers, packed, texts } from './arrays.ts'
 import { joinAll } from './coalescing.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 
 /**
  * What has an order goes behind all that was accepted before, also by another process, in the same millisecond or by a
@@ -20,34 +20,34 @@ const behindOthers = `
       from pending where endpoint = p.endpoint and class = ${fresh} order by due_at desc, message desc limit 1
   ), 0)) end`
 
-export const queuePlanned: Statement = {
-  name: 'queue-planned',
-  text: `
+export const queuePlanned = statement(
+  'queue-planned',
+  `
     insert into pending
            (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
     select p.endpoint, p.class, ${behindOthers}, p.message, p.since, 0, 0, p.order_key, p.expires_at, p.variant
       from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                   $8::smallint[])
              as p (endpoint, class, due_at, message, since, order_key, expires_at, variant)`,
-}
+)
 
-export const dropPlanned: Statement = {
-  name: 'drop-planned',
-  text: `
+export const dropPlanned = statement(
+  'drop-planned',
+  `
     insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
     select p.endpoint, p.message, p.app, p.reason, 0, p.died_at, p.since, ${untried.status}, '${untried.code}', null, null
       from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
              as p (endpoint, message, app, reason, died_at, since)`,
-}
+)
 
-export const insertVariants: Statement = {
-  name: 'insert-variants',
-  text: `
+export const insertVariants = statement(
+  'insert-variants',
+  `
     insert into variant (message, n, body, signature)
     select v.message, v.n, substring($5::bytea from v.start for v.length), v.signature
       from unnest($1::bigint[], $2::smallint[], $3::integer[], $4::integer[], $6::text[])
              as v (message, n, start, length, signature)`,
-}
+)
 
 /** A delivery about to be queued as it was planned. */
 export interface PlannedDelivery {

@@ -48,7 +48,7 @@ function transactionsOn(database: Database, sessions: Sessions): Port['transacti
         const within: Transaction = {
           ...sqlOver(run),
           *newIdentity(prefix) {
-            const key = yield* waitFor(keys.next())
+            const key = yield* waitFor(keys.next(run))
             return { key, id: encodeId(prefix, key, context.randomText) }
           },
           changeKeySeries: () => keys.changeNode(),

@@ -5,7 +5,7 @@ import { isPlain, keptPlan } from '../plan.ts'
 import { toJson } from '../sql/json.ts'
 import { integers, packed, texts } from './arrays.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import { type Statement, statement } from './sessions.ts'
 
 /**
  * Everything of a group in one statement, and so in one transaction of its own and one round trip. A publication whose
@@ -15,9 +15,9 @@ import type { Statement } from './sessions.ts'
  * deliveries that are not are queued by further statements of the same transaction.
  */
 function publishStatement(name: string, { hasEventIds = false, hasOnce = false, hasPlans = false }): Statement {
-  return {
+  return statement(
     name,
-    text: `
+    `
       ${withClock}, current as materialized (
         select m.*
           from unnest(
@@ -54,7 +54,7 @@ function publishStatement(name: string, { hasEventIds = false, hasOnce = false, 
       select now, (select array_agg(key) from current) as current, (select array_agg(key) from accepted) as accepted
              ${hasOnce ? sqlAllTaken : ''}
         from clock`,
-  }
+  )
 }
 
 // Without the sum, the planner prefers the index over expires_at, and with it all that has not expired.

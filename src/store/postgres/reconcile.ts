@@ -2,7 +2,7 @@ import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { longestRestMs, sqlOfWork, sqlWorkDue } from './lane-wakes.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import { statement } from './sessions.ts'
 import { withWalk } from './walking.ts'
 
 /** Endpoints looked at per call, at about 20 µs each: the sweep goes on where it stopped. */
@@ -26,9 +26,9 @@ function oversleeps(workDue: string, now: string): string {
 }
 
 /** One seek of pending's primary key per endpoint, however many rows it has. */
-export const findOversleepers: Statement = {
-  name: 'find-oversleepers',
-  text: `
+export const findOversleepers = statement(
+  'find-oversleepers',
+  `
     ${withWalk}, work as materialized (
       select walk.endpoint, clock.now, ${sqlWorkDue('walk.endpoint')} as work_due
         from walk, clock where walk.endpoint is not null
@@ -41,27 +41,27 @@ export const findOversleepers: Statement = {
         select epoch from lane where endpoint = work.endpoint and ${oversleeps('work_due', 'work.now')} limit 1
       ) as lane on true
       left join lateral (select 1 as found from lane where endpoint = work.endpoint limit 1) as any_lane on true`,
-}
+)
 
 /**
  * Rows without a lane are those of an endpoint that was deleted and swept while a transaction that published to it was
  * still open. They are given to the sweep once more.
  */
-const removeAgain: Statement = {
-  name: 'remove-again',
-  text: `
+const removeAgain = statement(
+  'remove-again',
+  `
     insert into removal (key, kind, since, due_at)
     select stray, 'endpoint', 0, 0 from unnest($1::bigint[]) as stray
-     where not exists (select from endpoint where key = stray and deleted_at is null)
+     where (select 1 from endpoint where key = stray and deleted_at is null limit 1) is null
     on conflict do nothing`,
-}
+)
 
 const now = '(select now from clock)'
 
 // The epoch says that nobody has owned the lane since it was found.
-export const repairLanes: Statement = {
-  name: 'repair-lanes',
-  text: `
+export const repairLanes = statement(
+  'repair-lanes',
+  `
     ${withClock}, work as materialized (
       select array_agg(${sqlWorkDue('found.endpoint')} order by found.n) as due_at
         from clock, unnest($1::bigint[]) with ordinality as found (endpoint, n)
@@ -72,7 +72,7 @@ export const repairLanes: Statement = {
      where endpoint = any ($1::bigint[]) and ${oversleeps(sqlOfWork('due_at'), now)}
        and epoch = ($2::bigint[])[array_position($1::bigint[], endpoint)]
     returning 1`,
-}
+)
 
 interface Found {
   readonly last: number | null

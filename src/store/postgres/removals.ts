@@ -1,76 +1,75 @@
 import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
+import { writeChangeNotices } from '../sql/notices.ts'
+import { finishLater } from '../sql/port.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { changeTeller } from './notices.ts'
+import { sqlOver } from './port.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 import { bumpVersion } from './version.ts'
 
-const deleteApplicationRow: Statement = {
-  name: 'delete-application',
-  text: `
+const deleteApplicationRow = statement(
+  'delete-application',
+  `
     update application set deleted_at = ${sqlNow}, updated_at = greatest(${sqlNow}, updated_at), version = version + 1
      where key = $1 and key > 0 and deleted_at is null
     returning key`,
-}
+)
 // At once: one that is due would publish into what is gone. An application has a thousand at most.
-const deleteSchedules: Statement = { name: 'delete-schedules', text: 'delete from schedule where app = $1' }
-const deleteRegions: Statement = { name: 'delete-regions', text: 'delete from region where app = $1' }
-const selectEndpoint: Statement = {
-  name: 'endpoint-exists',
-  text: 'select key from endpoint where key = $2 and app = $1 and deleted_at is null',
-}
+const deleteSchedules = statement('delete-schedules', 'delete from schedule where app = $1')
+const deleteRegions = statement('delete-regions', 'delete from region where app = $1')
+const selectEndpoint = statement(
+  'endpoint-exists',
+  'select key from endpoint where key = $2 and app = $1 and deleted_at is null',
+)
 // Leans on endpoint_app.
-const selectEndpoints: Statement = {
-  name: 'endpoints-to-remove',
-  text: 'select key from endpoint where app = $1 and key > $2 and deleted_at is null order by key limit $3',
-}
+const selectEndpoints = statement(
+  'endpoints-to-remove',
+  'select key from endpoint where app = $1 and key > $2 and deleted_at is null order by key limit $3',
+)
 // Disabled as well, so that no owner that still reads the row by its lane sends anything. Its secrets go at once.
-const deleteEndpointRows: Statement = {
-  name: 'delete-endpoints',
-  text: `
+const deleteEndpointRows = statement(
+  'delete-endpoints',
+  `
     update endpoint set deleted_at = ${sqlNow}, updated_at = greatest(${sqlNow}, updated_at + 1), disabled = true,
            disabled_reason = 'operator', secrets = '[]', headers = '{}'
      where key = any ($1::bigint[]) and deleted_at is null
     returning key`,
-}
-const stopLanes: Statement = {
-  name: 'stop-lanes',
-  text: 'update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])',
-}
-const insertRemovals: Statement = {
-  name: 'insert-removals',
-  text: `
+)
+const stopLanes = statement(
+  'stop-removed-lanes',
+  'update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])',
+)
+const insertRemovals = statement(
+  'insert-removals',
+  `
     insert into removal (key, kind, since, due_at)
     select key, $2, ${sqlNow}, ${sqlNow} from unnest($1::bigint[]) as key`,
-}
+)
 
 // Leans on removal_due.
-export const selectDueRemoval: Statement = {
-  name: 'due-removal',
-  text: `
+export const selectDueRemoval = statement(
+  'due-removal',
+  `
     ${withClock}
     select key, kind, reached, since, (select now from clock) as now from removal
      where due_at <= (select now from clock) order by due_at limit 1 for update skip locked`,
-}
-const moveRemoval: Statement = { name: 'move-removal', text: 'update removal set reached = $2 where key = $1' }
-const postponeRemoval: Statement = { name: 'postpone-removal', text: 'update removal set due_at = $2 where key = $1' }
-const deleteRemoval: Statement = { name: 'delete-removal', text: 'delete from removal where key = $1' }
+)
+const moveRemoval = statement('move-removal', 'update removal set reached = $2 where key = $1')
+const postponeRemoval = statement('postpone-removal', 'update removal set due_at = $2 where key = $1')
+const deleteRemoval = statement('delete-removal', 'delete from removal where key = $1')
 
 // By place, because the rows are never updated, and a delete that joins may be driven from all of pending.
-export const cancelPending: Statement = {
-  name: 'cancel-pending',
-  text: `
+export const cancelPending = statement(
+  'cancel-pending',
+  `
     delete from pending where ctid = any (array (
       select ctid from pending where endpoint = $1 order by class, due_at, message limit $2
     ))
     returning 1`,
-}
-const deleteLane: Statement = {
-  name: 'delete-lane',
-  text: 'delete from lane where endpoint = $1 and owner is null',
-}
-const selectLane: Statement = { name: 'lane-exists', text: 'select 1 from lane where endpoint = $1' }
+)
+const deleteLane = statement('delete-lane', 'delete from lane where endpoint = $1 and owner is null')
+const selectLane = statement('lane-exists', 'select 1 from lane where endpoint = $1')
 
 /**
  * A publish that read its application before the deletion may commit its rows behind it. No statement runs this long, so
@@ -91,7 +90,6 @@ interface RemovalRow {
 /** Deletes applications and endpoints, and what they leave behind. */
 export function removals(database: Database): Removals {
   const { durable, relaxed, signals } = database
-  const tell = changeTeller(database)
 
   /** In the order of every change of endpoints: application (the caller's), endpoint, lane. */
   async function remove(run: Run, app: number, endpoints: readonly number[]): Promise<number[]> {
@@ -100,7 +98,7 @@ export function removals(database: Database): Removals {
     await run(stopLanes, [integers(keys)])
     await run(insertRemovals, [integers(keys), 'endpoint'])
     await signals.notify(run, 's', keys)
-    await tell(run, ['endpoint.deleted'], app, keys)
+    await finishLater(writeChangeNotices(sqlOver(run), database.context, ['endpoint.deleted'], app, keys))
     return keys
   }
 

@@ -5,19 +5,19 @@ import { writeIdentities } from '../together.ts'
 import { integers, texts } from './arrays.ts'
 import { findTaken, take } from './idempotency.ts'
 import { overtaken } from './publish-statement.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 
 // By itself, after the publishing: a reservation made by another transaction at the same moment is invisible to it.
-export const selectByEventIds: Statement = {
-  name: 'by-event-ids',
-  text: `
+export const selectByEventIds = statement(
+  'by-event-ids',
+  `
     select wanted.n, m.id
       from unnest($1::bigint[], $2::text[]) with ordinality as wanted (app, event_id, n)
      cross join lateral (
              select message from event_id where app = wanted.app and event_id = wanted.event_id limit 1
            ) as e
      cross join lateral (select id from message where key = e.message limit 1) as m`,
-}
+)
 
 /** Divides what has no hash in common from what must wait for its twin. */
 export function withoutTwins(

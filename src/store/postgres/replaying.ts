@@ -8,7 +8,7 @@ import { integers } from './arrays.ts'
 import { selectAttempted } from './browsing.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 
 /** How far from its message's key a fresh row's instant is looked for before its whole class is. */
 const nearMs = 2000
@@ -58,9 +58,9 @@ const sqlWanted = `
  * each, $4 and $5, was read before. What is for an endpoint that is gone stays a dead letter: it can still be exported, and
  * brought to another one.
  */
-export const replayDeliveries: Statement = {
-  name: 'replay',
-  text: `
+export const replayDeliveries = statement(
+  'replay',
+  `
     ${withClock}, wanted as materialized (
       select * from (${sqlWanted}) as w
        where w.expunged_at is null and (select deleted_at is null from endpoint where key = w.endpoint limit 1)
@@ -89,17 +89,17 @@ export const replayDeliveries: Statement = {
         ) as d))
     )
     select endpoint, message from queued`,
-}
+)
 
 // By itself: looking each delivery up in its message's plan would parse it, which may be megabytes, once per delivery.
-export const selectPlans: Statement = {
-  name: 'plans',
-  text: 'select key, plan from message where key = any ($1::bigint[]) and plan is not null',
-}
+export const selectPlans = statement(
+  'plans',
+  'select key, plan from message where key = any ($1::bigint[]) and plan is not null',
+)
 
-export const findQueuedRow: Statement = {
-  name: 'find-queued',
-  text: `
+export const findQueuedRow = statement(
+  'find-queued',
+  `
     with wanted as materialized (${sqlWanted})
     select q.class, q.due_at, q.attempts,
            (select count(*) from (
@@ -107,41 +107,41 @@ export const findQueuedRow: Statement = {
                where endpoint = w.endpoint and class = q.class and (due_at, message) < (q.due_at, w.message)
                limit ${countLimit}) as ahead) as ahead
       from wanted w cross join lateral (${sqlQueued}) as q`,
-}
+)
 
-export const findReplayed: Statement = {
-  name: 'find-replayed',
-  text: `
+export const findReplayed = statement(
+  'find-replayed',
+  `
     select w.endpoint, w.message
       from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (endpoint, message, made_at)
      cross join lateral (
              select from pending
               where endpoint = w.endpoint and class = ${replay} and due_at = w.made_at and message = w.message limit 1
            ) as q`,
-}
+)
 
 // The message is marked first, so that whoever replays it waits and then finds it erased.
-const eraseBody: Statement = {
-  name: 'erase-body',
-  text: `update message set body = '', expunged_at = coalesce(expunged_at, ${sqlNow}) where key = $1 returning endpoints`,
-}
-const deleteVariants: Statement = { name: 'delete-variants', text: 'delete from variant where message = $1' }
-const deleteFanOut: Statement = { name: 'stop-fan-out', text: 'delete from fan_out where message = $1' }
-export const cancelQueued: Statement = {
-  name: 'cancel-queued',
-  text: `
+const eraseBody = statement(
+  'erase-body',
+  `update message set body = '', expunged_at = coalesce(expunged_at, ${sqlNow}) where key = $1 returning endpoints`,
+)
+const deleteVariants = statement('delete-variants', 'delete from variant where message = $1')
+const deleteFanOut = statement('stop-fan-out', 'delete from fan_out where message = $1')
+export const cancelQueued = statement(
+  'cancel-queued',
+  `
     with wanted as materialized (${sqlWanted}), found as materialized (
       select q.place from wanted w cross join lateral (${sqlQueued}) as q
     )
     delete from pending where ctid = any (array (select place from found))`,
-}
+)
 
 const sqlCounted = (itsClass: Class) => `
   (select ${itsClass} as class, count(*) as count, min(since) as oldest from (
      select since from pending where endpoint = l.endpoint and class = ${itsClass} limit ${countLimit}) as c)`
-export const selectLane: Statement = {
-  name: 'lane',
-  text: `
+export const selectLane = statement(
+  'lane',
+  `
     ${withClock}
     select clock.now, l.due_at, l.owner, l.stopped, l.bucket_full_at, l.hold_until, l.not_before,
            l.health, l.health_at, w.description, w.lease_until, counted.waiting, counted.oldest_since,
@@ -155,7 +155,7 @@ export const selectLane: Statement = {
                from (${classes.map(sqlCounted).join(' union all ')}) as each
            ) as counted
      where l.endpoint = $1`,
-}
+)
 
 interface LaneRow {
   readonly now: EpochMs

@@ -5,92 +5,91 @@ import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { dayMs, ensurePartitions, partitionedTables, partitionName, serverNow } from './partitions.ts'
 import { withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, type Statement, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 // Leans on dead_died.
-export const deleteOldDead: Statement = {
-  name: 'delete-old-dead',
-  text: `
+export const deleteOldDead = statement(
+  'delete-old-dead',
+  `
     ${withClock}
     delete from dead where ctid = any (array (
       select ctid from dead where died_at + 0 < (select now from clock) - $1::bigint order by died_at + 0 limit $2))
     returning 1`,
-}
+)
 // Leans on task_ended.
-export const deleteOldTasks: Statement = {
-  name: 'delete-old-tasks',
-  text: `
+export const deleteOldTasks = statement(
+  'delete-old-tasks',
+  `
     ${withClock}
     delete from task where key = any (array (
       select key from task
        where status in ('finished', 'failed', 'cancelled') and updated_at < (select now from clock) - $1::bigint
        order by updated_at limit $2))
     returning 1`,
-}
+)
 // Of the oldest days first, whether they are still attached.
-const selectDays: Statement = {
-  name: 'days',
-  text: `
+const selectDays = statement(
+  'days',
+  `
     select relname as name, relispartition as attached
       from pg_class join pg_namespace on pg_namespace.oid = relnamespace
      where nspname = current_schema() and relkind = 'r' and relname ~ '^[a-z]+_[0-9]{8}$'
      order by right(relname, 8)`,
-}
+)
 /**
  * Whether anything in a range of messages still waits, is being spread or has a dead letter. None of these tables has an
  * index by message, so they are read as a whole: once a day for a day, and nobody waits for it.
  */
-const selectKept: Statement = {
-  name: 'kept-of-day',
-  text: `
+const selectKept = statement(
+  'kept-of-day',
+  `
     select exists (select from pending where message >= $1 and message < $2)
         or exists (select from dead where message >= $1 and message < $2)
         or exists (select from fan_out where message >= $1 and message < $2) as kept`,
-}
+)
 // Whatever else is said of statements here: reading all of a table by its index is slower than reading it.
 const readWhole: Statement = { name: '', text: `set local enable_seqscan = on` }
 const readLong: Statement = { name: '', text: `set local statement_timeout = '14s'` }
 const waitShortly: Statement = { name: '', text: `set local lock_timeout = '200ms'` }
-const deleteEventIds: Statement = {
-  name: 'delete-event-ids',
-  text: `
+const deleteEventIds = statement(
+  'delete-event-ids',
+  `
     delete from event_id where ctid = any (array (
       select e.ctid from unnest($1::bigint[], $2::text[], $3::bigint[]) as old (app, event_id, message)
        cross join lateral (
                select ctid from event_id
                 where app = old.app and event_id = old.event_id and message = old.message limit 1
              ) as e))`,
-}
+)
 // What has no day of its own: messages that came while the partition of their day could not be made.
-const selectStrays: Statement = {
-  name: 'stray-messages',
-  text: 'select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3',
-}
-const selectKeptOf: Statement = {
-  name: 'kept-of',
-  text: `
+const selectStrays = statement(
+  'stray-messages',
+  'select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3',
+)
+const selectKeptOf = statement(
+  'kept-of',
+  `
     select message from pending where message = any ($1::bigint[])
     union select message from dead where message = any ($1::bigint[])
     union select message from fan_out where message = any ($1::bigint[])`,
-}
-const deletesOf: readonly Statement[] = [...partitionedTables, 'payload_end'].map((table) => ({
-  name: `delete-old-${table}`,
-  text: `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
-}))
+)
+const deletesOf: readonly Statement[] = [...partitionedTables, 'payload_end'].map((table) =>
+  statement(
+    `delete-old-${table}`,
+    `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
+  ),
+)
 // Leans on payload_end_at.
-export const selectPayloadEnds: Statement = {
-  name: 'payload-ends',
-  text: `${withClock} select message from payload_end where at <= (select now from clock) order by at limit $1`,
-}
-const deletePayloadEnds: Statement = {
-  name: 'delete-payload-ends',
-  text: 'delete from payload_end where message = any ($1::bigint[])',
-}
-const deletePayloadEndsBetween: Statement = {
-  name: 'delete-payload-ends-between',
-  text: 'delete from payload_end where message >= $1 and message < $2',
-}
+export const selectPayloadEnds = statement(
+  'payload-ends',
+  `${withClock} select message from payload_end where at <= (select now from clock) order by at limit $1`,
+)
+const deletePayloadEnds = statement('delete-payload-ends', 'delete from payload_end where message = any ($1::bigint[])')
+const deletePayloadEndsBetween = statement(
+  'delete-payload-ends-between',
+  'delete from payload_end where message >= $1 and message < $2',
+)
 
 const rowsPerStep = 1000
 const eventIdsPerStep = 2000

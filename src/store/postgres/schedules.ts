@@ -18,69 +18,63 @@ import type { IntakeAlong } from './intake.ts'
 import { pageOf } from './paging.ts'
 import { parametersFor } from './rows.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 import { conflictOnUid } from './trouble.ts'
 
 const columns = scheduleColumns.join(', ')
 const allColumns = `key, id, app, ${columns}, runs, created_at, updated_at`
 
-const insertSchedule: Statement = {
-  name: 'insert-schedule',
-  text: `
+const insertSchedule = statement(
+  'insert-schedule',
+  `
     insert into schedule (key, id, app, ${columns}, created_at, updated_at)
     values ($1, $2, $3, ${parametersFor(scheduleColumns, 5)}, $4, $4)`,
-}
-const updateScheduleRow: Statement = {
-  name: 'update-schedule',
-  text: `
+)
+const updateScheduleRow = statement(
+  'update-schedule',
+  `
     update schedule set (${columns}) = row (${parametersFor(scheduleColumns, 3)}), updated_at = $2 where key = $1`,
-}
-const selectSchedule: Statement = { name: 'schedule', text: `select ${allColumns} from schedule where key = $1` }
-const lockSchedule: Statement = { name: 'lock-schedule', text: `${selectSchedule.text} for update` }
-const selectByUid: Statement = {
-  name: 'schedule-by-uid',
-  text: `select ${allColumns} from schedule where app = $1 and uid = $2`,
-}
+)
+const selectSchedule = statement('schedule', `select ${allColumns} from schedule where key = $1`)
+const lockSchedule = statement('lock-schedule', `${selectSchedule.text} for update`)
+const selectByUid = statement('schedule-by-uid', `select ${allColumns} from schedule where app = $1 and uid = $2`)
 // Both lean on schedule_app.
 const selectSchedules = {
-  ascending: {
-    name: 'schedules-up',
-    text: `select ${allColumns} from schedule where app = $3 and key > $1 order by key limit $2`,
-  },
-  descending: {
-    name: 'schedules-down',
-    text: `select ${allColumns} from schedule where app = $3 and key < $1 order by key desc limit $2`,
-  },
+  ascending: statement(
+    'schedules-up',
+    `select ${allColumns} from schedule where app = $3 and key > $1 order by key limit $2`,
+  ),
+  descending: statement(
+    'schedules-down',
+    `select ${allColumns} from schedule where app = $3 and key < $1 order by key desc limit $2`,
+  ),
 }
 // Behind the application's row lock, so that no two count at once; and none is made for one that was deleted meanwhile.
-const lockApplication: Statement = {
-  name: 'lock-application',
-  text: `
+const lockApplication = statement(
+  'lock-application',
+  `
     select ${sqlNow} as now, (select count(*) from schedule where app = $1) as count
       from application where key = $1 and deleted_at is null for update`,
-}
-const deleteRow: Statement = {
-  name: 'delete-schedule',
-  text: 'delete from schedule where app = $1 and key = $2 returning key',
-}
+)
+const deleteRow = statement('delete-schedule', 'delete from schedule where app = $1 and key = $2 returning key')
 // Both lean on schedule_due.
-export const selectDueSchedules: Statement = {
-  name: 'due-schedules',
-  text: `
+export const selectDueSchedules = statement(
+  'due-schedules',
+  `
     select ${allColumns}, (select id from application where key = schedule.app) as app_id
       from schedule where due_at <= $1 order by due_at limit $2`,
-}
-export const selectNextSchedule: Statement = {
-  name: 'next-schedule',
-  text: `${withClock} select now, (select min(due_at) from schedule where due_at > now) as next from clock`,
-}
-const advanceRow: Statement = {
-  name: 'advance-schedule',
-  text: `
+)
+export const selectNextSchedule = statement(
+  'next-schedule',
+  `${withClock} select now, (select min(due_at) from schedule where due_at > now) as next from clock`,
+)
+const advanceRow = statement(
+  'advance-schedule',
+  `
     update schedule set reached_at = $2, next_at = $3, due_at = $4, failures = $5, runs = $6, revision = revision + 1
      where key = $1`,
-}
-const readClock: Statement = { name: 'clock', text: `select ${sqlNow} as now` }
+)
+const readClock = statement('schedule-clock', `select ${sqlNow} as now`)
 
 /** Somebody else moved the schedule on: undoes what was to be done with it. */
 class Moved extends Error {}

@@ -3,31 +3,25 @@ import { type RegionPlace, sealedPlace } from '../regions.ts'
 import { isSettled, proofOf, Resealer, type SealingKey, sealingChunk } from '../sealing.ts'
 import { toJson } from '../sql/json.ts'
 import type { StoreContext } from '../store.ts'
-import type { Sessions, Statement } from './sessions.ts'
+import { type Sessions, statement } from './sessions.ts'
 
-const selectSealingKeys: Statement = { name: 'sealing-keys', text: 'select id, proof from sealing_key order by id' }
-const insertSealingKey: Statement = {
-  name: 'insert-sealing-key',
-  text: 'insert into sealing_key (id, proof) values ($1, $2) on conflict (id) do nothing',
-}
-const deleteSealingKey: Statement = { name: 'delete-sealing-key', text: 'delete from sealing_key where id = $1' }
+const selectSealingKeys = statement('sealing-keys', 'select id, proof from sealing_key order by id')
+const insertSealingKey = statement(
+  'insert-sealing-key',
+  'insert into sealing_key (id, proof) values ($1, $2) on conflict (id) do nothing',
+)
+const deleteSealingKey = statement('delete-sealing-key', 'delete from sealing_key where id = $1')
 // Locked, so that a change made meanwhile is not undone.
-const selectSealed: Statement = {
-  name: 'sealed-endpoints',
-  text: 'select key, app, secrets, headers from endpoint where key > $1 order by key limit $2 for update',
-}
-const updateSealed: Statement = {
-  name: 'reseal-endpoint',
-  text: 'update endpoint set secrets = $2, headers = $3 where key = $1',
-}
-const selectRegions: Statement = {
-  name: 'sealed-regions',
-  text: 'select app, name, secret from region where (app, name) > ($1, $2) order by app, name limit $3 for update',
-}
-const updateRegion: Statement = {
-  name: 'reseal-region',
-  text: 'update region set secret = $3 where app = $1 and name = $2',
-}
+const selectSealed = statement(
+  'sealed-endpoints',
+  'select key, app, secrets, headers from endpoint where key > $1 order by key limit $2 for update',
+)
+const updateSealed = statement('reseal-endpoint', 'update endpoint set secrets = $2, headers = $3 where key = $1')
+const selectRegions = statement(
+  'sealed-regions',
+  'select app, name, secret from region where (app, name) > ($1, $2) order by app, name limit $3 for update',
+)
+const updateRegion = statement('reseal-region', 'update region set secret = $3 where app = $1 and name = $2')
 
 interface SealedRow {
   readonly key: number

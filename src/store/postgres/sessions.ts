@@ -1,10 +1,17 @@
 import pg from 'pg'
+import { register } from '../sql/statement.ts'
 import { explain, spoilsConnection } from './trouble.ts'
 
 /** A statement the server prepares once per connection, under its name. */
 export interface Statement {
   readonly name: string
   readonly text: string
+}
+
+/** Makes a statement and registers it, so that tests of query plans see it. */
+export function statement(name: string, text: string): Statement {
+  register(name, 'postgres', () => text)
+  return { name, text }
 }
 
 /** Runs one statement and gives its rows. */

@@ -2,13 +2,15 @@ import { replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
 import type { Delivering, LaneEffects, Settlement } from '../delivering.ts'
 import { blockedUntil, skipMark } from '../held.ts'
+import { writeNotices } from '../sql/notices.ts'
+import { finishLater } from '../sql/port.ts'
 import { untried } from '../untried.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { longestRestMs } from './lane-wakes.ts'
-import { noticeWriter } from './notices.ts'
+import { sqlOver } from './port.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 
 /**
  * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other
@@ -20,9 +22,9 @@ import type { Run, Statement } from './sessions.ts'
  * kept, and see lockRows.) Only what was really deleted is queued again or dead: a row that is gone was settled before, by
  * a call whose answer got lost.
  */
-export const settleBatch: Statement = {
-  name: 'settle',
-  text: `
+export const settleBatch = statement(
+  'settle',
+  `
     ${withClock}, fence as materialized (
       select id from worker where id = $1 and ended_at is null for key share
     ), settled as materialized (
@@ -73,15 +75,15 @@ export const settleBatch: Statement = {
             response = excluded.response
     )
     select exists (select from fence) as alive`,
-}
+)
 
 /**
  * An operator's order changes a row, and a row that is changed while it is being settled has another place by then. Held
  * from before the settling looks at them, rows are where it finds them.
  */
-export const lockRows: Statement = {
-  name: 'lock-rows',
-  text: `
+export const lockRows = statement(
+  'lock-rows',
+  `
     select l.message
       from unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) as l (endpoint, class, due_at, message)
      cross join lateral (
@@ -89,13 +91,13 @@ export const lockRows: Statement = {
               where endpoint = l.endpoint and class = l.class and due_at = l.due_at and message = l.message
               limit 1 for update
            ) as p`,
-}
+)
 
 // Settled twice, it would be counted twice, but for the count of all attempts that it must have. When somebody had it tried
 // anew while it was being sent, that attempt is one of those before.
-export const holdRows: Statement = {
-  name: 'hold-rows',
-  text: `
+export const holdRows = statement(
+  'hold-rows',
+  `
     ${withClock}, found as materialized (
       select p.place, p.attempts = h.attempts as is_same, coalesce(clock.now + h.wait_ms, ${blockedUntil}) as until
         from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[], $6::integer[],
@@ -115,45 +117,45 @@ export const holdRows: Statement = {
              when held_until = ${skipMark} then held_until
              else (select case when is_same then until else held_until end from found where place = pending.ctid) end
      where ctid = any (array (select place from found))`,
-}
+)
 
-const saveHealth: Statement = {
-  name: 'save-health',
-  text: `
+const saveHealth = statement(
+  'save-health',
+  `
     ${withClock}
     update lane set health = ($2::text[])[array_position($1::bigint[], endpoint)], health_at = (select now from clock)
      where endpoint = any ($1::bigint[])`,
-}
+)
 
-const holdLanes: Statement = {
-  name: 'hold-lanes',
-  text: `
+const holdLanes = statement(
+  'hold-lanes',
+  `
     ${withClock}
     update lane set hold_until = greatest(
              least(hold_until, (select now from clock) + ${longestRestMs}),
              (select now from clock) + ($2::bigint[])[array_position($1::bigint[], endpoint)])
      where endpoint = any ($1::bigint[])`,
-}
+)
 
 // In the order of every change of endpoints: application, endpoint, lane.
-const bumpVersions: Statement = {
-  name: 'bump-versions-of-disabled',
-  text: `
+const bumpVersions = statement(
+  'bump-versions-of-disabled',
+  `
     update application set version = version + 1
      where key = any (array (select app from endpoint where key = any ($1::bigint[]) and not disabled))`,
-}
-const disableEndpoints: Statement = {
-  name: 'disable-endpoints',
-  text: `
+)
+const disableEndpoints = statement(
+  'disable-endpoints',
+  `
     update endpoint set disabled = true, disabled_reason = ($2::text[])[array_position($1::bigint[], key)],
            updated_at = greatest(${sqlNow}, updated_at + 1)
      where key = any ($1::bigint[]) and not disabled
     returning key, ${sqlNow} as now`,
-}
-const stopLanes: Statement = {
-  name: 'stop-lanes',
-  text: 'update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])',
-}
+)
+const stopLanes = statement(
+  'stop-lanes',
+  'update lane set stopped = true, due_at = null where endpoint = any ($1::bigint[])',
+)
 
 /**
  * Makes what records attempts and their verdicts. Not waiting for the disk is safe here: a settlement lost in a crash of
@@ -162,7 +164,6 @@ const stopLanes: Statement = {
  */
 export function settling(database: Database): Delivering['settle'] {
   const { durable, relaxed, signals, wakes } = database
-  const tell = noticeWriter(database)
 
   async function settle(run: Run, worker: number, settlements: readonly Settlement[]): Promise<boolean> {
     const [row] = await run<{ alive: boolean }>(settleBatch, [worker, ...valuesOf(settlements)])
@@ -176,7 +177,9 @@ export function settling(database: Database): Delivering['settle'] {
     const disabled = disable.length > 0 ? await disableAll(run, disable) : []
     if (holds.length > 0) await run(holdLanes, valuesOfHolds(holds))
     if (health.length > 0) await run(saveHealth, valuesOfHealth(health))
-    if (notices.length + disabled.length > 0) await tell(run, [...notices, ...disabled])
+    if (notices.length + disabled.length > 0) {
+      await finishLater(writeNotices(sqlOver(run), database.context, [...notices, ...disabled]))
+    }
     return disabled.map((notice) => notice.endpoint)
   }
 

@@ -7,40 +7,40 @@ import type { Standing } from '../standing.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import { statement } from './sessions.ts'
 
-export const saveAnswers: Statement = {
-  name: 'answer-lanes',
-  text: `
+export const saveAnswers = statement(
+  'answer-lanes',
+  `
     ${withClock}
     update lane set snapshot = ($3::text[])[array_position($2::bigint[], endpoint)],
            snapshot_at = (select now from clock)
      where endpoint = any ($2::bigint[]) and owner = $1`,
-}
+)
 
-export const selectAnswers: Statement = {
-  name: 'lane-answers',
-  text: `
+export const selectAnswers = statement(
+  'lane-answers',
+  `
     select endpoint, owner, snapshot, snapshot_at from lane where endpoint = any ($1::bigint[]) order by endpoint`,
-}
+)
 
 // One seek of pending's primary key each.
-export const selectWaiting: Statement = {
-  name: 'waiting-among',
-  text: `
+export const selectWaiting = statement(
+  'waiting-among',
+  `
     select asked.endpoint
       from unnest($1::bigint[]) as asked (endpoint)
      cross join lateral (select from pending where endpoint = asked.endpoint limit 1) as waiting
      order by asked.endpoint`,
-}
+)
 
-export const selectRow: Statement = {
-  name: 'row-standing',
-  text: `
+export const selectRow = statement(
+  'row-standing',
+  `
     ${withClock}
     select ${sqlHeldMs('held_until', 'clock.now')} as held_ms, order_key, since, expires_at from clock, pending
      where endpoint = $1 and class = $2 and due_at = $3 and message = $4`,
-}
+)
 
 // Ranges of pending's primary key, read in its order. What is timed and not due has not taken its place yet.
 const sqlFirst = (itsClass: Class) => `
@@ -50,14 +50,14 @@ const sqlFirst = (itsClass: Class) => `
         ${itsClass === timed ? 'and due_at <= (select now from clock)' : ''}
       order by due_at, message limit ${countLimit}) as line
     where $4::bigint is null or order_key = $4::bigint order by due_at, message limit 1)`
-export const firstOfLine: Statement = {
-  name: 'first-of-line',
-  text: `
+export const firstOfLine = statement(
+  'first-of-line',
+  `
     ${withClock}, firsts as materialized (${sqlFirst(fresh)} union all ${sqlFirst(timed)})
     select firsts.message, firsts.attempts, ${sqlHeldMs('firsts.held_until', '(select now from clock)')} as held_ms,
            (select id from message where key = firsts.message limit 1) as id
       from firsts order by firsts.due_at, firsts.message limit 1`,
-}
+)
 
 interface AnswerRow {
   readonly endpoint: number

@@ -2,19 +2,19 @@ import type { Intake } from '../intake.ts'
 import { noRegions, openRegions } from '../regions.ts'
 import { type SubscriptionRow, toSubscription } from '../rows/endpoint.ts'
 import type { Database } from './database.ts'
-import type { Statement } from './sessions.ts'
+import { statement } from './sessions.ts'
 
-const selectSubscriptions: Statement = {
-  name: 'subscriptions',
-  text: `
+const selectSubscriptions = statement(
+  'subscriptions',
+  `
     select a.version, a.dedupe_s, e.key, e.id, e.event_types, e.channels, e.disabled, e.flow,
            case when e.flow is not null then e.secrets end as secrets
       from application a left join endpoint e on e.app = a.key and e.deleted_at is null
      where a.key = $1 and a.deleted_at is null
      order by e.key`,
-}
+)
 
-const selectRegions: Statement = { name: 'regions-of', text: 'select name, secret from region where app = $1' }
+const selectRegions = statement('regions-of', 'select name, secret from region where app = $1')
 
 interface VersionRow {
   readonly version: number

@@ -8,27 +8,27 @@ import { integers } from './arrays.ts'
 import { type Database, withNewIdentity } from './database.ts'
 import { requeue, tell } from './replaying.ts'
 import { sqlNow, withClock } from './server-time.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, type Statement, statement } from './sessions.ts'
 
 const taskColumns = 'key, id, app, type, status, input, cursor, data, epoch, created_at, updated_at'
 
-const insertTask: Statement = {
-  name: 'insert-task',
-  text: `
+const insertTask = statement(
+  'insert-task',
+  `
     ${withClock}
     insert into task (key, id, app, type, status, input, data, created_at, updated_at)
     select $1, $2, $3, $4, 'running', $5, $6, now, now from clock
     returning ${taskColumns}`,
-}
-const selectTask: Statement = { name: 'task', text: `select ${taskColumns} from task where key = $1` }
+)
+const selectTask = statement('task', `select ${taskColumns} from task where key = $1`)
 export const selectTasks: Readonly<Record<Order, Statement>> = {
-  ascending: { name: 'tasks', text: `select ${taskColumns} from task where key > $1 order by key limit $2` },
-  descending: { name: 'tasks-down', text: `select ${taskColumns} from task where key < $1 order by key desc limit $2` },
+  ascending: statement('tasks', `select ${taskColumns} from task where key > $1 order by key limit $2`),
+  descending: statement('tasks-down', `select ${taskColumns} from task where key < $1 order by key desc limit $2`),
 }
 // Leans on task_running. What reaches further than it is long was written before the clock was set back.
-export const takeFree: Statement = {
-  name: 'take-task',
-  text: `
+export const takeFree = statement(
+  'take-task',
+  `
     ${withClock}
     update task set epoch = epoch + 1, lease_until = (select now from clock) + $1
      where key = any (array (
@@ -38,42 +38,42 @@ export const takeFree: Statement = {
                 and (rest_until <= (select now from clock) or rest_until > (select now from clock) + ${longestRestMs})
               order by lease_until limit 1 for update skip locked))
     returning ${taskColumns}`,
-}
-const lockHeld: Statement = {
-  name: 'lock-task',
-  text: `select 1 from task where key = $1 and epoch = $2 and status = 'running' for update`,
-}
-const saveStep: Statement = {
-  name: 'save-step',
-  text: `
+)
+const lockHeld = statement(
+  'lock-task',
+  `select 1 from task where key = $1 and epoch = $2 and status = 'running' for update`,
+)
+const saveStep = statement(
+  'save-step',
+  `
     update task
        set cursor = $2, status = $3, data = $4, lease_until = ${sqlNow} + $5, rest_until = ${sqlNow} + $6,
            updated_at = ${sqlNow}
      where key = $1`,
-}
-const lockTask: Statement = { name: 'lock-any-task', text: `select ${taskColumns} from task where key = $1 for update` }
-const setStatus: Statement = {
-  name: 'set-task-status',
-  text: `
+)
+const lockTask = statement('lock-any-task', `select ${taskColumns} from task where key = $1 for update`)
+const setStatus = statement(
+  'set-task-status',
+  `
     update task set status = $2, lease_until = 0, updated_at = ${sqlNow} where key = $1 returning ${taskColumns}`,
-}
-const freeTask: Statement = {
-  name: 'free-task',
-  text: `update task set lease_until = 0 where key = $1 and epoch = $2 and status = 'running'`,
-}
+)
+const freeTask = statement(
+  'free-task',
+  `update task set lease_until = 0 where key = $1 and epoch = $2 and status = 'running'`,
+)
 /** Whoever else replays them waits, and then finds that they are none any more. Taken in one order by everyone. */
-export const lockDead: Statement = {
-  name: 'lock-dead',
-  text: `
+export const lockDead = statement(
+  'lock-dead',
+  `
     select w.endpoint, w.message
       from (select * from unnest($1::bigint[], $2::bigint[]) as w (endpoint, message) order by endpoint, message) as w
      cross join lateral (
              select from dead where endpoint = w.endpoint and message = w.message limit 1 for update
            ) as d`,
-}
-export const purgeDead: Statement = {
-  name: 'purge-dead',
-  text: `
+)
+export const purgeDead = statement(
+  'purge-dead',
+  `
     with found as materialized (
       select d.place
         from unnest($1::bigint[], $2::bigint[]) as w (endpoint, message)
@@ -84,7 +84,7 @@ export const purgeDead: Statement = {
       delete from dead where ctid = any (array (select place from found)) returning 1
     )
     select count(*) as purged from purged`,
-}
+)
 
 /** Long work. */
 export function tasks(database: Database): Tasks {

@@ -6,11 +6,11 @@ import { type Brought, type BroughtLetter, type Contents, placesOf, type Transfe
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { findQueuedRow } from './replaying.ts'
-import type { Run, Statement } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 
-export const selectContents: Statement = {
-  name: 'contents',
-  text: `
+export const selectContents = statement(
+  'contents',
+  `
     select m.*, v.body as variant_body, v.signature, v.n is not null as has_variant,
            m.plan -> w.endpoint::text ->> 'orderKey' as order_key, w.place
       from unnest($1::bigint[], $2::bigint[]) with ordinality as w (endpoint, message, place)
@@ -19,48 +19,42 @@ export const selectContents: Statement = {
              select n, body, signature from variant
               where message = w.message and n = (m.plan -> w.endpoint::text ->> 'variant')::smallint limit 1
            ) as v on true`,
-}
-const selectPlace: Statement = {
-  name: 'message-place',
-  text: 'select id, app, endpoints, plan from message where key = $1 for update',
-}
-const insertMessage: Statement = {
-  name: 'bring-message',
-  text: `
+)
+const selectPlace = statement('message-place', 'select id, app, endpoints, plan from message where key = $1 for update')
+const insertMessage = statement(
+  'bring-message',
+  `
     insert into message
            (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at,
             expires_at, ordering_key, plan)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
     on conflict do nothing
     returning key`,
-}
+)
 // Whoever has the event id by now keeps it.
-const insertEventId: Statement = {
-  name: 'bring-event-id',
-  text: 'insert into event_id (app, event_id, message) values ($1, $2, $3) on conflict do nothing',
-}
-const widenMessage: Statement = {
-  name: 'widen-message',
-  text: 'update message set endpoints = $2, plan = $3 where key = $1',
-}
-const insertVariant: Statement = {
-  name: 'bring-variant',
-  text: `
+const insertEventId = statement(
+  'bring-event-id',
+  'insert into event_id (app, event_id, message) values ($1, $2, $3) on conflict do nothing',
+)
+const widenMessage = statement('widen-message', 'update message set endpoints = $2, plan = $3 where key = $1')
+const insertVariant = statement(
+  'bring-variant',
+  `
     insert into variant (message, n, body, signature)
     select $1::bigint, coalesce(max(n) + 1, 0), $2::bytea, $3::text from variant where message = $1 returning n`,
-}
-const selectLater: Statement = {
-  name: 'later-attempt',
-  text: 'select 1 from attempt where message = $1 and endpoint = $2 and at > $3 limit 1',
-}
-const insertDead: Statement = {
-  name: 'bring-dead',
-  text: `
+)
+const selectLater = statement(
+  'later-attempt',
+  'select 1 from attempt where message = $1 and endpoint = $2 and at > $3 limit 1',
+)
+const insertDead = statement(
+  'bring-dead',
+  `
     insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
     on conflict do nothing
     returning 1`,
-}
+)
 
 interface ContentsRow extends MessageRow {
   readonly place: number

@@ -1,12 +1,12 @@
 import type { Class } from '../../domain/delivery.ts'
 import type { Intake } from '../intake.ts'
 import type { Database } from './database.ts'
-import type { Statement } from './sessions.ts'
+import { statement } from './sessions.ts'
 
 /** A range of pending's primary key, read in its order. The row without a count is the last of a full page. */
-export const countPage: Statement = {
-  name: 'count-waiting',
-  text: `
+export const countPage = statement(
+  'count-waiting',
+  `
     with page as materialized (
       select endpoint, class, due_at, message from pending
        where (endpoint, class, due_at, message) > ($1::bigint, $2::smallint, $3::bigint, $4::bigint)
@@ -21,7 +21,7 @@ export const countPage: Statement = {
       select endpoint, null::bigint, null::bigint, class, due_at, message from page order by endpoint, class, due_at, message
       offset $5 - 1 limit 1
     ) as last`,
-}
+)
 
 interface Row {
   readonly endpoint: number

@@ -2,53 +2,53 @@ import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { longestRestMs } from './lane-wakes.ts'
 import { withClock } from './server-time.ts'
-import type { Statement } from './sessions.ts'
+import { type Statement, statement } from './sessions.ts'
 
-const shortenLeases: Statement = {
-  name: 'shorten-leases',
-  text: `
+const shortenLeases = statement(
+  'shorten-leases',
+  `
     ${withClock}
     update worker set lease_until = clock.now + lease_ms
       from clock where ended_at is null and lease_until > clock.now + lease_ms`,
-}
+)
 
 /**
  * `for update` waits for nobody: a worker that is settling or claiming at this moment holds its row, and is declared dead
  * by the next renewal if it still needs to be. Once this has the row, whatever the worker says is refused.
  */
-const endLapsedWorkers: Statement = {
-  name: 'end-lapsed-workers',
-  text: `
+const endLapsedWorkers = statement(
+  'end-lapsed-workers',
+  `
     ${withClock}, lapsed as materialized (
       select id from worker where ended_at is null and lease_until < (select now from clock) for update skip locked
     )
     update worker set ended_at = (select now from clock) where id = any (array (select id from lapsed))
     returning id`,
-}
+)
 
 // Here the wait is wanted: what the leaving worker is still settling comes first.
-const endWorker: Statement = {
-  name: 'end-worker',
-  text: `
+const endWorker = statement(
+  'end-worker',
+  `
     ${withClock}, leaving as materialized (
       select id from worker where id = $1 and ended_at is null for update
     )
     update worker set ended_at = (select now from clock) where id = any (array (select id from leaving))
     returning id`,
-}
+)
 
 /**
  * A statement of its own behind the one that ended the workers: only then does it see the lanes that those took until
  * the last moment. Leans on lane_owner.
  */
-const orphanLanes: Statement = {
-  name: 'orphan-lanes',
-  text: `
+const orphanLanes = statement(
+  'orphan-lanes',
+  `
     ${withClock}
     update lane set owner = null, clean = false,
            due_at = case when not stopped then greatest(clock.now, least(hold_until, clock.now + ${longestRestMs})) end
       from clock where owner = any ($1::bigint[])`,
-}
+)
 
 /** Ways for a worker to end. Whatever it says afterwards is refused, and its lanes are anybody's. */
 export interface WorkerEnding {

@@ -1,6 +1,8 @@
 import type { Compiled } from './statement.ts'
 
 export type DialectName = 'sqlite' | 'postgres'
+/** Postgres's advisory locks are numbers shared by all programs in a database; the first two spell `sluice`. */
+export const locks = { migrate: 0x736c7569, partitions: 0x6365, audit: 0x61756469 } as const
 type ColumnType = 'bigint' | 'integer' | 'text'
 
 /**
@@ -18,6 +20,10 @@ export interface Dialect {
   readonly forUpdate: string
   /** As `forUpdate`, passing over rows that are locked already. */
   readonly forUpdateSkipLocked: string
+  /** A statement that waits until no other transaction has the lock. On SQLite no two transactions write at once. */
+  lock(name: keyof typeof locks): string
+  /** Text as the value of a JSON column. */
+  json(text: string): string
   /** Whether a column's value is in a list parameter. */
   among(column: string, parameter: string, type: ColumnType): string
   /** A table of the objects in a list parameter: one column per field named, and `place`, which counts from 1. */
@@ -37,6 +43,8 @@ const sqlite: Dialect = {
   least: (...values) => `min(${values.join(', ')})`,
   forUpdate: '',
   forUpdateSkipLocked: '',
+  lock: () => 'select 1',
+  json: (text) => text,
   among: (column, list) => `${column} in (select value from json_each(${list}))`,
   rowsOf(list, alias, fields) {
     const columns = Object.keys(fields).map((field) => `value ->> '${field}' as ${field}`)
@@ -62,6 +70,8 @@ const postgres: Dialect = {
   least: (...values) => `least(${values.join(', ')})`,
   forUpdate: 'for update',
   forUpdateSkipLocked: 'for update skip locked',
+  lock: (name) => `select pg_advisory_xact_lock(${locks[name]})`,
+  json: (text) => `${text}::json`,
   among: (column, list, type) => `${column} = any (${list}::${type}[])`,
   rowsOf(list, alias, fields) {
     const arrays = Object.entries(fields).map(([field, type]) => `${list}.${field}::${type}[]`)

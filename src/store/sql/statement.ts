@@ -27,7 +27,20 @@ export interface Compiled {
   readonly parameters: readonly string[]
 }
 
-const registry = new Map<string, Statement>()
+type TextOf = (dialect: DialectName) => string
+
+const registry: Readonly<Record<DialectName, Map<string, TextOf>>> = { sqlite: new Map(), postgres: new Map() }
+
+/** Registers a statement under a name that no other one of the database has. */
+export function register(name: string, dialect: DialectName, textOf: TextOf): void {
+  if (registry[dialect].has(name)) throw new Error(`there are two statements named ${name} for ${dialect}`)
+  registry[dialect].set(name, textOf)
+}
+
+/** Every registered statement of a database, by name: for tests of query plans. Modules register when they are loaded. */
+export function registeredStatements(dialect: DialectName): Map<string, string> {
+  return new Map([...registry[dialect]].map(([name, textOf]) => [name, textOf(dialect)]))
+}
 
 /**
  * Makes and registers a statement. Parameters are written `:name`; `:now` is the store's clock and needs no value. A text
@@ -51,14 +64,8 @@ export function statement<Row = unknown>(
       return result
     },
   }
-  if (registry.has(name)) throw new Error(`there are two statements named ${name}`)
-  registry.set(name, made as Statement)
+  for (const dialect of ['sqlite', 'postgres'] as const) register(name, dialect, () => made.in(dialect).text)
   return made
-}
-
-/** Every statement for a database, by name: for tests that look at query plans. Only loaded modules have registered. */
-export function registeredStatements(dialect: DialectName): Map<string, string> {
-  return new Map([...registry.values()].map((each) => [each.name, each.in(dialect).text]))
 }
 
 /** The same statement in both orders of a key; `name` and `name-down` are the names. */

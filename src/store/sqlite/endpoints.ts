@@ -2,16 +2,18 @@ import { AppError } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { toFlow } from '../../domain/flow.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { changeNotices } from '../../domain/notice.ts'
+import { changeNotices, type NoticeType } from '../../domain/notice.ts'
 import { changedEndpoint, isEnabled, restsAnew, uidIn } from '../changing.ts'
 import type { Endpoints } from '../configuration.ts'
 import type { Page } from '../page.ts'
 import { unknownRegion } from '../regions.ts'
 import { settableColumns } from '../rows/endpoint.ts'
+import { writeChangeNotices } from '../sql/notices.ts'
+import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { type LaneWakes, laneWakes } from './lane-wakes.ts'
-import { changeTeller } from './notices.ts'
 import { pageOf } from './paging.ts'
+import { sqlitePort } from './port.ts'
 import { type EndpointRow, endpointColumns, type SendableRow, sendableColumns, toEndpoint, toSendable } from './rows.ts'
 import { conflictOnUid } from './trouble.ts'
 
@@ -53,7 +55,9 @@ export function endpoints(connection: Connection): Synchronous<Endpoints> {
   const region = connection.prepare<unknown>(selectRegion)
   const up = connection.prepare<EndpointRow>(selectEndpointsUp)
   const down = connection.prepare<EndpointRow>(selectEndpointsDown)
-  const tell = changeTeller(connection)
+  const port = sqlitePort(connection)
+  const notify = (types: readonly NoticeType[], app: number, endpoint: number) =>
+    finishNow(writeChangeNotices(port, connection.context, types, app, [endpoint]))
   const wakes: LaneWakes = laneWakes(connection)
   const { vault, log } = connection.context
 
@@ -80,7 +84,7 @@ export function endpoints(connection: Connection): Synchronous<Endpoints> {
             }).changes
           })
           insertItsLane.run(made.key, app, isStopped(input) ? 1 : 0)
-          tell(['endpoint.created'], app, made.key, now)
+          notify(['endpoint.created'], app, made.key)
           return made
         }),
       )
@@ -123,7 +127,7 @@ export function endpoints(connection: Connection): Synchronous<Endpoints> {
           if (isStopped(after) && !isStopped(before)) wakes.stop(key)
           if (restsAnew(before, after)) disturb.run(key, isEnabled(before, after) ? 1 : 0)
           if (!isStopped(after) && (isStopped(before) || restsAnew(before, after))) woke = wakes.resume(key, now)
-          tell(changeNotices(before, after), app, key, now)
+          notify(changeNotices(before, after), app, key)
           return { ...after, updatedAt }
         }),
       )

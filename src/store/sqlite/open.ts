@@ -1,15 +1,10 @@
 import { DatabaseSync } from 'node:sqlite'
-import type { Applications } from '../configuration.ts'
 import type { Delivering } from '../delivering.ts'
-import type { EventTypes } from '../event-types.ts'
 import type { Intake } from '../intake.ts'
-import type { Regions } from '../regions.ts'
-import { applications } from '../sql/applications.ts'
-import { eventTypes } from '../sql/event-types.ts'
-import { regions } from '../sql/regions.ts'
+import { type Administration, administration } from '../sql/administration.ts'
+import { endLeadership } from '../sql/leading.ts'
+import { finishNow } from '../sql/port.ts'
 import type { Store, StoreContext } from '../store.ts'
-import { access } from './access.ts'
-import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { checkpointApart } from './checkpointer.ts'
@@ -26,9 +21,7 @@ import { heads } from './heads.ts'
 import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
-import { endLeadership, leading } from './leading.ts'
 import { migrate } from './migrate.ts'
-import { notices } from './notices.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { onSqlite, sqlitePort } from './port.ts'
 import { promised } from './promised.ts'
@@ -38,7 +31,6 @@ import { retention } from './retention.ts'
 import { schedules } from './schedules.ts'
 import { checkSeals } from './sealing.ts'
 import { standing } from './standing.ts'
-import { statistics } from './statistics.ts'
 import { freeAllTasks, tasks } from './tasks.ts'
 import { transferring } from './transferring.ts'
 import { asTrouble, isBusy } from './trouble.ts'
@@ -74,7 +66,7 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     if (alone) {
       endAllWorkers(connection)
       freeAllTasks(connection)
-      endLeadership(connection)
+      finishNow(endLeadership(sqlitePort(connection)))
     }
     return storeOver(connection, { alone, inMemory, unlock, path: options.path })
   } catch (error) {
@@ -144,23 +136,16 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
 
   return {
     dialect: 'sqlite',
-    ...onSqlite<Applications>(applications(port)),
-    ...onSqlite<Regions>(regions(port)),
-    ...onSqlite<EventTypes>(eventTypes(port)),
+    ...onSqlite<Administration>(administration(port), beforeDeciding),
     ...promised(endpoints(connection)),
-    ...promised(access(connection)),
-    ...promised(auditing(connection)),
-    ...promised(notices(connection)),
     trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised<Intake>(taking),
     ...promised(schedules(connection, { publishAlong })),
-    ...promised(leading(connection)),
     ...promised(retention(connection)),
     ...promised(ownership(connection), beforeDeciding),
     ...promised<Delivering>(delivering(connection), beforeDeciding),
     ...promised(history(connection)),
     ...promised(removals(connection)),
-    ...promised(statistics(connection)),
     ...promised(standing(connection)),
     ...promised(bounding(connection), beforeDeciding),
     ...promised(heads(connection), beforeDeciding),

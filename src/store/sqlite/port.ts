@@ -1,4 +1,5 @@
 import type { SQLInputValue } from 'node:sqlite'
+import { appendAudit } from '../sql/auditing.ts'
 import { atOnce, finishNow, type Methods, type Port, type Sql, type Transaction, type Work } from '../sql/port.ts'
 import type { Statement, Value, Values } from '../sql/statement.ts'
 import type { Connection, Query } from './connection.ts'
@@ -47,6 +48,7 @@ export function sqlitePort(connection: Connection): Port {
   }
 
   const transactions = <T>(work: (sql: Transaction) => Work<T>) => atOnce(() => transaction(work))
+  connection.appendAudit = (entry) => void finishNow(appendAudit(sql, connection.context, entry))
   // Too little is written through here for a commit that does not wait for the disk to be worth it.
   const relaxed = { all: sql.all, first: sql.first, transaction: transactions }
   return { ...sql, context: connection.context, transaction: transactions, relaxed, isUidTaken: isUniqueViolation }

@@ -1,8 +1,11 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import type { NoticeType } from '../../domain/notice.ts'
 import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
+import { writeChangeNotices } from '../sql/notices.ts'
+import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
-import { changeTeller } from './notices.ts'
+import { sqlitePort } from './port.ts'
 
 const deleteApplicationRow = `
   update application set deleted_at = ?2, updated_at = ?2, version = version + 1
@@ -65,13 +68,15 @@ export function removals(connection: Connection): Synchronous<Removals> {
   const removeLane = connection.prepare(deleteLane)
   const lane = connection.prepare<unknown>(selectLane)
   const wakes = laneWakes(connection)
-  const tell = changeTeller(connection)
+  const port = sqlitePort(connection)
+  const notify = (types: readonly NoticeType[], app: number, endpoint: number) =>
+    finishNow(writeChangeNotices(port, connection.context, types, app, [endpoint]))
 
   function remove(app: number, endpoint: number, now: EpochMs): boolean {
     if (endEndpoint.run(app, endpoint, now).changes === 0) return false
     wakes.stop(endpoint)
     add.run(endpoint, 'endpoint', now)
-    tell(['endpoint.deleted'], app, endpoint, now)
+    notify(['endpoint.deleted'], app, endpoint)
     return true
   }
 

@@ -1,12 +1,14 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { replay } from '../../domain/delivery.ts'
-import { disabledNotice } from '../../domain/notice.ts'
+import { disabledNotice, type Notice } from '../../domain/notice.ts'
 import type { Delivering, LaneEffects, Settlement } from '../delivering.ts'
 import { blockedUntil, skipMark } from '../held.ts'
+import { writeNotices } from '../sql/notices.ts'
+import { finishNow } from '../sql/port.ts'
 import { untried } from '../untried.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes, longestRestMs } from './lane-wakes.ts'
-import { noticeWriter } from './notices.ts'
+import { sqlitePort } from './port.ts'
 import type { PendingColumns } from './rows.ts'
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
@@ -130,18 +132,19 @@ function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochM
   const save = connection.prepare(saveHealth)
   const bump = connection.prepare(bumpVersion)
   const wakes = laneWakes(connection)
-  const tell = noticeWriter(connection)
+  const port = sqlitePort(connection)
+  const notify = (notices: readonly Notice[]) => finishNow(writeNotices(port, connection.context, notices))
 
   return ({ holds, disable, health, notices = [] }, now) => {
     for (const { endpoint, holdMs } of holds) hold.run(endpoint, now + longestRestMs, now + Math.ceil(holdMs))
     for (const saved of health) save.run(saved.endpoint, saved.health, now)
-    for (const notice of notices) tell(notice, now)
+    notify(notices)
     return disable.flatMap(({ endpoint, reason, failingMs = 0 }) => {
       const disabled = disableIt.get(reason, now, endpoint)
       if (disabled === undefined) return []
       bump.run(disabled.app)
       wakes.stop(endpoint)
-      tell(disabledNotice(endpoint, reason, now - failingMs), now)
+      notify([disabledNotice(endpoint, reason, now - failingMs)])
       return [endpoint]
     })
   }

@@ -1,69 +1,32 @@
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
-import { before, test } from 'node:test'
+import { after, before, test } from 'node:test'
 import { registeredStatements } from '../../../src/store/sql/statement.ts'
-import { access } from '../../../src/store/sqlite/access.ts'
-import { auditing } from '../../../src/store/sqlite/auditing.ts'
-import { bounding } from '../../../src/store/sqlite/bounding.ts'
-import { browsing } from '../../../src/store/sqlite/browsing.ts'
-import { coalescing } from '../../../src/store/sqlite/coalescing.ts'
-import { Connection } from '../../../src/store/sqlite/connection.ts'
-import { delivering } from '../../../src/store/sqlite/delivering.ts'
-import { endpoints } from '../../../src/store/sqlite/endpoints.ts'
-import '../../../src/store/sqlite/open.ts'
-import { history } from '../../../src/store/sqlite/history.ts'
-import { idempotency } from '../../../src/store/sqlite/idempotency.ts'
-import { intake } from '../../../src/store/sqlite/intake.ts'
-import { leading } from '../../../src/store/sqlite/leading.ts'
-import { migrate } from '../../../src/store/sqlite/migrate.ts'
-import { ownership } from '../../../src/store/sqlite/ownership.ts'
-import { removals } from '../../../src/store/sqlite/removals.ts'
-import { replaying } from '../../../src/store/sqlite/replaying.ts'
-import { retention } from '../../../src/store/sqlite/retention.ts'
-import { schedules } from '../../../src/store/sqlite/schedules.ts'
-import { standing } from '../../../src/store/sqlite/standing.ts'
-import { statistics } from '../../../src/store/sqlite/statistics.ts'
-import { tasks } from '../../../src/store/sqlite/tasks.ts'
-import { transferring } from '../../../src/store/sqlite/transferring.ts'
+import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { contextWith } from '../sqlite-harness.ts'
 
-/** Every statement the store prepares, as it prepares it. */
-const statements: string[] = []
-const db = new DatabaseSync(':memory:')
+/** Every statement of the store: those that it prepares when it opens, and those that are registered. */
+const statements = new Set<string>()
+let db: DatabaseSync
+let store: Store
 
-before(() => {
-  const connection = new Connection(db, contextWith(new VirtualClock()))
-  migrate(connection)
-  const prepare = connection.prepare.bind(connection)
-  connection.prepare = <Row>(sql: string) => {
-    statements.push(sql)
-    return prepare<Row>(sql)
+after(() => store.close())
+
+before(async () => {
+  const { prepare } = DatabaseSync.prototype
+  DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string) {
+    db = this
+    if (/^\s*(select|insert|update|delete|with)\b/.test(sql)) statements.add(sql)
+    return prepare.call(this, sql)
   }
-  for (const part of [
-    endpoints,
-    intake,
-    idempotency,
-    coalescing,
-    ownership,
-    delivering,
-    history,
-    bounding,
-    browsing,
-    replaying,
-    tasks,
-    transferring,
-    access,
-    auditing,
-    removals,
-    statistics,
-    standing,
-    leading,
-    retention,
-    (each: Connection) => schedules(each, intake(each)),
-  ])
-    part(connection)
-  statements.push(...registeredStatements('sqlite').values())
+  try {
+    store = await openSqliteStore(contextWith(new VirtualClock()), { path: ':memory:', role: 'owner' })
+  } finally {
+    DatabaseSync.prototype.prepare = prepare
+  }
+  for (const sql of registeredStatements('sqlite').values()) statements.add(sql)
 })
 
 function planOf(sql: string): string[] {
@@ -72,14 +35,19 @@ function planOf(sql: string): string[] {
 }
 
 function statement(...words: string[]): string {
-  const found = statements.filter((sql) => words.every((word) => sql.includes(word)))
+  const found = [...statements].filter((sql) => words.every((word) => sql.replaceAll(/\s+/g, ' ').includes(word)))
   assert(found[0] !== undefined, `no statement has ${words}`)
   return found[0]
 }
 
-// Counting is for people and tests; worker is a handful of rows, event types are a few hundred at most, and of the
+// When the clock was set, all lanes are looked at once. Counting is for people and tests; worker is a handful of rows, event types are a few hundred at most, and of the
 // messages being expanded the first is wanted. What is counted in pages is read in pages.
 const mayScan = [
+  'from sqlite_schema',
+  'update lane set bucket_full_at = bucket_full_at + :by',
+  'update lane set health_at = health_at + ?',
+  'from sealing_key',
+  'from notice order by key limit',
   'select (select count(*) from pending)',
   'from worker',
   'update worker',
@@ -93,12 +61,15 @@ const mayScan = [
 ]
 
 test('no statement scans a table or sorts, but those that must', () => {
-  assert(statements.length > 40)
+  assert(statements.size > 40)
   for (const sql of statements) {
     if (mayScan.some((words) => sql.includes(words))) continue
     for (const detail of planOf(sql)) {
       // A covering scan of the partial index over owned lanes is the count of owned lanes; few tasks run at a time.
-      if (/USING COVERING INDEX (lane_(owner|due)|task_running)/.test(detail)) continue
+      if (/USING (COVERING )?INDEX (lane_(owner|due)|task_running)/.test(detail)) continue
+      const [, scanned = ''] = /^SCAN (\w+)/.exec(detail) ?? []
+      // A table that the statement itself made, of rows that it found.
+      if (scanned !== '' && sql.includes(`) as ${scanned}`)) continue
       assert.doesNotMatch(detail, /^SCAN (?!CONSTANT ROW|json_each|\(subquery)|TEMP B-TREE/, `${sql}\n${detail}`)
     }
   }
@@ -137,15 +108,20 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'an API key is found by its hash',
-    ['from api_key left join', 'hash = ?'],
+    ['from api_key where hash = :hash'],
     [
       'SEARCH api_key USING INDEX sqlite_autoindex_api_key_1 (hash=?)',
-      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN',
+      'CORRELATED SCALAR SUBQUERY 3',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 1',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 2',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
     ],
   ],
   [
     'a page of the audit log is a range of its numbers',
-    ['from audit where n < :start'],
+    ['from audit', 'n < :start'],
     ['SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)'],
   ],
   [
@@ -260,7 +236,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'a task to take is sought among those that run',
-    ['select key from task'],
+    ['select key from task', 'order by lease_until'],
     ['SCAN task USING COVERING INDEX task_running'],
   ],
 ]

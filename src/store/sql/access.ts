@@ -1,0 +1,210 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import { type Access, type ApiKey, type AppToken, noteUseEveryMs } from '../access.ts'
+import { listStart, toPage } from '../page.ts'
+import { insertNew } from './inserting.ts'
+import { toJson } from './json.ts'
+import type { Methods, Port } from './port.ts'
+import { inBothOrders, type Shape, statement } from './statement.ts'
+
+interface ApiKeyRow {
+  readonly key: number
+  readonly id: string
+  readonly name: string
+  readonly scopes: string[]
+  readonly app: number | null
+  readonly app_id: string | null
+  readonly app_uid: string | null
+  readonly created_at: EpochMs
+  readonly expires_at: EpochMs | null
+  readonly last_used_at: EpochMs | null
+  readonly revoked_at: EpochMs | null
+}
+
+interface AppTokenRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly app_id: string
+  readonly app_uid: string | null
+  readonly capabilities: string[]
+  readonly session_id: string | null
+  readonly created_at: EpochMs
+  readonly expires_at: EpochMs
+}
+
+const keyShape: Shape<ApiKeyRow> = { json: ['scopes'] }
+const tokenShape: Shape<AppTokenRow> = { json: ['capabilities'] }
+
+/** The id and uid of a row's application. Each is a probe for one row: a join could read all applications. */
+const applicationOf = (table: string) => `
+  (select id from application where application.key = ${table}.app limit 1) as app_id,
+  (select uid from application where application.key = ${table}.app limit 1) as app_uid`
+const applicationExists = (table: string) =>
+  `(select deleted_at is null from application where application.key = ${table}.app limit 1)`
+
+const selectKeys = `
+  select api_key.key, api_key.id, name, scopes, app, ${applicationOf('api_key')}, created_at, expires_at, last_used_at,
+         revoked_at
+    from api_key`
+const insertApiKey = statement<{ key: number }>(
+  'insert-api-key',
+  `insert into api_key (key, id, name, hash, scopes, app, created_at, expires_at)
+   values (:key, :id, :name, :hash, :scopes, :app, :now, :now + cast(:expires_in_ms as bigint))
+   on conflict (key) do nothing returning key`,
+)
+// Leans on the unique index over the hash.
+const selectApiKey = statement<ApiKeyRow>(
+  'api-key',
+  `${selectKeys} where hash = :hash and revoked_at is null and (expires_at is null or expires_at > :now)
+      and (app is null or ${applicationExists('api_key')})`,
+  keyShape,
+)
+const selectApiKeyByKey = statement<ApiKeyRow>('api-key-by-key', `${selectKeys} where key = :key`, keyShape)
+const selectApiKeys = inBothOrders<ApiKeyRow>(
+  'api-keys',
+  (beyond, direction) => `${selectKeys} where key ${beyond} :after order by key ${direction} limit :limit`,
+  keyShape,
+)
+const revokeKey = statement(
+  'revoke-api-key',
+  'update api_key set revoked_at = :now where key = :key and revoked_at is null',
+)
+const noteUse = statement(
+  'note-api-key-use',
+  `update api_key set last_used_at = :now
+    where key = :key and (last_used_at is null or last_used_at <= :now - ${noteUseEveryMs})`,
+)
+const countWorkingAdminKeys = statement<{ count: number }>(
+  'count-admin-keys',
+  `select count(*) as count from api_key where revoked_at is null and (expires_at is null or expires_at > :now)
+      and app is null and cast(scopes as text) like '%"admin"%'`,
+)
+
+const selectTokens = `
+  select app_token.key, app_token.id, app, ${applicationOf('app_token')}, capabilities, session_id, created_at, expires_at
+    from app_token`
+const insertAppToken = statement<{ key: number }>(
+  'insert-app-token',
+  `insert into app_token (key, id, app, hash, capabilities, session_id, made_by, created_at, expires_at)
+   values (:key, :id, :app, :hash, :capabilities, :session_id, :made_by, :now, :now + cast(:expires_in_ms as bigint))
+   on conflict (key) do nothing returning key`,
+)
+// Leans on the unique index over the hash. A token ends with the API key that made it.
+const selectAppToken = statement<AppTokenRow>(
+  'app-token',
+  `${selectTokens} where hash = :hash and expires_at > :now and ${applicationExists('app_token')}
+      and (made_by is null or (
+        select revoked_at is null and (api_key.expires_at is null or api_key.expires_at > :now)
+          from api_key where api_key.key = app_token.made_by limit 1))`,
+  tokenShape,
+)
+const selectAppTokenByKey = statement<AppTokenRow>('app-token-by-key', `${selectTokens} where key = :key`, tokenShape)
+const deleteAppToken = statement('delete-app-token', 'delete from app_token where key = :key')
+// Leans on app_token_expires.
+const sweepAppTokens = statement('sweep-app-tokens', 'delete from app_token where expires_at <= :now')
+// Leans on app_token_app.
+const shortenAppTokens = statement(
+  'shorten-app-tokens',
+  ({ among, least }) => `
+    update app_token set expires_at = ${least('expires_at', ':now + cast(:in_ms as bigint)')}
+     where app = :app and expires_at > :now and (:all_sessions or ${among('session_id', ':sessions', 'text')})
+    returning key`,
+)
+
+/** API keys and application tokens. */
+export function access(port: Port): Methods<Access> {
+  return {
+    *createApiKey({ name, hash, scopes, app = null, expiresInMs = null }) {
+      const values = { name, hash, scopes: toJson(scopes), app, expires_in_ms: rounded(expiresInMs) }
+      const row = yield* port.transaction(function* (sql) {
+        const { key } = yield* insertNew(sql, 'key', insertApiKey, () => values)
+        return yield* sql.first(selectApiKeyByKey, { key })
+      })
+      return toApiKey(row as ApiKeyRow)
+    },
+
+    *findApiKey(hash) {
+      const row = yield* port.first(selectApiKey, { hash })
+      return row && toApiKey(row)
+    },
+
+    *listApiKeys({ limit, order, after }) {
+      const rows = yield* port.all(selectApiKeys[order], { after: after ?? listStart(order), limit: limit + 1 })
+      return toPage(rows, limit, toApiKey)
+    },
+
+    *revokeApiKey(id) {
+      const key = decodeKey('key', id)
+      if (key === undefined) return undefined
+      return yield* port.transaction(function* (sql) {
+        if ((yield* sql.first(selectApiKeyByKey, { key }))?.id !== id) return undefined
+        yield* sql.all(revokeKey, { key })
+        return toApiKey((yield* sql.first(selectApiKeyByKey, { key })) as ApiKeyRow)
+      })
+    },
+
+    *noteApiKeyUse(key) {
+      yield* port.relaxed.all(noteUse, { key })
+    },
+
+    *countAdminKeys() {
+      return (yield* port.first(countWorkingAdminKeys))?.count ?? 0
+    },
+
+    *createAppToken({ app, hash, capabilities, sessionId, madeBy = null, expiresInMs }) {
+      yield* port.all(sweepAppTokens)
+      const fields = { app, hash, capabilities: toJson(capabilities), session_id: sessionId, made_by: madeBy }
+      const row = yield* port.transaction(function* (sql) {
+        const values = { ...fields, expires_in_ms: rounded(expiresInMs) }
+        const { key } = yield* insertNew(sql, 'apptok', insertAppToken, () => values)
+        return yield* sql.first(selectAppTokenByKey, { key })
+      })
+      return toAppToken(row as AppTokenRow)
+    },
+
+    *findAppToken(hash) {
+      const row = yield* port.first(selectAppToken, { hash })
+      return row && toAppToken(row)
+    },
+
+    *expireAppTokens(app, sessionIds, inMs) {
+      const values = { app, in_ms: rounded(inMs), all_sessions: sessionIds === null, sessions: sessionIds ?? [] }
+      return (yield* port.transaction((sql) => sql.all(shortenAppTokens, values))).length
+    },
+
+    *endAppToken(key) {
+      yield* port.transaction((sql) => sql.all(deleteAppToken, { key }))
+    },
+  }
+}
+
+function rounded(ms: number | null): number | null {
+  return ms === null ? null : Math.round(ms)
+}
+
+function toApiKey(row: ApiKeyRow): ApiKey {
+  return {
+    key: row.key,
+    id: row.id,
+    name: row.name,
+    scopes: row.scopes,
+    app: row.app === null ? null : { key: row.app, id: row.app_id ?? '', uid: row.app_uid },
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at,
+    revokedAt: row.revoked_at,
+  }
+}
+
+function toAppToken(row: AppTokenRow): AppToken {
+  return {
+    key: row.key,
+    id: row.id,
+    app: { key: row.app, id: row.app_id, uid: row.app_uid },
+    capabilities: row.capabilities,
+    sessionId: row.session_id,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+  }
+}

@@ -1,0 +1,62 @@
+import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
+import { encodeId } from '../../domain/ids.ts'
+import { type Auditing, hashText } from '../auditing.ts'
+import { listStart, toPage } from '../page.ts'
+import type { StoreContext } from '../store.ts'
+import type { Methods, Port, Sql, Work } from './port.ts'
+import { inBothOrders, statement } from './statement.ts'
+
+const columns = 'n, id, at, actor, ip, action, app, target, before, after, hash'
+
+// Rows are appended one after the other, over all processes: each needs the hash of the one before it. The next statement
+// sees the row that was committed while this one waited. It is the last lock that a transaction takes, so that no two
+// transactions wait for each other.
+const lockAudit = statement('lock-audit', ({ lock }) => lock('audit'))
+const selectLast = statement<{ now: number; n: number | null; hash: string | null }>(
+  'last-audit',
+  `select :now as now, last.n, last.hash
+     from (select 1 as one) as always left join (select n, hash from audit order by n desc limit 1) as last on true`,
+)
+const insertAudit = statement(
+  'insert-audit',
+  `insert into audit (${columns})
+   values (:n, :id, :at, :actor, :ip, :action, :app, :target, :before, :after, :hash)`,
+)
+// A range of the primary key in its order; the filters are checked row by row.
+const selectAudit = inBothOrders<AuditRow>(
+  'audit',
+  (beyond, direction) => `
+    select ${columns} from audit
+     where n ${beyond} :start
+       and (cast(:actor as text) is null or actor = :actor) and (cast(:action as text) is null or action = :action)
+       and (cast(:app as text) is null or app = :app)
+       and (cast(:since as bigint) is null or at > :since) and (cast(:until as bigint) is null or at < :until)
+     order by n ${direction} limit :limit`,
+)
+
+/** The audit log. */
+export function auditing(port: Port): Methods<Auditing> {
+  return {
+    *appendAudit(entry) {
+      return yield* port.transaction((sql) => appendAudit(sql, port.context, entry))
+    },
+
+    *listAudit({ limit, order, after }, { actor, action, app, since, until }) {
+      const start = after ?? listStart(order)
+      const filters = { actor, action, app, since, until }
+      const rows = yield* port.all(selectAudit[order], { ...filters, start, limit: limit + 1 })
+      return toPage(rows, limit, (row) => row)
+    },
+  }
+}
+
+/** Appends an entry within the transaction that is open. Nothing may be locked after it. */
+export function* appendAudit(sql: Sql, context: Pick<StoreContext, 'randomText'>, entry: AuditEntry): Work<AuditRow> {
+  yield* sql.all(lockAudit)
+  const last = yield* sql.first(selectLast)
+  const n = (last?.n ?? 0) + 1
+  const row = { ...entry, n, id: encodeId('audit', n, context.randomText), at: last?.now as number }
+  const whole = { ...row, hash: auditHash(row, last?.hash ?? auditStart, hashText) }
+  yield* sql.all(insertAudit, { ...whole })
+  return whole
+}
