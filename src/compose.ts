@@ -9,8 +9,8 @@ import { Admission } from './intake/admission.ts'
 import { countingEnds, Depths } from './intake/depths.ts'
 import { Publisher } from './intake/publisher.ts'
 import { Scanner } from './intake/scan.ts'
-import { dutiesOf } from './leader/duties.ts'
 import { Leader } from './leader/leader.ts'
+import { leaderJobs } from './leader/leader-jobs.ts'
 import { systemClock } from './runtime/clock.ts'
 import { loadEncryptionKeys } from './runtime/encryption-key.ts'
 import type { Logger } from './runtime/log.ts'
@@ -181,14 +181,14 @@ export async function startDelivering(
 
 /** Leads when nobody else does: whoever delivers also sees to what is done once for the whole store. */
 function startLeading(config: Config, store: Store, log: Logger, description: string): Leader {
-  const onTrouble = (error: unknown, duty: string) =>
-    log.warn({ err: error, duty }, 'trouble while leading; trying again')
+  const onTrouble = (error: unknown, job: string) =>
+    log.warn({ err: error, job }, 'trouble while leading; trying again')
   const leader = new Leader({
     store,
     clock: systemClock,
     leaseMs: config.lease,
     candidate: { id: systemRandomText(16), description },
-    duties: dutiesOf({
+    jobs: leaderJobs({
       store,
       publisher: () => openPublisher(config, store, log),
       retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
@@ -196,7 +196,7 @@ function startLeading(config: Config, store: Store, log: Logger, description: st
       onTrouble: (error) => onTrouble(error, 'schedules'),
     }),
     log: (sentence) => log.info(sentence),
-    onTrouble: (duty, error) => onTrouble(error, duty),
+    onTrouble: (job, error) => onTrouble(error, job),
   })
   leader.start()
   return leader

@@ -1,211 +1,149 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
-import { type Class, classes, timed as timedClass } from '../domain/delivery.ts'
+import { type Class, classes } from '../domain/delivery.ts'
 import type { HealthDefaults } from '../domain/health-facts.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Store, StoredMessage } from '../store/store.ts'
-import { Answering } from './answering.ts'
 import { Bodies } from './bodies.ts'
-import { Bookkeeping } from './bookkeeping.ts'
-import { Chores } from './chores.ts'
-import { HealthKeeper } from './health-keeper.ts'
-import { Idleness } from './idleness.ts'
-import { LaneBook } from './lane-book.ts'
+import { LaneRegistry } from './lane-registry.ts'
+import { Loop } from './loop.ts'
 import { Membership } from './membership.ts'
-import { NoticeWishes } from './notice-wishes.ts'
-import { doomedInLine } from './ordered-rows.ts'
-import { type Delivery, isReading, lookAgain, type OwnedLane, reopen } from './owned-lane.ts'
+import { surplusIn } from './ordering.ts'
+import type { Delivery } from './owned-lane.ts'
 import { Ownership } from './ownership.ts'
 import { Pump, type PumpParts } from './pump.ts'
 import { Reader } from './reader.ts'
-import { Recorder } from './recorder.ts'
-import { Rhythm } from './rhythm.ts'
-import { Settler } from './settler.ts'
-import { TimedLanes } from './timed-lanes.ts'
-import { Trimmer } from './trimmer.ts'
-import { Turns } from './turns.ts'
+import { SettleQueue, Settling } from './settling.ts'
+import { Snapshots } from './snapshots.ts'
+import { WantedNotices, WorkerJobs } from './worker-jobs.ts'
 
 const housekeepingMs = 250
 const bodyCacheBytes = 16 * 1024 * 1024
-/** How long a shutdown tries to record what has ended. Without a store it would wait for ever; others send it again. */
+/** How long a shutdown tries to record results. Without a store it would wait for ever; others send them again. */
 const recordLimitMs = 5000
 
 /**
- * Delivers what the store holds, as one of any number of workers. Everything it owns can be lost at any moment without
- * losing a delivery: rows stay in the store until their end is recorded.
+ * Delivers the store's pending deliveries, as one of any number of workers. All that it owns can be lost at any moment
+ * without losing a delivery: rows stay in the store until their end is recorded.
  *
- * Ownership claims lanes while membership holds the lease, and the book keeps them as their endpoints want them. The
- * reader keeps the head of their queues in memory. Turns says when the pump may send what the scheduler picks; the health
- * keeper hears how each attempt ended. The recorder says what is to be recorded, the settler records it in batches, and
- * bookkeeping then brings memory in line. Chores are done in between.
+ * `Membership` holds the worker's lease. While it does, `Ownership` claims lanes into the `LaneRegistry`, and `Reader` keeps
+ * the front of their queues in memory. `Loop` says when `Pump` may send the deliveries that the scheduler picks; `Pump` is the
+ * life of a delivery. `Settling` records the verdicts through the `SettleQueue`, and brings the lanes in line. `WorkerJobs`
+ * run in between, and `Snapshots` answer how a lane stands.
  */
 export class Engine {
   readonly #parts: EngineParts
   readonly #scheduler: Scheduler<Delivery>
   readonly #membership: Membership
-  readonly #book: LaneBook
-  readonly #ownership: Ownership
+  readonly #loop: Loop
+  readonly #queue: SettleQueue
   readonly #reader: Reader
+  readonly #settling: Settling
+  readonly #registry: LaneRegistry
   readonly #bodies: Bodies
-  readonly #turns: Turns
   readonly #pump: Pump
-  readonly #recorder: Recorder
-  readonly #settler: Settler
-  readonly #bookkeeping: Bookkeeping
-  readonly #answering: Answering
-  readonly #chores: Chores
-  readonly #idleness: Idleness
-  readonly #rhythm: Rhythm
+  readonly #ownership: Ownership
+  readonly #jobs: WorkerJobs
+  readonly #snapshots: Snapshots
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new'
-  #onQuiet: (() => void) | undefined
-  /** When messages were last expunged, as far as is known. */
+  /** When messages were last expunged, as far as this worker knows. */
   #expungedAt: SteadyMs = Number.NEGATIVE_INFINITY
 
   constructor(parts: EngineParts) {
     this.#parts = parts
-    const { store, sender, clock, random, randomText, leaseMs, description } = parts
+    const { store, sender, clock, random, randomText, leaseMs, description, waitingLimit, defaultTimeoutMs } = parts
+    const healthDefaults = parts.health
     const onTrouble = (error: unknown) => this.#trouble(error)
-    const again = () => this.#turns.again()
-    const owns = (owned: OwnedLane) => this.#book.owns(owned)
-    const timed = new TimedLanes()
-    const wishes = new NoticeWishes(store)
     const scheduler = new Scheduler<Delivery>(parts.limits)
     const bodies = new Bodies(store, bodyCacheBytes)
+    const wanted = new WantedNotices(store)
     const membership = new Membership({
       ...{ store, clock, leaseMs, description, onTrouble },
-      onRenewed: () => {
-        this.#book.shareRates()
-        this.#book.balance()
-      },
+      onRenewed: () => this.#registry.shareAmongWorkers(),
       onLapsed: () => this.#pump.abortAll(),
       onLost: () => this.#lost(),
     })
-    const settler = new Settler({
-      ...{ store, clock, onBug: onTrouble },
-      worker: () => membership.worker,
-      onSettled: again,
-      onFenced: () => membership.lose(),
-    })
-    const recorder = new Recorder({
-      ...{ clock, randomText, settler, wishes },
-      onRecorded: (delivery, verdict) => this.#bookkeeping.recorded(delivery, verdict),
-    })
+    const loop = new Loop({ clock, scheduler, membership })
+    const queue = new SettleQueue({ store, clock, membership, loop, onTrouble })
     const reader = new Reader({
-      ...{ store, clock, scheduler, owns, onTrouble },
-      onLeftBehind: (delivery) => recorder.requeue(delivery),
-      onUnwanted: (delivery, reason) => recorder.endWaiting(delivery, reason),
-      onTimed: (owned, at) => {
-        if (timed.expect(owned, at)) again()
-      },
-      onRead: () => this.#turns.startSome(),
+      ...{ store, clock, scheduler, loop, onTrouble },
+      onUnwanted: (delivery, verdict) => this.#settling.waitingEnds(delivery, verdict),
     })
-    const health = new HealthKeeper({ random, scheduler, settler, defaults: parts.health })
+    const settling = new Settling({ clock, randomText, scheduler, queue, reader, loop, wanted })
+    const registry = new LaneRegistry({
+      ...{ store, clock, scheduler, sender, membership, reader, settling, loop, onTrouble },
+      ...{ defaultTimeoutMs, healthDefaults },
+    })
     const pump = new Pump({
-      ...{ clock, random, scheduler, bodies, health, recorder, again, onTrouble },
+      ...{ clock, random, scheduler, bodies, membership, reader, settling, loop, onTrouble },
       leastRetryWaitMs: parts.limits.leastRetryWaitMs,
-      maySend: () => membership.holdsLease(clock.steady()),
-      onTaken: (owned, itsClass) => reader.want(owned, itsClass),
-      onHandedBack: (delivery) => this.#bookkeeping.handedBack(delivery),
-    })
-    const book = new LaneBook({
-      ...{ store, clock, scheduler, sender, membership, onTrouble },
-      defaultTimeoutMs: parts.defaultTimeoutMs,
-      healthDefaults: parts.health,
-      onOwned: (owned) => {
-        health.taken(owned, clock.steady())
-        reader.wantAll(owned)
-      },
-      onApplied: (owned, before, now) => {
-        health.changed(owned, before, now)
-        // An operator's order is told as a change of settings.
-        if (owned.lane.order) reader.wantAll(owned)
-      },
-      onChanged: again,
-    })
-    const trimmer = new Trimmer({
-      ...{ store, clock, owns, waitingLimit: parts.waitingLimit },
-      each: (visit) => book.each(visit),
-      end: (delivery, reason, recorded) => recorder.endUntried(delivery, reason, recorded),
     })
     this.#scheduler = scheduler
     this.#membership = membership
-    this.#settler = settler
-    this.#recorder = recorder
+    this.#loop = loop
+    this.#queue = queue
     this.#reader = reader
+    this.#settling = settling
+    this.#registry = registry
     this.#bodies = bodies
     this.#pump = pump
-    this.#book = book
-    this.#ownership = new Ownership({ store, clock, membership, book, onTrouble })
-    this.#bookkeeping = new Bookkeeping({ clock, scheduler, timed, reader, again })
-    this.#turns = new Turns({
-      ...{ clock, scheduler, membership, settler, timed, pump },
-      onTurn: () => this.#onQuiet && this.#isQuiet() && this.#onQuiet(),
-      onDue: (owned) => this.#timedRowDue(owned),
-    })
-    this.#answering = new Answering({
-      ...{ store, clock, scheduler, settler, onBug: onTrouble },
-      worker: () => membership.worker,
-      eachLane: (visit, endpoints) => book.each(visit, endpoints),
-      sending: () => pump.sending(),
-      standstill: (now) => this.#turns.standstill(now),
-    })
-    this.#rhythm = new Rhythm(clock)
-    this.#chores = new Chores({ store, clock, trimmer, wishes, onTrouble })
-    this.#idleness = new Idleness({ clock, chores: this.#chores, ownership: this.#ownership, book })
+    this.#ownership = new Ownership({ store, clock, membership, registry, onTrouble })
+    this.#jobs = new WorkerJobs({ store, clock, registry, settling, wanted, waitingLimit, onTrouble })
+    this.#snapshots = new Snapshots({ store, clock, scheduler, membership, registry, pump, queue, loop, onTrouble })
   }
 
-  /** How many attempts ended how, since the start. */
+  /** Recorded verdicts since the start. */
   get tally(): Readonly<Record<'delivered' | 'waiting' | 'dead', number>> {
-    return this.#bookkeeping.tally
+    return this.#settling.tally
   }
 
   /** Joins the workers and begins to deliver. */
   async start(): Promise<void> {
     if (this.#state !== 'new') throw new Error('an engine starts once')
     this.#state = 'running'
-    this.#turns.start()
+    this.#loop.start({ pump: this.#pump, reader: this.#reader, queue: this.#queue })
     await this.#membership.join()
     this.#parts.store.watch({
       rows: (endpoints, itsClass) => this.#rowsAdded(endpoints, itsClass),
       stored: (messages, begunAt) => this.#stored(messages, begunAt),
       lanes: () => this.#ownership.claimSoon(),
-      settings: (endpoints) => void this.#book.refresh(endpoints),
+      settings: (endpoints) => void this.#registry.refresh(endpoints),
       expunged: (messages) => {
         this.#expungedAt = this.#parts.clock.steady()
         this.#bodies.forget(messages)
       },
-      fanOuts: () => this.#chores.expand(),
+      fanOuts: () => this.#jobs.expand(),
       asked: (endpoints) => {
-        if (this.#state !== 'stopped') this.#answering.ask(endpoints)
+        if (this.#state !== 'stopped') this.#snapshots.request(endpoints)
       },
     })
-    this.#rhythm.every(housekeepingMs, () => this.#housekeep())
-    this.#chores.start(this.#rhythm)
+    this.#loop.every(housekeepingMs, () => this.#housekeep())
+    this.#jobs.start(this.#loop)
     // A worker often starts because another died, and that one may have been publishing.
     void this.#ownership.reconcile()
     this.#ownership.claimSoon()
   }
 
   /**
-   * Stops starting attempts, waits for those under way up to the limit, gives up the rest, records everything and hands
-   * every lane back. Nothing is lost; only an attempt that had to be given up may be seen twice by its receiver.
+   * Stops starting attempts, waits for those under way up to the limit, aborts the rest, records everything and hands every
+   * lane back. Nothing is lost; only an aborted attempt may reach its receiver twice.
    */
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return
     this.#state = 'stopping'
     this.#startNothing()
-    if (!this.#isQuiet()) await this.#quiet(limitMs)
-    const cancel = this.#parts.clock.after(recordLimitMs, () => this.#settler.drop())
-    await this.#settler.drained()
+    await this.#quiet(limitMs)
+    const cancel = this.#parts.clock.after(recordLimitMs, () => this.#queue.drop())
+    await this.#queue.drained()
     cancel()
-    await this.#chores.letGo().catch((error) => this.#parts.onTrouble(error))
+    await this.#jobs.releaseTask().catch((error) => this.#parts.onTrouble(error))
     await this.#ownership.releaseAll()
     await this.#membership.leave()
     this.#state = 'stopped'
   }
 
-  /** Lets go of everything without a word to the store, as a crash would. For tests. */
+  /** Lets go of everything without telling the store, as a crash would. For tests. */
   crash(): void {
     this.#state = 'stopped'
     this.#membership.stop()
@@ -213,105 +151,93 @@ export class Engine {
   }
 
   /**
-   * Whether nothing can be sent within this time, as far as is known. What another part of this process published `since`
-   * then is looked for first.
+   * Whether nothing can be sent within this time, as far as is known. A publish by another part of this process `since` then
+   * is looked for first.
    */
   isIdle(withinMs: number, since: SteadyMs = Number.NEGATIVE_INFINITY): boolean {
-    const isPaused = this.#turns.standstill(this.#parts.clock.steady()) === 'store'
-    return this.#state === 'running' && !isPaused && this.#idleness.isIdle(withinMs, since)
+    const now = this.#parts.clock.steady()
+    if (this.#state !== 'running' || this.#loop.standstill(now) === 'store' || this.#jobs.busy) return false
+    return this.#ownership.isIdle(withinMs, since, this.#jobs.endedAt) && this.#jobs.nextAt > now + withinMs
   }
 
   #startNothing(): void {
-    this.#rhythm.stop()
-    this.#turns.stop()
-    this.#ownership.close()
-    this.#book.close()
-    this.#chores.stop()
+    this.#loop.stop()
+    this.#ownership.stop()
+    this.#registry.stop()
+    this.#jobs.stop()
   }
 
-  /** Resolves when nothing is under way any more; what still is after the limit is given up. */
-  #quiet(limitMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#parts.clock.after(limitMs, () => this.#pump.abortAll())
-      this.#onQuiet = () => {
-        cancel()
-        resolve()
-      }
-    })
+  /** Resolves when no attempt and no read is under way; attempts that still are after the limit are aborted. */
+  async #quiet(limitMs: number): Promise<void> {
+    const cancel = this.#parts.clock.after(limitMs, () => this.#pump.abortAll())
+    while (!this.#isQuiet()) await this.#loop.nextTurn()
+    cancel()
   }
 
-  /** Nothing is on the wire and no read is under way. */
   #isQuiet(): boolean {
     let reading = false
-    this.#book.each((owned) => {
-      reading ||= isReading(owned)
+    this.#registry.each((owned) => {
+      reading ||= owned.rows.isReading
     })
     return !reading && this.#scheduler.inFlight === 0
   }
 
-  /** This process has stored messages: lanes that have caught up get them without reading. Answers which have not. */
+  /** This process has stored messages: lanes that were read to their end take the fast path. Answers the other endpoints. */
   #stored(messages: readonly StoredMessage[], begunAt: SteadyMs): readonly number[] {
     const unread = new Set<number>()
-    // What is read again is missing where it was expunged meanwhile.
+    // A message that was expunged meanwhile must be looked for in the store.
     const isSure = this.#expungedAt < begunAt
-    let takenAny = false
+    let acceptedAny = false
     for (const message of messages) {
-      let taken = false
+      let accepted = false
       for (const endpoint of message.publication.endpoints) {
-        const owned = this.#book.find(endpoint)
-        if (isSure && owned && this.#reader.takeStored(owned, message, begunAt)) taken = true
+        const owned = this.#registry.find(endpoint)
+        if (isSure && owned && this.#reader.acceptStored(owned, message, begunAt)) accepted = true
         else unread.add(endpoint)
       }
-      if (taken) this.#bodies.expect(message)
-      takenAny ||= taken
+      if (accepted) this.#bodies.expect(message)
+      acceptedAny ||= accepted
     }
-    // Not now, in the hands of whoever publishes, who is to have an answer first.
-    if (takenAny) queueMicrotask(() => this.#turns.startSome())
+    // Deferred, so that the publisher is answered first.
+    if (acceptedAny) queueMicrotask(() => this.#loop.startSome())
     return [...unread]
   }
 
-  /** Somebody published, or queued again. */
+  /** A process published or replayed. */
   #rowsAdded(endpoints: readonly number[] | undefined, itsClass: Class | undefined): void {
     const now = this.#parts.clock.steady()
     const added = itsClass === undefined ? classes : [itsClass]
-    this.#book.each((owned) => {
-      owned.lastActiveAt = now
-      for (const c of added) {
-        reopen(owned, c)
-        this.#reader.want(owned, c)
-      }
+    this.#registry.each((owned) => {
+      owned.rowsAdded(added, now)
+      for (const c of added) this.#reader.request(owned, c)
     }, endpoints)
     this.#reader.readNow()
   }
 
-  #timedRowDue(owned: OwnedLane): void {
-    if (!this.#book.owns(owned)) return
-    reopen(owned, timedClass)
-    this.#reader.want(owned, timedClass)
-  }
-
   #housekeep(): void {
-    void this.#book.refreshOutdated()
+    void this.#registry.refreshOutdated()
     void this.#ownership.releaseResting()
     const now = this.#parts.clock.steady()
-    this.#book.each((owned) => {
-      lookAgain(owned, now)
-      for (const delivery of doomedInLine(owned)) this.#recorder.endWaiting(delivery, 'overflow')
-      // A read that failed for want of the store is asked for again here.
-      this.#reader.wantAll(owned)
+    this.#registry.each((owned) => {
+      owned.rows.recheckIfOld(now)
+      for (const delivery of surplusIn(owned)) {
+        this.#settling.waitingEnds(delivery, { state: 'dead', reason: 'overflow' })
+      }
+      // A read that failed because of the store is requested again here.
+      this.#reader.requestAll(owned)
     })
-    this.#turns.again()
+    this.#loop.wake()
   }
 
   #lost(): void {
-    this.#parts.log?.('declared dead by another worker; dropping everything and joining anew')
+    this.#parts.log?.('declared dead by another worker; dropping everything and joining again')
     this.#pump.abortAll()
-    this.#settler.drop()
+    this.#queue.drop()
     this.#ownership.lose()
   }
 
   #trouble(error: unknown): void {
-    this.#turns.pause()
+    this.#loop.pause()
     this.#parts.onTrouble(error)
   }
 }
@@ -325,10 +251,10 @@ export interface EngineParts {
   readonly limits: SchedulerLimits & Pick<PumpParts, 'leastRetryWaitMs'>
   readonly leaseMs: number
   readonly defaultTimeoutMs: number
-  /** How many deliveries may wait at an endpoint that says nothing of it. */
+  /** How many deliveries may wait at an endpoint that sets no limit of its own. */
   readonly waitingLimit: number
   readonly health: HealthDefaults
-  /** For people: which process this is. */
+  /** Shown to operators: names this process. */
   readonly description: string
   readonly log?: (sentence: string) => void
   /** Trouble with the store, or a bug; the engine goes on by itself. */

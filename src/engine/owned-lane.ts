@@ -1,62 +1,282 @@
 import type { Bucket } from '../domain/bucket.ts'
-import type { SteadyMs } from '../domain/clock.ts'
-import { type Class, classes } from '../domain/delivery.ts'
-import { type Endpoint, endpointDefaults, rateLimit } from '../domain/endpoint.ts'
-import type { Health, HealthRules } from '../domain/health.ts'
+import type { Random, SteadyMs } from '../domain/clock.ts'
+import { type Class, timed } from '../domain/delivery.ts'
+import { type Endpoint, endpointDefaults, isStopped, rateLimit } from '../domain/endpoint.ts'
+import type { Health, HealthChange, HealthRules } from '../domain/health.ts'
 import type { Verdict } from '../domain/judge.ts'
 import type { Lane, LaneLimits } from '../domain/lane.ts'
 import type { Entry, Ordering } from '../domain/order.ts'
+import type { Outcome } from '../domain/outcome.ts'
 import type { RetryPolicy } from '../domain/retry.ts'
-import type { Throughput } from '../domain/throughput.ts'
+import { Throughput } from '../domain/throughput.ts'
 import type { Line } from '../sender/send.ts'
-import type { DueRead, PendingRow } from '../store/store.ts'
+import type { LaneRest, PendingRow } from '../store/store.ts'
+import { LaneRows } from './lane-rows.ts'
 
-/** A lane this worker owns: the scheduler's view of it, the way to its receiver, and what has been read of its queue. */
-export interface OwnedLane {
-  endpoint: Endpoint
-  line: Line
-  policy: RetryPolicy
-  /** How well the receiver does, and how that is judged. */
-  readonly health: Health
-  rules: HealthRules
-  readonly lane: Lane<Delivery>
-  readonly cursors: readonly [Cursor, Cursor, Cursor]
-  /** Messages that were read and are not settled yet. A row read twice is known by being here. */
-  readonly held: Set<number>
-  /** Messages settled while a read was under way: that read may still show them. They stay in `held` until it ends. */
-  readonly settledMeanwhile: number[]
-  /** Ends that are not recorded yet. */
-  unsettled: number
-  /** Deliveries that have ended for good since the lane was taken. */
-  ended: number
-  /** Messages too many for the endpoint: they end when their turn comes. Null while there are none. */
-  doomed: ReadonlySet<number> | null
-  /** The head of its queue is being looked at, beside what is read for sending. */
-  looking: boolean
-  /** When a read of its rows last ended, for whatever purpose. */
-  lastReadAt: SteadyMs
-  /** When the next timed row is due, as far as is known. */
-  nextTimedAt: SteadyMs
-  lastActiveAt: SteadyMs
-  /** Attempts that ended, whatever became of them. */
-  readonly throughput: Throughput
-  /** Being handed to another worker: nothing new is started. */
-  leaving: boolean
-  /** In a lane that keeps an order: what is known of its rows is to be compared with the store. */
-  unsure: boolean
+/** A lane without work for this long goes back to the store, so that memory holds only busy lanes. */
+const lingerMs = 2000
+
+/** An endpoint's settings, in the form in which its lane uses them. */
+export interface LaneSettings {
+  readonly endpoint: Endpoint
+  readonly line: Line
+  readonly policy: RetryPolicy
+  readonly rules: HealthRules
 }
 
-/** How far one class of a lane's queue has been read. */
-export interface Cursor {
-  after: DueRead['after']
-  /** When this pass through the queue began at its head. */
-  beganAt: SteadyMs
-  /** The last read reached the end. The next one starts at the head, because rows may have been added anywhere. */
-  complete: boolean
-  /** A read is under way. */
-  reading: boolean
-  /** Rows were added since this pass through the queue began, so its end is not the end. */
-  stale: boolean
+/**
+ * A lane that this worker owns: its settings, its rows in memory, its receiver's health and its unrecorded results. Every
+ * change goes through a method. A lane is closed, and starts nothing, while any reason for that holds: its endpoint is
+ * stopped or about to be disabled, the lane is leaving, or the worker is stopping.
+ */
+export class OwnedLane {
+  /** The lane as the scheduler sees it. */
+  readonly lane: Lane<Delivery>
+  readonly rows: LaneRows
+  readonly health: Health
+  readonly throughput: Throughput
+  #settings: LaneSettings
+  /** Results and health updates that are not recorded yet. */
+  #unsettled = 0
+  /** Deliveries that ended for good since this worker took the lane. */
+  #ended = 0
+  /** Messages in memory beyond the endpoint's queue limit. Each ends when its turn comes. */
+  #surplus: ReadonlySet<number> | undefined
+  #nextTimedAt: SteadyMs = Number.POSITIVE_INFINITY
+  #lastActiveAt: SteadyMs
+  #disabling = false
+  #leaving = false
+  #workerStops = false
+  #owned = true
+
+  constructor(lane: Lane<Delivery>, settings: LaneSettings, health: Health, now: SteadyMs) {
+    this.lane = lane
+    this.rows = new LaneRows(lane, now)
+    this.health = health
+    this.throughput = new Throughput(now)
+    this.#settings = settings
+    this.#lastActiveAt = now
+    this.#updateClosed()
+    this.#followHealth()
+  }
+
+  get endpoint(): Endpoint {
+    return this.#settings.endpoint
+  }
+
+  get line(): Line {
+    return this.#settings.line
+  }
+
+  get policy(): RetryPolicy {
+    return this.#settings.policy
+  }
+
+  /** False once the lane was released or lost: late reads of it take nothing in. */
+  get isOwned(): boolean {
+    return this.#owned
+  }
+
+  /** The lane goes to another worker as soon as it is not busy. */
+  get isLeaving(): boolean {
+    return this.#leaving
+  }
+
+  /** Whether an attempt is on the wire, a read is under way or a result is unrecorded. */
+  get isBusy(): boolean {
+    return this.lane.inFlight > 0 || this.#unsettled > 0 || this.rows.isReading
+  }
+
+  get lastActiveAt(): SteadyMs {
+    return this.#lastActiveAt
+  }
+
+  /** When the next timed row is due, as far as this worker knows. */
+  get nextTimedAt(): SteadyMs {
+    return this.#nextTimedAt
+  }
+
+  /** Takes over changed settings. A lane whose ordering changed leaves, and its next owner reads it in the new order. */
+  apply(settings: LaneSettings, now: SteadyMs): void {
+    const wasDisabled = this.endpoint.disabled
+    const { endpoint } = settings
+    this.#settings = settings
+    this.#surplus = undefined
+    this.lane.reshape(limitsOf(endpoint), now)
+    if (this.lane.order?.ordering !== orderingOf(endpoint)) this.#leaving = true
+    else this.rows.recheck()
+    this.#updateClosed()
+    // An operator who enables an endpoint expects an attempt.
+    if (wasDisabled && !endpoint.disabled) this.health.forget()
+    this.#followHealth()
+  }
+
+  /** Starts nothing more; released once it is not busy. */
+  leave(): void {
+    this.#leaving = true
+    this.#updateClosed()
+  }
+
+  /** Starts nothing more: the store disables the endpoint when it records the result that asks for it. */
+  disable(): void {
+    this.#disabling = true
+    this.#updateClosed()
+  }
+
+  /** Starts nothing more: the worker is stopping. */
+  stop(): void {
+    this.#workerStops = true
+    this.#updateClosed()
+  }
+
+  /** The lane is no longer this worker's. */
+  drop(): void {
+    this.#owned = false
+    this.#updateClosed()
+  }
+
+  #updateClosed(): void {
+    const { endpoint } = this.#settings
+    this.lane.closed = isStopped(endpoint) || this.#disabling || this.#leaving || this.#workerStops || !this.#owned
+  }
+
+  /** Rows of these classes were added. */
+  rowsAdded(added: readonly Class[], now: SteadyMs): void {
+    this.#lastActiveAt = now
+    for (const c of added) this.rows.reopen(c)
+  }
+
+  /** The fast path: takes in a row that this process has just stored. False means that it must be read. */
+  acceptStored(message: number, begunAt: SteadyMs, now: SteadyMs): boolean {
+    if (!this.rows.acceptStored(message, begunAt, now)) return false
+    this.#lastActiveAt = now
+    return true
+  }
+
+  /** A timed row will be due then. Answers whether that is sooner than any that was known. */
+  expectTimed(at: SteadyMs): boolean {
+    if (at >= this.#nextTimedAt) return false
+    this.#nextTimedAt = at
+    return true
+  }
+
+  /** Answers whether a timed row is due, and if so has the class read again. */
+  takeTimed(now: SteadyMs): boolean {
+    if (this.#nextTimedAt > now) return false
+    this.#nextTimedAt = Number.POSITIVE_INFINITY
+    this.rows.reopen(timed)
+    return true
+  }
+
+  /** An attempt begins. Where the circuit is open it is the probe. */
+  beginAttempt(): HealthChange | undefined {
+    if (this.health.circuit !== 'open') return undefined
+    const change = this.health.began()
+    this.#followHealth()
+    return change
+  }
+
+  /** An attempt ended with an outcome, by which the receiver's health is judged. */
+  endAttempt(delivery: Delivery, outcome: Outcome, now: SteadyMs, random: Random): HealthChange | undefined {
+    this.#lastActiveAt = now
+    this.throughput.note(now)
+    const change = this.health.ended(outcome, delivery, this.#settings.rules, now, random)
+    if (change?.disableAfterFailingMs !== undefined) this.disable()
+    if (change !== undefined || this.lane.pace !== this.health.pace) this.#followHealth()
+    return change
+  }
+
+  /** An attempt was given up without a result: the store has its row as before. */
+  handBack({ row, ordered }: Delivery, now: SteadyMs): void {
+    this.#lastActiveAt = now
+    if (ordered) this.lane.order?.putBack(ordered.entry, ordered.entry.heldUntil, now)
+    else {
+      this.rows.forget(row.message)
+      this.rows.reopen(row.class)
+    }
+  }
+
+  /** Applies the settings' health rules, and the operator's last command, to the receiver's health. */
+  followRules(now: SteadyMs): HealthChange[] {
+    const { rules, endpoint } = this.#settings
+    const changes = [this.health.follow(rules, now), this.health.obey(endpoint.flow.circuitOrder, rules, now)]
+    this.#followHealth()
+    return changes.filter((change) => change !== undefined)
+  }
+
+  #followHealth(): void {
+    this.lane.silentUntil = this.health.silentUntil
+    this.lane.probing = this.health.probing
+    this.lane.pace = this.health.pace
+  }
+
+  /** A result or a health update waits to be recorded. */
+  beginSettle(): void {
+    this.#unsettled++
+  }
+
+  /** A verdict is durable, or no longer this worker's to record. */
+  settled(message: number, { state }: Verdict): void {
+    this.#unsettled--
+    // The row keeps its place in an ordered lane.
+    if (state === 'held' || state === 'blocked') return
+    if (state !== 'waiting') this.#ended++
+    this.rows.settled(message)
+  }
+
+  /** A health update is durable, or no longer this worker's to record. */
+  healthSettled(): void {
+    this.#unsettled--
+  }
+
+  /** Deliveries that ended, or whose end is being recorded, since this worker took the lane. */
+  get endedOrEnding(): number {
+    return this.#ended + this.#unsettled
+  }
+
+  /** Deliveries that ended for good since this worker took the lane. */
+  get ended(): number {
+    return this.#ended
+  }
+
+  /** These messages in memory are beyond the endpoint's queue limit; none when there are none. */
+  markSurplus(rows: readonly PendingRow[]): void {
+    this.#surplus = rows.length === 0 ? undefined : new Set(rows.map(({ message }) => message))
+  }
+
+  get hasSurplus(): boolean {
+    return this.#surplus !== undefined
+  }
+
+  isSurplus(message: number): boolean {
+    return this.#surplus?.has(message) === true
+  }
+
+  /** Whether the lane may go back to the store: it is not busy, and has nothing to do or may not do it for a while. */
+  canRelease(now: SteadyMs): boolean {
+    if (this.isBusy) return false
+    const { lane } = this
+    if (lane.closed || lane.restsUntil(now) - now > lingerMs) return true
+    if (lane.queued > 0 || !this.rows.isComplete) return false
+    return now - this.#lastActiveAt >= lingerMs && this.#nextTimedAt - now > lingerMs
+  }
+
+  /** Whether the lane has nothing to send before the instant, as far as this worker knows. */
+  isIdleUntil(at: SteadyMs, now: SteadyMs): boolean {
+    if (this.isBusy) return false
+    if (this.lane.closed || this.lane.startableAt(now) > at) return true
+    return this.lane.queued === 0 && this.#nextTimedAt > at && this.rows.isComplete
+  }
+
+  /** The state from which the next owner goes on. */
+  toRest(now: SteadyMs): LaneRest {
+    return {
+      endpoint: this.endpoint.key,
+      bucketDebtMs: this.lane.bucket?.debtMs(now) ?? 0,
+      notBeforeMs: Math.max(0, this.lane.restsUntil(now) - now),
+      health: this.health.unsaved(now),
+    }
+  }
 }
 
 /** One row on its way through this worker. */
@@ -65,80 +285,33 @@ export interface Delivery {
   readonly row: PendingRow
   /** When it was first due, on the steady clock. */
   readonly bornAt: SteadyMs
-  /** When nobody wants it any more, on the steady clock. */
+  /** When its message expires, on the steady clock. */
   readonly expiresAt: SteadyMs
+  /** The bucket that its token is reserved in. */
   bucket: Bucket | undefined
+  /** The request has left, which spends the token. */
   left: boolean
   startedAt: SteadyMs
-  /** In which era of its receiver's health it began. */
+  /** The era of the receiver's health in which the attempt began. */
   era: number
   abort: (() => void) | undefined
-  /** In a lane that keeps an order. */
-  standing: Standing | undefined
+  /** Its state in an ordered lane. */
+  ordered: OrderedState | undefined
 }
 
-/** How a delivery stands in a lane that keeps an order. */
-export interface Standing {
+/** The state of a delivery in an ordered lane. */
+export interface OrderedState {
   readonly entry: Entry<Delivery>
-  /** What became of it, once that is recorded. */
+  /** The verdict, once it is recorded. */
   verdict: Verdict | undefined
-  /** Since when: waits count from then on, in the store as well. */
+  /** When the verdict was recorded. Waits count from then, as in the store. */
   recordedAt: SteadyMs
-  /** Nothing of it is on the wire. */
+  /** No attempt of it is on the wire. */
   slotFree: boolean
-  /** Somebody wants it out of the way. */
+  /** An operator skips it. */
   skipped: boolean
-  /** It waits no longer: its end is being recorded. */
+  /** It no longer waits: its end is being recorded. */
   ending: boolean
-}
-
-export function newCursors(): OwnedLane['cursors'] {
-  const cursor = (): Cursor => ({ after: null, beganAt: 0, complete: false, reading: false, stale: false })
-  return [cursor(), cursor(), cursor()]
-}
-
-/** Marks that a class may hold rows that were not read. */
-export function reopen(owned: OwnedLane, itsClass: Class): void {
-  const cursor = owned.cursors[itsClass]
-  cursor.stale = true
-  cursor.complete = false
-}
-
-/** Marks that somebody may have changed what waits in a lane that keeps an order: the store is to be asked again. */
-export function doubt(owned: OwnedLane): void {
-  if (owned.lane.order === undefined) return
-  owned.unsure = true
-  for (const c of classes) reopen(owned, c)
-}
-
-/** A lane that keeps an order and has somebody waiting in it is not given back, and so is looked at this often. */
-const lookAgainMs = 2000
-
-/** What was committed late, and what a lost signal told of, is found by looking once more. */
-export function lookAgain(owned: OwnedLane, now: SteadyMs): void {
-  const { order } = owned.lane
-  if (order && order.size > 0 && now - owned.cursors[0].beganAt >= lookAgainMs) doubt(owned)
-}
-
-/** Whether a read of its rows is under way. */
-export function isReading({ looking, cursors }: OwnedLane): boolean {
-  return looking || cursors[0].reading || cursors[1].reading || cursors[2].reading
-}
-
-/** Once no read is under way, what was settled during it is forgotten. */
-export function forgetSettled(owned: OwnedLane): void {
-  if (isReading(owned)) return
-  for (const message of owned.settledMeanwhile) owned.held.delete(message)
-  owned.settledMeanwhile.length = 0
-}
-
-export function limitsOf(endpoint: Endpoint): LaneLimits {
-  const concurrency = endpoint.concurrency ?? endpointDefaults.concurrency
-  return { rate: rateLimit(endpoint), concurrency: endpoint.flow.order === 'fifo' ? 1 : concurrency }
-}
-
-export function orderingOf({ flow }: Endpoint): Ordering | undefined {
-  return flow.order === 'none' ? undefined : flow.order
 }
 
 /** A row on its way through this worker, from now on. */
@@ -153,6 +326,17 @@ export function newDelivery(owned: OwnedLane, row: PendingRow, now: SteadyMs): D
     startedAt: 0,
     era: 0,
     abort: undefined,
-    standing: undefined,
+    ordered: undefined,
   }
+}
+
+/** The limits that an endpoint's settings give its lane. */
+export function limitsOf(endpoint: Endpoint): LaneLimits {
+  const concurrency = endpoint.concurrency ?? endpointDefaults.concurrency
+  return { rate: rateLimit(endpoint), concurrency: endpoint.flow.order === 'fifo' ? 1 : concurrency }
+}
+
+/** How an endpoint's lane keeps an order; undefined when it keeps none. */
+export function orderingOf({ flow }: Endpoint): Ordering | undefined {
+  return flow.order === 'none' ? undefined : flow.order
 }

@@ -1,15 +1,16 @@
 import { overdue } from '../domain/bounds.ts'
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
-import type { Class } from '../domain/delivery.ts'
 import { type DeadReason, judge, laneEffect, type Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/delivering.ts'
 import type { Bodies, Loaded } from './bodies.ts'
-import type { HealthKeeper } from './health-keeper.ts'
-import type { Delivery, OwnedLane } from './owned-lane.ts'
-import type { Recorder } from './recorder.ts'
-import { slotFreed, slotTaken, verdictIn } from './standing.ts'
+import type { Loop } from './loop.ts'
+import type { Membership } from './membership.ts'
+import { slotFreed, slotTaken, verdictIn } from './ordering.ts'
+import type { Delivery } from './owned-lane.ts'
+import type { Reader } from './reader.ts'
+import type { Settling } from './settling.ts'
 
 /**
  * One turn starts at most this many, about half a millisecond, so that answers and publishes get their turn too. A request
@@ -18,155 +19,167 @@ import { slotFreed, slotTaken, verdictIn } from './standing.ts'
  */
 const startsPerTurn = 32
 
-/** An attempt given up by deadline frees its slot this much later: the receiver hears of the hang-up later than we do. */
+/** An attempt given up by deadline frees its slot this much later: the receiver notices the hang-up later than we do. */
 const hangUpGraceMs = 100
 
-/** The way of a delivery through this worker: planned → sent → judged → handed to the recorder. */
+/**
+ * The life of a delivery in this worker, from top to bottom:
+ * `run` takes it from its lane → `#send` sends it → `#end` judges the outcome → `settling` records the verdict, and brings
+ * the lane in line when that is durable. A delivery leaves this way early if its time is up (`#endUnsent`), if it may not be
+ * sent any more (`#giveBack`), or if its attempt was given up (`OwnedLane.handBack`): its row is then read again.
+ */
 export class Pump {
   readonly #parts: PumpParts
   readonly #inFlight = new Set<Delivery>()
+  /** Whether this worker is still sure of its lease. The sender asks once more, right before the request leaves. */
+  readonly #maySend: () => boolean
 
   constructor(parts: PumpParts) {
     this.#parts = parts
+    this.#maySend = () => parts.membership.holdsLease(parts.clock.steady())
   }
 
-  /** Starts what may start now, up to a limit; what is beyond has its turn soon. */
+  /** Starts the deliveries that may start now, up to a limit; the others have their turn soon. */
   run(): void {
-    const { clock, scheduler, bodies } = this.#parts
+    const { clock, scheduler, bodies, reader, loop } = this.#parts
     const now = clock.steady()
     const starts = scheduler.plan(now, startsPerTurn)
-    const unread: Start<Delivery>[] = []
+    const bodiless: Start<Delivery>[] = []
     for (const start of starts) {
-      this.#inFlight.add(start.item)
-      start.item.bucket = start.bucket
-      if (start.entry) slotTaken(start.item)
-      this.#parts.onTaken(start.item.owned, start.class)
-      const reason = endsAs(start.item, now)
-      if (reason !== undefined) {
-        this.#endInstead(start.item, reason)
-        continue
-      }
-      const message = bodies.get(start.item.row)
-      if (message) this.#send(start.item, message)
-      else unread.push(start)
+      const delivery = start.item
+      this.#inFlight.add(delivery)
+      delivery.bucket = start.bucket
+      slotTaken(delivery)
+      reader.request(delivery.owned, start.class)
+      const reason = endsAs(delivery, now)
+      const message = reason === undefined ? bodies.get(delivery.row) : undefined
+      if (reason !== undefined) this.#endUnsent(delivery, reason)
+      else if (message) this.#send(delivery, message)
+      else bodiless.push(start)
     }
-    if (unread.length > 0) void this.#readAndSend(unread)
-    if (starts.length === startsPerTurn) this.#parts.again()
+    if (bodiless.length > 0) void this.#loadAndSend(bodiless)
+    if (starts.length === startsPerTurn) loop.wake()
   }
 
-  /** What is being sent, or about to be. */
-  sending(): Iterable<Delivery> {
-    return this.#inFlight
-  }
-
-  /** Gives up every attempt under way. What was sent may have been received; what is given up is sent again. */
-  abortAll(): void {
-    for (const delivery of this.#inFlight) delivery.abort?.()
-  }
-
-  async #readAndSend(starts: readonly Start<Delivery>[]): Promise<void> {
-    const { bodies, clock } = this.#parts
-    let found: Loaded
+  async #loadAndSend(starts: readonly Start<Delivery>[]): Promise<void> {
+    const { bodies, clock, onTrouble } = this.#parts
+    let loaded: Loaded
     try {
-      found = await bodies.load(starts.map((start) => start.item.row))
+      loaded = await bodies.load(starts.map((start) => start.item.row))
     } catch (error) {
       this.#giveBack(starts)
-      return this.#parts.onTrouble(error)
+      return onTrouble(error)
     }
-    const held: Start<Delivery>[] = []
+    const keptBack: Start<Delivery>[] = []
     for (const start of starts) {
-      const message = found.get(start.item.row)
+      const message = loaded.get(start.item.row)
       const reason = endsAs(start.item, clock.steady())
-      // Reading took time: the lease may have run out meanwhile, or the endpoint may have asked for silence.
-      if (!this.#parts.maySend()) this.#end(start.item, aborted)
-      else if (start.lane.isKeptBack(clock.steady())) held.push(start)
-      else if (reason !== undefined) this.#endInstead(start.item, reason)
+      // Loading took time: the lease may have run out meanwhile, or the endpoint may have asked for silence.
+      if (!this.#maySend()) this.#end(start.item, aborted)
+      else if (start.lane.isKeptBack(clock.steady())) keptBack.push(start)
+      else if (reason !== undefined) this.#endUnsent(start.item, reason)
       else if (message) this.#send(start.item, message)
       else this.#end(start.item, vanished)
     }
-    this.#giveBack(held)
-  }
-
-  /** Undoes starts, the last first, so that each lane's queue is as it was. */
-  #giveBack(starts: readonly Start<Delivery>[]): void {
-    for (const start of starts.toReversed()) {
-      this.#inFlight.delete(start.item)
-      this.#parts.scheduler.giveBack(start, this.#parts.clock.steady())
-    }
-    if (starts.length > 0) this.#parts.again()
-  }
-
-  /** Ends a delivery in place of sending it: its slot and its token are free again. */
-  #endInstead(delivery: Delivery, reason: DeadReason): void {
-    this.#inFlight.delete(delivery)
-    delivery.bucket?.restore()
-    this.#freeSlot(delivery, this.#parts.clock.steady())
-    this.#parts.recorder.endUntried(delivery, reason)
+    this.#giveBack(keptBack)
   }
 
   #send(delivery: Delivery, message: Outgoing): void {
-    const { clock } = this.#parts
+    const { clock, settling } = this.#parts
+    const { owned } = delivery
     delivery.startedAt = clock.steady()
-    this.#parts.health.began(delivery, delivery.startedAt)
-    delivery.abort = delivery.owned.line.send(
+    const change = owned.beginAttempt()
+    if (change) settling.healthChanged(owned, change, delivery.startedAt)
+    delivery.era = owned.health.era
+    delivery.abort = owned.line.send(
       message,
       () => {
         delivery.left = true
         delivery.bucket?.spend(clock.steady())
       },
       (outcome) => this.#end(delivery, outcome),
-      this.#parts.maySend,
+      this.#maySend,
     )
   }
 
   #end(delivery: Delivery, outcome: Outcome): void {
-    const { clock, scheduler, recorder } = this.#parts
+    const { clock, random, scheduler, settling, loop } = this.#parts
     const { owned } = delivery
     const now = clock.steady()
     this.#inFlight.delete(delivery)
     if (!delivery.left) delivery.bucket?.restore()
-    owned.lastActiveAt = now
+    const ended = endedAs(delivery, outcome, now)
+    if (outcome.code === 'timeout') clock.after(hangUpGraceMs, () => this.#freeSlot(delivery, clock.steady(), ended))
+    else this.#freeSlot(delivery, now, ended)
 
-    const free = () => this.#freeSlot(delivery, clock.steady(), endedAs(delivery, outcome, now))
-    if (outcome.code === 'timeout') clock.after(hangUpGraceMs, free)
-    else free()
-
-    // Given up by ourselves: nothing is known of it, so nothing is recorded and the row stays as it is.
-    if (outcome.code === 'aborted') return this.#parts.onHandedBack(delivery)
-    owned.throughput.note(now)
-
+    if (outcome.code === 'aborted') return this.#handBack(delivery, now)
     const effect = laneEffect(outcome)
     if (effect.holdMs !== undefined) scheduler.hold(owned.lane, now + effect.holdMs)
-    if (effect.disable) owned.lane.closed = true
-    this.#parts.health.ended(delivery, outcome, now)
-    const verdict: Verdict =
-      outcome === vanished
-        ? { state: 'dead', reason: 'exhausted' }
-        : verdictIn(delivery, this.#judge(delivery, outcome, now))
-    recorder.attempted(delivery, outcome, verdict, effect, now)
-    this.#parts.again()
+    if (effect.disable) owned.disable()
+    const change = owned.endAttempt(delivery, outcome, now, random)
+    if (change) settling.healthChanged(owned, change, now)
+    settling.attempted(delivery, outcome, this.#verdictOn(delivery, outcome, now), effect, now)
+    loop.wake()
   }
 
-  #judge({ owned, row, bornAt, expiresAt }: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
+  #verdictOn(delivery: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
+    if (outcome === vanished) return { state: 'dead', reason: 'exhausted' }
+    const { owned, row, bornAt, expiresAt } = delivery
     const { random, leastRetryWaitMs } = this.#parts
-    const policy = owned.policy
-    return judge(row.attempts + 1, now - bornAt, outcome, policy, random, expiresAt - now, leastRetryWaitMs)
+    const [ageMs, expiresInMs] = [now - bornAt, expiresAt - now]
+    const verdict = judge(row.attempts + 1, ageMs, outcome, owned.policy, random, expiresInMs, leastRetryWaitMs)
+    return verdictIn(delivery, verdict)
+  }
+
+  /** The worker gave the attempt up and does not know its result, so nothing is recorded and the row stays as it is. */
+  #handBack(delivery: Delivery, now: SteadyMs): void {
+    delivery.owned.handBack(delivery, now)
+    if (delivery.ordered) this.#parts.scheduler.reconsider(delivery.owned.lane, now)
+    this.#parts.loop.wake()
+  }
+
+  /** Ends a delivery instead of sending it: its slot and its token are free again. */
+  #endUnsent(delivery: Delivery, reason: DeadReason): void {
+    this.#inFlight.delete(delivery)
+    delivery.bucket?.restore()
+    this.#freeSlot(delivery, this.#parts.clock.steady())
+    this.#parts.settling.unattempted(delivery, { state: 'dead', reason })
+  }
+
+  /** Undoes starts, the last first, so that each lane's queue is as it was. */
+  #giveBack(starts: readonly Start<Delivery>[]): void {
+    const { clock, scheduler, loop } = this.#parts
+    for (const start of starts.toReversed()) {
+      this.#inFlight.delete(start.item)
+      scheduler.giveBack(start, clock.steady())
+    }
+    if (starts.length > 0) loop.wake()
   }
 
   #freeSlot(delivery: Delivery, now: SteadyMs, ended?: Ended): void {
     slotFreed(delivery, now)
     this.#parts.scheduler.finish(delivery.owned.lane, now, ended)
-    this.#parts.again()
+    this.#parts.loop.wake()
+  }
+
+  /** Deliveries that are being sent, or about to be. */
+  sending(): Iterable<Delivery> {
+    return this.#inFlight
+  }
+
+  /** Gives up every attempt under way. The receiver may have got it, and gets it again. */
+  abortAll(): void {
+    for (const delivery of this.#inFlight) delivery.abort?.()
   }
 }
 
 /** Why a delivery is to end instead of being sent, if it is. */
 function endsAs({ owned, row, bornAt, expiresAt }: Delivery, now: SteadyMs): DeadReason | undefined {
-  if (owned.doomed?.has(row.message)) return 'overflow'
+  if (owned.isSurplus(row.message)) return 'overflow'
   return overdue(now - bornAt, expiresAt - now, owned.policy.maxAgeMs)
 }
 
-/** The attempt as the scheduler learns from it; undefined when none was made, or when it was given up by ourselves. */
+/** The attempt as the scheduler learns from it; undefined when none was made, or when the worker gave it up. */
 function endedAs({ startedAt }: Delivery, outcome: Outcome, now: SteadyMs): Ended | undefined {
   if (outcome === vanished || outcome.code === 'aborted' || outcome.code === 'internal') return undefined
   const result = outcome.code === 'delivered' ? 'delivered' : outcome.code === 'blocked' ? 'nothing' : 'failed'
@@ -182,17 +195,11 @@ export interface PumpParts {
   readonly random: Random
   readonly scheduler: Scheduler<Delivery>
   readonly bodies: Bodies
-  readonly health: HealthKeeper
-  readonly recorder: Recorder
+  readonly membership: Membership
+  readonly reader: Reader
+  readonly settling: Settling
+  readonly loop: Loop
   /** No retry comes sooner, whatever an endpoint's policy says. */
   readonly leastRetryWaitMs?: number | undefined
-  /** Whether this worker is still sure of its lease. */
-  maySend(): boolean
-  /** Something may be startable again. */
-  again(): void
-  /** A row was taken from the lane's queue. */
-  onTaken(owned: OwnedLane, itsClass: Class): void
-  /** The delivery was given up unrecorded. */
-  onHandedBack(delivery: Delivery): void
   onTrouble(error: unknown): void
 }

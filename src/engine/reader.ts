@@ -1,128 +1,82 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
-import type { DeadReason } from '../domain/judge.ts'
-import type { OrderedLine } from '../domain/order.ts'
+import type { Verdict } from '../domain/judge.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
+import { skipped } from '../store/held.ts'
 import type { DueRead, DueRows, PendingRow, Store, StoredMessage } from '../store/store.ts'
-import { hasEnough, horizonOf, takeOrdered } from './ordered-rows.ts'
-import { type Delivery, forgetSettled, isReading, newDelivery, type OwnedLane } from './owned-lane.ts'
+import type { Loop } from './loop.ts'
+import { horizonOf, takeOrdered } from './ordering.ts'
+import { type Delivery, newDelivery, type OwnedLane } from './owned-lane.ts'
 
-/** A lane is read again when fewer rows than this are left in memory. */
-const lowWater = 64
-const pageRows = 192
 /**
- * One call reads at most this many pages, so that whoever else is served meanwhile does not wait for more: few of lanes
- * that have something to send until then, more of those that have nothing, which usually get a row or two.
+ * One call reads at most this many pages, so that the event loop is soon free for others: few of lanes that have something
+ * to send until then, more of empty lanes, which usually get a row or two.
  */
-const fullAtOnce = 2
-const emptyAtOnce = 64
-/**
- * How long after it began at the head a queue is read from there again. A row committed late, by a transaction that took its
- * time, lies in front of where reading has come to, and one that nobody told of where nobody reads any more; in a lane that
- * never runs dry, or always gets what is stored straight away, it would wait for ever.
- */
-const passMs = 15_000
+const fullLanesPerCall = 2
+const emptyLanesPerCall = 64
 
-/** What a row looks like that was just stored, but for what it is about. */
+/** The row of a message that this process has just stored. */
 const plainRow: Omit<PendingRow, 'message' | 'dueAt'> = {
   ...{ class: fresh, attempts: 0, priorAttempts: 0, ageMs: 0 },
   ...{ orderKey: null, heldMs: 0, expiresInMs: null, variant: null },
 }
 
-interface Wish {
+interface ReadRequest {
   readonly owned: OwnedLane
   readonly class: Class
 }
 
 /**
- * Brings rows from the store into the lanes' queues, a page at a time, so that a backlog of a million costs memory for a
- * few hundred. All lanes that want rows in one turn share one call.
+ * Brings rows from the store into the lanes' queues, a page at a time, so that a backlog of a million rows costs memory for
+ * a few hundred. All lanes that need rows in one turn share one call.
  */
 export class Reader {
   readonly #parts: ReaderParts
-  #wishes: Wish[] = []
+  #requests: ReadRequest[] = []
   #scheduled = false
 
   constructor(parts: ReaderParts) {
     this.#parts = parts
   }
 
-  /** Asks for more rows of a class, unless enough are queued, none are left, or a read is under way already. */
-  want(owned: OwnedLane, itsClass: Class): void {
-    const cursor = owned.cursors[itsClass]
-    if (cursor.complete || cursor.reading || owned.lane.closed) return
-    if (owned.lane.order) return this.#wantOrdered(owned, itsClass, owned.lane.order)
-    if (owned.lane.queues[itsClass].size >= lowWater) return
-    this.#wish(owned, itsClass)
-  }
-
-  /** Asks for more rows of every class. */
-  wantAll(owned: OwnedLane): void {
-    for (const c of classes) this.want(owned, c)
-  }
-
-  /**
-   * In a lane that keeps an order, fresh and timed rows are read together, and from the head each time: what was committed
-   * late lies in front of what has been read, and may have been accepted before what comes next.
-   */
-  #wantOrdered(owned: OwnedLane, itsClass: Class, order: OrderedLine<Delivery>): void {
-    const marks = { low: lowWater, page: pageRows }
-    if (itsClass === replay) {
-      if (owned.unsure || !hasEnough(order, replay, marks)) this.#wish(owned, replay)
-      return
+  /** Requests more rows of a class, if the lane needs them. */
+  request(owned: OwnedLane, itsClass: Class): void {
+    for (const c of owned.rows.classesToRead(itsClass)) {
+      owned.rows.beginRead(c, this.#parts.clock.steady())
+      this.#requests.push({ owned, class: c })
+      this.#soon()
     }
-    if (owned.cursors[fresh].reading || owned.cursors[timed].reading) return
-    if (!owned.unsure && (hasEnough(order, fresh, marks) || hasEnough(order, timed, marks))) return
-    owned.unsure = false
-    this.#wish(owned, fresh)
-    this.#wish(owned, timed)
   }
 
-  #wish(owned: OwnedLane, itsClass: Class): void {
-    const cursor = owned.cursors[itsClass]
-    cursor.reading = true
-    // A pass that began before rows were added must be followed by another.
-    if (cursor.after === null) {
-      cursor.stale = false
-      cursor.beganAt = this.#parts.clock.steady()
-    }
-    this.#wishes.push({ owned, class: itsClass })
-    this.#soon()
+  /** Requests more rows of every class. */
+  requestAll(owned: OwnedLane): void {
+    for (const c of classes) this.request(owned, c)
   }
 
-  /**
-   * Takes in a row that this process has just stored, as if it had been read. Answers false when it must be read: others may
-   * be in front of it, it has a place in an order, a read since storing it began may have brought it already, or the queue
-   * has not been read for so long that something may lie in it which nobody told of.
-   */
-  takeStored(owned: OwnedLane, { identity, dueAt }: StoredMessage, begunAt: SteadyMs): boolean {
-    const { lane, cursors, held } = owned
-    if (isReading(owned) || owned.lastReadAt >= begunAt) return false
-    if (lane.order || lane.closed || !cursors[fresh].complete || lane.queues[fresh].size >= lowWater) return false
+  /** The fast path: queues a row that this process has just stored. False means that it must be read. */
+  acceptStored(owned: OwnedLane, { identity, dueAt }: StoredMessage, begunAt: SteadyMs): boolean {
     const now = this.#parts.clock.steady()
-    if (now - cursors[fresh].beganAt >= passMs) return false
-    owned.lastActiveAt = now
-    held.add(identity.key)
+    if (!owned.acceptStored(identity.key, begunAt, now)) return false
     const row = { ...plainRow, message: identity.key, dueAt }
-    this.#parts.scheduler.offer(lane, fresh, newDelivery(owned, row, now), now)
+    this.#parts.scheduler.offer(owned.lane, fresh, newDelivery(owned, row, now), now)
     return true
   }
 
-  /** Reads what was asked for, without waiting for others that would share the call. */
+  /** Reads now, without waiting for other requests that would share the call. */
   readNow(): void {
-    if (this.#wishes.length === 0) return
-    const all = this.#wishes
-    this.#wishes = []
-    const read: Wish[] = []
+    if (this.#requests.length === 0) return
+    const all = this.#requests
+    this.#requests = []
+    const chosen: ReadRequest[] = []
     let [full, empty] = [0, 0]
-    for (const wish of all) {
-      const fits = wish.owned.lane.queued === 0 ? empty++ < emptyAtOnce : full++ < fullAtOnce
-      // An ordered lane's classes are read together.
-      if (fits || (read.length > 0 && read.at(-1)?.owned === wish.owned)) read.push(wish)
-      else this.#wishes.push(wish)
+    for (const request of all) {
+      const fits = request.owned.lane.queued === 0 ? empty++ < emptyLanesPerCall : full++ < fullLanesPerCall
+      // The classes of an ordered lane are read together.
+      if (fits || (chosen.length > 0 && chosen.at(-1)?.owned === request.owned)) chosen.push(request)
+      else this.#requests.push(request)
     }
-    if (this.#wishes.length > 0) this.#soon()
-    void this.#read(read)
+    if (this.#requests.length > 0) this.#soon()
+    void this.#read(chosen)
   }
 
   #soon(): void {
@@ -134,86 +88,64 @@ export class Reader {
     })
   }
 
-  async #read(wishes: readonly Wish[]): Promise<void> {
-    const reads = wishes.map(({ owned, class: itsClass }): DueRead => {
-      const { after } = owned.cursors[itsClass]
-      const known = owned.lane.order?.known(itsClass) ?? 0
-      return { endpoint: owned.endpoint.key, class: itsClass, after, limit: known + pageRows }
-    })
+  async #read(requests: readonly ReadRequest[]): Promise<void> {
+    const { store, clock, loop, onTrouble } = this.#parts
+    const reads = requests.map(({ owned, class: itsClass }) => owned.rows.readOf(itsClass))
     let pages: DueRows[] | undefined
     try {
-      pages = await this.#parts.store.readDue(reads)
+      pages = await store.readDue(reads)
     } catch (error) {
-      this.#parts.onTrouble(error)
+      onTrouble(error)
     }
-    const horizons = horizonsOf(wishes, reads, pages ?? [])
-    for (const [i, wish] of wishes.entries()) {
+    const horizons = horizonsOf(requests, reads, pages ?? [])
+    for (const [i, request] of requests.entries()) {
       const page = pages?.[i]
-      wish.owned.cursors[wish.class].reading = false
-      wish.owned.lastReadAt = this.#parts.clock.steady()
       // A lane dropped while the read was under way takes nothing in.
-      if (!page || !this.#parts.owns(wish.owned)) continue
-      if (wish.owned.lane.order) this.#takeOrdered(wish, page, (reads[i] as DueRead).limit, horizons)
-      else this.#take(wish, page)
+      if (page && request.owned.isOwned) this.#take(request, page, (reads[i] as DueRead).limit, horizons)
     }
-    for (const wish of wishes) {
-      forgetSettled(wish.owned)
-      // Nothing new may have been among the rows, or rows were added since.
-      if (pages && this.#parts.owns(wish.owned) && !mustWait(wish)) this.want(wish.owned, wish.class)
+    for (const { owned, class: itsClass } of requests) owned.rows.endRead(itsClass, clock.steady())
+    for (const { owned, class: itsClass } of requests) {
+      // All rows may have been in memory already, or others were added since. After trouble, housekeeping requests again.
+      if (pages && owned.isOwned && !owned.rows.mustAwaitRead(itsClass)) this.request(owned, itsClass)
     }
-    this.#parts.onRead()
+    loop.startSome()
   }
 
-  #take({ owned, class: itsClass }: Wish, page: DueRows): void {
-    const { clock, scheduler } = this.#parts
+  #take({ owned, class: itsClass }: ReadRequest, page: DueRows, limit: number, horizons: Horizons): void {
+    const { clock, scheduler, loop, onUnwanted } = this.#parts
     const now = clock.steady()
-    const cursor = owned.cursors[itsClass]
-    let takenAny = false
-    for (const row of page.rows) {
-      if (owned.held.has(row.message)) {
-        // Settled meanwhile, a timed row may also be the one that it became: only a later read can tell.
-        if (itsClass === timed && owned.settledMeanwhile.includes(row.message)) cursor.stale = true
-        continue
-      }
-      takenAny = true
-      owned.held.add(row.message)
-      const delivery = newDelivery(owned, row, now)
-      // It waits where an ordered lane left it; in this one it waits as anything does.
-      if (row.heldMs !== 0) this.#parts.onLeftBehind(delivery)
-      else scheduler.offer(owned.lane, itsClass, delivery, now)
-    }
-    const last = page.rows.at(-1)
-    if (page.rows.length === pageRows && last) {
-      // Not before it has brought something: it may take several pages to get past what is held already.
-      const isOver = takenAny && now - cursor.beganAt >= passMs
-      cursor.after = isOver ? null : { dueAt: last.dueAt, message: last.message }
+    if (owned.lane.order) {
+      const horizon = itsClass === replay ? undefined : horizons.get(owned)
+      const unwanted = takeOrdered({ owned, class: itsClass, page, limit, horizon, scheduler, now })
+      for (const { delivery, reason } of unwanted) onUnwanted(delivery, { state: 'dead', reason })
     } else {
-      cursor.after = null
-      cursor.complete = !cursor.stale
+      for (const row of owned.rows.takePage(itsClass, page.rows, now)) {
+        const delivery = newDelivery(owned, row, now)
+        if (row.heldMs === 0) scheduler.offer(owned.lane, itsClass, delivery, now)
+        else onUnwanted(delivery, leftByOrder(row))
+      }
     }
-    if (itsClass === timed && page.nextInMs !== undefined) this.#parts.onTimed(owned, now + page.nextInMs)
+    if (itsClass === timed && page.nextInMs !== undefined) loop.expectTimed(owned, now + page.nextInMs)
   }
+}
 
-  #takeOrdered({ owned, class: itsClass }: Wish, page: DueRows, limit: number, horizons: Horizons): void {
-    const { clock, scheduler } = this.#parts
-    const now = clock.steady()
-    const horizon = itsClass === replay ? undefined : horizons.get(owned)
-    const end = this.#parts.onUnwanted
-    takeOrdered({ owned, class: itsClass, page, limit, horizon, scheduler, now, end })
-    if (itsClass === timed && page.nextInMs !== undefined) this.#parts.onTimed(owned, now + page.nextInMs)
-  }
+/** A row that waits in its place in a lane that has lost its ordering becomes one that waits as in any other. */
+function leftByOrder({ heldMs }: PendingRow): Verdict {
+  if (heldMs === skipped) return { state: 'dead', reason: 'skipped' }
+  if (heldMs === Number.POSITIVE_INFINITY) return { state: 'dead', reason: 'exhausted' }
+  return { state: 'waiting', waitMs: heldMs }
 }
 
 type Horizons = ReadonlyMap<OwnedLane, PendingRow | undefined>
 
 /** How far the fresh and timed rows of each ordered lane have been read together. */
-function horizonsOf(wishes: readonly Wish[], reads: readonly DueRead[], pages: readonly DueRows[]): Horizons {
+function horizonsOf(requests: readonly ReadRequest[], reads: readonly DueRead[], pages: readonly DueRows[]): Horizons {
   const horizons = new Map<OwnedLane, PendingRow | undefined>()
-  for (const { owned } of wishes) {
+  for (const { owned } of requests) {
     if (!owned.lane.order || horizons.has(owned)) continue
-    const both = wishes.flatMap((wish, i) => {
+    const both = requests.flatMap((request, i) => {
       const page = pages[i]
-      return wish.owned === owned && wish.class !== replay && page ? [{ page, limit: reads[i]?.limit ?? 0 }] : []
+      return request.owned === owned && request.class !== replay && page ? [{ page, limit: reads[i]?.limit ?? 0 }] : []
     })
     horizons.set(owned, horizonOf(both))
   }
@@ -224,18 +156,8 @@ export interface ReaderParts {
   readonly store: Pick<Store, 'readDue'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>
-  owns(owned: OwnedLane): boolean
-  /** A row of a lane without order was left in its place by one with. */
-  onLeftBehind(delivery: Delivery): void
-  /** A delivery of an ordered lane is to end without being sent. */
-  onUnwanted(delivery: Delivery, reason: DeadReason): void
-  /** A timed row of the lane will be due then. */
-  onTimed(owned: OwnedLane, at: number): void
-  onRead(): void
+  readonly loop: Pick<Loop, 'startSome' | 'expectTimed'>
+  /** A delivery that was read is not to be sent as it is: its lane's ordering, or an operator, decided otherwise. */
+  onUnwanted(delivery: Delivery, verdict: Verdict): void
   onTrouble(error: unknown): void
-}
-
-/** Another read of the lane is still out, so reading again now would skip the same rows; housekeeping asks again. */
-function mustWait({ owned, class: itsClass }: Wish): boolean {
-  return itsClass === timed && owned.cursors[itsClass].stale && owned.settledMeanwhile.length > 0
 }

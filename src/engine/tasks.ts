@@ -1,63 +1,146 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Store } from '../store/store.ts'
-import { Chore } from './chore.ts'
-import { TaskRunner } from './task-runner.ts'
+import { type Store, StoreTrouble } from '../store/store.ts'
+import type { HeldTask } from '../store/tasks.ts'
+import { Job } from './job.ts'
+import { nextStep } from './task-steps.ts'
 
-/**
- * Does the store's tasks beside everything else. One that rests for the sake of its pace is gone on with when it has; until
- * when it rests is in the store, for whoever comes first.
- */
+/** A task whose worker has died is continued by another after this long. */
+const leaseMs = 10_000
+
+/** The store's tasks as a job of this worker. A paced task sleeps between steps; any worker may continue it then. */
 export class Tasks {
   readonly #clock: Clock
   readonly #runner: TaskRunner
-  readonly #chore: Chore
-  /** Tasks that this worker let rest, and is to go on with. */
-  readonly #resting = new Set<{ readonly until: SteadyMs; readonly cancel: () => void }>()
+  readonly #job: Job
+  /** Sleeping tasks that this worker wakes for. */
+  readonly #sleeping = new Set<{ readonly until: SteadyMs; readonly cancel: () => void }>()
 
   constructor(store: Store, clock: Clock, onTrouble: (error: unknown) => void) {
     this.#clock = clock
-    this.#runner = new TaskRunner(store, (restMs) => this.#rest(restMs))
-    this.#chore = new Chore(clock, () => this.#runner.step(), onTrouble)
+    this.#runner = new TaskRunner(store, (restMs) => this.#sleep(restMs))
+    this.#job = new Job(clock, () => this.#runner.step(), onTrouble)
   }
 
-  ask(): void {
-    this.#chore.ask()
+  request(): void {
+    this.#job.request()
   }
 
   get busy(): boolean {
-    return this.#chore.busy
+    return this.#job.busy
   }
 
   /** When the last step ended. */
   get endedAt(): SteadyMs {
-    return this.#chore.endedAt
+    return this.#job.endedAt
   }
 
-  /** When the first of those that rest here goes on. */
+  /** When the first sleeping task continues. */
   get nextAt(): SteadyMs {
     let nextAt = Number.POSITIVE_INFINITY
-    for (const { until } of this.#resting) nextAt = Math.min(nextAt, until)
+    for (const { until } of this.#sleeping) nextAt = Math.min(nextAt, until)
     return nextAt
   }
 
   stop(): void {
-    for (const { cancel } of this.#resting) cancel()
-    this.#chore.stop()
+    for (const { cancel } of this.#sleeping) cancel()
+    this.#job.stop()
   }
 
-  /** Lets somebody else go on at once, when the step under way has ended. */
-  letGo(): Promise<void> {
-    return this.#runner.letGo()
+  /** Releases the task that this worker holds, once the step under way has ended. */
+  release(): Promise<void> {
+    return this.#runner.release()
   }
 
-  #rest(restMs: number): void {
-    const resting = {
+  #sleep(restMs: number): void {
+    const sleeping = {
       until: this.#clock.steady() + restMs,
       cancel: this.#clock.after(restMs, () => {
-        this.#resting.delete(resting)
-        this.#chore.ask()
+        this.#sleeping.delete(sleeping)
+        this.#job.request()
       }),
     }
-    this.#resting.add(resting)
+    this.#sleeping.add(sleeping)
+  }
+}
+
+/** Runs the store's tasks, one step at a time. If it dies, another worker continues behind its last step. */
+export class TaskRunner {
+  readonly #store: Store
+  readonly #onRest: (restMs: number) => void
+  #leased: HeldTask | undefined
+  #underWay: Promise<boolean> | undefined
+
+  /** `onRest` is called with the time that a paced task sleeps; the first worker to ask after that continues it. */
+  constructor(store: Store, onRest: (restMs: number) => void = () => {}) {
+    this.#store = store
+    this.#onRest = onRest
+  }
+
+  /** Does one step of one task; answers whether there is more to do. Rejects when the store is in trouble, and after a bug. */
+  step(): Promise<boolean> {
+    const step = this.#step()
+    this.#underWay = step
+    return step
+  }
+
+  /** Releases the leased task, once the step under way has ended. */
+  async release(): Promise<void> {
+    // The caller of `step` gets its error.
+    await this.#underWay?.catch(() => {})
+    const task = this.#leased
+    this.#leased = undefined
+    if (task !== undefined) await this.#store.releaseTask(task)
+  }
+
+  async #step(): Promise<boolean> {
+    const task = this.#leased ?? (await this.#store.takeTask(leaseMs))
+    this.#leased = task
+    if (task === undefined) return false
+    try {
+      await this.#advance(task)
+    } catch (error) {
+      this.#leased = undefined
+      if (!(error instanceof StoreTrouble)) await this.#fail(task, error)
+      throw error
+    }
+    return true
+  }
+
+  async #advance(task: HeldTask): Promise<void> {
+    const step = await nextStep(this.#store, task)
+    const status = step.cursor === null ? 'finished' : 'running'
+    let data = task.data
+    let restMs = 0
+    const done = await this.#store.advanceTask(task, {
+      ...step,
+      status,
+      leaseMs,
+      restMs(stepDone) {
+        restMs = step.restMs(stepDone)
+        return restMs
+      },
+      data(stepDone) {
+        data = step.data(stepDone)
+        return data
+      },
+    })
+    const continues = done !== 'lost' && status === 'running'
+    if (continues && restMs > 0) this.#onRest(restMs)
+    this.#leased = continues && restMs === 0 ? { ...task, cursor: step.cursor, data } : undefined
+  }
+
+  /** A step that can never succeed must not be tried for ever. */
+  async #fail(task: HeldTask, error: unknown): Promise<void> {
+    const message = error instanceof Error ? error.message : String(error)
+    const data = () => ({ ...task.data, error: message })
+    await this.#store.advanceTask(task, {
+      replay: [],
+      purge: [],
+      cursor: task.cursor,
+      status: 'failed',
+      leaseMs,
+      restMs: () => 0,
+      data,
+    })
   }
 }

@@ -1,18 +1,18 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { Chore } from '../engine/chore.ts'
+import { Job } from '../engine/job.ts'
 import type { Candidate } from '../store/leading.ts'
 import type { Store } from '../store/store.ts'
 
-/** Something that is done for the whole store, by whoever leads. Done twice or by two at once, it does no harm. */
-export interface Duty {
+/** A job that the leader does for the whole store. Two processes that do it at once do no harm. */
+export interface LeaderJob {
   readonly name: string
-  /** How often it is looked after. */
+  /** How often the job is requested. */
   readonly everyMs: number
-  /** Whether it gives endpoints something to do, so that nothing is idle before it has been looked after. */
+  /** Whether the job gives lanes work, so that no process is idle before it has run. */
   readonly delivers?: boolean
   /**
-   * Does a bounded part of it. Answers whether there is more to do right away, or the time until there will be, where
-   * that is known and sooner than `everyMs`.
+   * Does a bounded part of the job. Answers whether there is more to do right away, or the time until there will be, where
+   * that is known and shorter than `everyMs`.
    */
   step(): Promise<boolean | Progress>
 }
@@ -29,28 +29,28 @@ export interface LeaderParts {
   readonly clock: Clock
   readonly leaseMs: number
   readonly candidate: Candidate
-  readonly duties: readonly Duty[]
+  readonly jobs: readonly LeaderJob[]
   readonly log?: (sentence: string) => void
-  /** Trouble with the store, or a bug; it goes on by itself. */
-  onTrouble(duty: string, error: unknown): void
+  /** Trouble with the store, or a bug; the leader goes on by itself. */
+  onTrouble(job: string, error: unknown): void
 }
 
 interface Entry {
-  readonly duty: Duty
-  readonly chore: Chore
-  /** The step that is being done, or was last. */
+  readonly job: LeaderJob
+  readonly runs: Job
+  /** The step under way, or the last one. */
   underWay: Promise<unknown>
   cancel: () => void
 }
 
 /**
- * One of any number of processes that would lead. It asks for the lead again and again; while it has it, it does the
- * duties. One that dies is followed by another when its lease has run out, one that stops at once.
+ * One of any number of processes that contend for the lead. It asks for the lead again and again, and does the leader jobs
+ * while it has it. After a crash another process leads once the lease has run out; after a stop, at once.
  */
 export class Leader {
   readonly #parts: LeaderParts
-  readonly #duties: readonly Entry[]
-  /** When something was last published here. */
+  readonly #jobs: readonly Entry[]
+  /** When a job of this process last published. */
   publishedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #state: 'new' | 'running' | 'stopped' = 'new'
   #leadsUntil: SteadyMs = Number.NEGATIVE_INFINITY
@@ -61,13 +61,13 @@ export class Leader {
 
   constructor(parts: LeaderParts) {
     this.#parts = parts
-    this.#duties = parts.duties.map((duty) => {
+    this.#jobs = parts.jobs.map((job) => {
       const entry: Entry = {
-        duty,
-        chore: new Chore(
+        job,
+        runs: new Job(
           parts.clock,
           () => this.#step(entry),
-          (error) => parts.onTrouble(duty.name, error),
+          (error) => parts.onTrouble(job.name, error),
         ),
         underWay: Promise.resolve(),
         cancel: () => {},
@@ -82,38 +82,38 @@ export class Leader {
     this.#contend()
   }
 
-  /** Whether this process leads, for all it knows: by its own clock, counted from before it asked. */
+  /** Whether this process leads, by its own clock, counted from before it asked. */
   get leads(): boolean {
     return this.#state === 'running' && this.#parts.clock.steady() < this.#leadsUntil
   }
 
-  /** Whether it is known who leads, and if it is this process, nothing is left that gives endpoints something to do. */
+  /** Whether another process is known to lead, or this one does and no job is left that gives lanes work. */
   get isSettled(): boolean {
     if (!this.#asked) return false
     return !this.leads || this.#delivering().every(({ busy, endedAt }) => !busy && endedAt !== Number.NEGATIVE_INFINITY)
   }
 
-  /** Stops doing duties, waits for the steps under way and lets another lead. */
+  /** Stops the jobs, waits for the steps under way and resigns. */
   async stop(): Promise<void> {
     if (this.#state !== 'running') return
     const led = this.leads
     this.halt()
-    await Promise.allSettled([this.#underWay, ...this.#duties.map(({ underWay }) => underWay)])
+    await Promise.allSettled([this.#underWay, ...this.#jobs.map(({ underWay }) => underWay)])
     if (led) await this.#parts.store.resign(this.#parts.candidate)
   }
 
-  /** Stops without a word to the store, as a crash would. */
+  /** Stops without telling the store, as a crash would. */
   halt(): void {
     this.#state = 'stopped'
     this.#cancel()
-    for (const { chore, cancel } of this.#duties) {
-      chore.stop()
+    for (const { runs, cancel } of this.#jobs) {
+      runs.stop()
       cancel()
     }
   }
 
-  #delivering(): Chore[] {
-    return this.#duties.filter(({ duty }) => duty.delivers === true).map(({ chore }) => chore)
+  #delivering(): Job[] {
+    return this.#jobs.filter(({ job }) => job.delivers === true).map(({ runs }) => runs)
   }
 
   #contend(): void {
@@ -139,12 +139,12 @@ export class Leader {
 
   #lead(asked: SteadyMs, epoch: number): void {
     const led = this.leads
-    // A tenth less than the lease, for what clocks differ by.
+    // A tenth less than the lease, because clocks differ.
     this.#leadsUntil = asked + this.#parts.leaseMs * 0.9
     if (led && epoch === this.#epoch) return
     this.#epoch = epoch
     this.#parts.log?.(`leading: schedules, retention and sweeps are done by this process (epoch ${epoch})`)
-    for (const entry of this.#duties) {
+    for (const entry of this.#jobs) {
       entry.cancel()
       this.#every(entry)
     }
@@ -152,19 +152,19 @@ export class Leader {
 
   #every(entry: Entry): void {
     if (!this.leads) return
-    entry.chore.ask()
-    entry.cancel = this.#parts.clock.after(entry.duty.everyMs, () => this.#every(entry))
+    entry.runs.request()
+    entry.cancel = this.#parts.clock.after(entry.job.everyMs, () => this.#every(entry))
   }
 
   async #step(entry: Entry): Promise<boolean> {
     if (!this.leads) return false
-    const step = entry.duty.step()
+    const step = entry.job.step()
     entry.underWay = step
     const done = await step
     if (typeof done === 'boolean') return done
     const { more, inMs, published } = done
     if (published > 0) this.publishedAt = this.#parts.clock.steady()
-    if (!more && inMs !== undefined && inMs < entry.duty.everyMs && this.leads) {
+    if (!more && inMs !== undefined && inMs < entry.job.everyMs && this.leads) {
       entry.cancel()
       entry.cancel = this.#parts.clock.after(inMs, () => this.#every(entry))
     }

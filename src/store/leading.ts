@@ -1,7 +1,7 @@
 /**
  * Who does what is to be done once for the whole store: one process at a time, for a lease that it keeps renewing. Each
  * leader has a higher epoch than the one before. What a leader does is safe when two believe to lead for a moment: every
- * duty compares and sets, or can be done twice.
+ * job compares and sets, or can be done twice.
  */
 export interface Leading {
   /** Takes or renews the lead; `leads: false` when somebody else has it. */

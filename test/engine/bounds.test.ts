@@ -6,8 +6,8 @@ import type { Application, Endpoint } from '../../src/domain/endpoint.ts'
 import type { CircuitPolicy } from '../../src/domain/flow.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
-import { Chore } from '../../src/engine/chore.ts'
 import { Engine } from '../../src/engine/engine.ts'
+import { Job } from '../../src/engine/job.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { NewEndpoint, Publication } from '../../src/store/store.ts'
@@ -66,7 +66,7 @@ class Bounded {
     })
     await engine.start()
     const sweep = new RestingSweep(store, waitingLimit)
-    const sweeping = new Chore(
+    const sweeping = new Job(
       timers,
       () => sweep.step(),
       (error) => {
@@ -74,7 +74,7 @@ class Bounded {
       },
     )
     const ask = () => {
-      sweeping.ask()
+      sweeping.request()
       timers.after(15 * second, ask)
     }
     timers.after(15 * second, ask)

@@ -1,97 +1,35 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Class, fresh, replay, timed } from '../../src/domain/delivery.ts'
-import type { Endpoint } from '../../src/domain/endpoint.ts'
-import { defaultFlow } from '../../src/domain/flow.ts'
-import { Health } from '../../src/domain/health.ts'
-import { rulesOf } from '../../src/domain/health-facts.ts'
-import { defaultRetryPolicy } from '../../src/domain/retry.ts'
-import { Scheduler } from '../../src/domain/scheduler.ts'
-import { Throughput } from '../../src/domain/throughput.ts'
-import { type Delivery, isReading, limitsOf, newCursors, type OwnedLane, reopen } from '../../src/engine/owned-lane.ts'
+import type { OwnedLane } from '../../src/engine/owned-lane.ts'
 import { Reader } from '../../src/engine/reader.ts'
 import { type DueRead, type DueRows, type PendingRow, type StoredMessage, StoreTrouble } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
+import { aLane, endpointOf, roomyScheduler, settingsOf } from './a-lane.ts'
 import { HeldCalls } from './held-calls.ts'
 import { plainRow } from './plain-row.ts'
 
 const pageRows = 192
 
-function endpointOf(key: number): Endpoint {
-  return {
-    key,
-    id: `ep_${key}`,
-    app: 1,
-    uid: null,
-    url: 'https://receiver.example/',
-    description: '',
-    disabled: false,
-    paused: false,
-    disabledReason: null,
-    eventTypes: null,
-    channels: null,
-    secrets: [],
-    method: 'POST',
-    headers: {},
-    metadata: {},
-    throttleRate: null,
-    throttlePeriodSeconds: 1,
-    burst: null,
-    concurrency: 10_000,
-    timeoutMs: null,
-    retry: null,
-    flow: defaultFlow,
-    createdAt: 0,
-    updatedAt: 0,
-  }
-}
-
 function open() {
   const clock = new VirtualClock()
-  const scheduler = new Scheduler<Delivery>({ inFlight: 100_000, inFlightPerApp: 100_000 })
+  const scheduler = roomyScheduler()
   const readDue = new HeldCalls<[readonly DueRead[]], DueRows[]>()
-  const lanes = new Set<OwnedLane>()
   const events: string[] = []
   const reader = new Reader({
     store: { readDue: readDue.method },
     clock,
     scheduler,
-    owns: (owned) => lanes.has(owned),
-    onLeftBehind: ({ row }) => void events.push(`${row.message} left behind`),
-    onUnwanted: ({ row }, reason) => void events.push(`${row.message} ${reason}`),
-    onTimed: (owned, at) => void events.push(`${owned.endpoint.key} timed at ${at}`),
-    onRead: () => void events.push('read'),
+    loop: {
+      startSome: () => void events.push('read'),
+      expectTimed: (owned, at) => void events.push(`${owned.endpoint.key} timed at ${at}`),
+    },
+    onUnwanted: ({ row }, { state }) => void events.push(`${row.message} ${state}`),
     onTrouble: (error) => void events.push(`trouble: ${(error as Error).message}`),
   })
-  const own = (key: number): OwnedLane => {
-    const endpoint = endpointOf(key)
-    const start = { bucketDebtMs: 0, holdMs: 0 }
-    const owned: OwnedLane = {
-      endpoint,
-      line: { send: () => assert.fail('a reader sends nothing') },
-      policy: defaultRetryPolicy,
-      health: new Health(null, 0, 0),
-      rules: rulesOf(endpoint, { circuit: undefined, disableAfterMs: 0 }),
-      lane: scheduler.add(key, endpoint.app, limitsOf(endpoint), start, clock.steady()),
-      cursors: newCursors(),
-      held: new Set(),
-      settledMeanwhile: [],
-      unsettled: 0,
-      ended: 0,
-      doomed: null,
-      looking: false,
-      lastReadAt: 0,
-      nextTimedAt: Number.POSITIVE_INFINITY,
-      lastActiveAt: 0,
-      throughput: new Throughput(0),
-      leaving: false,
-      unsure: false,
-    }
-    lanes.add(owned)
-    return owned
-  }
+  const own = (key: number) => aLane(endpointOf(key), scheduler, clock.steady())
   const start = (max: number) => scheduler.plan(clock.steady(), max).map(({ item }) => item.row.message)
-  return { clock, scheduler, readDue, lanes, events, reader, own, start }
+  return { clock, scheduler, readDue, events, reader, own, start }
 }
 
 function row(message: number, itsClass: Class = fresh, attempts = 0): PendingRow {
@@ -114,19 +52,24 @@ function page(list: PendingRow[] = [], nextInMs?: number): DueRows {
   return { rows: list, nextInMs }
 }
 
-/** What the engine does when an attempt of this message has been recorded. */
+/** An attempt of this message has been recorded. */
 function recorded(owned: OwnedLane, message: number): void {
-  if (isReading(owned)) owned.settledMeanwhile.push(message)
-  else owned.held.delete(message)
+  owned.beginSettle()
+  owned.settled(message, { state: 'delivered' })
 }
 
-test('all lanes that want rows in one turn share one call', async () => {
+/** The messages from 1 to 9 that the lane has in memory. */
+function inMemory({ rows: own }: OwnedLane): number[] {
+  return [1, 2, 3, 4, 5, 6, 7, 8, 9].filter((message) => own.isInMemory(message))
+}
+
+test('all lanes that need rows in one turn share one call', async () => {
   const { clock, readDue, reader, own, start } = open()
   const [one, two] = [own(1), own(2)]
-  reader.want(one, fresh)
-  reader.want(two, timed)
-  reader.want(one, replay)
-  reader.want(one, fresh)
+  reader.request(one, fresh)
+  reader.request(two, timed)
+  reader.request(one, replay)
+  reader.request(one, fresh)
   assert.equal(readDue.open, 0, 'the turn is not over')
   await clock.settle()
   const call = readDue.next()
@@ -144,26 +87,26 @@ test('all lanes that want rows in one turn share one call', async () => {
 test('a backlog is read page by page, each behind the last row, only while fewer than 64 are queued', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(1, pageRows))])
   await clock.settle()
   assert.equal(readDue.open, 0, 'enough is queued')
   assert.equal(start(pageRows - 64).length, pageRows - 64)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   assert.equal(readDue.open, 0, 'exactly 64 are enough')
   start(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   const second = readDue.next()
   assert.deepEqual(second.args[0][0]?.after, { dueAt: 1000 + pageRows, message: pageRows })
   second.answer([page(rows(pageRows + 1, pageRows + 10))])
   await clock.settle()
-  assert.ok(owned.cursors[fresh].complete)
+  assert.ok(owned.rows.isReadToEnd(fresh))
   const rest = start(1000)
   assert.deepEqual([rest.length, rest[0], rest.at(-1)], [63 + 10, pageRows - 62, pageRows + 10])
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   assert.equal(readDue.open, 0, 'none are left')
 })
@@ -171,8 +114,8 @@ test('a backlog is read page by page, each behind the last row, only while fewer
 test('a page of nothing but known rows is followed by the next one', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  for (const { message } of rows(1, pageRows)) owned.held.add(message)
-  reader.want(owned, fresh)
+  for (const each of rows(1, pageRows)) owned.rows.take(fresh, each)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(1, pageRows))])
   await clock.settle()
@@ -183,13 +126,13 @@ test('a page of nothing but known rows is followed by the next one', async () =>
   assert.deepEqual(start(9), [900, 901])
 })
 
-test('rows added while the first page is read are found by another pass from the head', async () => {
+test('rows added while the first page is read are found by another pass from the front', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
-  reopen(owned, fresh)
-  reader.want(owned, fresh)
+  owned.rows.reopen(fresh)
+  reader.request(owned, fresh)
   readDue.next().answer([page(rows(1, 2))])
   await clock.settle()
   const again = readDue.next()
@@ -197,21 +140,21 @@ test('rows added while the first page is read are found by another pass from the
   again.answer([page(rows(1, 3))])
   await clock.settle()
   assert.deepEqual(start(9), [1, 2, 3], 'each once')
-  assert.ok(owned.cursors[fresh].complete)
+  assert.ok(owned.rows.isReadToEnd(fresh))
   assert.equal(readDue.open, 0)
 })
 
 test('rows added in the middle of a pass are found by another one after its end', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(101, 100 + pageRows))])
   await clock.settle()
   start(pageRows)
   // Added in front of where the pass has come to: another publisher committed late.
-  reopen(owned, fresh)
-  reader.want(owned, fresh)
+  owned.rows.reopen(fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   const second = readDue.next()
   assert.equal(second.args[0][0]?.after?.message, 100 + pageRows, 'the pass goes on first')
@@ -219,25 +162,25 @@ test('rows added in the middle of a pass are found by another one after its end'
   await clock.settle()
   const third = readDue.next()
   assert.equal(third.args[0][0]?.after, null)
-  assert.equal(owned.cursors[fresh].complete, false)
+  assert.equal(owned.rows.isReadToEnd(fresh), false)
   third.answer([page([row(50), ...rows(101, 100 + pageRows - 1)])])
   await clock.settle()
   readDue.next().answer([page([row(100 + pageRows), row(300)])])
   await clock.settle()
   assert.deepEqual(start(9), [300, 50])
-  assert.ok(owned.cursors[fresh].complete)
+  assert.ok(owned.rows.isReadToEnd(fresh))
 })
 
-test('a pass through a queue that never ends begins again at the head after a while', async () => {
+test('a pass through a queue that never ends begins again at the front after a while', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(101, 100 + pageRows))])
   await clock.settle()
   const read = async (answer: PendingRow[]) => {
     start(1000)
-    reader.want(owned, fresh)
+    reader.request(owned, fresh)
     await clock.settle()
     const call = readDue.next()
     call.answer([page(answer)])
@@ -255,8 +198,8 @@ test('a pass through a queue that never ends begins again at the head after a wh
 test('a pass that has brought nothing yet goes on, however long it takes', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  for (const { message } of rows(1, pageRows)) owned.held.add(message)
-  reader.want(owned, fresh)
+  for (const each of rows(1, pageRows)) owned.rows.take(fresh, each)
+  reader.request(owned, fresh)
   await clock.advance(20_000)
   readDue.next().answer([page(rows(1, pageRows))])
   await clock.settle()
@@ -270,95 +213,95 @@ test('a pass that has brought nothing yet goes on, however long it takes', async
 test('a row that is settled while it is read is not taken again', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(1, 2))])
   await clock.settle()
   assert.deepEqual(start(9), [1, 2])
 
-  reopen(owned, fresh)
-  reader.want(owned, fresh)
+  owned.rows.reopen(fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   recorded(owned, 1)
   readDue.next().answer([page(rows(1, 3))])
   await clock.settle()
   assert.deepEqual(start(9), [3])
-  assert.deepEqual([...owned.held], [2, 3], 'and then forgotten')
-  assert.deepEqual(owned.settledMeanwhile, [])
+  assert.deepEqual(inMemory(owned), [2, 3], 'and then forgotten')
+  assert.equal(owned.rows.wasSettledDuringRead(1), false)
 })
 
 test('a settled row is remembered until the last read that may show it has ended', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  owned.held.add(1)
-  reader.want(owned, fresh)
+  owned.rows.take(fresh, row(1))
+  reader.request(owned, fresh)
   await clock.settle()
-  reader.want(owned, replay)
+  reader.request(owned, replay)
   await clock.settle()
   assert.equal(readDue.open, 2)
   recorded(owned, 1)
   readDue.newest().answer([page()])
   await clock.settle()
-  assert.ok(owned.held.has(1))
+  assert.ok(owned.rows.isInMemory(1))
   readDue.next().answer([page(rows(1, 1))])
   await clock.settle()
   assert.deepEqual(start(9), [])
-  assert.equal(owned.held.size, 0)
+  assert.deepEqual(inMemory(owned), [])
 })
 
 test('a retry that is due before an older read has ended is not forgotten', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  owned.held.add(1)
-  reader.want(owned, fresh)
+  owned.rows.take(fresh, row(1))
+  reader.request(owned, fresh)
   await clock.settle()
   // The attempt failed, its row became a timed one that is due at once, and the read of it overtakes the older read.
   recorded(owned, 1)
-  reader.want(owned, timed)
+  reader.request(owned, timed)
   await clock.settle()
   readDue.newest().answer([page([row(1, timed, 1)])])
   await clock.settle()
   assert.deepEqual(start(9), [], 'it could as well be what was settled')
-  assert.equal(owned.cursors[timed].complete, false)
+  assert.equal(owned.rows.isReadToEnd(timed), false)
   assert.equal(readDue.open, 1, 'asking again at once would show the same')
   readDue.next().answer([page()])
   await clock.settle()
   // What housekeeping does four times a second.
-  reader.want(owned, timed)
+  reader.request(owned, timed)
   await clock.settle()
   readDue.next().answer([page([row(1, timed, 1)])])
   await clock.settle()
   assert.deepEqual(start(9), [1])
-  assert.ok(owned.cursors[timed].complete)
+  assert.ok(owned.rows.isReadToEnd(timed))
 })
 
 test('two classes read together forget what was settled meanwhile as soon as both are in', async () => {
   const { clock, readDue, reader, own } = open()
   const owned = own(1)
-  owned.held.add(1)
-  reader.want(owned, fresh)
-  reader.want(owned, timed)
+  owned.rows.take(fresh, row(1))
+  reader.request(owned, fresh)
+  reader.request(owned, timed)
   await clock.settle()
   recorded(owned, 1)
-  reopen(owned, fresh)
+  owned.rows.reopen(fresh)
   readDue.next().answer([page(rows(1, 1)), page()])
   await clock.settle()
-  assert.equal(owned.held.size, 0, 'although fresh rows are already read again')
+  assert.deepEqual(inMemory(owned), [], 'although fresh rows are already read again')
   assert.equal(readDue.open, 1)
 })
 
 test('a lane dropped while it is read takes nothing in', async () => {
-  const { clock, readDue, reader, own, lanes, start, events } = open()
+  const { clock, readDue, reader, own, start, events } = open()
   const [kept, dropped] = [own(1), own(2)]
-  reader.want(kept, fresh)
-  reader.want(dropped, fresh)
+  reader.request(kept, fresh)
+  reader.request(dropped, fresh)
   await clock.settle()
-  lanes.delete(dropped)
+  dropped.drop()
   readDue.next().answer([page(rows(1, 1)), page(rows(2, pageRows + 1))])
   await clock.settle()
   assert.deepEqual(start(1000), [1])
-  assert.equal(dropped.held.size, 0)
-  assert.equal(isReading(dropped), false)
+  assert.deepEqual(inMemory(dropped), [])
+  assert.equal(dropped.rows.isReading, false)
   assert.equal(readDue.open, 0)
   assert.deepEqual(events, ['read'])
 })
@@ -366,37 +309,37 @@ test('a lane dropped while it is read takes nothing in', async () => {
 test('a closed lane is not read', async () => {
   const { clock, readDue, reader, own } = open()
   const owned = own(1)
-  owned.lane.closed = true
-  reader.want(owned, fresh)
+  owned.leave()
+  reader.request(owned, fresh)
   await clock.settle()
   assert.equal(readDue.open, 0)
-  assert.equal(isReading(owned), false)
+  assert.equal(owned.rows.isReading, false)
 })
 
-test('after trouble nothing is taken as read, and the next wish asks for the same rows', async () => {
+test('after trouble nothing counts as read, and the next request asks for the same rows', async () => {
   const { clock, readDue, reader, own, start, events } = open()
   const owned = own(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(1, pageRows))])
   await clock.settle()
   start(pageRows)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   const failed = readDue.next()
   failed.fail(new StoreTrouble('busy'))
   await clock.settle()
   assert.deepEqual(events, ['read', 'trouble: busy', 'read'])
   assert.equal(readDue.open, 0, 'it leaves the store alone until asked again')
-  assert.equal(isReading(owned), false)
-  reader.want(owned, fresh)
+  assert.equal(owned.rows.isReading, false)
+  reader.request(owned, fresh)
   await clock.settle()
   assert.deepEqual(readDue.next().args, failed.args)
 })
 
-test('the reader tells when the next timed row is due, on the steady clock', async () => {
+test('the reader expects the next timed row at its instant, on the steady clock', async () => {
   const { clock, readDue, reader, own, events } = open()
-  reader.want(own(1), timed)
+  reader.request(own(1), timed)
   await clock.advance(500)
   clock.jump(3_600_000)
   readDue.next().answer([page([], 250)])
@@ -406,27 +349,27 @@ test('the reader tells when the next timed row is due, on the steady clock', asy
 
 test('a delivery is as old as the store said when it was read', async () => {
   const { clock, readDue, reader, own, scheduler } = open()
-  reader.want(own(1), fresh)
+  reader.request(own(1), fresh)
   await clock.advance(10_000)
   readDue.next().answer([page([{ ...row(1), ageMs: 4000 }])])
   await clock.settle()
   assert.equal(scheduler.plan(clock.steady(), 1)[0]?.item.bornAt, 6000)
 })
 
-test('a row that was just stored goes straight to a lane that has caught up', async () => {
+test('a row that was just stored takes the fast path to a lane that was read to its end', async () => {
   const { clock, readDue, reader, own, start } = open()
   const owned = own(1)
-  assert.equal(reader.takeStored(owned, stored(1), clock.steady()), false, 'it has not been read yet')
-  reader.want(owned, fresh)
+  assert.equal(reader.acceptStored(owned, stored(1), clock.steady()), false, 'it has not been read yet')
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(1, 1))])
   await clock.advance(1)
   const begunAt = clock.steady()
-  assert.equal(reader.takeStored(owned, stored(2), begunAt), true)
+  assert.equal(reader.acceptStored(owned, stored(2), begunAt), true)
   assert.deepEqual(start(9), [1, 2])
-  assert.equal(owned.held.has(2), true, 'a read that still shows it brings nothing new')
-  reopen(owned, fresh)
-  reader.want(owned, fresh)
+  assert.equal(owned.rows.isInMemory(2), true, 'a read that still shows it brings nothing new')
+  owned.rows.reopen(fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(1, 2))])
   await clock.settle()
@@ -436,10 +379,10 @@ test('a row that was just stored goes straight to a lane that has caught up', as
 test('a row that was just stored is read where a read may have brought it, or others come first', async () => {
   const { clock, readDue, reader, own } = open()
   const owned = own(1)
-  const take = (begunAt: number) => reader.takeStored(owned, stored(1), begunAt)
+  const take = (begunAt: number) => reader.acceptStored(owned, stored(1), begunAt)
   await clock.advance(5)
   const before = clock.steady()
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   const read = readDue.next()
   assert.equal(take(before), false, 'a read is under way')
@@ -449,9 +392,9 @@ test('a row that was just stored is read where a read may have brought it, or ot
   assert.equal(take(before), false, 'the read began before, and ended after storing began')
   assert.equal(take(clock.steady()), false, 'at the same instant')
   await clock.advance(1)
-  reopen(owned, fresh)
+  owned.rows.reopen(fresh)
   assert.equal(take(clock.steady()), false, 'others were added')
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page(rows(10, 73))])
   await clock.settle()
@@ -459,27 +402,27 @@ test('a row that was just stored is read where a read may have brought it, or ot
   assert.equal(take(clock.steady()), false, 'enough are queued')
 })
 
-test('a lane that gets everything straight away is read from its head every 15 s: something may lie there', async () => {
+test('a lane on the fast path is read from its front every 15 s: a row may lie there', async () => {
   const { clock, readDue, reader, own } = open()
   const owned = own(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page()])
   await clock.advance(14_999)
-  assert.equal(reader.takeStored(owned, stored(1), clock.steady()), true)
+  assert.equal(reader.acceptStored(owned, stored(1), clock.steady()), true)
   await clock.advance(1)
-  assert.equal(reader.takeStored(owned, stored(2), clock.steady()), false)
+  assert.equal(reader.acceptStored(owned, stored(2), clock.steady()), false)
 })
 
-test('a lane that is closed or keeps an order takes in nothing that was just stored', async () => {
+test('a closed lane takes in nothing that was just stored', async () => {
   const { clock, readDue, reader, own } = open()
   const owned = own(1)
-  reader.want(owned, fresh)
+  reader.request(owned, fresh)
   await clock.settle()
   readDue.next().answer([page()])
   await clock.advance(1)
-  owned.lane.closed = true
-  assert.equal(reader.takeStored(owned, stored(1), clock.steady()), false)
-  owned.lane.closed = false
-  assert.equal(reader.takeStored(owned, stored(1), clock.steady()), true)
+  owned.apply(settingsOf({ ...endpointOf(1), paused: true }), clock.steady())
+  assert.equal(reader.acceptStored(owned, stored(1), clock.steady()), false)
+  owned.apply(settingsOf(endpointOf(1)), clock.steady())
+  assert.equal(reader.acceptStored(owned, stored(1), clock.steady()), true)
 })

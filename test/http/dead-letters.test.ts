@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { encodeId, firstKeyAt } from '../../src/domain/ids.ts'
 import { deadReasons } from '../../src/domain/judge.ts'
-import { TaskRunner } from '../../src/engine/task-runner.ts'
+import { TaskRunner } from '../../src/engine/tasks.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { type Api, openApi } from './api.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { encodeId } from '../../src/domain/ids.ts'
-import { TaskRunner } from '../../src/engine/task-runner.ts'
+import { TaskRunner } from '../../src/engine/tasks.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import type { Settlement } from '../../src/store/store.ts'
 import { type Api, openApi } from './api.ts'

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
-import { dutiesOf } from '../../src/leader/duties.ts'
 import { Leader } from '../../src/leader/leader.ts'
+import { leaderJobs } from '../../src/leader/leader-jobs.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { plainSchedule } from '../store/conformance/schedules.ts'
@@ -44,14 +44,14 @@ class Place {
       clock,
       leaseMs,
       candidate: { id: name, description: name },
-      duties: dutiesOf({
+      jobs: leaderJobs({
         store,
         publisher: () => publisher,
         retention: { historyMs: null, deadMs: null },
         waitingLimit: 1_000_000,
         onTrouble: (error) => this.troubles.push(error),
       }),
-      onTrouble: (_duty, error) => this.troubles.push(error),
+      onTrouble: (_job, error) => this.troubles.push(error),
     })
     this.leaders.push(leader)
     leader.start()
@@ -125,7 +125,7 @@ test('a leader that stops hands over at once', async (t) => {
   assert.deepEqual([anna.leads, bert.leads], [false, true])
 })
 
-test('a process that cannot renew its lead stops doing its duties before another begins', async (t) => {
+test('a process that cannot renew its lead stops its jobs before another begins', async (t) => {
   const place = await Place.open(t)
   const { clock, store } = place
   let reachable = true

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { nextTicks } from '../../src/domain/cron.ts'
 import type { Schedule } from '../../src/domain/schedule.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
-import { dutiesOf } from '../../src/leader/duties.ts'
 import { Leader } from '../../src/leader/leader.ts'
+import { leaderJobs } from '../../src/leader/leader-jobs.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { plainSchedule } from '../store/conformance/schedules.ts'
@@ -106,14 +106,14 @@ export class LeadingWorld {
       clock: process.clock,
       leaseMs,
       candidate: { id: process.name, description: process.name },
-      duties: dutiesOf({
+      jobs: leaderJobs({
         store,
         publisher: () => publisher,
         retention: { historyMs: null, deadMs: null },
         waitingLimit: 1_000_000,
         onTrouble,
       }),
-      onTrouble: (_duty, error) => onTrouble(error),
+      onTrouble: (_job, error) => onTrouble(error),
     })
     this.#processes.add(process)
     process.onDeath(() => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { queuedPerStep } from '../../src/domain/task.ts'
-import { Chore } from '../../src/engine/chore.ts'
-import { TaskRunner } from '../../src/engine/task-runner.ts'
+import { Job } from '../../src/engine/job.ts'
+import { TaskRunner } from '../../src/engine/tasks.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
@@ -127,14 +127,14 @@ export class ReplayingWorld {
     const chance = this.#chance
     const process = new SimProcess(`worker ${++this.#names}`, this.clock)
     const store = faultyStore(this.#plant(this.#store, this.clock), process, this.clock, chance, this.#faults)
-    const runner = new TaskRunner(store, (restMs) => void process.clock.after(restMs, () => tasks.ask()))
-    const tasks = new Chore(
+    const runner = new TaskRunner(store, (restMs) => void process.clock.after(restMs, () => tasks.request()))
+    const tasks = new Job(
       process.clock,
       () => runner.step(),
       (error) => assert.ok(error instanceof StoreTrouble, String(error)),
     )
     const look = () => {
-      tasks.ask()
+      tasks.request()
       process.clock.after(second, look)
     }
     this.#processes.add(process)

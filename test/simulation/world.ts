@@ -2,8 +2,8 @@ import { AppError } from '../../src/domain/app-error.ts'
 import { fresh } from '../../src/domain/delivery.ts'
 import { Matcher } from '../../src/domain/match.ts'
 import type { Notice } from '../../src/domain/notice.ts'
-import { Chore } from '../../src/engine/chore.ts'
 import { Engine } from '../../src/engine/engine.ts'
+import { Job } from '../../src/engine/job.ts'
 import { Admission } from '../../src/intake/admission.ts'
 import { Depths } from '../../src/intake/depths.ts'
 import { routeOf } from '../../src/intake/routes.ts'
@@ -341,7 +341,7 @@ export class World {
   /** Every process sees to the lanes that nobody owns, although one would do. */
   #sweep(store: Store, { clock }: SimProcess): void {
     const sweep = new RestingSweep(store, 1_000_000)
-    const chore = new Chore(
+    const job = new Job(
       clock,
       () => sweep.step(),
       (error) => {
@@ -349,7 +349,7 @@ export class World {
       },
     )
     const ask = () => {
-      chore.ask()
+      job.request()
       clock.after(sweepMs, ask)
     }
     clock.after(sweepMs, ask)

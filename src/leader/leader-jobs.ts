@@ -1,7 +1,7 @@
 import type { Publisher } from '../intake/publisher.ts'
 import type { RetentionLimits } from '../store/retention.ts'
 import type { Store } from '../store/store.ts'
-import type { Duty } from './leader.ts'
+import type { LeaderJob } from './leader.ts'
 import { sendNotices } from './notice-sender.ts'
 import { RestingSweep } from './resting-sweep.ts'
 import { ScheduleRunner } from './schedule-runner.ts'
@@ -10,9 +10,9 @@ const second = 1000
 const minute = 60 * second
 const hour = 60 * minute
 
-/** How soon a schedule that another process made or changed is noticed; one that is known runs on time. */
+/** How soon a schedule that another process made or changed is noticed; known schedules run on time. */
 const schedulesMs = second
-/** How soon operators hear of something. */
+/** How soon a notice is published. */
 const noticesMs = second
 const sweepMs = 15 * second
 const sweepRows = 500
@@ -20,18 +20,18 @@ const payloadsMs = minute
 const payloadsPerStep = 20
 const retentionMs = 5 * minute
 
-export interface DutyParts {
+export interface LeaderJobsParts {
   readonly store: Store
-  /** Opened when there is something to publish: it counts what waits, which costs the store something. */
+  /** Opened when there is something to publish, because it counts the waiting deliveries, which costs the store time. */
   publisher(): Publisher
   readonly retention: RetentionLimits
-  /** How many deliveries may wait at an endpoint that says nothing of it. */
+  /** How many deliveries may wait at an endpoint that sets no limit of its own. */
   readonly waitingLimit: number
   onTrouble(error: unknown): void
 }
 
-/** Everything that is done once for the whole store. A new duty is an entry here. */
-export function dutiesOf({ store, publisher, retention, waitingLimit, onTrouble }: DutyParts): Duty[] {
+/** All jobs that one process does for the whole store. A new job is an entry here. */
+export function leaderJobs({ store, publisher, retention, waitingLimit, onTrouble }: LeaderJobsParts): LeaderJob[] {
   const sweep = new RestingSweep(store, waitingLimit)
   const runner = new ScheduleRunner(store, publisher, onTrouble)
   return [
@@ -53,7 +53,7 @@ export function dutiesOf({ store, publisher, retention, waitingLimit, onTrouble 
       },
     },
     {
-      // What a publisher that died between its commit and its wake-up left behind.
+      // Wakes lanes whose publisher died between its commit and its wake-up.
       name: 'reconcile',
       everyMs: sweepMs,
       async step() {

@@ -2,67 +2,70 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Lane } from '../domain/lane.ts'
 import type { Entry } from '../domain/order.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
-import { type LaneSnapshot, namedLimit, type Standstill, writeSnapshot } from '../domain/snapshot.ts'
+import { type LaneSnapshot, namedLimit, writeSnapshot } from '../domain/snapshot.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
+import type { LaneRegistry } from './lane-registry.ts'
+import type { Loop } from './loop.ts'
+import type { Membership } from './membership.ts'
 import type { Delivery, OwnedLane } from './owned-lane.ts'
-import type { Settler } from './settler.ts'
+import type { Pump } from './pump.ts'
+import type { SettleQueue } from './settling.ts'
 
-/** Answers whoever asks how a lane stands that this worker owns. What is asked within one turn is answered together. */
-export class Answering {
-  readonly #parts: AnsweringParts
-  readonly #asked = new Set<number>()
+/** Stores a snapshot of an owned lane when a process asks for one. The requests of one turn are answered together. */
+export class Snapshots {
+  readonly #parts: SnapshotsParts
+  readonly #requested = new Set<number>()
   #answers = 0
 
-  constructor(parts: AnsweringParts) {
+  constructor(parts: SnapshotsParts) {
     this.#parts = parts
   }
 
-  ask(endpoints: readonly number[]): void {
-    if (this.#asked.size === 0) this.#parts.clock.soon(() => void this.#answer())
-    for (const endpoint of endpoints) this.#asked.add(endpoint)
+  request(endpoints: readonly number[]): void {
+    if (this.#requested.size === 0) this.#parts.clock.soon(() => void this.#answer())
+    for (const endpoint of endpoints) this.#requested.add(endpoint)
   }
 
-  /** Never rejects: whoever asked goes by what is stored. */
+  /** Never rejects: without an answer, the process that asked uses the stored state. */
   async #answer(): Promise<void> {
-    const endpoints = [...this.#asked]
-    this.#asked.clear()
-    const answers = this.#snapshots(endpoints).map(([endpoint, snapshot]) => ({
-      endpoint,
-      snapshot: writeSnapshot(snapshot),
-    }))
+    const { store, membership, onTrouble } = this.#parts
+    const endpoints = [...this.#requested]
+    this.#requested.clear()
+    const answers = this.#take(endpoints)
     if (answers.length === 0) return
     try {
-      await this.#parts.store.answerLanes(this.#parts.worker(), answers)
+      await store.answerLanes(membership.worker, answers)
     } catch (error) {
-      if (!(error instanceof StoreTrouble)) this.#parts.onBug(error)
+      if (!(error instanceof StoreTrouble)) onTrouble(error)
     }
   }
 
-  #snapshots(endpoints: readonly number[]): [endpoint: number, LaneSnapshot][] {
-    const { clock, settler, standstill } = this.#parts
+  #take(endpoints: readonly number[]): { endpoint: number; snapshot: string }[] {
+    const { clock, queue, pump, registry } = this.#parts
     const now = clock.steady()
     const lanes = new Map<number, OwnedLane>()
-    this.#parts.eachLane((owned) => lanes.set(owned.endpoint.key, owned), endpoints)
+    registry.each((owned) => lanes.set(owned.endpoint.key, owned), endpoints)
     if (lanes.size === 0) return []
     this.#answers++
-    const sending = Map.groupBy(this.#parts.sending(), ({ owned }) => owned.endpoint.key)
-    const recording = Map.groupBy(settler.records(), ({ settlement }) => settlement.endpoint)
+    const sending = Map.groupBy(pump.sending(), ({ owned }) => owned.endpoint.key)
+    const recording = Map.groupBy(queue.entries(), ({ settlement }) => settlement.endpoint)
     return [...lanes].map(([endpoint, owned]) => {
       const ended = (recording.get(endpoint) ?? []).map(({ settlement }) => settlement.row.message)
-      return [endpoint, this.#snapshot(owned, sending.get(endpoint) ?? [], ended, standstill(now), now)]
+      const snapshot = this.#snapshotOf(owned, sending.get(endpoint) ?? [], ended, now)
+      return { endpoint, snapshot: writeSnapshot(snapshot) }
     })
   }
 
-  #snapshot(
-    { endpoint, lane, health, throughput, leaving, lastActiveAt, nextTimedAt }: OwnedLane,
+  #snapshotOf(
+    { endpoint, lane, health, throughput, isLeaving, lastActiveAt, nextTimedAt }: OwnedLane,
     sending: readonly Delivery[],
     ended: readonly number[],
-    standstill: Standstill | null,
     now: SteadyMs,
   ): LaneSnapshot {
+    const { membership, scheduler, loop } = this.#parts
     const { throttleRate, throttlePeriodSeconds } = endpoint
     return {
-      worker: this.#parts.worker(),
+      worker: membership.worker,
       n: this.#answers,
       inFlight: lane.inFlight,
       concurrency: lane.concurrency,
@@ -78,19 +81,19 @@ export class Answering {
       holdMs: Math.max(0, lane.holdUntil - now),
       circuit: health.circuit,
       silentMs: health.manual ? null : Math.max(0, health.silentUntil - now),
-      appMs: Math.max(0, this.#parts.scheduler.appReadyAt(lane, now) - now),
+      appMs: Math.max(0, scheduler.appReadyAt(lane, now) - now),
       failuresMs: Math.max(0, (lane.failures?.readyAt(now, lane.inFlight) ?? now) - now),
       paceMs: lane.pace === undefined ? 0 : Math.max(0, lane.pace.readyAt(now) - now),
-      ...this.#parts.scheduler.slotsOf(lane, now),
-      standstill,
-      leaving,
+      ...scheduler.slotsOf(lane, now),
+      standstill: loop.standstill(now),
+      leaving: isLeaving,
       activeAgoMs: now - lastActiveAt,
       pace: throughput.perSecond(now) ?? null,
     }
   }
 }
 
-/** When order lets something start: what is for later may then have another key. Time that runs out starts nothing. */
+/** When the ordering lets a delivery start. A timed row may have another key; a delivery that expires starts nothing. */
 function orderOf({ order }: Lane<Delivery>, nextTimedAt: SteadyMs, now: SteadyMs): LaneSnapshot['order'] {
   if (order === undefined) return null
   const wakesAt = order.nextAt(now)
@@ -100,17 +103,14 @@ function orderOf({ order }: Lane<Delivery>, nextTimedAt: SteadyMs, now: SteadyMs
   return { waitMs: nextAt === Number.POSITIVE_INFINITY ? null : nextAt - now }
 }
 
-export interface AnsweringParts {
+export interface SnapshotsParts {
   readonly store: Pick<Store, 'answerLanes'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>
-  readonly settler: Settler
-  worker(): number
-  /** Visits those of these lanes that are owned. */
-  eachLane(visit: (owned: OwnedLane) => void, endpoints: readonly number[]): void
-  /** What is being sent. */
-  sending(): Iterable<Delivery>
-  /** Why nothing is started at all. */
-  standstill(now: SteadyMs): Standstill | null
-  onBug(error: unknown): void
+  readonly membership: Membership
+  readonly registry: LaneRegistry
+  readonly pump: Pump
+  readonly queue: SettleQueue
+  readonly loop: Loop
+  onTrouble(error: unknown): void
 }

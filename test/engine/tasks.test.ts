@@ -4,7 +4,7 @@ import { replay } from '../../src/domain/delivery.ts'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
 import { keyTime } from '../../src/domain/ids.ts'
 import type { DeadFilter, TaskWork } from '../../src/domain/task.ts'
-import { TaskRunner } from '../../src/engine/task-runner.ts'
+import { TaskRunner } from '../../src/engine/tasks.ts'
 import { StoreTrouble } from '../../src/store/store.ts'
 import { begin, type World } from '../store/conformance/harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'
@@ -238,7 +238,7 @@ test('a task that is let go is taken by another at once', async (t) => {
   await w.store.createTask({ app: app.key, work: { type: 'endpoint.recover', input }, data: {} })
   const first = new TaskRunner(w.store)
   await first.step()
-  await first.letGo()
+  await first.release()
   assert.equal(await new TaskRunner(w.store).step(), true)
   assert.equal((await replayed(w, endpoint)).length, 300)
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Record, Settler } from '../../src/engine/settler.ts'
+import { type SettleEntry, SettleQueue } from '../../src/engine/settling.ts'
 import { type Settlement, type Store, StoreTrouble } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
@@ -11,25 +11,29 @@ function open() {
   const settle = new HeldCalls<Parameters<Store['settle']>, 'settled' | 'fenced'>()
   const events: string[] = []
   const state = { worker: 1 }
-  const settler = new Settler({
+  const queue = new SettleQueue({
     store: { settle: settle.method },
     clock,
-    worker: () => state.worker,
-    onSettled: () => void events.push('settled'),
-    onFenced: () => void events.push('fenced'),
-    onBug: (error) => void events.push(`bug: ${(error as Error).message}`),
+    membership: {
+      get worker() {
+        return state.worker
+      },
+      lose: () => void events.push('fenced'),
+    },
+    loop: { wake: () => void events.push('settled') },
+    onTrouble: (error) => void events.push(`bug: ${(error as Error).message}`),
   })
   const recorded: number[] = []
-  const record = (message: number, endpoint = 1, holdMs?: number, gone = false): Record => ({
+  const entry = (message: number, endpoint = 1, holdMs?: number, gone = false): SettleEntry => ({
     settlement: settlement(message, endpoint),
     holdMs,
     disable: gone ? 'gone' : undefined,
-    recorded: () => void recorded.push(message),
+    onRecorded: () => void recorded.push(message),
   })
   const add = (from: number, to: number) => {
-    for (let message = from; message <= to; message++) settler.add(record(message))
+    for (let message = from; message <= to; message++) queue.add(entry(message))
   }
-  return { clock, settle, events, state, settler, recorded, record, add }
+  return { clock, settle, events, state, queue, recorded, entry, add }
 }
 
 function settlement(message: number, endpoint: number): Settlement {
@@ -59,7 +63,7 @@ function range(from: number, to: number): number[] {
 }
 
 test('what ends within fifteen milliseconds is recorded together', async () => {
-  const { clock, settle, add, recorded, events, settler } = open()
+  const { clock, settle, add, recorded, events, queue } = open()
   add(1, 2)
   await clock.advance(14)
   add(3, 3)
@@ -69,12 +73,12 @@ test('what ends within fifteen milliseconds is recorded together', async () => {
   assert.equal(call.args[0], 1)
   assert.deepEqual(messagesOf(call.args), [1, 2, 3])
   assert.deepEqual(recorded, [], 'nothing is recorded before the store says so')
-  assert.equal(settler.size, 3)
+  assert.equal(queue.size, 3)
   call.answer('settled')
   await clock.settle()
   assert.deepEqual(recorded, [1, 2, 3])
   assert.deepEqual(events, ['settled'])
-  assert.equal(settler.size, 0)
+  assert.equal(queue.size, 0)
 })
 
 test('the 512th does not wait', () => {
@@ -146,7 +150,7 @@ test('a full batch does not hurry a store in trouble', async () => {
   assert.equal(settle.open, 1)
 })
 
-test('an unexpected error is told, and what it concerns is kept and tried again', async () => {
+test('an unexpected error is reported, and its batch is kept and tried again', async () => {
   const { clock, settle, add, events, recorded } = open()
   add(1, 2)
   await clock.advance(15)
@@ -161,14 +165,14 @@ test('an unexpected error is told, and what it concerns is kept and tried again'
 })
 
 test('a fenced worker drops everything, also what ended since, and asks no more', async () => {
-  const { clock, settle, add, events, recorded, settler } = open()
+  const { clock, settle, add, events, recorded, queue } = open()
   add(1, 512)
   add(513, 600)
   settle.next().answer('fenced')
   await clock.settle()
   assert.deepEqual(events, ['fenced'])
-  assert.deepEqual(recorded, range(1, 600), 'each is told that it is over')
-  assert.equal(settler.size, 0)
+  assert.deepEqual(recorded, range(1, 600), 'each learns that it is over')
+  assert.equal(queue.size, 0)
   await clock.advance(10_000)
   assert.equal(settle.open, 0)
 })
@@ -180,10 +184,10 @@ for (const [answer, worker] of [
   ['settled', 1],
 ] as const) {
   test(`"${answer}" to a call from before a drop changes nothing of what worker ${worker} adds after it`, async () => {
-    const { clock, settle, add, events, recorded, settler, state } = open()
+    const { clock, settle, add, events, recorded, queue, state } = open()
     add(1, 2)
     await clock.advance(15)
-    settler.drop()
+    queue.drop()
     assert.deepEqual(recorded.splice(0), [1, 2])
     state.worker = worker
     add(3, 4)
@@ -204,11 +208,11 @@ for (const [answer, worker] of [
 }
 
 test('draining asks at once and ends when all is recorded', async () => {
-  const { clock, settle, add, settler, recorded } = open()
-  await settler.drained()
+  const { clock, settle, add, queue, recorded } = open()
+  await queue.drained()
   add(1, 3)
   let drained = false
-  const done = settler.drained().then(() => {
+  const done = queue.drained().then(() => {
     drained = true
   })
   const first = settle.next()
@@ -222,24 +226,24 @@ test('draining asks at once and ends when all is recorded', async () => {
 })
 
 test('draining survives trouble and ends when everything is dropped', async () => {
-  const { clock, settle, add, settler } = open()
+  const { clock, settle, add, queue } = open()
   add(1, 3)
-  const done = settler.drained()
+  const done = queue.drained()
   settle.next().fail(new StoreTrouble('busy'))
   await clock.advance(50)
   assert.equal(settle.open, 1)
-  settler.drop()
+  queue.drop()
   await done
 })
 
-test('a batch tells the longest hold of each endpoint, and once who is gone', async () => {
-  const { clock, settle, settler, record } = open()
-  settler.add(record(1, 7, 1000))
-  settler.add(record(2, 7, 5000))
-  settler.add(record(3, 7, 2000))
-  settler.add(record(4, 8, 0))
-  settler.add(record(5, 9, undefined, true))
-  settler.add(record(6, 9, undefined, true))
+test('a batch carries the longest hold of each endpoint, and names an endpoint that is gone once', async () => {
+  const { clock, settle, queue, entry } = open()
+  queue.add(entry(1, 7, 1000))
+  queue.add(entry(2, 7, 5000))
+  queue.add(entry(3, 7, 2000))
+  queue.add(entry(4, 8, 0))
+  queue.add(entry(5, 9, undefined, true))
+  queue.add(entry(6, 9, undefined, true))
   await clock.advance(15)
   const [, , effects] = settle.next().args
   assert.deepEqual(effects, {

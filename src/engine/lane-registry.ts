@@ -1,0 +1,208 @@
+import { retryPolicyOf } from '../domain/bounds.ts'
+import { emptyBucketDebt } from '../domain/bucket.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { applicationShare, type Endpoint } from '../domain/endpoint.ts'
+import { Health } from '../domain/health.ts'
+import { type HealthDefaults, rulesOf } from '../domain/health-facts.ts'
+import type { Scheduler } from '../domain/scheduler.ts'
+import { type Share, shareOf } from '../domain/share.ts'
+import type { Sender } from '../sender/send.ts'
+import { bodyShaper } from '../shaping/body-shaper.ts'
+import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
+import type { Loop } from './loop.ts'
+import type { Membership } from './membership.ts'
+import { type Delivery, type LaneSettings, limitsOf, OwnedLane, orderingOf } from './owned-lane.ts'
+import type { Reader } from './reader.ts'
+import type { Settling } from './settling.ts'
+
+/** The lanes that this worker owns, kept in line with their endpoints' settings, and how many lanes it should own. */
+export class LaneRegistry {
+  readonly #parts: LaneRegistryParts
+  readonly #lanes = new Map<number, OwnedLane>()
+  /** The number of workers among which application rates are shared. */
+  #sharers = 1
+  #stopped = false
+  /** Owned lanes whose settings changed and could not be read. */
+  readonly #outdated = new Set<number>()
+
+  constructor(parts: LaneRegistryParts) {
+    this.#parts = parts
+  }
+
+  find(endpoint: number): OwnedLane | undefined {
+    return this.#lanes.get(endpoint)
+  }
+
+  get size(): number {
+    return this.#lanes.size
+  }
+
+  /** Visits the owned lanes, or those of them that are named. */
+  each(visit: (owned: OwnedLane) => void, endpoints?: readonly number[]): void {
+    if (!endpoints) for (const owned of this.#lanes.values()) visit(owned)
+    else {
+      for (const endpoint of endpoints) {
+        const owned = this.#lanes.get(endpoint)
+        if (owned) visit(owned)
+      }
+    }
+  }
+
+  /** Lets no lane start anything, also none that is taken later. */
+  stop(): void {
+    this.#stopped = true
+    for (const owned of this.#lanes.values()) owned.stop()
+  }
+
+  /** Nothing is owned any more. */
+  dropAll(): void {
+    for (const owned of this.#lanes.values()) this.#drop(owned)
+  }
+
+  /** A lane is owned from now on. */
+  take(claimed: ClaimedLane): void {
+    const { clock, scheduler, reader } = this.#parts
+    const { endpoint } = claimed
+    // Owned already: a claim also names lanes that an earlier answer, which was lost, may have brought.
+    if (this.#lanes.has(endpoint.key)) return
+    const now = clock.steady()
+    const bucketDebtMs = claimed.clean ? claimed.bucketDebtMs : emptyBucketDebt
+    const start = { bucketDebtMs, holdMs: claimed.holdMs }
+    const lane = scheduler.add(endpoint.key, endpoint.app, limitsOf(endpoint), start, now, orderingOf(endpoint))
+    const health = new Health(claimed.health, claimed.healthAgeMs, now)
+    const owned = new OwnedLane(lane, this.#settingsOf(endpoint), health, now)
+    if (this.#stopped) owned.stop()
+    this.#lanes.set(endpoint.key, owned)
+    this.#throttle(endpoint, now)
+    this.#followRules(owned, now)
+    reader.requestAll(owned)
+  }
+
+  #settingsOf(endpoint: Endpoint): LaneSettings {
+    const { sender, defaultTimeoutMs, healthDefaults } = this.#parts
+    const { url, method, secrets, headers } = endpoint
+    const timeoutMs = endpoint.timeoutMs ?? defaultTimeoutMs
+    const line = sender.open({
+      ...{ url, method, secrets, headers, timeoutMs },
+      damaged: endpoint.damaged !== undefined,
+      signature: endpoint.flow.signature,
+      signatureHeaders: endpoint.signatureHeaders ?? {},
+      shape: bodyShaper(endpoint),
+    })
+    return { endpoint, line, policy: retryPolicyOf(endpoint), rules: rulesOf(endpoint, healthDefaults) }
+  }
+
+  /** Reads the settings of owned lanes again, after they were changed. */
+  async refresh(endpoints?: readonly number[]): Promise<void> {
+    const keys: number[] = []
+    this.each((owned) => keys.push(owned.endpoint.key), endpoints)
+    if (keys.length === 0) return
+    for (const key of keys) this.#outdated.delete(key)
+    try {
+      const found = await this.#parts.store.loadEndpoints(keys)
+      for (const endpoint of found) this.#apply(endpoint)
+      if (found.length < keys.length) this.#leaveDeleted(keys, found)
+    } catch (error) {
+      for (const key of keys) this.#outdated.add(key)
+      this.#parts.onTrouble(error)
+    }
+    this.#parts.loop.wake()
+  }
+
+  /** Reads settings that could not be read when they changed: an endpoint that was stopped must not go on for that. */
+  async refreshOutdated(): Promise<void> {
+    if (this.#outdated.size > 0) await this.refresh([...this.#outdated])
+  }
+
+  #apply(endpoint: Endpoint): void {
+    const { clock, reader, scheduler } = this.#parts
+    const owned = this.#lanes.get(endpoint.key)
+    if (!owned || owned.endpoint.updatedAt > endpoint.updatedAt) return
+    const now = clock.steady()
+    const before = owned.endpoint
+    owned.apply(this.#settingsOf(endpoint), now)
+    if (before.appThrottleRate !== endpoint.appThrottleRate) this.#throttle(endpoint, now)
+    this.#followRules(owned, now)
+    // An operator's command to an ordered lane arrives as a change of its settings.
+    if (owned.lane.order) reader.requestAll(owned)
+    scheduler.reconsider(owned.lane, now)
+  }
+
+  #followRules(owned: OwnedLane, now: SteadyMs): void {
+    for (const change of owned.followRules(now)) this.#parts.settling.healthChanged(owned, change, now)
+  }
+
+  #leaveDeleted(keys: readonly number[], found: readonly Endpoint[]): void {
+    const existing = new Set(found.map((endpoint) => endpoint.key))
+    const deleted = keys.filter((key) => !existing.has(key))
+    this.each((owned) => owned.leave(), deleted)
+  }
+
+  /** Whether no owned lane has anything to send before the instant, as far as this worker knows. */
+  isIdleUntil(at: SteadyMs, now: SteadyMs): boolean {
+    for (const owned of this.#lanes.values()) if (!owned.isIdleUntil(at, now)) return false
+    return true
+  }
+
+  /** Gives an application this worker's share of its rate over all its endpoints. */
+  #throttle({ app, appThrottleRate = null }: Endpoint, now: SteadyMs): void {
+    const { membership, scheduler } = this.#parts
+    const limit = appThrottleRate === null ? undefined : applicationShare(appThrottleRate, membership.workers)
+    scheduler.throttle(app, limit, membership.sharesFrom, now)
+  }
+
+  /** Follows a change in the number of workers: application rates are shared again, and surplus lanes leave. */
+  shareAmongWorkers(): void {
+    const { clock, membership } = this.#parts
+    if (membership.workers !== this.#sharers) {
+      this.#sharers = membership.workers
+      const now = clock.steady()
+      const apps = new Map<number, Endpoint>()
+      for (const { endpoint } of this.#lanes.values())
+        if (endpoint.appThrottleRate != null) apps.set(endpoint.app, endpoint)
+      for (const endpoint of apps.values()) this.#throttle(endpoint, now)
+    }
+    if (membership.workers <= 1) return
+    // Lanes beyond this worker's share leave, so that a worker that joins later gets some.
+    const kept = [...this.#lanes.values()].filter((owned) => !owned.isLeaving)
+    for (const owned of kept.slice(this.share().most)) owned.leave()
+  }
+
+  /** How many lanes this worker should own. */
+  share(): Share {
+    const { workers, activeLanes, fewestLanes } = this.#parts.membership
+    return shareOf(workers, activeLanes, fewestLanes)
+  }
+
+  /** Drops the lanes that may be released, or all that are not busy; answers the state of each for its next owner. */
+  release(which: 'resting' | 'all', now: SteadyMs): LaneRest[] {
+    const released: LaneRest[] = []
+    for (const owned of this.#lanes.values()) {
+      if (which === 'all' ? owned.isBusy : !owned.canRelease(now)) continue
+      released.push(owned.toRest(now))
+      this.#drop(owned)
+    }
+    return released
+  }
+
+  #drop(owned: OwnedLane): void {
+    owned.drop()
+    this.#lanes.delete(owned.endpoint.key)
+    this.#outdated.delete(owned.endpoint.key)
+    this.#parts.scheduler.remove(owned.lane)
+  }
+}
+
+export interface LaneRegistryParts {
+  readonly store: Pick<Store, 'loadEndpoints'>
+  readonly clock: Clock
+  readonly scheduler: Scheduler<Delivery>
+  readonly sender: Sender
+  readonly membership: Membership
+  readonly reader: Reader
+  readonly settling: Settling
+  readonly loop: Loop
+  readonly defaultTimeoutMs: number
+  readonly healthDefaults: HealthDefaults
+  onTrouble(error: unknown): void
+}

@@ -1,0 +1,170 @@
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { timed } from '../domain/delivery.ts'
+import { Heap } from '../domain/heap.ts'
+import type { Scheduler } from '../domain/scheduler.ts'
+import type { Standstill } from '../domain/snapshot.ts'
+import type { Membership } from './membership.ts'
+import type { Delivery, OwnedLane } from './owned-lane.ts'
+import type { Pump } from './pump.ts'
+import type { Reader } from './reader.ts'
+import type { SettleQueue } from './settling.ts'
+
+/** After trouble with the store nothing is started for this long: each start would need the store again. */
+const troublePauseMs = 100
+/** Results that may wait for the store before nothing more is started. */
+const unsettledLimit = 4096
+
+/**
+ * The worker's loop: it runs the pump after every change, at most once a turn of the event loop, and at the instant at which
+ * a sleeping lane wakes or a timed row is due; not while the store is in trouble, the lease is over or too many results are
+ * unrecorded.
+ */
+export class Loop {
+  readonly #parts: LoopParts
+  readonly #timed = new TimedLanes()
+  readonly #timers: (() => void)[] = []
+  #work: LoopWork | undefined
+  #stopped = false
+  #scheduled = false
+  #pausedUntil: SteadyMs = Number.NEGATIVE_INFINITY
+  #alarm: { at: SteadyMs; cancel: () => void } | undefined
+  #awaitingTurn: (() => void)[] = []
+
+  constructor(parts: LoopParts) {
+    this.#parts = parts
+  }
+
+  start(work: LoopWork): void {
+    this.#work = work
+  }
+
+  /** Starts nothing more, and repeats nothing more. */
+  stop(): void {
+    this.#stopped = true
+    this.#alarm?.cancel()
+    for (const cancel of this.#timers) cancel()
+  }
+
+  /** Calls a function at this interval, first when it has passed once. */
+  every(ms: number, fn: () => void): void {
+    const tick = () => {
+      fn()
+      if (!this.#stopped) this.#timers[slot] = this.#parts.clock.after(ms, tick)
+    }
+    const slot = this.#timers.push(this.#parts.clock.after(ms, tick)) - 1
+  }
+
+  /** Something changed, so that a delivery may be startable: a turn follows soon. */
+  wake(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    this.#parts.clock.soon(() => {
+      this.#scheduled = false
+      this.#turn()
+    })
+  }
+
+  /** Resolves when the next turn begins, also after `stop`. */
+  nextTurn(): Promise<void> {
+    return new Promise((resolve) => this.#awaitingTurn.push(resolve))
+  }
+
+  /**
+   * Starts some of the rows that were just read, applications in turn. While one tenant's flood keeps the process busy, the
+   * messages of another would otherwise wait for one more turn of everything.
+   */
+  startSome(): void {
+    if (this.#isRunning && this.standstill(this.#parts.clock.steady()) === null) this.#work?.pump.run()
+    this.wake()
+  }
+
+  /** The store is in trouble. */
+  pause(): void {
+    this.#pausedUntil = this.#parts.clock.steady() + troublePauseMs
+    this.wake()
+  }
+
+  /** A timed row of the lane will be due then, and is read then. */
+  expectTimed(owned: OwnedLane, at: SteadyMs): void {
+    if (this.#timed.expect(owned, at)) this.wake()
+  }
+
+  /** Why nothing at all may be started now. */
+  standstill(now: SteadyMs): Standstill | null {
+    if (now < this.#pausedUntil) return 'store'
+    if (!this.#parts.membership.holdsLease(now)) return 'lease'
+    return this.#work && this.#work.queue.size >= unsettledLimit ? 'recording' : null
+  }
+
+  get #isRunning(): boolean {
+    return this.#work !== undefined && !this.#stopped
+  }
+
+  #turn(): void {
+    const awaiting = this.#awaitingTurn
+    this.#awaitingTurn = []
+    for (const resolve of awaiting) resolve()
+    if (this.#work === undefined || this.#stopped) return
+    const now = this.#parts.clock.steady()
+    const standstill = this.standstill(now)
+    if (standstill === 'store') return this.#wakeAt(this.#pausedUntil)
+    // The next turn comes with the next recorded batch, or with housekeeping.
+    if (standstill !== null) return
+
+    const { pump, reader } = this.#work
+    for (let owned = this.#timed.takeDue(now); owned; owned = this.#timed.takeDue(now)) reader.request(owned, timed)
+    pump.run()
+    const next = Math.min(this.#parts.scheduler.wakeAt() ?? Number.POSITIVE_INFINITY, this.#timed.nextAt)
+    if (next < Number.POSITIVE_INFINITY) this.#wakeAt(next)
+  }
+
+  #wakeAt(at: SteadyMs): void {
+    if (this.#alarm && this.#alarm.at <= at) return
+    this.#alarm?.cancel()
+    const wait = Math.max(0, at - this.#parts.clock.steady())
+    const cancel = this.#parts.clock.after(wait, () => {
+      this.#alarm = undefined
+      this.#turn()
+    })
+    this.#alarm = { at, cancel }
+  }
+}
+
+/** Owned lanes by the instant at which their next timed row is due. */
+export class TimedLanes {
+  /** May contain instants that are out of date; the lane knows its own. */
+  readonly #heap = new Heap<OwnedLane>()
+
+  /** A timed row of the lane will be due then. Answers whether that is sooner than any known of the lane. */
+  expect(owned: OwnedLane, at: SteadyMs): boolean {
+    if (!owned.expectTimed(at)) return false
+    this.#heap.push(at, owned)
+    return true
+  }
+
+  /** When the first row is due; `Infinity` for never. */
+  get nextAt(): SteadyMs {
+    return this.#heap.peek() ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Takes out a lane of which a row is due, if there is one. */
+  takeDue(now: SteadyMs): OwnedLane | undefined {
+    for (let owned = this.#heap.popUntil(now); owned; owned = this.#heap.popUntil(now)) {
+      if (owned.takeTimed(now) && owned.isOwned) return owned
+    }
+    return undefined
+  }
+}
+
+export interface LoopParts {
+  readonly clock: Clock
+  readonly scheduler: Pick<Scheduler<Delivery>, 'wakeAt'>
+  readonly membership: Pick<Membership, 'holdsLease'>
+}
+
+/** The parts that the loop drives. They in turn wake the loop, so it gets them when it starts. */
+export interface LoopWork {
+  readonly pump: Pick<Pump, 'run'>
+  readonly reader: Pick<Reader, 'request'>
+  readonly queue: Pick<SettleQueue, 'size'>
+}

@@ -1,0 +1,231 @@
+import { oldest, trimmedTo } from '../domain/bounds.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { managementApplication } from '../domain/endpoint.ts'
+import { Matcher } from '../domain/match.ts'
+import type { NoticeType } from '../domain/notice.ts'
+import type { PendingRow, Store } from '../store/store.ts'
+import { SurplusCount } from '../store/surplus.ts'
+import { Job } from './job.ts'
+import type { LaneRegistry } from './lane-registry.ts'
+import type { LaneRows } from './lane-rows.ts'
+import type { Loop } from './loop.ts'
+import { newDelivery, type OwnedLane } from './owned-lane.ts'
+import type { Settling } from './settling.ts'
+import { Tasks } from './tasks.ts'
+
+/** How soon deliveries of a wide message that another process took in are queued. */
+const expandMs = 1000
+const expandRows = 1000
+/** How soon a task begins. */
+const tasksMs = 1000
+/** How often lanes are trimmed. */
+const trimMs = 1000
+/** How soon rows of a deleted endpoint begin to be removed. */
+const removeMs = 1000
+/** How soon a new subscription to frequent notices takes effect. */
+const noticesMs = 5000
+
+/** The jobs of a worker beside delivering, each in small steps. Any worker does them, but each trims only its own lanes. */
+export class WorkerJobs {
+  readonly #tasks: Tasks
+  readonly #expand: Job
+  readonly #remove: Job
+  readonly #trim: Job
+  readonly #lookUpNotices: Job
+
+  constructor(parts: WorkerJobsParts) {
+    const { store, clock, wanted, onTrouble } = parts
+    const trimmer = new Trimmer(parts)
+    this.#tasks = new Tasks(store, clock, onTrouble)
+    this.#expand = new Job(clock, () => store.expand(expandRows), onTrouble)
+    this.#remove = new Job(clock, async () => (await store.sweepRemoved()).more, onTrouble)
+    this.#trim = new Job(clock, () => trimmer.step(), onTrouble)
+    this.#lookUpNotices = new Job(clock, () => wanted.lookUp().then(() => false), onTrouble)
+  }
+
+  start(loop: Pick<Loop, 'every'>): void {
+    loop.every(trimMs, () => this.#trim.request())
+    loop.every(expandMs, () => this.#expand.request())
+    loop.every(tasksMs, () => this.#tasks.request())
+    loop.every(removeMs, () => this.#remove.request())
+    loop.every(noticesMs, () => this.#lookUpNotices.request())
+    this.#lookUpNotices.request()
+    this.#expand.request()
+    this.#tasks.request()
+  }
+
+  stop(): void {
+    for (const job of [this.#tasks, this.#expand, this.#remove, this.#trim, this.#lookUpNotices]) job.stop()
+  }
+
+  /** Queues the remaining deliveries of wide messages. */
+  expand(): void {
+    this.#expand.request()
+  }
+
+  /** Releases the task that this worker holds, for another to continue. */
+  releaseTask(): Promise<void> {
+    return this.#tasks.release()
+  }
+
+  /** Whether a job is under way that gives lanes work. */
+  get busy(): boolean {
+    return this.#expand.busy || this.#tasks.busy
+  }
+
+  /** When a job that gives lanes work last ended. */
+  get endedAt(): SteadyMs {
+    return Math.max(this.#expand.endedAt, this.#tasks.endedAt)
+  }
+
+  /** When a paced task will give lanes work again. */
+  get nextAt(): SteadyMs {
+    return this.#tasks.nextAt
+  }
+}
+
+export interface WorkerJobsParts extends TrimmerParts {
+  readonly store: Store
+  readonly wanted: WantedNotices
+  onTrouble(error: unknown): void
+}
+
+/** Notices about single messages, and so as frequent as failing messages are. */
+const frequent: readonly NoticeType[] = [
+  'message.attempt.exhausted',
+  'message.attempt.failing',
+  'message.attempt.recovered',
+]
+
+/**
+ * The frequent notices to which an operational webhook subscribes; workers write no others. A notice within seconds of its
+ * subscription may be missed, and one whose subscription has ended is dropped by the leader.
+ */
+export class WantedNotices {
+  readonly #store: Pick<Store, 'subscriptions'>
+  #wanted: ReadonlySet<NoticeType> = new Set()
+
+  constructor(store: Pick<Store, 'subscriptions'>) {
+    this.#store = store
+  }
+
+  includes(type: NoticeType): boolean {
+    return this.#wanted.has(type)
+  }
+
+  async lookUp(): Promise<void> {
+    const matcher = new Matcher((await this.#store.subscriptions(managementApplication))?.list ?? [])
+    this.#wanted = new Set(frequent.filter((type) => matcher.match(type, null).length > 0))
+  }
+}
+
+/** Deliveries ended in one step. */
+const chunkRows = 500
+
+/**
+ * Ends the oldest waiting deliveries of owned lanes that hold more than their limit, where the endpoint asks for that. A
+ * delivery that is being sent stays, and counts.
+ */
+class Trimmer {
+  readonly #parts: TrimmerParts
+  #round: LaneTrim[] = []
+
+  constructor(parts: TrimmerParts) {
+    this.#parts = parts
+  }
+
+  /** Trims one lane; answers whether there are more to trim. A new round begins when the last one is over. */
+  async step(): Promise<boolean> {
+    if (this.#round.length === 0) {
+      this.#parts.registry.each(
+        (owned) => this.#limitOf(owned) && this.#round.push({ owned, counted: undefined, trimmed: false }),
+      )
+    }
+    const trim = this.#round.at(-1)
+    if (trim === undefined) return false
+    const more = trim.owned.isOwned && (await this.#trim(trim))
+    if (!more) this.#round.pop()
+    return this.#round.length > 0
+  }
+
+  #limitOf({ endpoint, lane }: OwnedLane): number | undefined {
+    return lane.closed ? undefined : trimmedTo(endpoint, this.#parts.waitingLimit)
+  }
+
+  /** Counts a page, or ends up to a chunk of deliveries; answers whether more of the lane is left to do. */
+  async #trim(trim: LaneTrim): Promise<boolean> {
+    const { store } = this.#parts
+    const { owned } = trim
+    const limit = this.#limitOf(owned)
+    if (limit === undefined) return false
+    const { key } = owned.endpoint
+    trim.counted ??= { count: new SurplusCount(store, key, limit), endedBefore: owned.ended, surplus: undefined }
+    const { counted } = trim
+    if (counted.surplus === undefined) {
+      counted.surplus = await counted.count.step()
+      return true
+    }
+    // Deliveries that ended since they were counted, or whose end the store has yet to record, are no surplus.
+    const excess = counted.surplus - (owned.endedOrEnding - counted.endedBefore)
+    owned.markSurplus([])
+    if (excess <= 0 || !owned.isOwned) {
+      // More may have been there than were counted.
+      trim.counted = undefined
+      const again = trim.trimmed
+      trim.trimmed = false
+      return again
+    }
+    const { taken, waiting } = await this.#survey(owned, Math.min(excess, chunkRows))
+    owned.markSurplus(waiting)
+    if (taken.length > 0) await this.#end(owned, taken)
+    trim.trimmed = taken.length > 0
+    return trim.trimmed
+  }
+
+  /** The oldest waiting rows: those in memory end when their turn comes, the others at once. */
+  async #survey(owned: OwnedLane, count: number): Promise<ReturnType<LaneRows['endSurvey']>> {
+    const { store, clock } = this.#parts
+    owned.rows.beginSurvey()
+    const rows = await store.readHeads(owned.endpoint.key, chunkRows).catch((error) => {
+      owned.rows.endSurvey([], clock.steady())
+      throw error
+    })
+    return owned.rows.endSurvey(owned.isOwned ? oldest(rows, count) : [], clock.steady())
+  }
+
+  /** Resolves when the end of every row is recorded. */
+  #end(owned: OwnedLane, rows: readonly PendingRow[]): Promise<void> {
+    const { clock, settling } = this.#parts
+    let left = rows.length
+    return new Promise((resolve) => {
+      for (const row of rows) {
+        const delivery = newDelivery(owned, row, clock.steady())
+        settling.unattempted(delivery, { state: 'dead', reason: 'overflow' }, () => --left === 0 && resolve())
+      }
+    })
+  }
+}
+
+/** One lane of a round. */
+interface LaneTrim {
+  readonly owned: OwnedLane
+  counted: Counted | undefined
+  /** Whether deliveries were ended since they were counted. */
+  trimmed: boolean
+}
+
+/** How many deliveries are beyond the limit, once that is known, and how many had ended before they were counted. */
+interface Counted {
+  readonly count: SurplusCount
+  readonly endedBefore: number
+  surplus: number | undefined
+}
+
+export interface TrimmerParts {
+  readonly store: Pick<Store, 'surveyWaiting' | 'readHeads'>
+  readonly clock: Clock
+  readonly registry: LaneRegistry
+  readonly settling: Settling
+  /** How many deliveries may wait at an endpoint that sets no limit of its own. */
+  readonly waitingLimit: number
+}
