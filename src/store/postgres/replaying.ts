@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
-import type { DeliveryKey } from '../browsing.ts'
+import { type DeliveryKey, expungedResponse } from '../browsing.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { bringForwardMs, countLimit, type Replaying } from '../replaying.ts'
 import { integers } from './arrays.ts'
@@ -121,9 +121,26 @@ export const findReplayed = statement(
 )
 
 // The message is marked first, so that whoever replays it waits and then finds it erased.
-const eraseBody = statement(
-  'erase-body',
-  `update message set body = '', expunged_at = coalesce(expunged_at, ${sqlNow}) where key = $1 returning endpoints`,
+const eraseMessage = statement(
+  'erase-message',
+  `
+    update message set body = '', headers = null, ordering_key = null, channels = null, tags = null, plan = null,
+           expunged_at = coalesce(expunged_at, ${sqlNow})
+     where key = $1
+    returning endpoints`,
+)
+// A receiver may have echoed what it got, in its answer or in a location that the error quotes.
+const eraseAttempts = statement(
+  'erase-attempts',
+  `
+    update attempt set error = null, response = case when response is null then null else $2::bytea end
+     where message = $1`,
+)
+const eraseDead = statement(
+  'erase-dead',
+  `
+    update dead set error = null, response = case when response is null then null else $3::bytea end
+     where endpoint = any ($1::bigint[]) and message = $2`,
 )
 const deleteVariants = statement('delete-variants', 'delete from variant where message = $1')
 const deleteFanOut = statement('stop-fan-out', 'delete from fan_out where message = $1')
@@ -194,13 +211,16 @@ export function replaying(database: Database): Replaying {
 
     async expungeMessage(message) {
       await durable.transaction(async (run) => {
-        const [row] = await run<{ endpoints: number[] }>(eraseBody, [message])
+        const [row] = await run<{ endpoints: number[] }>(eraseMessage, [message])
         if (row === undefined) return
         const attempted = await run<{ endpoint: number }>(selectAttempted, [message])
         const endpoints = new Set([...row.endpoints, ...attempted.map(({ endpoint }) => endpoint)])
         await run(deleteVariants, [message])
         await run(deleteFanOut, [message])
         await run(cancelQueued, valuesOf([...endpoints].map((endpoint) => ({ endpoint, message }))))
+        // A settlement holds the row that was just waited for, and committed its attempt before letting go of it.
+        await run(eraseAttempts, [message, Buffer.from(expungedResponse)])
+        await run(eraseDead, [integers([...endpoints]), message, Buffer.from(expungedResponse)])
         await signals.notify(run, 'x', [message])
       })
       signals.expunged([message])

@@ -20,7 +20,8 @@ import { type Run, statement } from './sessions.ts'
  * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
  * be driven from the other side, through all of pending. (A row's place is sure: pending is updated only where an order is
  * kept, and see lockRows.) Only what was really deleted is queued again or dead: a row that is gone was settled before, by
- * a call whose answer got lost.
+ * a call whose answer got lost, or its message was expunged meanwhile. Its attempt is then recorded without the receiver's
+ * words, which may echo the message.
  */
 export const settleBatch = statement(
   'settle',
@@ -51,11 +52,23 @@ export const settleBatch = statement(
     ), unfinished as materialized (
       select * from found
        where case when wait_ms is not null or dead_reason is not null then place in (select place from taken) end
+    ), queued as materialized (
+      select s.*,
+             case when s.stays then exists (
+                    select from pending
+                     where endpoint = s.endpoint and class = s.class and due_at = s.due_at and message = s.message)
+                  else exists (
+                    select from found f
+                     where f.endpoint = s.endpoint and f.class = s.class and f.due_at = s.due_at and f.message = s.message
+                       and f.place in (select place from taken))
+             end as is_queued
+        from settled s where s.id is not null
     ), recorded as (
       insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
-      select message, endpoint, n, id, now - started_ago_ms, duration_ms, status, code, error, response, now + wait_ms,
+      select message, endpoint, n, id, now - started_ago_ms, duration_ms, status, code,
+             case when is_queued then error end, case when is_queued then response end, now + wait_ms,
              case when class = ${replay} then 'manual' else 'scheduled' end
-        from settled where id is not null
+        from queued
       on conflict do nothing
     ), waiting as (
       insert into pending

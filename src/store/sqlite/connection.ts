@@ -19,6 +19,8 @@ export interface Query<Row> {
 /** Values for `?` in their order, or one record for `:name`. */
 type Values = SQLInputValue[] | [Record<string, SQLInputValue>]
 
+/** A log of this size means that a reader keeps it from being emptied: otherwise it begins from its start every 16 MiB. */
+const longLogBytes = 128 * 1024 * 1024
 /** How long what is committed may stay where a power cut undoes it. */
 const unsyncedMs = 1000
 
@@ -33,6 +35,11 @@ export class Connection {
   readonly trails = new AsyncLocalStorage<Trail>()
   /** Called after each transaction that this connection commits. */
   onCommit: (() => void) | undefined
+  /** Has the log emptied by the checkpointer's thread, while there is one. */
+  wipeApart: (() => void) | undefined
+  /** The length of the log when it was last looked at, and at which length the next line about it is logged. */
+  logBytes = 0
+  #logLineAt = longLogBytes
   /** Appends to the audit log within the transaction that is open. Set by the log. */
   appendAudit: ((entry: AuditEntry) => void) | undefined
   #keys: KeyMaker
@@ -134,18 +141,39 @@ export class Connection {
     this.onDisk().catch((error) => this.context.log?.(error.message))
   }
 
-  /** Has what is in the log copied into the database, and the log begun anew. */
-  #writeLogAnew(disk: Disk): void {
+  /** Has the log emptied, so that it keeps nothing of what was expunged. A log that is being read is left for later. */
+  wipeLog(): void {
+    if (this.wipeApart !== undefined) this.wipeApart()
+    else this.#emptyLog()
+  }
+
+  /** Logs a line when the log has become too long, and another one each time it has doubled. */
+  noteLogLength(bytes: number): void {
+    this.logBytes = bytes
+    if (bytes < longLogBytes) this.#logLineAt = longLogBytes
+    if (bytes < this.#logLineAt) return
+    this.#logLineAt = bytes * 2
+    const mb = Math.round(bytes / 2 ** 20)
+    this.context.log?.(
+      `the write-ahead log has grown to ${mb} MiB because another process keeps a read transaction open: end that process`,
+    )
+  }
+
+  /** Copies the log into the database and begins it from its start. Answers whether it could. */
+  #emptyLog(): boolean {
     const { timeout } = this.prepare<{ timeout: number }>('pragma busy_timeout').get() ?? { timeout: 0 }
-    // Whoever reads may take long, and everything here would wait.
+    // A reader may take long, and everything here would wait.
     this.db.exec('pragma busy_timeout = 0')
     try {
-      const answer = this.prepare<{ busy: number }>('pragma wal_checkpoint(truncate)').get()
-      if (answer?.busy !== 0) throw new StoreTrouble('the disk failed, and the log cannot be written anew yet')
-      disk.failed = false
+      return this.prepare<{ busy: number }>('pragma wal_checkpoint(truncate)').get()?.busy === 0
     } finally {
       this.db.exec(`pragma busy_timeout = ${timeout}`)
     }
+  }
+
+  #writeLogAnew(disk: Disk): void {
+    if (!this.#emptyLog()) throw new StoreTrouble('the disk failed, and the log cannot be written anew yet')
+    disk.failed = false
   }
 
   /** Inserts one row under a new identity; `insert` answers how many rows it inserted, 0 when the key was taken. */

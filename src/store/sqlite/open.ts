@@ -100,6 +100,9 @@ function setPragmas(db: DatabaseSync): void {
   db.exec('pragma auto_vacuum = incremental')
   db.exec('pragma journal_mode = wal')
   db.exec('pragma synchronous = full')
+  // Overwrites what it removes from a page that it writes anyway. Otherwise a row that moved leaves its bytes where it was, and
+  // expunging the row would not reach them.
+  db.exec('pragma secure_delete = fast')
   db.exec('pragma cache_size = -32768') // 32 MiB
   // A checkpoint runs inside some unlucky commit, unless most of it was done apart: rarer (every 16 MiB of log) means
   // cheaper in all, since a page that was written often meanwhile is copied once.

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
-import type { DeliveryKey } from '../browsing.ts'
+import { type DeliveryKey, expungedResponse } from '../browsing.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { bringForwardMs, countLimit, type LaneFacts, type QueuedRow, type Replaying } from '../replaying.ts'
 import { selectAttempted } from './browsing.ts'
@@ -33,7 +33,16 @@ const selectPresent = 'select 1 from endpoint where key = ? and deleted_at is nu
 const selectMessage = 'select endpoints from message where key = ?'
 const deleteFanOut = 'delete from fan_out where message = ?'
 const deleteVariants = 'delete from variant where message = ?'
-const eraseBody = `update message set body = x'', expunged_at = ?2 where key = ?1 and expunged_at is null`
+const eraseMessage = `
+  update message set body = x'', headers = null, ordering_key = null, channels = null, tags = null, plan = null,
+    expunged_at = coalesce(expunged_at, ?2)
+  where key = ?1`
+// A receiver may have echoed what it got, in its answer or in a location that the error quotes.
+const eraseAttempts = `
+  update attempt set error = null, response = case when response is null then null else ?2 end where message = ?1`
+const eraseDead = `
+  update dead set error = null, response = case when response is null then null else ?3 end
+  where endpoint = ?1 and message = ?2`
 
 const selectLane = `
   select lane.*, worker.description, worker.lease_until from lane
@@ -77,7 +86,9 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
   const search = queueSearch(connection)
   const ahead = connection.prepare<{ count: number }>(countAhead)
   const message = connection.prepare<{ endpoints: string }>(selectMessage)
-  const erase = connection.prepare(eraseBody)
+  const erase = connection.prepare(eraseMessage)
+  const eraseAnswers = connection.prepare(eraseAttempts)
+  const eraseDeadLetter = connection.prepare(eraseDead)
   const eraseVariants = connection.prepare(deleteVariants)
   const remove = connection.prepare(deleteQueued)
   const lane = connection.prepare<LaneRow>(selectLane)
@@ -99,7 +110,7 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
     },
 
     expungeMessage(key): void {
-      // What was in the freed pages would otherwise stay in the file until it is written over.
+      // The freed pages would otherwise keep the bytes until they are written over.
       connection.db.exec('pragma secure_delete = on')
       try {
         connection.transaction(() => {
@@ -110,14 +121,17 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
           for (const endpoint of endpoints) {
             const row = search({ endpoint, message: key }, () => true)
             if (row !== undefined) remove.run(endpoint, row.class, row.due_at, key)
+            eraseDeadLetter.run(endpoint, key, expungedResponse)
           }
+          eraseAnswers.run(key, expungedResponse)
           stopFanOut.run(key)
           erase.run(key, connection.now())
           eraseVariants.run(key)
         })
       } finally {
-        connection.db.exec('pragma secure_delete = off')
+        connection.db.exec('pragma secure_delete = fast')
       }
+      connection.wipeLog()
       connection.watcher?.expunged?.([key])
     },
 

@@ -50,7 +50,7 @@ export function checkSeals(connection: Connection): void {
     })
   }
   sealRegionsAnew(connection, resealer)
-  connection.db.exec('pragma secure_delete = off')
+  connection.db.exec('pragma secure_delete = fast')
   connection.db.exec('pragma wal_checkpoint(truncate)')
   // Nothing is sealed with these any more, and nobody who has them writes.
   const forget = connection.prepare(deleteSealingKey)

@@ -73,7 +73,8 @@ type Recorder = (settlement: Settlement, now: EpochMs) => void
 
 /**
  * Makes what records one settlement: the attempt, and the delivery's next state if it was still queued. A delivery no
- * longer queued was settled before, by a call whose answer got lost.
+ * longer queued was settled before, by a call whose answer got lost, or its message was expunged meanwhile: the attempt
+ * is then recorded without the receiver's words, which may echo the message.
  */
 function recorder(connection: Connection): Recorder {
   const remove = connection.prepare(deletePending)
@@ -88,39 +89,42 @@ function recorder(connection: Connection): Recorder {
     const { status, code, error, response } = attempt ?? untried
     // Rounded up, so that a wait is never undercut.
     const nextAt = 'waitMs' in verdict ? now + Math.ceil(verdict.waitMs) : null
-    if (attempt !== null) {
-      addAttempt.run(
-        message,
-        endpoint,
-        row.priorAttempts + row.attempts + 1,
-        attempt.id,
-        now - Math.round(attempt.startedAgoMs),
-        Math.round(attempt.durationMs),
-        status,
-        code,
-        error,
-        response,
-        nextAt,
-        row.class === replay ? 'manual' : 'scheduled',
-      )
-    }
+    let isQueued: boolean
     if (verdict.state === 'held' || verdict.state === 'blocked') {
       const { class: itsClass, dueAt, attempts, priorAttempts: prior } = row
-      hold.run({ until: nextAt ?? blockedUntil, endpoint, class: itsClass, dueAt, message, attempts, prior })
-      return
-    }
-    if (verdict.state === 'delivered') {
-      remove.run(endpoint, row.class, row.dueAt, message)
-      return
-    }
-    const taken = take.get(endpoint, row.class, row.dueAt, message)
-    if (taken === undefined) return
-    const attempts = taken.attempts + (attempt === null ? 0 : 1)
-    if (verdict.state === 'waiting') {
-      const { since, prior_attempts: prior, order_key: orderKey, expires_at: expiresAt, variant } = taken
-      requeue.run(endpoint, nextAt, message, since, attempts, prior, orderKey, expiresAt, variant)
+      const until = nextAt ?? blockedUntil
+      isQueued = hold.run({ until, endpoint, class: itsClass, dueAt, message, attempts, prior }).changes > 0
+    } else if (verdict.state === 'delivered') {
+      isQueued = remove.run(endpoint, row.class, row.dueAt, message).changes > 0
     } else {
-      addDead.run(endpoint, message, app, verdict.reason, attempts, now, taken.since, status, code, error, response)
+      const taken = take.get(endpoint, row.class, row.dueAt, message)
+      isQueued = taken !== undefined
+      if (taken !== undefined) end(taken)
+    }
+    if (attempt === null) return
+    addAttempt.run(
+      message,
+      endpoint,
+      row.priorAttempts + row.attempts + 1,
+      attempt.id,
+      now - Math.round(attempt.startedAgoMs),
+      Math.round(attempt.durationMs),
+      status,
+      code,
+      isQueued ? error : null,
+      isQueued ? response : null,
+      nextAt,
+      row.class === replay ? 'manual' : 'scheduled',
+    )
+
+    function end(taken: TakenColumns): void {
+      const attempts = taken.attempts + (attempt === null ? 0 : 1)
+      if (verdict.state === 'waiting') {
+        const { since, prior_attempts: prior, order_key: orderKey, expires_at: expiresAt, variant } = taken
+        requeue.run(endpoint, nextAt, message, since, attempts, prior, orderKey, expiresAt, variant)
+      } else if (verdict.state === 'dead') {
+        addDead.run(endpoint, message, app, verdict.reason, attempts, now, taken.since, status, code, error, response)
+      }
     }
   }
 }
