@@ -109,6 +109,7 @@ export function openApi(
     publicUrl: config.publicUrl,
     bodyLimitBytes: config.bodyLimit,
     requestTimeoutMs: config.requestTimeout,
+    limits: config,
     onBug: (error) => log.error({ err: error }, 'a bug: a request failed for no fault of its own'),
     onHangUp: ({ method, url }) => log.debug({ method, path: url.split('?', 1)[0] }, 'a client hung up'),
   })

@@ -38,8 +38,11 @@ export interface Message {
   readonly expunged: boolean
 }
 
-/** All of a message but its body and the list of its endpoints, which may be large. */
-export type MessageHead = Omit<Message, 'body' | 'endpoints'>
+/** All of a message but its body, the list of its endpoints and its headers, which may be large. */
+export interface MessageHead extends Omit<Message, 'body' | 'endpoints' | 'headers'> {
+  /** The size of its body. */
+  readonly bytes: number
+}
 
 /** One HTTP try of one delivery, as history keeps it. */
 export interface Attempt {
@@ -59,6 +62,12 @@ export interface Attempt {
   readonly trigger: 'scheduled' | 'manual'
 }
 
+/** All of an attempt but the receiver's answer, which may be large. */
+export interface AttemptHead extends Omit<Attempt, 'response'> {
+  /** The size of the answer. */
+  readonly bytes: number
+}
+
 /** A delivery that used up its attempts or its time. */
 export interface DeadLetter {
   readonly app: number
@@ -71,4 +80,10 @@ export interface DeadLetter {
   readonly code: OutcomeCode
   readonly error: string | null
   readonly response: Uint8Array | null
+}
+
+/** All of a dead letter but the last answer, which may be large. */
+export interface DeadHead extends Omit<DeadLetter, 'response'> {
+  /** The size of the answer. */
+  readonly bytes: number
 }

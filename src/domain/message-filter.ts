@@ -25,8 +25,10 @@ export function isOfClass(attempt: Pick<Attempt, 'status'>, statusClass: number)
   return Math.floor(attempt.status / 100) * 100 === statusClass
 }
 
+type Latest = Pick<Attempt, 'code' | 'status' | 'nextAt'>
+
 /** Whether a replay by filter means this message, given its latest attempt at the endpoint. What is unfinished never is. */
-export function meetsReplay(message: MessageHead, latest: Attempt | undefined, filter: ReplayFilter): boolean {
+export function meetsReplay(message: MessageHead, latest: Latest | undefined, filter: ReplayFilter): boolean {
   if (latest === undefined || latest.nextAt !== null || message.expunged) return false
   if (filter.outcome !== null && (filter.outcome === 'delivered') !== (latest.code === 'delivered')) return false
   if (filter.statusClass !== null && !isOfClass(latest, filter.statusClass)) return false

@@ -1,4 +1,4 @@
-import type { DeadLetter } from '../domain/delivery.ts'
+import type { DeadHead } from '../domain/delivery.ts'
 import { managementApplication } from '../domain/endpoint.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { Matcher } from '../domain/match.ts'
@@ -164,7 +164,7 @@ async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, us
   const { eventTypes } = filter
   const heads = eventTypes === null ? [] : await store.loadHeads([...new Set(letters.map((letter) => letter.message))])
   const types = new Map(heads.map((head) => [head.key, head.eventType]))
-  const isMeant = (letter: DeadLetter) =>
+  const isMeant = (letter: DeadHead) =>
     meetsDead(letter, filter) && (eventTypes === null || eventTypes.includes(types.get(letter.message) ?? ''))
   return walk(task, filter, letters, {
     use,
@@ -234,7 +234,7 @@ async function endpointsOf(store: Store, task: Task, message: number, { endpoint
     .slice(0, rowsPerStep)
 }
 
-function meetsDead({ reason, diedAt }: DeadLetter, filter: DeadFilter): boolean {
+function meetsDead({ reason, diedAt }: Pick<DeadHead, 'reason' | 'diedAt'>, filter: DeadFilter): boolean {
   return (filter.reason === null || reason === filter.reason) && diedAt >= filter.after && diedAt < filter.before
 }
 

@@ -36,6 +36,8 @@ import { docsRoute, openApiRoute } from './routes/reference.ts'
 import { replayRoutes } from './routes/replay.ts'
 import { scheduleRoutes, scheduleWriteRoutes, splitBody } from './routes/schedule.ts'
 import { sendExampleRoute } from './routes/send-example.ts'
+import { boundUnread } from './unread.ts'
+import { boundUploads } from './uploads.ts'
 
 const sweepMs = 20
 
@@ -77,6 +79,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
   allowOrigins(app)
   const answerOthers = answerOtherMethods(app)
   endConnectionsOnClose(app, context.clock)
+  boundUnread(app, context.limits)
 
   const auth = new Authenticator(context)
   const parts = { ...context, auth, explainer: new Explainer(context.store, context.clock) }
@@ -91,6 +94,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
       })
       api.register(async (closed) => {
         guard(closed, context.store, auth)
+        boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits)
         closed.register(async (publishing) => {
           acceptJson(publishing, (body) => body)
           publishRoute(publishing, context)

@@ -22,4 +22,19 @@ export interface HttpContext extends Listeners {
   readonly bodyLimitBytes: number
   /** How long a client may take to send a request. */
   readonly requestTimeoutMs: number
+  readonly limits: HttpLimits
+}
+
+/** How much of the server one client may take; the names are those of the settings, which refusals mention. */
+export interface HttpLimits {
+  /** How long a client may leave an answer unread. */
+  readonly writeTimeout: number
+  /** Bytes of answers that one client, and all together, may leave unread. */
+  readonly maxUnreadPerClient: number
+  readonly maxUnread: number
+  /** Bytes of request bodies that may be arriving from one client, and from all. */
+  readonly maxUploadPerClient: number
+  readonly maxUpload: number
+  /** Bytes a second at which a request body must arrive. */
+  readonly uploadPace: number
 }

@@ -68,6 +68,7 @@ export class Explainer {
       this.#store.latestAttempts([delivery]),
       this.#lane(endpoint, asked),
     ])
+    const [last] = latest === undefined ? [] : await this.#store.loadAttempts([latest])
     const queued = row && { ...row, ahead: row.ahead + servedBefore(row, endpoint, lane) }
     const facts = {
       message,
@@ -78,7 +79,7 @@ export class Explainer {
       queued,
       lane: { ...lane, first: queued?.first ?? null },
     }
-    return { why: whyNotDelivered(facts), lane, queued, latest }
+    return { why: whyNotDelivered(facts), lane, queued, latest: last }
   }
 
   async endpoint(endpoint: Endpoint): Promise<ExplainedEndpoint> {
@@ -202,4 +203,5 @@ type ExplainerStore = Pick<
   | 'findDead'
   | 'findCoalesced'
   | 'latestAttempts'
+  | 'loadAttempts'
 >

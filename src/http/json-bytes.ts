@@ -16,16 +16,3 @@ export function withField(object: Buffer, name: string, value: Buffer): Buffer {
 export function withFields(object: Buffer, fields: object): Buffer {
   return Buffer.concat([object.subarray(0, -1), Buffer.from(`,${JSON.stringify(fields).slice(1)}`)])
 }
-
-/** A page of a list whose items are JSON already. */
-export function listBytes(items: readonly Buffer[], page: { iterator: unknown; prevIterator: unknown; done: boolean }) {
-  const { iterator, prevIterator, done } = page
-  const tail = JSON.stringify({ iterator, prevIterator, done })
-  const parts: Buffer[] = [Buffer.from('{"data":[')]
-  for (const [i, item] of items.entries()) {
-    if (i > 0) parts.push(Buffer.from(','))
-    parts.push(item)
-  }
-  parts.push(Buffer.from(`],${tail.slice(1)}`))
-  return Buffer.concat(parts)
-}

@@ -108,6 +108,28 @@ export const settings = {
     'how long dead letters are kept after they died; 0 for ever',
   ),
   requestTimeout: setting(duration(second, 10 * minute), 30 * second, 'how long a client may take to send a request'),
+  uploadPace: setting(
+    size(0, mib),
+    4 * kib,
+    'the least that must arrive of a request body each second; 0 for any pace',
+  ),
+  maxUploadPerClient: setting(
+    size(64 * kib, 1024 * mib),
+    64 * mib,
+    'request bodies that may be arriving from one client before further ones are refused (429)',
+  ),
+  maxUpload: setting(size(mib, 64 * 1024 * mib), 256 * mib, 'request bodies that may be arriving from all clients'),
+  writeTimeout: setting(
+    duration(100, 10 * minute),
+    minute,
+    'how long a client may leave an answer unread before its connection is closed',
+  ),
+  maxUnreadPerClient: setting(
+    size(64 * kib, 1024 * mib),
+    32 * mib,
+    'answers that one client may leave unread before further ones are refused (429)',
+  ),
+  maxUnread: setting(size(mib, 64 * 1024 * mib), 256 * mib, 'answers that all clients together may leave unread'),
   shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'how long a shutdown waits for attempts under way'),
   logLevel: setting(choice(logLevels), 'info', 'how much is logged to standard error'),
 } as const

@@ -1,9 +1,10 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { Attempt, DeadLetter, MessageHead } from '../domain/delivery.ts'
+import type { Attempt, AttemptHead, DeadHead, DeadLetter, MessageHead } from '../domain/delivery.ts'
 
 /**
- * Looking back over many messages, attempts and dead letters. Each method is a range of an index, read in its order or
- * backwards, and answers at most `limit` rows; what a caller leaves out of them is the caller's affair.
+ * Looking back over many messages, attempts and dead letters. Each list is a range of an index, read in its order or
+ * backwards, with at most `limit` rows. A list has no bodies and no answers, only their sizes: a caller loads those that
+ * it shows, as many at a time as it can hold.
  */
 export interface Browsing {
   /** An application's messages by key, from `from` on and before `until`. */
@@ -18,19 +19,21 @@ export interface Browsing {
   listAttempts(endpoint: number, range: AttemptRange): Promise<ListedAttempt[]>
   /** The endpoints at which a message was tried, by key. */
   attemptedEndpoints(message: number): Promise<number[]>
-  /** All attempts of a message without what was answered, by endpoint and ordinal: there may be very many. */
-  attemptHeadsOf(message: number): Promise<AttemptHead[]>
-  /** Several attempts of one message, in the order asked; those that do not exist are left out. */
-  loadAttempts(message: number, attempts: readonly Pick<Attempt, 'endpoint' | 'n'>[]): Promise<Attempt[]>
+  /** All attempts of a message, by endpoint and ordinal: there may be very many. */
+  attemptHeadsOf(message: number): Promise<AttemptBrief[]>
+  /** Several attempts, in the order asked; undefined where there is none any more. */
+  loadAttempts(attempts: readonly AttemptKey[]): Promise<(Attempt | undefined)[]>
   findAttempt(message: number, id: string): Promise<Attempt | undefined>
   /** The latest attempt of each delivery, in the order asked; undefined before the first. */
-  latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(Attempt | undefined)[]>
+  latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(AttemptHead | undefined)[]>
   /** Replaces what the receiver answered, also in the dead letter that quotes it. */
-  expungeAttempt(attempt: Pick<Attempt, 'message' | 'endpoint' | 'n'>): Promise<void>
+  expungeAttempt(attempt: AttemptKey): Promise<void>
   /** An application's dead letters, those of one of its endpoints, or all there are, by the instant they died. */
-  listDead(app: number | null, range: DeadRange): Promise<DeadLetter[]>
+  listDead(app: number | null, range: DeadRange): Promise<DeadHead[]>
   /** An endpoint's dead letters by message. */
-  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadLetter[]>
+  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadHead[]>
+  /** Several dead letters, in the order asked; undefined where there is none any more. */
+  loadDead(deliveries: readonly DeliveryKey[]): Promise<(DeadLetter | undefined)[]>
   /** How many rows one of these lists has, counted up to `limit`. */
   countListed(list: CountedList, limit: number): Promise<number>
 }
@@ -68,10 +71,13 @@ export interface AttemptRange {
   readonly limit: number
 }
 
-/** An attempt without its texts, which may be long. */
-export type AttemptHead = Pick<Attempt, 'id' | 'endpoint' | 'n' | 'at' | 'status' | 'code'>
+/** One attempt among all. */
+export type AttemptKey = Pick<Attempt, 'message' | 'endpoint' | 'n'>
 
-export interface ListedAttempt extends Attempt {
+/** The little of an attempt that choosing among very many takes. */
+export type AttemptBrief = Pick<AttemptHead, 'id' | 'message' | 'endpoint' | 'n' | 'at' | 'status' | 'code' | 'bytes'>
+
+export interface ListedAttempt extends AttemptHead {
   /** Whether no later attempt of the same delivery is recorded. */
   readonly isLatest: boolean
 }

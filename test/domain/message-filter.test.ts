@@ -13,7 +13,7 @@ const message: MessageHead = {
   channels: ['c1', 'c2'],
   contentType: 'application/json',
   tags: ['t'],
-  headers: null,
+  bytes: 2,
   deliverAt: null,
   expiresAt: null,
   orderingKey: null,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Clock } from '../../src/domain/clock.ts'
-import type { DeadLetter } from '../../src/domain/delivery.ts'
+import type { DeadHead } from '../../src/domain/delivery.ts'
 import type { Application, Endpoint } from '../../src/domain/endpoint.ts'
 import type { CircuitPolicy } from '../../src/domain/flow.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
@@ -95,7 +95,7 @@ class Bounded {
     })
   }
 
-  async dead(): Promise<DeadLetter[]> {
+  async dead(): Promise<DeadHead[]> {
     const range = { endpoint: null, from: 0, until: this.clock.now() + 1, after: null } as const
     return this.world.store.listDead(this.app.key, { ...range, order: 'ascending', limit: 10_000 })
   }

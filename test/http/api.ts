@@ -4,6 +4,7 @@ import type { HttpContext } from '../../src/http/context.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { Scanner } from '../../src/intake/scan.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
+import { configOf } from '../../src/runtime/config.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../../src/runtime/random.ts'
 import { AddressPolicy } from '../../src/sender/guard.ts'
 import { checkUrl } from '../../src/sender/url.ts'
@@ -48,6 +49,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     publicUrl: null,
     bodyLimitBytes: 64 * 1024,
     requestTimeoutMs: 30_000,
+    limits: configOf({}),
     onBug: (error) => bugs.push(error),
     onHangUp: () => {},
     ...overrides,

@@ -118,8 +118,8 @@ describe('dead letters that are exported and imported', () => {
       for (const field of ['msgId', 'reason', 'attempts', 'diedAt', 'publishedAt', 'code', 'error', 'response']) {
         assert.deepEqual(after[field], before[field], field)
       }
-      const letter = await other.store.listDead(there?.key ?? 0, wholeRange)
-      assert.deepEqual([...(letter[0]?.response ?? [])], [0xff, 0])
+      const [letter] = await other.store.loadDead(await other.store.listDead(there?.key ?? 0, wholeRange))
+      assert.deepEqual([...(letter?.response ?? [])], [0xff, 0])
       assert.deepEqual((await other.import(text)).json.unchanged, 1)
       // What was exported from there is what was exported from here, but for whom it is for.
       const ours = JSON.parse(text)

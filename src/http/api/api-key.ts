@@ -5,7 +5,7 @@ import { listOf } from '../answers/field.ts'
 import { hashApiKey, makeApiKey } from '../api-key.ts'
 import { createdAt, described, id, instant, iso, isoOrNull, maybe } from '../fields.ts'
 import { getApplication, noSuch } from '../lookup.ts'
-import { PageQuery, paginate } from '../pagination.ts'
+import { PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { integer, nullable } from '../schemas/field.ts'
 

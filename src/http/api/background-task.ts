@@ -6,10 +6,9 @@ import { admin, read } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'
 import { iso } from '../fields.ts'
 import { noSuch } from '../lookup.ts'
-import { PageQuery } from '../pagination.ts'
+import { PageQuery, walk } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { nullable } from '../schemas/field.ts'
-import { sift } from '../sift.ts'
 
 /** The states that Svix's tasks have; its libraries refuse an answer with another. */
 const svixStatuses = ['running', 'finished', 'failed'] as const
@@ -97,9 +96,9 @@ export const backgroundTasks: Noun = {
       summary: 'List background tasks',
       query: TaskQuery,
       answers: { 200: listOf(BackgroundTaskOut) },
-      handle: async ({ query }, { store }) => {
+      handle: async ({ query }, { store, clock }) => {
         const { status, state, task: type, ...page } = query
-        const list = await sift(page, {
+        const list = await walk(clock, page, {
           read: (after: number | null, order, limit) => store.listTasks({ after, order, limit }),
           keep: async (rows) => rows.filter(isWanted(query)).map((row) => ({ row })),
           keepsAll: status === undefined && state === undefined && type === undefined,

@@ -7,7 +7,7 @@ import { admin, viewShared } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'
 import { iso } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
-import { PageQuery, paginateBy } from '../pagination.ts'
+import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { nullable } from '../schemas/field.ts'
 import { compile, refuseIf } from '../validate.ts'
@@ -113,6 +113,7 @@ export const eventTypes: Noun = {
           'ascending',
           (page) => store.listEventTypes(page, archivedToo),
           (eventType) => toEventTypeOut(eventType, withContent),
+          8,
         )
       },
     }),

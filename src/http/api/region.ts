@@ -4,7 +4,7 @@ import { admin, read } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'
 import { iso, maybe } from '../fields.ts'
 import { isRef, noSuch } from '../lookup.ts'
-import { PageQuery, paginateBy } from '../pagination.ts'
+import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { regionName } from '../schemas/shaping.ts'
 

@@ -10,10 +10,10 @@ import { Instant, listOf, MaybeInstant } from '../answers/field.ts'
 import { MessageAttemptOut } from '../answers/message.ts'
 import type { ExplainedDelivery, ExplainedEndpoint } from '../explainer.ts'
 import { iso, isoOrNull } from '../fields.ts'
+import { walk } from '../page.ts'
 import { type Out, route } from '../route.ts'
 import { toAttemptOut } from '../schemas/attempt.ts'
 import { nullable } from '../schemas/field.ts'
-import { sift } from '../sift.ts'
 import { toWaitingOut, Waiting } from './waiting.ts'
 
 const defaultLimit = 25
@@ -182,7 +182,7 @@ export const why = {
       answers: { 200: ApplicationWhyOut },
       handle: async ({ app, query: { limit = defaultLimit, iterator } }, { store, clock, explainer }) => {
         const asked = { limit, order: 'ascending', ...(iterator === undefined ? {} : { iterator }) } as const
-        const { data, ...page } = await sift(asked, {
+        const { data, ...page } = await walk(clock, asked, {
           read: async (after: number | null, order, count) =>
             (await store.listEndpoints(app.key, { after, order, limit: count })).items,
           keep: async (rows: Endpoint[]) => {

@@ -1,6 +1,6 @@
 import { ApplicationOut } from '../answers/application.ts'
 import { listOf } from '../answers/field.ts'
-import { PageQuery } from '../pagination.ts'
+import { PageQuery } from '../page.ts'
 import { CreateQuery } from '../routes/application.ts'
 import { ApplicationIn, ApplicationPatch } from '../schemas/application.ts'
 import { tagged } from './operation.ts'

@@ -1,6 +1,6 @@
 import { listOf } from '../answers/field.ts'
 import { EndpointMessageOut, MessageAttemptOut, MessageEndpointOut } from '../answers/message.ts'
-import { PageQuery } from '../pagination.ts'
+import { PageQuery } from '../page.ts'
 import { AttemptedQuery, AttemptQuery, OneAttemptQuery } from '../schemas/attempt.ts'
 import { tagged } from './operation.ts'
 

@@ -1,7 +1,7 @@
 import { EndpointHeadersOut, EndpointOut, EndpointSecretOut, EndpointStats } from '../answers/endpoint.ts'
 import { listOf } from '../answers/field.ts'
 import { MessageOut } from '../answers/message.ts'
-import { PageQuery } from '../pagination.ts'
+import { PageQuery } from '../page.ts'
 import { EndpointIn, EndpointPatch, EndpointPut } from '../schemas/endpoint.ts'
 import { EndpointHeadersIn, EndpointHeadersPatch } from '../schemas/endpoint-headers.ts'
 import { SecretRotateIn } from '../schemas/endpoint-secret.ts'

@@ -5,7 +5,7 @@ import type { Application } from '../../domain/endpoint.ts'
 import type { Caller } from '../access.ts'
 import type { HttpContext } from '../context.ts'
 import { getApplication, isRef } from '../lookup.ts'
-import { PageQuery, paginate } from '../pagination.ts'
+import { PageQuery, paginate } from '../page.ts'
 import {
   ApplicationIn,
   ApplicationPatch,

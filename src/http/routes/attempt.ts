@@ -1,14 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '../../domain/app-error.ts'
-import type { Attempt, Message, MessageHead } from '../../domain/delivery.ts'
+import type { Attempt, AttemptHead, Message, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { isOfClass, meetsFilter } from '../../domain/message-filter.ts'
-import type { AttemptHead, AttemptRange, DeliveryKey, ListedAttempt, Order } from '../../store/browsing.ts'
+import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt, Order } from '../../store/browsing.ts'
 import type { HttpContext } from '../context.ts'
-import { jsonType, listBytes, withField, withFields } from '../json-bytes.ts'
+import { jsonType, withField, withFields } from '../json-bytes.ts'
 import { getApplication, getEndpoint, getMessage, isRef } from '../lookup.ts'
-import { PageQuery } from '../pagination.ts'
+import { numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
 import { messagesAsBytes } from '../payload.ts'
 import {
   AttemptedQuery,
@@ -22,7 +22,6 @@ import {
 import { toEndpointOut } from '../schemas/endpoint.ts'
 import { readTimes } from '../schemas/instant.ts'
 import { toMessageFilter } from '../schemas/message-list.ts'
-import { numbers, sift } from '../sift.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
 interface OfMessage {
@@ -38,6 +37,13 @@ interface OfAttempt {
   Params: { app: string; message: string; attempt: string }
 }
 
+/** A message that was tried at an endpoint. */
+interface Tried extends Standing {
+  readonly row: ListedAttempt
+  readonly message: MessageHead
+}
+type Place = NonNullable<AttemptRange['after']>
+
 const pageProblems = compile(PageQuery, 'query')
 const attemptProblems = compile(AttemptQuery, 'query')
 const attemptedProblems = compile(AttemptedQuery, 'query')
@@ -48,26 +54,27 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
   /** The attempts of one message, all of which are at hand: there are few, unless it went to very many endpoints. */
   async function listByMessage(request: FastifyRequest, reply: FastifyReply, ref: OfMessage['Params'], at?: Endpoint) {
     const filter = readAttemptQuery(request)
-    const message = await getMessage(store, ref.app, ref.message)
+    const found = await getMessage(store, ref.app, ref.message)
+    const message = { ...found, bytes: found.body.length }
     const { from, until } = readTimes({ after: '1970-01-01T00:00:00Z', ...filter }, clock.now())
     const heads = await store.attemptHeadsOf(message.key)
     const all = heads.sort((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
     const wanted = filter.endpoint_id === undefined ? at : await namedEndpoint(ref.app, filter.endpoint_id)
-    const meets = (attempt: AttemptHead) =>
+    const meets = (attempt: AttemptBrief) =>
       attempt.at >= from &&
       attempt.at < until &&
       (wanted === undefined || attempt.endpoint === wanted?.key) &&
       meetsAttempt(attempt, filter) &&
       meetsFilter(message, toMessageFilter(filter))
-    const list = await sift(filter, {
-      read: async (after: number | null, order: Order, limit) => {
+    return sendAttempts(reply, filter, {
+      read: async (after: number | null, order, limit) => {
         if (order === 'ascending') return all.slice(after === null ? 0 : after + 1).slice(0, limit)
         return all
           .slice(0, after ?? all.length)
           .toReversed()
           .slice(0, limit)
       },
-      keep: async (rows) => rows.filter(meets).map((row) => ({ row })),
+      keep: async (rows) => rows.filter(meets).map((row) => ({ row, message })),
       keepsAll: false,
       positionOf: (row) => all.indexOf(row),
       write: (row) => row.id,
@@ -76,14 +83,6 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
         return place < 0 ? undefined : place
       },
     })
-    const attempts = await store.loadAttempts(
-      message.key,
-      list.data.map(({ row }) => row),
-    )
-    const endpoints = await store.loadEndpoints([...new Set(attempts.map(({ endpoint }) => endpoint))])
-    const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
-    const shown = attempts.map((attempt) => ({ attempt, message, endpoint: byKey.get(attempt.endpoint) }))
-    return sendAttempts(reply, list, shown, filter)
   }
 
   api.get<OfMessage>('/app/:app/attempt/msg/:message', (request, reply) => {
@@ -102,10 +101,12 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
   api.get<OfEndpoint>('/app/:app/attempt/endpoint/:endpoint', async (request, reply) => {
     const filter = readAttemptQuery(request)
     const endpoint = await getEndpoint(store, request.params.app, request.params.endpoint)
-    const meets = (attempt: Attempt) => meetsAttempt(attempt, filter)
-    const list = await siftAttempts(endpoint, filter, meets, () => true)
-    const shown = list.data.map(({ row, message }) => ({ attempt: row, message, endpoint }))
-    return sendAttempts(reply, list, shown, filter)
+    const meets = (attempt: AttemptHead) => meetsAttempt(attempt, filter)
+    return sendAttempts(
+      reply,
+      filter,
+      attemptsAt(endpoint, filter, meets, () => true),
+    )
   })
 
   api.get<OfEndpoint>('/app/:app/endpoint/:endpoint/msg', async (request, reply) => {
@@ -117,13 +118,19 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
       const { status, expanded_statuses: expanded = false } = filter
       return status === undefined || status === toStandingOut(standing, expanded).status
     }
-    const list = await siftAttempts(endpoint, filter, (attempt) => attempt.isLatest, isShown)
-    const heads = list.data.map(({ message }) => message)
-    const bytes = await messagesAsBytes(store, heads, filter.with_content ?? true)
-    const items = list.data.map((standing, i) => {
-      return withFields(bytes[i] as Buffer, toStandingOut(standing, filter.expanded_statuses ?? false))
+    const withContent = filter.with_content ?? true
+    const list: Walked<ListedAttempt, Tried, Place> = {
+      ...attemptsAt(endpoint, filter, (attempt) => attempt.isLatest, isShown),
+      bytesOf: ({ message }) => (withContent ? message.bytes : 0),
+    }
+    reply.type(jsonType)
+    return writePage(clock, filter, list, async (items) => {
+      const heads = items.map(({ message }) => message)
+      const messages = await messagesAsBytes(store, heads, withContent)
+      return items.map((standing, i) => {
+        return withFields(messages[i] as Buffer, toStandingOut(standing, filter.expanded_statuses ?? false))
+      })
     })
-    return reply.type(jsonType).send(listBytes(items, list))
   })
 
   api.get<OfMessage>('/app/:app/msg/:message/endpoint', async (request) => {
@@ -132,7 +139,8 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
     const message = await getMessage(store, request.params.app, request.params.message)
     // There may be very many: only those on the page are looked at closely.
     const keys = [...new Set([...message.endpoints, ...(await store.attemptedEndpoints(message.key))])].sort(byNumber)
-    const list = await sift(
+    const list = await walk(
+      clock,
       { order: 'ascending', ...(query as PageQuery) },
       {
         read: async (after: number | null, order: Order, limit: number) => behind(keys, after, order).slice(0, limit),
@@ -191,17 +199,17 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
     return { message, attempt }
   }
 
-  /** A page of an endpoint's attempts with their messages and where those stand. */
-  function siftAttempts(
+  /** An endpoint's attempts with their messages and where those stand. */
+  function attemptsAt(
     endpoint: Endpoint,
     filter: AttemptQuery | AttemptedQuery,
     meets: (attempt: ListedAttempt) => boolean,
     isShown: (standing: Standing) => boolean,
-  ) {
+  ): Walked<ListedAttempt, Tried, Place> {
     const times = readTimes(filter, clock.now())
     const messageFilter = toMessageFilter(filter)
-    return sift(filter, {
-      read: (after: AttemptRange['after'], order, limit) => {
+    return {
+      read: (after, order, limit) => {
         return store.listAttempts(endpoint.key, { ...times, after, order, limit })
       },
       keep: async (rows) => {
@@ -225,7 +233,7 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
         const [at, message, n] = numbers.parse(text, 3) ?? []
         return at === undefined || message === undefined || n === undefined ? undefined : { at, message, n }
       },
-    })
+    }
   }
 
   /** Which of these deliveries wait to be sent once more on request. */
@@ -240,21 +248,32 @@ export function attemptRoutes(api: FastifyInstance, { store, clock }: HttpContex
     return new Set(found.map(({ endpoint, message }) => pairOf(endpoint, message)))
   }
 
-  async function sendAttempts(
+  /** Sends a page of attempts, with their messages if asked. */
+  function sendAttempts<Row extends AttemptKey & { readonly bytes: number }, Position>(
     reply: FastifyReply,
-    page: { iterator: string | null; prevIterator: string | null; done: boolean },
-    shown: readonly { attempt: Attempt; message: MessageHead; endpoint: Endpoint | undefined }[],
     filter: AttemptQuery,
+    list: Walked<Row, { readonly row: Row; readonly message: MessageHead }, Position>,
   ) {
     const withContent = filter.with_content ?? true
-    const attempts = shown.map(({ attempt, message, endpoint }) => {
-      return Buffer.from(JSON.stringify(toAttemptOut(attempt, message, endpoint, withContent)))
+    const withMessage = filter.with_msg ?? false
+    const bytesOf = ({ row, message }: { row: Row; message: MessageHead }) => {
+      return withContent ? row.bytes + (withMessage ? message.bytes : 0) : 0
+    }
+    reply.type(jsonType)
+    return writePage(clock, filter, { ...list, bytesOf }, async (items) => {
+      const attempts = await store.loadAttempts(items.map(({ row }) => row))
+      const endpoints = await store.loadEndpoints([...new Set(items.map(({ row }) => row.endpoint))])
+      const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
+      const heads = items.map(({ message }) => message)
+      const messages = withMessage ? await messagesAsBytes(store, heads, withContent) : []
+      return items.flatMap(({ message }, i) => {
+        const attempt = attempts[i]
+        if (attempt === undefined) return []
+        const out = toAttemptOut(attempt, message, byKey.get(attempt.endpoint), withContent)
+        const bytes = Buffer.from(JSON.stringify(out))
+        return [withMessage ? withField(bytes, 'msg', messages[i] as Buffer) : bytes]
+      })
     })
-    if (!filter.with_msg) return reply.type(jsonType).send(listBytes(attempts, page))
-    const heads = shown.map(({ message }) => message)
-    const messages = await messagesAsBytes(store, heads, withContent)
-    const items = attempts.map((attempt, i) => withField(attempt, 'msg', messages[i] as Buffer))
-    return reply.type(jsonType).send(listBytes(items, page))
   }
 
   /** The endpoint a filter names; null when there is none, of which there are no attempts either. */
@@ -284,11 +303,14 @@ function pairOf(endpoint: number, message: number): string {
   return `${endpoint}.${message}`
 }
 
-function keyOf(attempt: AttemptHead): number {
+function keyOf(attempt: AttemptBrief): number {
   return decodeKey('atmpt', attempt.id) ?? 0
 }
 
-function meetsAttempt(attempt: AttemptHead, { status, status_code_class: statusClass }: AttemptQuery): boolean {
+function meetsAttempt(
+  attempt: Pick<AttemptHead, 'code' | 'status'>,
+  { status, status_code_class: statusClass }: AttemptQuery,
+): boolean {
   if (status !== undefined && status !== attemptStatus(attempt)) return false
   return statusClass === undefined || isOfClass(attempt, statusClass)
 }

@@ -1,14 +1,15 @@
-import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '../../domain/app-error.ts'
-import type { DeadLetter, MessageHead } from '../../domain/delivery.ts'
+import type { DeadHead, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { DeadFilter } from '../../domain/task.ts'
 import type { DeadRange, Order } from '../../store/browsing.ts'
 import { toStartedOut } from '../api/background-task.ts'
 import type { HttpContext } from '../context.ts'
 import { writeLine } from '../dead-line.ts'
+import { jsonType } from '../json-bytes.ts'
 import { getApplication, getEndpoint, getMessage } from '../lookup.ts'
+import { numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
 import { toAttemptOut } from '../schemas/attempt.ts'
 import {
   AnyDeadFilterQuery,
@@ -20,7 +21,7 @@ import {
   toDeadOut,
 } from '../schemas/dead.ts'
 import { readInstants } from '../schemas/instant.ts'
-import { numbers, sift } from '../sift.ts'
+import { Turns } from '../turns.ts'
 import { compile, readQuery, refuseIf } from '../validate.ts'
 
 /** Whose dead letters: one application's, or with a path that names none, everybody's. */
@@ -33,7 +34,7 @@ interface OfScope {
   Params: { app?: string }
 }
 
-/** An export reads this many at a time, bodies included, and holds no transaction in between. */
+/** An export looks at this many at a time, and holds no transaction in between. */
 const exportRows = 50
 /** The store's clock may be ahead of this machine's; what has just died counts. */
 const skewMs = 60_000
@@ -45,30 +46,36 @@ export function deadRoutes(api: FastifyInstance, { store, clock, scanner }: Http
     const filterProblems = compile(filterQuery, 'query')
     const replayProblems = compile(replayIn, 'body')
 
-    api.get<OfScope>(path, async (request) => {
+    api.get<OfScope>(path, async (request, reply) => {
       const query = readQuery(listQuery, request.query)
       refuseIf(listProblems(query))
       const asked = query as DeadListQuery
       const { app, filter } = await filterOf(request.params.app, namesOf(asked), 'query')
-      const list = await sift(asked, {
-        read: (after: DeadRange['after'], order: Order, limit) =>
+      const list = {
+        read: (after: DeadRange['after'], order: Order, limit: number) =>
           store.listDead(app, rangeOf(filter, after, order, limit)),
-        keep: async (rows) => (await described(rows)).filter((one) => meets(one, filter)),
+        keep: async (rows: DeadHead[]) => (await described(rows)).filter((one) => meets(one, filter)),
         keepsAll: filter.reason === null && filter.eventTypes === null,
-        positionOf: (row: DeadLetter) => row,
-        write: ({ diedAt, endpoint, message }) => numbers.write(diedAt, endpoint, message),
-        parse: (text) => {
+        bytesOf: ({ row }: Described) => row.bytes,
+        positionOf: (row: DeadHead) => row,
+        write: ({ diedAt, endpoint, message }: DeadHead) => numbers.write(diedAt, endpoint, message),
+        parse: (text: string) => {
           const [diedAt, endpoint, message] = numbers.parse(text, 3) ?? []
           return diedAt === undefined || endpoint === undefined || message === undefined
             ? undefined
             : { diedAt, endpoint, message }
         },
+      }
+      reply.type(jsonType)
+      return writePage(clock, asked, list, async (items) => {
+        const heads = items.map(({ row }) => row)
+        const [ids, letters] = [await applicationIds(heads), await store.loadDead(heads)]
+        return items.flatMap(({ message, endpoint }, i) => {
+          const letter = letters[i]
+          if (letter === undefined) return []
+          return [Buffer.from(JSON.stringify(toDeadOut(letter, message, endpoint, ids.get(letter.app) ?? '')))]
+        })
       })
-      const ids = await applicationIds(list.data.map(({ row }) => row))
-      const data = list.data.map(({ row, message, endpoint }) =>
-        toDeadOut(row, message, endpoint, ids.get(row.app) ?? ''),
-      )
-      return { ...list, data }
     })
 
     api.post<OfScope>(`${path}/replay`, async (request, reply) => {
@@ -93,41 +100,59 @@ export function deadRoutes(api: FastifyInstance, { store, clock, scanner }: Http
       const query = readQuery(filterQuery, request.query)
       refuseIf(filterProblems(query))
       const { app, filter } = await filterOf(request.params.app, namesOf(query as DeadFilterQuery), 'query')
-      return reply.type('application/jsonl; charset=utf-8').send(Readable.from(linesOf(app, filter)))
+      return reply.type('application/jsonl; charset=utf-8').send(streamOf(linesOf(app, filter)))
     })
   }
 
   api.get<{ Params: { app: string; message: string; endpoint: string } }>(
     '/app/:app/dead/:message/:endpoint',
-    async ({ params }) => {
+    async ({ params }, reply) => {
       const app = await getApplication(store, params.app)
       const message = await getMessage(store, params.app, params.message)
       const endpoint = await getEndpoint(store, params.app, params.endpoint)
       const letter = await store.findDead(endpoint.key, message.key)
       if (letter === undefined) throw new AppError('not_found', 'There is no such dead letter.')
-      const attempts = (await store.attemptsOf(message.key)).filter((attempt) => attempt.endpoint === endpoint.key)
-      const trail = attempts.map((attempt) => toAttemptOut(attempt, message, endpoint, true))
-      return { ...toDeadOut(letter, message, endpoint, app.id), trail }
+      const attempts = (await store.attemptHeadsOf(message.key)).filter((attempt) => attempt.endpoint === endpoint.key)
+      const out = JSON.stringify(toDeadOut(letter, message, endpoint, app.id))
+      const parts = partsOf(attempts, ({ bytes }) => bytes)
+      reply.type(jsonType)
+      return writeParts(
+        clock,
+        `${out.slice(0, -1)},"trail":[`,
+        parts,
+        async (part) => {
+          const trail = (await store.loadAttempts(part)).filter((attempt) => attempt !== undefined)
+          return trail.map((attempt) => Buffer.from(JSON.stringify(toAttemptOut(attempt, message, endpoint, true))))
+        },
+        ']}',
+      )
     },
   )
 
   /** One JSON object a line, oldest first, each with its payload. */
   async function* linesOf(app: number | null, filter: DeadFilter): AsyncGenerator<Buffer> {
-    for (let after: DeadLetter | null = null; ; ) {
-      const letters: DeadLetter[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
-      const kept = (await described(letters)).filter((one) => meets(one, filter))
-      const contents = await store.loadContents(kept.map(({ row }) => row))
+    for (let after: DeadHead | null = null; ; ) {
+      const rows: DeadHead[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
+      const kept = (await described(rows)).filter((one) => meets(one, filter))
       const ids = await applicationIds(kept.map(({ row }) => row))
-      for (const [i, { row, endpoint }] of kept.entries()) {
-        yield Buffer.concat([writeLine(scanner, ids.get(row.app) ?? '', row, endpoint, contents[i]), newLine])
+      // A delivery may have a body of its own, which is about as large as the message's.
+      for (const part of partsOf(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {
+        const heads = part.map(({ row }) => row)
+        const [letters, contents] = [await store.loadDead(heads), await store.loadContents(heads)]
+        for (const [i, { endpoint }] of part.entries()) {
+          const letter = letters[i]
+          if (letter === undefined) continue
+          await Turns.by(clock).next()
+          yield Buffer.concat([writeLine(scanner, ids.get(letter.app) ?? '', letter, endpoint, contents[i]), newLine])
+        }
       }
-      if (letters.length < exportRows) return
-      after = letters.at(-1) ?? null
+      if (rows.length < exportRows) return
+      after = rows.at(-1) ?? null
     }
   }
 
   /** Dead letters with what they are about. */
-  async function described(letters: readonly DeadLetter[]): Promise<Described[]> {
+  async function described(letters: readonly DeadHead[]): Promise<Described[]> {
     const [heads, endpoints] = await Promise.all([
       store.loadHeads([...new Set(letters.map(({ message }) => message))]),
       store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))]),
@@ -138,7 +163,7 @@ export function deadRoutes(api: FastifyInstance, { store, clock, scanner }: Http
   }
 
   /** The ids of the applications whose dead letters these are. */
-  async function applicationIds(letters: readonly DeadLetter[]): Promise<Map<number, string>> {
+  async function applicationIds(letters: readonly DeadHead[]): Promise<Map<number, string>> {
     const ids = new Map<number, string>()
     for (const key of new Set(letters.map(({ app }) => app))) {
       const { items } = await store.listApplications({ after: key - 1, order: 'ascending', limit: 1 })
@@ -168,7 +193,7 @@ export function deadRoutes(api: FastifyInstance, { store, clock, scanner }: Http
 }
 
 interface Described {
-  readonly row: DeadLetter
+  readonly row: DeadHead
   readonly message: MessageHead | undefined
   readonly endpoint: Endpoint | undefined
 }

@@ -7,7 +7,7 @@ import type { HttpContext } from '../context.ts'
 import { endpointProblems } from '../endpoint-problems.ts'
 import type { EndpointScope } from '../endpoint-scope.ts'
 import { isRef, requireEndpoint } from '../lookup.ts'
-import { PageQuery, paginate } from '../pagination.ts'
+import { PageQuery, paginate } from '../page.ts'
 import {
   EndpointIn,
   EndpointPatch,
@@ -53,7 +53,7 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     const app = await scope.owner(request.params)
     const query = readQuery(PageQuery, request.query)
     refuseIf(pageProblems(query))
-    return paginate('ep', query as PageQuery, 'descending', (page) => store.listEndpoints(app, page), toEndpointOut)
+    return paginate('ep', query as PageQuery, 'descending', (page) => store.listEndpoints(app, page), toEndpointOut, 16)
   })
 
   api.get<OfEndpoint>(one, async (request) => toEndpointOut(await find(request)))

@@ -1,13 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
+import { decodeKey } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import type { Scanner } from '../../intake/scan.ts'
 import { runNow } from '../../intake/scheduled.ts'
 import { checkContents } from '../body.ts'
 import type { HttpContext } from '../context.ts'
-import { jsonType, listBytes } from '../json-bytes.ts'
+import { jsonType } from '../json-bytes.ts'
 import { getApplication, getSchedule, isRef } from '../lookup.ts'
-import { paginate } from '../pagination.ts'
+import { writePage } from '../page.ts'
 import { textWithout } from '../read-publish.ts'
 import { metadataProblems } from '../schemas/field.ts'
 import {
@@ -127,9 +128,29 @@ export function scheduleRoutes(api: FastifyInstance, { store, clock, publisher }
     const { key } = await getApplication(store, request.params.app)
     const asked = query as ScheduleListQuery
     const [now, count] = [clock.now(), listedOf(asked)]
-    const list = (page: Parameters<typeof store.listSchedules>[1]) => store.listSchedules(key, page)
-    const page = await paginate('sch', asked, 'descending', list, (schedule) => scheduleBytes(schedule, now, count))
-    return reply.type(jsonType).send(listBytes(page.data, page))
+    reply.type(jsonType)
+    return writePage(
+      clock,
+      asked,
+      {
+        // A schedule has its payload with it: the page keeps the size alone, and reads the schedule once more to show it.
+        read: async (after: number | null, order, limit) => {
+          const { items } = await store.listSchedules(key, { after, order, limit })
+          return items.map(({ id, body }) => ({ id, bytes: body.length }))
+        },
+        keep: async (rows) => rows.map((row) => ({ row })),
+        keepsAll: true,
+        rowsAtOnce: 4,
+        bytesOf: ({ row }) => row.bytes,
+        positionOf: ({ id }) => decodeKey('sch', id) as number,
+        write: ({ id }) => id,
+        parse: (text) => decodeKey('sch', text),
+      },
+      async (items) => {
+        const found = await Promise.all(items.map(({ row }) => store.findSchedule(key, row.id)))
+        return found.flatMap((schedule) => (schedule === undefined ? [] : [scheduleBytes(schedule, now, count)]))
+      },
+    )
   })
 
   api.get<OfSchedule>(one, async (request, reply) => {

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox'
-import type { Attempt, MessageHead } from '../../domain/delivery.ts'
+import type { Attempt, AttemptHead, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/coalescing.ts'
-import { PageQuery } from '../pagination.ts'
+import { PageQuery } from '../page.ts'
 import { integer } from './field.ts'
 import { timeProperties } from './instant.ts'
 
@@ -84,7 +84,7 @@ export function attemptStatus(attempt: Pick<Attempt, 'code'>): typeof success | 
 export interface Standing {
   readonly message: Pick<MessageHead, 'expunged'>
   /** Undefined before the first. */
-  readonly latest: Attempt | undefined
+  readonly latest: AttemptHead | undefined
   /** Whether it waits to be sent once more on request. */
   readonly replaying: boolean
   /** Whether it is a dead letter, be it that it was never tried or that it died waiting for its retry. */

@@ -3,7 +3,7 @@ import type { DeadLetter, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
-import { PageQuery } from '../pagination.ts'
+import { PageQuery } from '../page.ts'
 import { Headers } from './endpoint-headers.ts'
 import { closed, integer, nullable } from './field.ts'
 import { dateTime, timeProperties } from './instant.ts'
@@ -60,7 +60,7 @@ export type DeadReplayIn = Static<typeof DeadReplayIn>
 /** A dead letter as callers see it. */
 export function toDeadOut(
   letter: DeadLetter,
-  message: MessageHead | undefined,
+  message: Omit<MessageHead, 'bytes'> | undefined,
   endpoint: Endpoint | undefined,
   appId: string,
 ) {

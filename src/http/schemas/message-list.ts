@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import type { MessageFilter } from '../../domain/message-filter.ts'
-import { PageQuery } from '../pagination.ts'
+import { PageQuery } from '../page.ts'
 import { messageFilterProperties } from './attempt.ts'
 
 /** The filters of the list of an application's messages. */

@@ -6,7 +6,7 @@ import { given } from '../../domain/given.ts'
 import { missedPolicies, type Schedule, type ScheduleRun } from '../../domain/schedule.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
 import { withField } from '../json-bytes.ts'
-import { PageQuery } from '../pagination.ts'
+import { PageQuery } from '../page.ts'
 import { integer, Metadata, nullable, uid } from './field.ts'
 import { Channels, EventType, shownPayload, Tags } from './message.ts'
 

@@ -1,6 +1,6 @@
-import type { DeadLetter } from '../../domain/delivery.ts'
+import type { DeadHead } from '../../domain/delivery.ts'
 import {
-  type AttemptHead,
+  type AttemptBrief,
   type AttemptRange,
   type Browsing,
   type CountedList,
@@ -11,20 +11,25 @@ import {
   type Order,
 } from '../browsing.ts'
 import {
+  type AttemptHeadRow,
   type AttemptRow,
+  attemptColumns,
+  attemptHeadColumns,
+  type DeadHeadRow,
   type DeadRow,
+  deadColumns,
+  deadHeadColumns,
   type HeadRow,
   headColumns,
   toAttempt,
+  toAttemptHead,
+  toDeadHead,
   toDeadLetter,
   toHead,
 } from '../rows/message.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { type Statement, statement } from './sessions.ts'
-
-const attemptColumns = 'message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger'
-const deadColumns = 'app, endpoint, message, reason, attempts, died_at, status, code, error, response'
 
 type Both = Readonly<Record<Order, Statement>>
 
@@ -65,7 +70,7 @@ export const countEndpoints = statement(
 export const selectAttempts = both(
   'attempts-of-endpoint',
   (beyond, direction) => `
-    select ${attemptColumns}, not exists (
+    select ${attemptHeadColumns}, not exists (
              select from attempt later
               where later.message = attempt.message and later.endpoint = attempt.endpoint and later.n > attempt.n
            ) as is_latest
@@ -82,21 +87,22 @@ export const selectAttempted = statement(
 )
 const selectAttemptHeads = statement(
   'attempt-heads',
-  'select id, endpoint, n, at, status, code from attempt where message = $1 order by endpoint, n',
+  `
+    select id, message, endpoint, n, at, status, code, coalesce(length(response), 0) as bytes
+      from attempt where message = $1 order by endpoint, n`,
 )
 // Asked for in the order of n, so that only the primary key will do: while the table is small, a row looked up by its whole
 // key would as well be sought among all of its endpoint's.
 export const selectOwnAttempts = statement(
   'own-attempts',
   `
-    select a.*
-      from unnest($2::bigint[], $3::integer[]) with ordinality as wanted (endpoint, n, place)
+    select wanted.place, a.*
+      from unnest($1::bigint[], $2::bigint[], $3::integer[]) with ordinality as wanted (message, endpoint, n, place)
      cross join lateral (
              select ${attemptColumns} from attempt
-              where message = $1 and endpoint = wanted.endpoint and n <= wanted.n order by n desc limit 1
+              where message = wanted.message and endpoint = wanted.endpoint and n <= wanted.n order by n desc limit 1
            ) as a
-     where a.n = wanted.n
-     order by wanted.place`,
+     where a.n = wanted.n`,
 )
 export const selectAttempt = statement(
   'attempt',
@@ -108,7 +114,7 @@ export const selectLatest = statement(
     select wanted.place, a.*
       from unnest($1::bigint[], $2::bigint[]) with ordinality as wanted (message, endpoint, place)
      cross join lateral (
-             select ${attemptColumns} from attempt
+             select ${attemptHeadColumns} from attempt
               where message = wanted.message and endpoint = wanted.endpoint order by n desc limit 1
            ) as a`,
 )
@@ -127,7 +133,7 @@ const expungeResponse = statement(
 export const selectAllDead = both(
   'all-dead',
   (beyond, direction) => `
-    select ${deadColumns} from dead
+    select ${deadHeadColumns} from dead
      where died_at + 0 >= $1 and died_at + 0 < $2 and died_at + 0 ${beyond}= $3
        and (died_at, endpoint, message) ${beyond} ($3, $4, $5)
      order by died_at + 0 ${direction}, endpoint ${direction}, message ${direction} limit $6`,
@@ -135,7 +141,7 @@ export const selectAllDead = both(
 export const selectDeadOfApp = both(
   'dead-of-app',
   (beyond, direction) => `
-    select ${deadColumns} from dead
+    select ${deadHeadColumns} from dead
      where app = $1 and died_at >= $2 and died_at < $3 and died_at ${beyond}= $4
        and (died_at, endpoint, message) ${beyond} ($4, $5, $6)
      order by died_at ${direction}, endpoint ${direction}, message ${direction} limit $7`,
@@ -143,7 +149,7 @@ export const selectDeadOfApp = both(
 export const selectDeadOfEndpoint = both(
   'dead-of-endpoint',
   (beyond, direction) => `
-    select ${deadColumns} from dead
+    select ${deadHeadColumns} from dead
      where endpoint + 0 = $1 and died_at >= $2 and died_at < $3 and died_at ${beyond}= $4
        and (died_at, message) ${beyond} ($4, $5)
      order by died_at ${direction}, message ${direction} limit $6`,
@@ -152,9 +158,21 @@ export const selectDeadOfEndpoint = both(
 export const selectDeadByMessage = both(
   'dead-by-message',
   (beyond, direction) => `
-    select ${deadColumns} from dead
+    select ${deadHeadColumns} from dead
      where endpoint = $1 and message >= $2 and message < $3 and message ${beyond} $4
      order by message ${direction} limit $5`,
+)
+
+// In the order of the primary key, so that only that will do.
+export const selectSomeDead = statement(
+  'some-dead',
+  `
+    select wanted.place, d.*
+      from unnest($1::bigint[], $2::bigint[]) with ordinality as wanted (endpoint, message, place)
+     cross join lateral (
+             select ${deadColumns} from dead
+              where endpoint = wanted.endpoint and message = wanted.message order by endpoint, message limit 1
+           ) as d`,
 )
 
 // In the order of the index each of them leans on, which keeps the planner to it.
@@ -211,8 +229,8 @@ export function browsing({ durable }: Database): Browsing {
       const { from, until, after, order, limit } = range
       const { at, message, n } = after ?? { at: outside(order), message: outside(order), n: outermostOrdinal(order) }
       const values = [endpoint, from, until, at, message, n, limit]
-      const rows = await durable.run<AttemptRow & { readonly is_latest: boolean }>(selectAttempts[order], values)
-      return rows.map((row) => ({ ...toAttempt(row), isLatest: row.is_latest }))
+      const rows = await durable.run<AttemptHeadRow & { readonly is_latest: boolean }>(selectAttempts[order], values)
+      return rows.map((row) => ({ ...toAttemptHead(row), isLatest: row.is_latest }))
     },
 
     async attemptedEndpoints(message) {
@@ -220,13 +238,15 @@ export function browsing({ durable }: Database): Browsing {
     },
 
     async attemptHeadsOf(message) {
-      return (await durable.run<AttemptHead>(selectAttemptHeads, [message])).map((row) => ({ ...row }))
+      return (await durable.run<AttemptBrief>(selectAttemptHeads, [message])).map((row) => ({ ...row }))
     },
 
-    async loadAttempts(message, attempts) {
+    async loadAttempts(attempts) {
       if (attempts.length === 0) return []
-      const values = [message, integers(attempts.map((a) => a.endpoint)), integers(attempts.map((a) => a.n))]
-      return (await durable.run<AttemptRow>(selectOwnAttempts, values)).map(toAttempt)
+      const values = [attempts.map((a) => a.message), attempts.map((a) => a.endpoint), attempts.map((a) => a.n)]
+      const rows = await durable.run<AttemptRow & { readonly place: number }>(selectOwnAttempts, values.map(integers))
+      const found = new Map(rows.map((row) => [row.place, toAttempt(row)]))
+      return attempts.map((_, i) => found.get(i + 1))
     },
 
     async findAttempt(message, id) {
@@ -237,8 +257,8 @@ export function browsing({ durable }: Database): Browsing {
     async latestAttempts(deliveries) {
       if (deliveries.length === 0) return []
       const values = [integers(deliveries.map((d) => d.message)), integers(deliveries.map((d) => d.endpoint))]
-      const rows = await durable.run<AttemptRow & { readonly place: number }>(selectLatest, values)
-      const found = new Map(rows.map((row) => [row.place, toAttempt(row)]))
+      const rows = await durable.run<AttemptHeadRow & { readonly place: number }>(selectLatest, values)
+      const found = new Map(rows.map((row) => [row.place, toAttemptHead(row)]))
       return deliveries.map((_, i) => found.get(i + 1))
     },
 
@@ -246,7 +266,7 @@ export function browsing({ durable }: Database): Browsing {
       await durable.run(expungeResponse, [message, endpoint, n, Buffer.from(expungedResponse)])
     },
 
-    async listDead(app, range: DeadRange): Promise<DeadLetter[]> {
+    async listDead(app, range: DeadRange): Promise<DeadHead[]> {
       const { endpoint, from, until, after, order, limit } = range
       const start = after ?? { diedAt: outside(order), endpoint: outside(order), message: outside(order) }
       const { diedAt, message } = start
@@ -256,12 +276,20 @@ export function browsing({ durable }: Database): Browsing {
           : app !== null
             ? [selectDeadOfApp, [app, from, until, diedAt, start.endpoint, message, limit]]
             : [selectAllDead, [from, until, diedAt, start.endpoint, message, limit]]
-      return (await durable.run<DeadRow>(statement[order], values)).map(toDeadLetter)
+      return (await durable.run<DeadHeadRow>(statement[order], values)).map(toDeadHead)
     },
 
     async listDeadOf(endpoint, { from, until, after, order, limit }) {
       const values = [endpoint, from, until, after ?? outside(order), limit]
-      return (await durable.run<DeadRow>(selectDeadByMessage[order], values)).map(toDeadLetter)
+      return (await durable.run<DeadHeadRow>(selectDeadByMessage[order], values)).map(toDeadHead)
+    },
+
+    async loadDead(deliveries) {
+      if (deliveries.length === 0) return []
+      const values = [integers(deliveries.map((d) => d.endpoint)), integers(deliveries.map((d) => d.message))]
+      const rows = await durable.run<DeadRow & { readonly place: number }>(selectSomeDead, values)
+      const found = new Map(rows.map((row) => [row.place, toDeadLetter(row)]))
+      return deliveries.map((_, i) => found.get(i + 1))
     },
 
     async countListed(list, limit) {

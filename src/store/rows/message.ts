@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Attempt, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
+import type { Attempt, AttemptHead, DeadHead, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
 
 export interface MessageRow {
   readonly key: number
@@ -39,16 +39,19 @@ export function toMessage(row: MessageRow): Message {
   }
 }
 
-export type HeadRow = Omit<MessageRow, 'body' | 'endpoints'>
+export interface HeadRow extends Omit<MessageRow, 'body' | 'endpoints' | 'headers'> {
+  readonly bytes: number
+}
 
-/** All of a message's columns but its body and its endpoints. */
+/** A message's columns without those that may be large. Neither database reads a body to tell its length. */
 export const headColumns =
-  'key, id, app, event_type, event_id, channels, content_type, tags, headers, deliver_at, expires_at, ordering_key, ' +
-  'expunged_at'
+  'key, id, app, event_type, event_id, channels, content_type, tags, deliver_at, expires_at, ordering_key, ' +
+  'expunged_at, length(body) as bytes'
 
 export function toHead(row: HeadRow): MessageHead {
-  const { body: _, endpoints: __, ...head } = toMessage({ ...row, body: noBody, endpoints: [] })
-  return head
+  const whole = toMessage({ ...row, body: noBody, endpoints: [], headers: null })
+  const { body: _, endpoints: __, headers: ___, ...head } = whole
+  return { ...head, bytes: row.bytes }
 }
 
 const noBody = new Uint8Array(0)
@@ -85,6 +88,19 @@ export function toAttempt(row: AttemptRow): Attempt {
   }
 }
 
+const attemptNames = 'message, endpoint, n, id, at, duration_ms, status, code, error, next_at, trigger'
+/** An attempt's columns. */
+export const attemptColumns = `${attemptNames}, response`
+/** An attempt's columns without the answer. */
+export const attemptHeadColumns = `${attemptNames}, coalesce(length(response), 0) as bytes`
+
+export type AttemptHeadRow = Omit<AttemptRow, 'response'> & { readonly bytes: number }
+
+export function toAttemptHead(row: AttemptHeadRow): AttemptHead {
+  const { response: _, ...head } = toAttempt({ ...row, response: null })
+  return { ...head, bytes: row.bytes }
+}
+
 export interface DeadRow {
   readonly app: number
   readonly endpoint: number
@@ -111,4 +127,17 @@ export function toDeadLetter(row: DeadRow): DeadLetter {
     error: row.error,
     response: row.response,
   }
+}
+
+const deadNames = 'app, endpoint, message, reason, attempts, died_at, status, code, error'
+/** A dead letter's columns. */
+export const deadColumns = `${deadNames}, response`
+/** A dead letter's columns without the answer. */
+export const deadHeadColumns = `${deadNames}, coalesce(length(response), 0) as bytes`
+
+export type DeadHeadRow = Omit<DeadRow, 'response'> & { readonly bytes: number }
+
+export function toDeadHead(row: DeadHeadRow): DeadHead {
+  const { response: _, ...head } = toDeadLetter({ ...row, response: null })
+  return { ...head, bytes: row.bytes }
 }

@@ -1,12 +1,24 @@
-import type { Attempt, DeadLetter, MessageHead } from '../../domain/delivery.ts'
+import type { Attempt, AttemptHead, DeadHead, DeadLetter, MessageHead } from '../../domain/delivery.ts'
 import {
-  type AttemptHead,
+  type AttemptBrief,
   type Browsing,
   type DestinationCount,
   expungedResponse,
   type ListedAttempt,
 } from '../browsing.ts'
-import { type AttemptRow, type DeadRow, headColumns, toAttempt, toDeadLetter } from '../rows/message.ts'
+import {
+  type AttemptHeadRow,
+  type AttemptRow,
+  attemptHeadColumns,
+  type DeadHeadRow,
+  type DeadRow,
+  deadHeadColumns,
+  headColumns,
+  toAttempt,
+  toAttemptHead,
+  toDeadHead,
+  toDeadLetter,
+} from '../rows/message.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { type HeadRow, toHead } from './rows.ts'
 
@@ -26,7 +38,7 @@ const countEndpoints = `
 
 // Leans on attempt_endpoint, which ends in the primary key: rows of one instant are in its order too.
 const listedColumns = `
-  attempt.*, not exists (
+  ${attemptHeadColumns}, not exists (
     select 1 from attempt later
     where later.message = attempt.message and later.endpoint = attempt.endpoint and later.n > attempt.n
   ) as is_latest`
@@ -41,11 +53,13 @@ const selectAttempts = {
     order by at desc, message desc, n desc limit ?`,
 }
 export const selectAttempted = 'select distinct endpoint from attempt where message = ? order by endpoint'
-const selectAttemptHeads =
-  'select id, endpoint, n, at, status, code from attempt where message = ? order by endpoint, n'
+const selectAttemptHeads = `
+  select id, message, endpoint, n, at, status, code, coalesce(length(response), 0) as bytes
+  from attempt where message = ? order by endpoint, n`
 const selectOneAttempt = 'select * from attempt where message = ? and endpoint = ? and n = ?'
 const selectAttempt = 'select * from attempt where message = ? and id = ?'
-const selectLatest = 'select * from attempt where message = ? and endpoint = ? order by n desc limit 1'
+const selectLatest = `
+  select ${attemptHeadColumns} from attempt where message = ? and endpoint = ? order by n desc limit 1`
 
 const expungeDead = `
   update dead set response = ?4 where endpoint = ?2 and message = ?1
@@ -56,35 +70,36 @@ const expungeResponse = 'update attempt set response = ?4 where message = ?1 and
 const selectDead = {
   all: {
     ascending: `
-      select * from dead where died_at >= ? and died_at < ? and died_at >= ?
+      select ${deadHeadColumns} from dead where died_at >= ? and died_at < ? and died_at >= ?
         and (died_at, endpoint, message) > (?, ?, ?) order by died_at, endpoint, message limit ?`,
     descending: `
-      select * from dead where died_at >= ? and died_at < ? and died_at <= ?
+      select ${deadHeadColumns} from dead where died_at >= ? and died_at < ? and died_at <= ?
         and (died_at, endpoint, message) < (?, ?, ?) order by died_at desc, endpoint desc, message desc limit ?`,
   },
   app: {
     ascending: `
-      select * from dead where app = ? and died_at >= ? and died_at < ? and died_at >= ?
+      select ${deadHeadColumns} from dead where app = ? and died_at >= ? and died_at < ? and died_at >= ?
         and (died_at, endpoint, message) > (?, ?, ?) order by died_at, endpoint, message limit ?`,
     descending: `
-      select * from dead where app = ? and died_at >= ? and died_at < ? and died_at <= ?
+      select ${deadHeadColumns} from dead where app = ? and died_at >= ? and died_at < ? and died_at <= ?
         and (died_at, endpoint, message) < (?, ?, ?) order by died_at desc, endpoint desc, message desc limit ?`,
   },
   endpoint: {
     ascending: `
-      select * from dead where endpoint = ? and died_at >= ? and died_at < ? and died_at >= ?
+      select ${deadHeadColumns} from dead where endpoint = ? and died_at >= ? and died_at < ? and died_at >= ?
         and (died_at, message) > (?, ?) order by died_at, message limit ?`,
     descending: `
-      select * from dead where endpoint = ? and died_at >= ? and died_at < ? and died_at <= ?
+      select ${deadHeadColumns} from dead where endpoint = ? and died_at >= ? and died_at < ? and died_at <= ?
         and (died_at, message) < (?, ?) order by died_at desc, message desc limit ?`,
   },
 }
 const selectDeadOf = {
   ascending: `
-    select * from dead where endpoint = ? and message >= ? and message < ? and message > ? order by message limit ?`,
+    select ${deadHeadColumns} from dead where endpoint = ? and message >= ? and message < ? and message > ? order by message limit ?`,
   descending: `
-    select * from dead where endpoint = ? and message >= ? and message < ? and message < ? order by message desc limit ?`,
+    select ${deadHeadColumns} from dead where endpoint = ? and message >= ? and message < ? and message < ? order by message desc limit ?`,
 }
+const selectOneDead = 'select * from dead where endpoint = ? and message = ?'
 
 const count = (rows: string) => `select count(*) as count from (select 1 from ${rows} limit ?)`
 const countMessages = count('message where app = ? and key >= ? and key < ?')
@@ -104,18 +119,19 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
   const head = connection.prepare<HeadRow>(selectHead)
   const accepted = connection.prepare<{ key: number }>(selectAccepted)
   const destinations = connection.prepare<DestinationCount>(countEndpoints)
-  const attempts = both<AttemptRow & { readonly is_latest: number }>(connection, selectAttempts)
+  const attempts = both<AttemptHeadRow & { readonly is_latest: number }>(connection, selectAttempts)
   const attempted = connection.prepare<{ endpoint: number }>(selectAttempted)
-  const attemptHeads = connection.prepare<AttemptHead>(selectAttemptHeads)
+  const attemptHeads = connection.prepare<AttemptBrief>(selectAttemptHeads)
   const oneAttempt = connection.prepare<AttemptRow>(selectOneAttempt)
   const attempt = connection.prepare<AttemptRow>(selectAttempt)
-  const latest = connection.prepare<AttemptRow>(selectLatest)
+  const latest = connection.prepare<AttemptHeadRow>(selectLatest)
   const eraseDead = connection.prepare(expungeDead)
   const eraseResponse = connection.prepare(expungeResponse)
-  const allDead = both<DeadRow>(connection, selectDead.all)
-  const deadByApp = both<DeadRow>(connection, selectDead.app)
-  const deadByEndpoint = both<DeadRow>(connection, selectDead.endpoint)
-  const deadOf = both<DeadRow>(connection, selectDeadOf)
+  const allDead = both<DeadHeadRow>(connection, selectDead.all)
+  const deadByApp = both<DeadHeadRow>(connection, selectDead.app)
+  const deadByEndpoint = both<DeadHeadRow>(connection, selectDead.endpoint)
+  const deadOf = both<DeadHeadRow>(connection, selectDeadOf)
+  const oneDead = connection.prepare<DeadRow>(selectOneDead)
   const counting = {
     messages: connection.prepare<{ count: number }>(countMessages),
     all: connection.prepare<{ count: number }>(countDead.all),
@@ -147,21 +163,21 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
     listAttempts(endpoint, { from, until, after, order, limit }): ListedAttempt[] {
       const { at, message, n } = after ?? { at: outside(order), message: outside(order), n: outside(order) }
       const rows = attempts[order].all(endpoint, from, until, at, at, message, n, limit)
-      return rows.map((row) => ({ ...toAttempt(row), isLatest: row.is_latest === 1 }))
+      return rows.map((row) => ({ ...toAttemptHead(row), isLatest: row.is_latest === 1 }))
     },
 
     attemptedEndpoints(message): number[] {
       return attempted.all(message).map(({ endpoint }) => endpoint)
     },
 
-    attemptHeadsOf(message): AttemptHead[] {
+    attemptHeadsOf(message): AttemptBrief[] {
       return attemptHeads.all(message).map((row) => ({ ...row }))
     },
 
-    loadAttempts(message, attempts): Attempt[] {
-      return attempts.flatMap(({ endpoint, n }) => {
+    loadAttempts(attempts): (Attempt | undefined)[] {
+      return attempts.map(({ message, endpoint, n }) => {
         const row = oneAttempt.get(message, endpoint, n)
-        return row === undefined ? [] : [toAttempt(row)]
+        return row && toAttempt(row)
       })
     },
 
@@ -170,10 +186,10 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
       return row && toAttempt(row)
     },
 
-    latestAttempts(deliveries): (Attempt | undefined)[] {
+    latestAttempts(deliveries): (AttemptHead | undefined)[] {
       return deliveries.map(({ message, endpoint }) => {
         const row = latest.get(message, endpoint)
-        return row && toAttempt(row)
+        return row && toAttemptHead(row)
       })
     },
 
@@ -184,7 +200,7 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
       })
     },
 
-    listDead(app, { endpoint, from, until, after, order, limit }): DeadLetter[] {
+    listDead(app, { endpoint, from, until, after, order, limit }): DeadHead[] {
       const start = after ?? { diedAt: outside(order), endpoint: outside(order), message: outside(order) }
       const { diedAt, message } = start
       const range = [from, until, diedAt, diedAt] as const
@@ -194,11 +210,18 @@ export function browsing(connection: Connection): Synchronous<Browsing> {
           : app !== null
             ? deadByApp[order].all(app, ...range, start.endpoint, message, limit)
             : allDead[order].all(...range, start.endpoint, message, limit)
-      return rows.map(toDeadLetter)
+      return rows.map(toDeadHead)
     },
 
-    listDeadOf(endpoint, { from, until, after, order, limit }): DeadLetter[] {
-      return deadOf[order].all(endpoint, from, until, after ?? outside(order), limit).map(toDeadLetter)
+    listDeadOf(endpoint, { from, until, after, order, limit }): DeadHead[] {
+      return deadOf[order].all(endpoint, from, until, after ?? outside(order), limit).map(toDeadHead)
+    },
+
+    loadDead(deliveries): (DeadLetter | undefined)[] {
+      return deliveries.map(({ endpoint, message }) => {
+        const row = oneDead.get(endpoint, message)
+        return row && toDeadLetter(row)
+      })
     },
 
     countListed(list, limit): number {

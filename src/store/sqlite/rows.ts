@@ -120,17 +120,19 @@ export function unlessSealed(text: string) {
 export type MessageRow = Stored<messages.MessageRow, 'channels' | 'endpoints' | 'tags' | 'headers'>
 
 export function toMessage(row: MessageRow): Message {
-  return messages.toMessage({ ...parsedHead(row), body: row.body, endpoints: JSON.parse(row.endpoints) })
+  return messages.toMessage({
+    ...row,
+    channels: fromJson(row.channels),
+    tags: fromJson(row.tags),
+    headers: fromJson(row.headers),
+    endpoints: JSON.parse(row.endpoints),
+  })
 }
 
-export type HeadRow = Stored<messages.HeadRow, 'channels' | 'tags' | 'headers'>
+export type HeadRow = Stored<messages.HeadRow, 'channels' | 'tags'>
 
 export function toHead(row: HeadRow): MessageHead {
-  return messages.toHead(parsedHead(row))
-}
-
-function parsedHead(row: HeadRow): messages.HeadRow {
-  return { ...row, channels: fromJson(row.channels), tags: fromJson(row.tags), headers: fromJson(row.headers) }
+  return messages.toHead({ ...row, channels: fromJson(row.channels), tags: fromJson(row.tags) })
 }
 
 export interface PendingColumns {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { DeadHead, DeadLetter } from '../../../src/domain/delivery.ts'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import type { AttemptRange, CountedList, DeadRange, KeyRange } from '../../../src/store/browsing.ts'
 import { begin, type Open, type World } from './harness.ts'
@@ -29,11 +30,12 @@ export function browsing(open: Open): void {
     assert.deepEqual(await list({ from: keys[1] as number, until: keys[3] as number }), [1, 2])
     const [head] = await world.store.listMessages(endpoint.app, anyKey)
     const {
-      body: _,
-      endpoints: __,
+      body,
+      endpoints: _,
+      headers: __,
       ...message
     } = (await world.store.findMessage(endpoint.app, 'e0')) ?? assert.fail('not found')
-    assert.deepEqual(head, message)
+    assert.deepEqual(head, { ...message, bytes: body.length })
   })
 
   test('deliveries are counted and looked up without reading whom each message is for', async (t) => {
@@ -106,11 +108,13 @@ export function browsing(open: Open): void {
     const attempts = await world.store.attemptsOf(first.key)
     assert.deepEqual(
       heads,
-      attempts.map(({ id, endpoint, n, at, status, code }) => ({ id, endpoint, n, at, status, code })),
+      attempts.map(({ id, message, endpoint, n, at, status, code, response }) => {
+        return { id, message, endpoint, n, at, status, code, bytes: response?.length ?? 0 }
+      }),
     )
-    const backwards = [...heads.toReversed(), { endpoint: 1, n: 1 }]
-    assert.deepEqual(await world.store.loadAttempts(first.key, backwards), attempts.toReversed())
-    assert.deepEqual(await world.store.loadAttempts(first.key, []), [])
+    const backwards = [{ message: first.key, endpoint: 1, n: 1 }, ...heads.toReversed()]
+    assert.deepEqual(await world.store.loadAttempts(backwards), [undefined, ...attempts.toReversed()])
+    assert.deepEqual(await world.store.loadAttempts([]), [])
     assert.equal((await world.store.findAttempt(first.key, c.id))?.n, 2)
     assert.equal(await world.store.findAttempt(second.key, c.id), undefined)
     const asked = [
@@ -171,6 +175,13 @@ export function browsing(open: Open): void {
     assert.deepEqual(await list({ endpoint: first.key }), [first.key, first.key])
     assert.deepEqual(await list({ endpoint: second.key, order: 'descending' }), [second.key])
     const letters = await world.store.listDead(app.key, anyDead)
+    const whole = await world.store.loadDead([...letters, { endpoint: 1, message: 2 }])
+    assert.equal(whole.pop(), undefined)
+    assert.deepEqual(
+      whole.map((letter) => letter && headOf(letter)),
+      letters,
+    )
+    assert.deepEqual(await world.store.loadDead([]), [])
     const [a, b, c] = letters
     assert(a && b && c && b.diedAt === c.diedAt)
     for (const endpoint of [null, first.key]) {
@@ -230,4 +241,8 @@ async function die(world: World, worker: number, endpoint: Endpoint): Promise<vo
 
 function textOf(bytes: Uint8Array | null | undefined): string {
   return Buffer.from(bytes ?? []).toString()
+}
+
+function headOf({ response, ...letter }: DeadLetter): DeadHead {
+  return { ...letter, bytes: response?.length ?? 0 }
 }

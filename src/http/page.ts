@@ -1,0 +1,261 @@
+import { Readable } from 'node:stream'
+import { type Static, Type } from 'typebox'
+import { AppError } from '../domain/app-error.ts'
+import type { Clock } from '../domain/clock.ts'
+import { decodeKey, type Prefix } from '../domain/ids.ts'
+import type { Page, PageRequest } from '../store/store.ts'
+import { Turns } from './turns.ts'
+
+/**
+ * Pages of lists. A page is bounded in items, in bytes and in the rows that are looked at for it; a page that meets one of
+ * the last two bounds is shorter than asked, not `done`, and its iterator goes on exactly behind it. The bounds are met
+ * before a body is read: a list tells how large each item is, and `writePage` reads the bodies, a few at a time, as fast as
+ * the client takes them.
+ */
+
+/** The query every list takes. */
+export const PageQuery = Type.Object({
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 250 })),
+  iterator: Type.Optional(Type.String({ maxLength: 264 })),
+  order: Type.Optional(Type.Enum(['ascending', 'descending'])),
+})
+export type PageQuery = Static<typeof PageQuery>
+
+/** A page of a list. `iterator` asks for the next page, `prevIterator` for the one before; both are set even at the end. */
+export interface ListOut<T> {
+  readonly data: T[]
+  readonly iterator: string | null
+  readonly prevIterator: string | null
+  readonly done: boolean
+}
+
+type Order = PageRequest['order']
+
+const defaultLimit = 50
+/** What the items of a page take up together, unless the first alone takes more. */
+const pageBytes = 4 * 1024 * 1024
+/** The same for items that are no bytes yet: one call turns all of them into text. */
+const objectBytes = 1024 * 1024
+/** Bodies that are in memory for one answer at a time, unless one alone takes more. */
+const partBytes = 256 * 1024
+/** What an item takes up beside its body. */
+const itemBytes = 1024
+/** Rows looked at per page: a filter that hardly anything meets must not read everything there is. */
+const scanLimit = 2000
+const chunkRows = 250
+
+/** A list that is walked row by row. A filter may leave out most of the rows. */
+export interface Walked<Row, Item extends { readonly row: Row }, Position> {
+  /** Rows behind a position, in the asked order; fewer than the limit only at the end. */
+  read(after: Position | null, order: Order, limit: number): Promise<Row[]>
+  /** The items that are shown for these rows, in their order. */
+  keep(rows: Row[]): Promise<Item[]>
+  /** Whether every row is shown, so that none need be read in vain. */
+  readonly keepsAll: boolean
+  /** Rows read at once, where a row may be large. */
+  readonly rowsAtOnce?: number
+  /** The size of the item's bodies. */
+  bytesOf?(item: Item): number
+  positionOf(row: Row): Position
+  /** An iterator's text, without a minus in front. */
+  write(row: Row): string
+  /** The position a text names; undefined when it names none. */
+  parse(text: string): Position | undefined
+}
+
+/** Walks a list to the end of a page. */
+export async function walk<Row, Item extends { readonly row: Row }, Position>(
+  clock: Clock,
+  query: PageQuery,
+  list: Walked<Row, Item, Position>,
+): Promise<ListOut<Item>> {
+  const { limit = defaultLimit, order = 'descending' } = query
+  const { backwards, after } = start(query, list.parse)
+  const direction = backwards ? reversed(order) : order
+  const shown: Item[] = []
+  let position = after
+  let last: Row | undefined
+  let [bytes, scanned] = [0, 0]
+  let [done, full] = [false, false]
+  while (!done && !full && scanned < scanLimit) {
+    if (scanned > 0) await Turns.by(clock).next()
+    const count = Math.min(list.keepsAll ? limit + 1 - shown.length : chunkRows, list.rowsAtOnce ?? chunkRows)
+    const rows = await list.read(position, direction, count)
+    done = rows.length < count
+    scanned += rows.length
+    for (const item of await list.keep(rows)) {
+      const size = sizeOf(list, item)
+      full = shown.length === limit || (shown.length > 0 && bytes + size > pageBytes)
+      if (full) break
+      shown.push(item)
+      bytes += size
+    }
+    last = rows.at(-1) ?? last
+    position = last === undefined ? position : list.positionOf(last)
+  }
+  if (full) done = false
+  // Behind a full page lies the item that did not fit; behind any other, the rows that were not looked at.
+  const end = full || done ? shown.at(-1)?.row : last
+  if (backwards) shown.reverse()
+  const [first, final] = backwards ? [end ?? shown[0]?.row, shown.at(-1)?.row] : [shown[0]?.row, end]
+  return {
+    data: shown,
+    iterator: final === undefined ? null : list.write(final),
+    prevIterator: first === undefined ? null : `-${list.write(first)}`,
+    done,
+  }
+}
+
+/**
+ * Walks a list to the end of a page and answers its JSON. `write` makes JSON of some of the items and reads their bodies for it;
+ * it is called when the client has taken the items before them, and no more when it hangs up.
+ */
+export async function writePage<Row, Item extends { readonly row: Row }, Position>(
+  clock: Clock,
+  query: PageQuery,
+  list: Walked<Row, Item, Position>,
+  write: (items: readonly Item[]) => Promise<Buffer[]>,
+): Promise<Buffer | Readable> {
+  const { data, iterator, prevIterator, done } = await walk(clock, query, list)
+  const tail = JSON.stringify({ iterator, prevIterator, done })
+  const parts = partsOf(data, (item) => sizeOf(list, item))
+  return writeParts(clock, '{"data":[', parts, write, `],${tail.slice(1)}`)
+}
+
+/** JSON with a list in it, of which a part at a time is made; whole when there is only one part. */
+export async function writeParts<Item>(
+  clock: Clock,
+  head: string,
+  parts: readonly (readonly Item[])[],
+  write: (items: readonly Item[]) => Promise<Buffer[]>,
+  tail: string,
+): Promise<Buffer | Readable> {
+  async function* bytes(): AsyncGenerator<Buffer> {
+    let before = head
+    for (const part of parts) {
+      if (parts.length > 1) await Turns.by(clock).next()
+      const items = await write(part)
+      yield Buffer.concat(items.flatMap((item, i) => [Buffer.from(i === 0 ? before : ','), item]))
+      if (items.length > 0) before = ','
+    }
+    yield Buffer.from(before === head ? head + tail : tail)
+  }
+  if (parts.length > 1) return streamOf(bytes())
+  const whole: Buffer[] = []
+  for await (const chunk of bytes()) whole.push(chunk)
+  return Buffer.concat(whole)
+}
+
+/** Bytes that are made as fast as the client takes them. */
+export function streamOf(bytes: AsyncGenerator<Buffer>): Readable {
+  return Readable.from(bytes, { objectMode: false, highWaterMark: partBytes })
+}
+
+/** Items in groups whose bodies may be in memory at the same time. */
+export function partsOf<Item>(items: readonly Item[], bytesOf: (item: Item) => number): Item[][] {
+  const parts: Item[][] = []
+  let room = 0
+  for (const item of items) {
+    const size = bytesOf(item)
+    if (parts.length === 0 || size > room) {
+      parts.push([])
+      room = partBytes
+    }
+    parts.at(-1)?.push(item)
+    room -= size
+  }
+  return parts
+}
+
+/** How the iterators of a list are written and read. */
+export interface Iterators<Key, T> {
+  /** The key to continue behind; undefined when the text is no iterator of the list. */
+  keyOf(text: string): Key | undefined
+  iteratorOf(item: T): string
+}
+
+/** A page of a list without bodies that is ordered by ids. */
+export function paginate<T extends { readonly id: string }, Out>(
+  prefix: Prefix,
+  query: PageQuery,
+  defaultOrder: Order,
+  list: (page: PageRequest) => Promise<Page<T>>,
+  toOut: (item: T) => Out,
+  rowsAtOnce = 64,
+): Promise<ListOut<Out>> {
+  const iterators = { keyOf: (text: string) => decodeKey(prefix, text), iteratorOf: ({ id }: T) => id }
+  return paginateBy(iterators, query, defaultOrder, list, toOut, rowsAtOnce)
+}
+
+/** The same for a list that is not ordered by ids. */
+export async function paginateBy<Key, T, Out>(
+  { keyOf, iteratorOf }: Iterators<Key, T>,
+  query: PageQuery,
+  defaultOrder: Order,
+  list: (page: PageRequest<Key>) => Promise<Page<T>>,
+  toOut: (item: T) => Out,
+  rowsAtOnce = 64,
+): Promise<ListOut<Out>> {
+  const { limit = defaultLimit, order = defaultOrder } = query
+  const { backwards, after } = start(query, keyOf)
+  const direction = backwards ? reversed(order) : order
+  const shown: { readonly iterator: string; readonly out: Out }[] = []
+  let position = after
+  let bytes = 0
+  let [done, full] = [false, false]
+  while (!done && !full && shown.length < limit) {
+    const count = Math.min(limit - shown.length, rowsAtOnce)
+    const page = await list({ limit: count, after: position, order: direction })
+    done = page.done
+    for (const item of page.items) {
+      const out = toOut(item)
+      bytes += Buffer.byteLength(JSON.stringify(out))
+      full = shown.length > 0 && bytes > objectBytes
+      if (full) break
+      shown.push({ iterator: iteratorOf(item), out })
+    }
+    const last = shown.at(-1)
+    if (last !== undefined) position = keyOf(last.iterator) ?? null
+  }
+  if (backwards) shown.reverse()
+  const [first, last] = [shown[0], shown.at(-1)]
+  return {
+    data: shown.map(({ out }) => out),
+    iterator: last === undefined ? null : last.iterator,
+    prevIterator: first === undefined ? null : `-${first.iterator}`,
+    done: done && !full,
+  }
+}
+
+/** An iterator made of several numbers, for lists whose order no single id tells. */
+export const numbers = {
+  write: (...parts: readonly number[]) => parts.map((part) => part.toString(36)).join('.'),
+  /** Undefined unless the text is that many whole numbers. */
+  parse(text: string, count: number): number[] | undefined {
+    const parts = text.split('.')
+    if (parts.length !== count || !parts.every((part) => /^[0-9a-z]{1,11}$/.test(part))) return undefined
+    const values = parts.map((part) => Number.parseInt(part, 36))
+    return values.every(Number.isSafeInteger) ? values : undefined
+  },
+}
+
+/** Where a page starts. An iterator is the position to continue behind; with a minus in front, backwards. */
+function start<Position>(
+  { iterator }: PageQuery,
+  parse: (text: string) => Position | undefined,
+): { readonly backwards: boolean; readonly after: Position | null } {
+  if (iterator === undefined) return { backwards: false, after: null }
+  const backwards = iterator.startsWith('-')
+  const after = parse(backwards ? iterator.slice(1) : iterator)
+  if (after !== undefined) return { backwards, after }
+  const problem = { at: ['query', 'iterator'], message: 'is not an iterator of this list', type: 'iterator' }
+  throw new AppError('validation', 'The iterator is not valid.', [problem])
+}
+
+function sizeOf<Item>(list: { bytesOf?(item: Item): number }, item: Item): number {
+  return itemBytes + (list.bytesOf?.(item) ?? 0)
+}
+
+function reversed(order: Order): Order {
+  return order === 'ascending' ? 'descending' : 'ascending'
+}
