@@ -54,6 +54,24 @@ const changes: readonly ((name: string) => Change)[] = [
     isDone: has(`/event-type/${name}`),
   }),
   (name) => ({
+    action: 'PUT /event-type/:name',
+    path: `/event-type/${name}`,
+    body: { description: name },
+    isDone: has(`/event-type/${name}`),
+  }),
+  (name) => ({
+    action: 'PUT /app/:app/endpoint/:endpoint',
+    path: `/app/acme/endpoint/old-${name}`,
+    body: { url: 'http://127.0.0.1:9/', description: name },
+    isDone: shows(`/app/acme/endpoint/old-${name}`, `"description":"${name}"`),
+  }),
+  (name) => ({
+    action: 'POST /operational-webhook/endpoint',
+    path: '/operational-webhook/endpoint',
+    body: { url: 'http://127.0.0.1:9/', uid: name },
+    isDone: has(`/operational-webhook/endpoint/${name}`),
+  }),
+  (name) => ({
     action: 'POST /app/:app/schedule',
     path: '/app/acme/schedule',
     body: { uid: name, cron: '0 7 * * *', eventType: 'a', payload: {} },

@@ -131,6 +131,15 @@ export function access(open: Open): void {
     )
   })
 
+  test('an application token made while its application is deleted never works', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application('acme')
+    await world.store.deleteApplication(app.key)
+    const token = { app: app.key, hash: hashOf(1), capabilities: [], sessionId: null, expiresInMs: 60_000 }
+    await world.store.createAppToken(token)
+    assert.equal(await world.store.findAppToken(token.hash), undefined)
+  })
+
   test("an application's tokens are expired together, by session, or one by one", async (t) => {
     const world = await begin(t, open)
     const [app, other] = [await world.application(), await world.application()]
