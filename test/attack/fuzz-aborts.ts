@@ -57,7 +57,7 @@ export async function fuzzAborts(target: Target, options: { seed: number; second
       const ending = await play(target.port, chance, request, halfOpen)
       while (halfOpen.length > halfOpenAtMost) halfOpen.shift()?.destroy()
       count(ending.what)
-      const status = Number(/^HTTP\/1\.1 (\d+)/.exec(ending.answer)?.[1] ?? 0)
+      const status = Number(/^HTTP\/1\.1 ([2-5]\d\d)/m.exec(ending.answer)?.[1] ?? 0)
       const isExplained = status === 503 && /retry-after: \d+/i.test(ending.answer)
       if (status >= 500 && !isExplained)
         faults.push(`${ending.answer.slice(0, 600)}\nto ${request.toString('latin1', 0, 1500)}`)
@@ -226,9 +226,9 @@ async function play(
   await once(socket, 'connect').catch(() => {})
   await new Promise((resolve) => socket.write(request.subarray(0, cut), resolve))
   if (moment === 'the answer') {
-    await ended(socket, () => /^HTTP\/1\.1 [2-5]/.test(answer) && answer.includes('\r\n\r\n'))
+    await ended(socket, () => /^HTTP\/1\.1 [2-5]/m.test(answer) && answer.includes('\r\n\r\n'))
     socket.destroy()
-    return { what: /^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 'no answer', answer }
+    return { what: /^HTTP\/1\.1 ([2-5]\d\d)/m.exec(answer)?.[1] ?? 'no answer', answer }
   }
   if (moment === 'in the answer') await ended(socket, () => answer.length > 0)
   else if (chance.once(2)) await new Promise((resolve) => setTimeout(resolve, chance.below(6)))
