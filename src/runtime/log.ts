@@ -1,4 +1,5 @@
-import { type DestinationStream, destination, type Logger, pino } from 'pino'
+import { type DestinationStream, type Logger, pino } from 'pino'
+import { LineWriter } from './line-writer.ts'
 
 export type { Logger } from 'pino'
 
@@ -7,9 +8,22 @@ export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 's
 export type LogLevel = (typeof logLevels)[number]
 
 /**
- * Opens the log: one JSON line per event on standard error, so that standard output stays with what a person reads.
- * It writes synchronously, because the last line before a crash is the one that matters; nothing logs per request.
+ * Opens the log: one JSON line per event on standard error, so that standard output stays with what a person reads. No
+ * line waits for its reader: see `LineWriter`.
  */
-export function openLog(level: LogLevel, out: DestinationStream = destination({ dest: 2, sync: true })): Logger {
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, out)
+export function openLog(level: LogLevel, out: DestinationStream = standardError()): Logger {
+  return pino({ level, base: null, timestamp }, out)
+}
+
+const timestamp = pino.stdTimeFunctions.isoTime
+
+let shared: LineWriter | undefined
+
+/** One writer for all logs of the process, so that their lines do not mix. */
+function standardError(): LineWriter {
+  shared ??= new LineWriter(2, (dropped) => {
+    const msg = `${dropped} log lines were dropped, because nothing read them`
+    return `{"level":40${timestamp()},"dropped":${dropped},"msg":"${msg}"}\n`
+  })
+  return shared
 }

@@ -11,6 +11,8 @@ export type StopSignal = 'SIGTERM' | 'SIGINT'
 const exitCodes: Readonly<Record<StopSignal, number>> = { SIGINT: 130, SIGTERM: 143 }
 /** "Internal software error" of sysexits.h. */
 const bugExitCode = 70
+/** How long a process that was asked to stop waits for the reader of its standard output. */
+const lastWordsMs = 2000
 
 /** The process as the commands see it. */
 export interface Terminal {
@@ -76,9 +78,11 @@ function endWithReader(): void {
   })
 }
 
+/** Whether the process was asked to stop. */
+let asked = false
+
 function stopRequested(): Promise<StopSignal> {
   return new Promise((resolve) => {
-    let asked = false
     for (const signal of Object.keys(exitCodes) as StopSignal[]) {
       process.on(signal, () => {
         if (asked) process.exit(exitCodes[signal])
@@ -103,8 +107,14 @@ export function exitOnBugs(log: Logger): void {
 /** Runs the program to its end and exits with the code it gives, whatever is still open. What it said is said first. */
 export async function exitWith(program: Promise<number>): Promise<never> {
   const code = await program
-  // A pipe takes 64 KiB; exiting would drop what its reader has not made room for yet.
-  if (process.stdout.writableLength > 0) await new Promise<void>((resolve) => process.stdout.write('', () => resolve()))
+  // A pipe takes 64 KiB; exiting would drop what its reader has not made room for yet. A process that was asked to stop
+  // does not wait for a reader for ever.
+  if (process.stdout.writableLength > 0) {
+    await new Promise<void>((resolve) => {
+      process.stdout.write('', () => resolve())
+      if (asked) setTimeout(resolve, lastWordsMs)
+    })
+  }
   process.exit(code)
 }
 

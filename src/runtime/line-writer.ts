@@ -1,0 +1,123 @@
+import { constants, fstatSync, openSync, writeSync } from 'node:fs'
+import { Socket } from 'node:net'
+
+/** What waits for a reader at most; a pipe takes 64 KiB more. */
+const bufferBytes = 1024 * 1024
+const lookAgainMs = 50
+/** How long the end of the process waits for a reader that is slow. */
+const lastFlushMs = 500
+
+/**
+ * Writes lines to standard output or error without ever waiting for the reader. A reader that stalls (a pager, a full
+ * pipe, Ctrl-S on a terminal) would otherwise stop the whole server at its next line. Lines are written at once where the
+ * reader keeps up, so the last one before a crash is out. Otherwise they wait, up to 1 MiB; further ones are dropped and
+ * counted, and the count is written as soon as there is room again.
+ */
+export class LineWriter {
+  readonly #fd: number
+  readonly #noticeOf: (dropped: number) => string
+  #waiting: Buffer[] = []
+  #waitingBytes = 0
+  #dropped = 0
+  #timer: NodeJS.Timeout | undefined
+  #gone = false
+
+  /** `noticeOf` is the line that tells how many were dropped. */
+  constructor(fd: 1 | 2, noticeOf: (dropped: number) => string) {
+    this.#fd = openNonBlocking(fd)
+    this.#noticeOf = noticeOf
+    process.once('exit', () => this.flushSync())
+  }
+
+  write(line: string): void {
+    if (this.#gone) return
+    const bytes = Buffer.from(line)
+    if (this.#waitingBytes + bytes.length > bufferBytes) {
+      this.#dropped++
+      return
+    }
+    this.#waiting.push(bytes)
+    this.#waitingBytes += bytes.length
+    // While earlier lines wait, the timer writes this one behind them.
+    if (this.#timer === undefined) this.#drain()
+  }
+
+  /** Writes as much as the reader takes within a moment. Called where no turn of the event loop follows. */
+  flushSync(): void {
+    const until = performance.now() + lastFlushMs
+    while (!this.#writeSome() && performance.now() < until) Atomics.wait(sleeper, 0, 0, 5)
+  }
+
+  #drain(): void {
+    this.#timer = undefined
+    if (this.#writeSome()) return
+    this.#timer = setTimeout(() => this.#drain(), lookAgainMs)
+    // A reader that is gone for good must not keep the process alive.
+    this.#timer.unref()
+  }
+
+  /** Writes what the reader takes; whether that was everything. */
+  #writeSome(): boolean {
+    for (;;) {
+      const [first] = this.#waiting
+      if (first === undefined) {
+        if (this.#dropped === 0) return true
+        const notice = Buffer.from(this.#noticeOf(this.#dropped))
+        this.#dropped = 0
+        this.#waiting.push(notice)
+        this.#waitingBytes += notice.length
+        continue
+      }
+      const written = this.#try(first)
+      if (written === undefined) return this.#gone
+      this.#waitingBytes -= written
+      if (written === first.length) this.#waiting.shift()
+      else this.#waiting[0] = first.subarray(written)
+    }
+  }
+
+  #try(bytes: Buffer): number | undefined {
+    try {
+      return writeSync(this.#fd, bytes)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      // Whoever read is gone (EPIPE, EIO), or the disk is full: the server goes on without its log.
+      if (code !== 'EAGAIN' && code !== 'EINTR') this.#giveUp(code)
+      return undefined
+    }
+  }
+
+  #giveUp(code: string | undefined): void {
+    if (code === 'ENOSPC') {
+      this.#dropped += this.#waiting.length
+      this.#waiting = []
+      this.#waitingBytes = 0
+      return
+    }
+    this.#gone = true
+    this.#waiting = []
+    this.#waitingBytes = 0
+  }
+}
+
+const sleeper = new Int32Array(new SharedArrayBuffer(4))
+
+/**
+ * A descriptor for the same file whose writes do not wait. Opened anew where that is possible, because the flag belongs
+ * to the open file, which others may share: a shell would find its terminal changed. Sockets cannot be opened anew; for
+ * them libuv sets the flag on the one there is.
+ */
+function openNonBlocking(fd: 1 | 2): number {
+  try {
+    return openSync(
+      `/proc/self/fd/${fd}`,
+      constants.O_WRONLY | constants.O_NONBLOCK | constants.O_APPEND | constants.O_NOCTTY,
+    )
+  } catch (error) {
+    if (!['ENXIO', 'ENOENT', 'EACCES', 'ENOTDIR', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? ''))
+      throw error
+  }
+  const kind = fstatSync(fd)
+  if (kind.isFIFO() || kind.isSocket()) new Socket({ fd, readable: false, writable: true }).unref()
+  return fd
+}

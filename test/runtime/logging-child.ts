@@ -1,0 +1,13 @@
+import { openLog } from '../../src/runtime/log.ts'
+
+/** A process that logs as its parent tells it, and tells how long its event loop was held. */
+const log = openLog('info')
+process.on('message', (lines: number) => {
+  if (lines === 0) {
+    log.fatal('the last line')
+    process.exit(70)
+  }
+  const began = performance.now()
+  for (let i = 0; i < lines; i++) log.info({ i, padding: 'x'.repeat(1000) }, 'a line')
+  process.send?.(performance.now() - began)
+})
