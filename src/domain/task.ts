@@ -77,8 +77,8 @@ export function restAfter({ perSecond }: Paced, queued: number): number {
   return perSecond == null ? 0 : Math.ceil((queued * 1000) / perSecond)
 }
 
-/** The longest rest there is, for whoever reads a clock that was set back. */
-export const longestRestMs = 1000
+/** No pause is longer: one that reaches further was stored before the clock was set back. */
+export const longestPauseMs = 1000
 
 /** Messages accepted from `since` on and before `until`. */
 export interface Span {

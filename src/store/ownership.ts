@@ -1,5 +1,8 @@
 import type { Endpoint } from '../domain/endpoint.ts'
 
+/** A hold, a debt or a rest that is read back from the store counts as no longer than this, whatever the clock did. */
+export const longestRestMs = 24 * 60 * 60 * 1000
+
 /**
  * Who delivers what. A worker joins and keeps renewing its lease; it claims lanes that have something to do and are
  * owned by nobody, and releases them when they rest. A worker whose lease has lapsed may be declared dead by any other;

@@ -125,6 +125,8 @@ export interface Watcher {
   expunged?(messages?: readonly number[]): void
   /** A message was accepted whose deliveries have yet to be expanded. */
   fanOuts?(): void
+  /** There may be a task to take. */
+  tasks?(): void
   /** Somebody wants to know how these lanes stand; whoever owns one answers. */
   asked?(endpoints: readonly number[]): void
 }

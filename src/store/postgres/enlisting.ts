@@ -4,6 +4,7 @@ import type { Published } from '../intake.ts'
 import { uncoalesced } from '../plan.ts'
 import { applications } from '../sql/applications.ts'
 import { finishLater } from '../sql/port.ts'
+import { subscriptions } from '../sql/subscriptions.ts'
 import type { Database } from './database.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
@@ -101,12 +102,13 @@ export function enlisting(database: Database, url: string): Enlisting {
     const signals = new LaterSignals(database)
     const wakes = new LaterWakes(database)
     const enlisted = { ...database, durable, signals, wakes }
-    const { subscriptions, publish } = intake(enlisted)
-    const application = await finishLater(applications(postgresPort(enlisted)).findApplication(ref))
+    const port = postgresPort(enlisted)
+    const { publish } = intake(enlisted)
+    const application = await finishLater(applications(port).findApplication(ref))
     if (application === undefined) return undefined
     let published: Published = { state: 'stale' }
     for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
-      const subscribed = await subscriptions(application.key)
+      const subscribed = await finishLater(subscriptions(port).subscriptions(application.key))
       if (subscribed === undefined) return undefined
       published = ((await publish([uncoalesced(match(application, subscribed))])) as [Published])[0]
     }

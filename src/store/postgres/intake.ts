@@ -15,9 +15,7 @@ import { acceptedPlans, nothingCoalesced, type PlannedDelivery, queuePlans } fro
 import { overtaken, type PublishAnswer, publishing } from './publish-statement.ts'
 import { reasonsOf, takeTogether, withoutTwins } from './repeats.ts'
 import type { Run } from './sessions.ts'
-import { subscriptionReader } from './subscriptions.ts'
 import { stateOf } from './trouble.ts'
-import { waitingCounter } from './waiting.ts'
 
 /** How often a group is stored anew because another process overtook it. */
 const overtakenTries = 5
@@ -31,7 +29,7 @@ interface Stored extends Queued {
 type Within = (publications: readonly Publication[], work: (run: Run) => Promise<Stored>) => Promise<Stored>
 
 /** Takes messages in, if need be along with something else. */
-export interface IntakeAlong extends Intake {
+export interface IntakeAlong extends Omit<Intake, 'subscriptions' | 'surveyWaiting'> {
   /** `along` is run in the transaction that stored these messages; what it rejects with undoes them. */
   publishTogether(
     publications: readonly Publication[],
@@ -117,8 +115,6 @@ export function intake(database: Database): IntakeAlong {
   }
 
   return {
-    subscriptions: subscriptionReader(database),
-
     async publish(publications) {
       if (publications.length === 0) return []
       const begunAt = context.clock.steady()
@@ -150,6 +146,5 @@ export function intake(database: Database): IntakeAlong {
     },
 
     expand: fanOut(database),
-    surveyWaiting: waitingCounter(database),
   }
 }

@@ -6,9 +6,6 @@ import { withClock } from './server-time.ts'
 import { type Sessions, statement } from './sessions.ts'
 import { channel, type Signals } from './signals.ts'
 
-/** A hold, a debt or a sleep read back from the store is never longer than this, whatever the clock did meanwhile. */
-export const longestRestMs = 24 * 60 * 60 * 1000
-
 /**
  * When an endpoint's queue next has something to do: now when a fresh or replayed row waits, else the earliest timed
  * row's instant, else null. Three seeks of pending's primary key; written with `exists`, the planner may prefer to read

@@ -1,11 +1,14 @@
+import type { Identity } from '../identity.ts'
 import { type Administration, administration } from '../sql/administration.ts'
+import { finishLater, waitFor } from '../sql/port.ts'
+import type { PublishAlong } from '../sql/schedules.ts'
+import { areSealed, sealAll } from '../sql/sealing.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { coalescing } from './coalescing.ts'
 import type { Database } from './database.ts'
 import { delivering } from './delivering.ts'
-import { endpoints } from './endpoints.ts'
 import { enlisting } from './enlisting.ts'
 import { heads } from './heads.ts'
 import { history } from './history.ts'
@@ -17,17 +20,14 @@ import { Listener } from './listen.ts'
 import { migrate } from './migrate.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
-import { onPostgres, postgresPort } from './port.ts'
+import { onPostgres, postgresPort, sqlOver } from './port.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
-import { schedules } from './schedules.ts'
-import { checkSeals } from './sealing.ts'
 import { ServerTime } from './server-time.ts'
 import { openSessions, statement } from './sessions.ts'
 import { Signals } from './signals.ts'
 import { standing } from './standing.ts'
-import { tasks } from './tasks.ts'
 import { trailing } from './trailing.ts'
 import { transferring } from './transferring.ts'
 import { explain } from './trouble.ts'
@@ -51,16 +51,18 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     await durable.run(pingServer)
     await relaxed.run(pingServer)
     await migrate(url)
-    await checkSeals(durable, context)
     const time = new ServerTime(context.clock)
     const now = await serverNow(durable)
     time.learn(now)
     await ensurePartitions(durable, now)
     const signals = new Signals(context.randomText(8), context.clock)
     const wakes = new LaneWakes(relaxed, context, signals)
+    const database = { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes }
+    const port = postgresPort(database)
+    if (!(await finishLater(areSealed(port)))) await finishLater(sealAll(port))
     const listener = new Listener(url, context, signals)
     await listener.open()
-    return storeOver(url, listener, { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes })
+    return storeOver(url, listener, database)
   } catch (error) {
     await Promise.all([durable.end(), relaxed.end()])
     throw explain(error)
@@ -71,6 +73,12 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
   const { context, durable, relaxed, signals, wakes } = database
   const port = postgresPort(database)
   const taking = intake(database)
+  const publishAlong: PublishAlong = (publication, along) =>
+    waitFor(
+      taking.publishTogether([publication], null, (run, [message]) =>
+        finishLater(along(sqlOver(run), (message as Identity).id)),
+      ),
+    )
   const partitions = keepPartitions(durable, context)
   let closing: Promise<void> | undefined
 
@@ -82,10 +90,8 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
 
   return {
     dialect: 'postgres',
-    ...onPostgres<Administration>(administration(port)),
-    ...endpoints(database),
+    ...onPostgres<Administration>(administration(port, publishAlong)),
     ...taking,
-    ...schedules(database, taking),
     ...retention(database),
     ...ownership(database, partitions),
     ...delivering(database),
@@ -95,7 +101,6 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...browsing(database),
     ...replaying(database),
     ...transferring(database),
-    ...tasks(database),
     ...removals(database),
     ...standing(database),
     ...idempotency(database),

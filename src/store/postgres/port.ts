@@ -1,8 +1,19 @@
 import { encodeId } from '../../domain/ids.ts'
-import { finishLater, type Methods, type Port, type Sql, type Transaction, type Work, waitFor } from '../sql/port.ts'
-import { type List, type Statement, statement, type Value, type Values } from '../sql/statement.ts'
+import { toJson } from '../sql/json.ts'
+import {
+  atOnce,
+  finishLater,
+  type Methods,
+  type Port,
+  type Sql,
+  type Transaction,
+  type Work,
+  waitFor,
+} from '../sql/port.ts'
+import { type List, type SealedValue, type Statement, statement, type Values } from '../sql/statement.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
+import { requeue, tell } from './replaying.ts'
 import type { Run, Sessions } from './sessions.ts'
 import { isUidTaken } from './trouble.ts'
 
@@ -40,9 +51,9 @@ export function sqlOver(run: Run): Sql {
 }
 
 function transactionsOn(database: Database, sessions: Sessions): Port['transaction'] {
-  const { context, keys, signals } = database
+  const { context, keys, signals, wakes } = database
   return function* <T>(work: (sql: Transaction) => Work<T>) {
-    const afterwards: (() => void)[] = []
+    const afterwards: (() => unknown)[] = []
     const answer = yield* waitFor(
       sessions.transaction((run) => {
         const within: Transaction = {
@@ -52,6 +63,16 @@ function transactionsOn(database: Database, sessions: Sessions): Port['transacti
             return { key, id: encodeId(prefix, key, context.randomText) }
           },
           changeKeySeries: () => keys.changeNode(),
+          wakeLane: (endpoint) => atOnce(() => void afterwards.push(() => wakes.rouse([endpoint]))),
+          *requeue(deliveries) {
+            const queued = yield* waitFor(requeue(run, deliveries))
+            afterwards.push(() => tell(database, queued))
+            return queued
+          },
+          *taskAdded() {
+            yield* waitFor(signals.notify(run, 't', []))
+            afterwards.push(() => signals.tasks())
+          },
           *settingsChanged(endpoints) {
             yield* waitFor(signals.notify(run, 's', endpoints ?? []))
             afterwards.push(() => signals.settings(endpoints))
@@ -60,7 +81,7 @@ function transactionsOn(database: Database, sessions: Sessions): Port['transacti
         return finishLater(work(within))
       }),
     )
-    for (const each of afterwards) each()
+    for (const each of afterwards) yield* waitFor(Promise.resolve(each()))
     return answer
   }
 }
@@ -80,15 +101,12 @@ function toSent(name: string, values: Values): unknown {
   if (value === undefined) throw new Error(`the statement's parameter ${name} has no value`)
   if (field !== undefined)
     return arrayOf((value as readonly Record<string, never>[]).map((each) => each[field] as never))
-  return Array.isArray(value) ? arrayOf(value as List) : toBytes(value)
+  if (Array.isArray(value)) return arrayOf(value as List)
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  return value !== null && typeof value === 'object' ? toJson((value as SealedValue).sealed) : value
 }
 
 function arrayOf(list: List): string {
   const isText = list.some((value) => typeof value === 'string')
   return isText ? texts(list as readonly string[]) : integers(list as readonly number[])
-}
-
-/** The driver takes bytes as a Buffer only. */
-function toBytes(value: Value): unknown {
-  return value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value
 }

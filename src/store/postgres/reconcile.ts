@@ -1,6 +1,7 @@
+import { longestRestMs } from '../ownership.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { longestRestMs, sqlOfWork, sqlWorkDue } from './lane-wakes.ts'
+import { sqlOfWork, sqlWorkDue } from './lane-wakes.ts'
 import { withClock } from './server-time.ts'
 import { statement } from './sessions.ts'
 import { withWalk } from './walking.ts'

@@ -18,9 +18,10 @@ const longestPayload = 7900
  *   R  … and a lane woke       F  … and a lane woke
  *   w  a lane woke             s  settings changed
  *   x  messages were expunged, which are then named in place of endpoints
- *   a  somebody asks how these lanes stand
+ *   a  a request asks how these lanes stand
+ *   t  there is a task to take
  */
-export type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a'
+export type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't'
 
 /** Tells this process's watcher what happened here and, as notifications bring it, elsewhere. */
 export class Signals {
@@ -68,6 +69,7 @@ export class Signals {
     if (kind === 'w' || kind === 'R' || kind === 'F') this.lanes()
     if (kind === 's') this.settings(endpoints)
     if (kind === 'x') this.expunged(endpoints)
+    if (kind === 't') this.tasks()
     if (kind === 'a' && endpoints !== undefined) this.asked(endpoints)
   }
 
@@ -99,6 +101,10 @@ export class Signals {
 
   expunged(messages?: readonly number[]): void {
     this.#watcher?.expunged?.(messages)
+  }
+
+  tasks(): void {
+    this.#watcher?.tasks?.()
   }
 
   asked(endpoints: readonly number[]): void {

@@ -1,6 +1,6 @@
+import { longestRestMs } from '../ownership.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { longestRestMs } from './lane-wakes.ts'
 import { withClock } from './server-time.ts'
 import { type Statement, statement } from './sessions.ts'
 

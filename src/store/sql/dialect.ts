@@ -26,6 +26,18 @@ export interface Dialect {
   json(text: string): string
   /** Whether a column's value is in a list parameter. */
   among(column: string, parameter: string, type: ColumnType): string
+  /**
+   * Joins the one row of a table that meets a condition, whose columns are qualified by the table's name. On Postgres the
+   * limit keeps the planner to one probe per row, whatever the statistics say.
+   */
+  probe(table: string, condition: string, lock?: string): string
+  /** Deletes the rows of a table that a list names, and returns one row for each. The condition is as for `probe`. */
+  deleteListed(
+    table: string,
+    parameter: string,
+    fields: Readonly<Record<string, ColumnType>>,
+    condition: string,
+  ): string
   /** A table of the objects in a list parameter: one column per field named, and `place`, which counts from 1. */
   rowsOf(parameter: string, alias: string, fields: Readonly<Record<string, ColumnType>>): string
 }
@@ -46,6 +58,12 @@ const sqlite: Dialect = {
   lock: () => 'select 1',
   json: (text) => text,
   among: (column, list) => `${column} in (select value from json_each(${list}))`,
+  probe: (table, condition) => `join ${table} on ${condition}`,
+  deleteListed(table, list, fields) {
+    const names = Object.keys(fields)
+    const values = names.map((field) => `value ->> '${field}'`).join(', ')
+    return `delete from ${table} where (${names.join(', ')}) in (select ${values} from json_each(${list})) returning 1`
+  },
   rowsOf(list, alias, fields) {
     const columns = Object.keys(fields).map((field) => `value ->> '${field}' as ${field}`)
     return `(select ${columns.join(', ')}, key + 1 as place from json_each(${list})) as ${alias}`
@@ -73,6 +91,14 @@ const postgres: Dialect = {
   lock: (name) => `select pg_advisory_xact_lock(${locks[name]})`,
   json: (text) => `${text}::json`,
   among: (column, list, type) => `${column} = any (${list}::${type}[])`,
+  probe: (table, condition, lock = '') =>
+    `cross join lateral (select * from ${table} where ${condition} limit 1 ${lock}) as ${table}`,
+  // By place: a delete that joins may be driven from all of the table.
+  deleteListed: (table, list, fields, condition) => `
+    delete from ${table} where ctid = any (array (
+      select found.place from ${postgres.rowsOf(list, 'listed', fields)}
+       cross join lateral (select ctid as place from ${table} where ${condition} limit 1) as found))
+    returning 1`,
   rowsOf(list, alias, fields) {
     const arrays = Object.entries(fields).map(([field, type]) => `${list}.${field}::${type}[]`)
     return `unnest(${arrays.join(', ')}) with ordinality as ${alias} (${Object.keys(fields).join(', ')}, place)`

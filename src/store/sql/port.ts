@@ -1,5 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Prefix } from '../../domain/ids.ts'
+import type { DeliveryKey } from '../browsing.ts'
 import type { Identity } from '../identity.ts'
 import type { StoreContext } from '../store.ts'
 import type { Statement, Values } from './statement.ts'
@@ -35,6 +36,18 @@ export interface Transaction extends Sql {
   newIdentity(prefix: Prefix): Work<Identity>
   /** Makes the next identities from another series of keys. */
   changeKeySeries(): void
+  /**
+   * Has the lane of an endpoint claimed as soon as its queue and its holds allow, unless a worker owns it. On Postgres the
+   * lane is woken after the commit: rows that were published meanwhile are then seen.
+   */
+  wakeLane(endpoint: number): Work<void>
+  /**
+   * Queues deliveries once more, as `Replaying.replay` does, and wakes their lanes after the commit. Answers those that it
+   * queued.
+   */
+  requeue(deliveries: readonly DeliveryKey[]): Work<readonly DeliveryKey[]>
+  /** Tells workers, after the commit, that there is a task to take. */
+  taskAdded(): Work<void>
   /** Tells all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */
   settingsChanged(endpoints?: readonly number[]): Work<void>
 }

@@ -1,7 +1,11 @@
 import { type Dialect, type DialectName, dialects } from './dialect.ts'
 
 /** A value that a statement is given; JSON is given as text. Lists are for `dialect.among` and `dialect.rowsOf`. */
-export type Value = number | string | boolean | null | Uint8Array | List
+export type Value = number | string | boolean | null | Uint8Array | List | SealedValue
+/** A value of a sealed column, as `sealValue` made it: sealed text, or an empty value as it is. */
+export interface SealedValue {
+  readonly sealed: unknown
+}
 export type List = readonly number[] | readonly string[] | readonly object[]
 export type Values = Readonly<Record<string, Value>>
 
@@ -11,6 +15,8 @@ export interface Shape<Row> {
   readonly json?: readonly (keyof Row & string)[]
   /** 0 or 1. */
   readonly flags?: readonly (keyof Row & string)[]
+  /** Sealed text, or JSON that was never sealed. */
+  readonly sealed?: readonly (keyof Row & string)[]
 }
 
 /** One SQL statement for both databases. Its rows look like `Row`: the SQL says so. */

@@ -2,10 +2,11 @@ import { realpathSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { Applications } from '../configuration.ts'
 import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
-import type { Publication, Published } from '../intake.ts'
+import type { Intake, Publication, Published } from '../intake.ts'
 import { uncoalesced } from '../plan.ts'
-import { applications as applicationsOver } from '../sql/applications.ts'
+import { applications } from '../sql/applications.ts'
 import { finishNow } from '../sql/port.ts'
+import { subscriptions } from '../sql/subscriptions.ts'
 import { Connection, type Query, type Synchronous } from './connection.ts'
 import { intake, type SqliteIntake } from './intake.ts'
 import { sqlitePort } from './port.ts'
@@ -44,7 +45,8 @@ function prepareAsOurs(db: DatabaseSync, sql: string): StatementSync {
 
 interface Guest {
   readonly find: Synchronous<Applications>['findApplication']
-  readonly intake: Pick<SqliteIntake, 'subscriptions' | 'publishWithin'>
+  readonly subscriptions: Synchronous<Intake>['subscriptions']
+  readonly intake: Pick<SqliteIntake, 'publishWithin'>
 }
 
 /** Publishes within the transactions of others on the same file. */
@@ -56,21 +58,31 @@ export function enlisting(connection: Connection, path: string): Enlisting {
     if (known) return known
     assertSameFile(connection, db, path)
     const enlisted = new EnlistedConnection(db, connection.context)
-    const applications = applicationsOver(sqlitePort(enlisted))
-    const guest: Guest = { find: (ref) => finishNow(applications.findApplication(ref)), intake: intake(enlisted) }
+    const port = sqlitePort(enlisted)
+    const { findApplication } = applications(port)
+    const { subscriptions: read } = subscriptions(port)
+    const guest: Guest = {
+      find: (ref) => finishNow(findApplication(ref)),
+      subscriptions: (app) => finishNow(read(app)),
+      intake: intake(enlisted),
+    }
     guests.set(db, guest)
     return guest
   }
 
-  function publish({ find, intake }: Guest, ref: string, match: Match): Enlisted | undefined {
+  function publish(
+    { find, subscriptions: subscriptionsOf, intake }: Guest,
+    ref: string,
+    match: Match,
+  ): Enlisted | undefined {
     const application = find(ref)
     if (application === undefined) return undefined
     let publication: Publication | undefined
     let published: Published = { state: 'stale' }
     for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
-      const subscriptions = intake.subscriptions(application.key)
-      if (subscriptions === undefined) return undefined
-      publication = uncoalesced(match(application, subscriptions))
+      const subscribed = subscriptionsOf(application.key)
+      if (subscribed === undefined) return undefined
+      publication = uncoalesced(match(application, subscribed))
       published = intake.publishWithin(publication)
     }
     return {

@@ -6,14 +6,12 @@ import type { Intake, Publication, Published, PublishedTogether } from '../intak
 import { isPlain, keptPlan, planOf, queuedInOrder } from '../plan.ts'
 import { toJson } from '../sql/json.ts'
 import { allAccepted, Refused, repeatedTogether, writeIdentities } from '../together.ts'
-import type { Connection, MaybeSynchronous, Synchronous } from './connection.ts'
+import type { Connection, MaybeSynchronous } from './connection.ts'
 import { fanOut } from './fan-out.ts'
 import { takenOnce } from './idempotency.ts'
 import { plannedQueue, variantKeeper } from './planned.ts'
 import { type Queued, queueing } from './queueing.ts'
 import { repeats } from './repeats.ts'
-import { subscriptionReader } from './subscriptions.ts'
-import { waitingCounter } from './waiting.ts'
 
 const selectVersion = 'select version from application where key = ? and deleted_at is null'
 const insertEventId = 'insert into event_id (app, event_id, message) values (?, ?, ?)'
@@ -25,9 +23,10 @@ const insertMessage = `
 const insertPayloadEnd = 'insert into payload_end (message, app, at) values (?, ?, ?)'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
 
+export type Taking = Omit<Intake, 'subscriptions' | 'surveyWaiting'>
+
 /** Takes messages in: apart, so that others have their turn while the disk is waited for, unless told otherwise. */
-export interface SqliteIntake extends MaybeSynchronous<Intake> {
-  readonly subscriptions: Synchronous<Intake>['subscriptions']
+export interface SqliteIntake extends MaybeSynchronous<Taking> {
   /** Within a transaction of somebody else's. */
   publishWithin(publication: Publication): Published
   /** `along` is run in the transaction that stores these messages; what it throws undoes them. */
@@ -112,8 +111,6 @@ export function intake(connection: Connection): SqliteIntake {
   }
 
   return {
-    subscriptions: subscriptionReader(connection),
-
     async publish(publications) {
       if (publications.length === 0) return []
       return inTransactionApart((queued) => storeAll(publications, queued))
@@ -144,7 +141,6 @@ export function intake(connection: Connection): SqliteIntake {
     },
 
     expand: fanOut(connection, queues, enqueuePlanned),
-    surveyWaiting: waitingCounter(connection),
   }
 }
 

@@ -1,9 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Connection } from './connection.ts'
 
-/** A hold, a debt or a sleep read back from the store is never longer than this, whatever the clock did meanwhile. */
-export const longestRestMs = 24 * 60 * 60 * 1000
-
 // When the lane's queue next has something to do: 0 when a fresh or replayed row waits, else the earliest timed row's
 // instant, else null. Three seeks of pending's primary key.
 const selectWorkDue = `

@@ -1,9 +1,12 @@
 import { DatabaseSync } from 'node:sqlite'
 import type { Delivering } from '../delivering.ts'
-import type { Intake } from '../intake.ts'
+import type { Identity } from '../identity.ts'
 import { type Administration, administration } from '../sql/administration.ts'
 import { endLeadership } from '../sql/leading.ts'
-import { finishNow } from '../sql/port.ts'
+import { atOnce, finishNow } from '../sql/port.ts'
+import type { PublishAlong } from '../sql/schedules.ts'
+import { areSealed, sealAll } from '../sql/sealing.ts'
+import { releaseAllTasks } from '../sql/tasks.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
@@ -13,14 +16,13 @@ import { coalescing } from './coalescing.ts'
 import { Connection } from './connection.ts'
 import { delivering } from './delivering.ts'
 import { Disk } from './disk.ts'
-import { endpoints } from './endpoints.ts'
 import { enlisting } from './enlisting.ts'
 import { lockFile } from './file-lock.ts'
 import { watchForeignCommits } from './foreign-commits.ts'
 import { heads } from './heads.ts'
 import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
-import { intake } from './intake.ts'
+import { intake, type Taking } from './intake.ts'
 import { migrate } from './migrate.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { onSqlite, sqlitePort } from './port.ts'
@@ -28,10 +30,7 @@ import { promised } from './promised.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
-import { schedules } from './schedules.ts'
-import { checkSeals } from './sealing.ts'
 import { standing } from './standing.ts'
-import { freeAllTasks, tasks } from './tasks.ts'
 import { transferring } from './transferring.ts'
 import { asTrouble, isBusy } from './trouble.ts'
 
@@ -62,11 +61,12 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     // Where SQLite says it is: beside the file itself, when the path leads to a link.
     const location = db.location()
     if (location !== null) connection.disk = new Disk(location)
-    checkSeals(connection)
+    sealRecords(connection)
     if (alone) {
       endAllWorkers(connection)
-      freeAllTasks(connection)
-      finishNow(endLeadership(sqlitePort(connection)))
+      const port = sqlitePort(connection)
+      finishNow(releaseAllTasks(port))
+      finishNow(endLeadership(port))
     }
     return storeOver(connection, { alone, inMemory, unlock, path: options.path })
   } catch (error) {
@@ -74,6 +74,16 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     unlock?.()
     throw asTrouble(error)
   }
+}
+
+/** Seals every record under the vault's first key. Readable text is overwritten, not only let go. */
+function sealRecords(connection: Connection): void {
+  const port = sqlitePort(connection)
+  if (finishNow(areSealed(port))) return
+  connection.db.exec('pragma secure_delete = on')
+  finishNow(sealAll(port))
+  connection.db.exec('pragma secure_delete = fast')
+  connection.db.exec('pragma wal_checkpoint(truncate)')
 }
 
 /** Sets the database up. Two processes that make the same file get in each other's way for a moment; that passes. */
@@ -133,17 +143,17 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
   const port = sqlitePort(connection)
   const ping = connection.prepare('select 1')
   const { publishWithin: _publishWithin, publishAlong, ...taking } = intake(connection)
+  const publishWith: PublishAlong = (publication, along) =>
+    atOnce(() => publishAlong([publication], ([message]) => finishNow(along(port, (message as Identity).id))))
   let unwatch: (() => void) | undefined
   let stopCheckpoints: (() => Promise<void>) | undefined
   let closed = false
 
   return {
     dialect: 'sqlite',
-    ...onSqlite<Administration>(administration(port), beforeDeciding),
-    ...promised(endpoints(connection)),
+    ...onSqlite<Administration>(administration(port, publishWith), beforeDeciding),
     trailing: (trail, work) => connection.trails.run(trail, work),
-    ...promised<Intake>(taking),
-    ...promised(schedules(connection, { publishAlong })),
+    ...promised<Taking>(taking),
     ...promised(retention(connection)),
     ...promised(ownership(connection), beforeDeciding),
     ...promised<Delivering>(delivering(connection), beforeDeciding),
@@ -155,7 +165,6 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(browsing(connection)),
     ...promised(replaying(connection), beforeDeciding),
     ...promised(transferring(connection)),
-    ...promised(tasks(connection), beforeDeciding),
     ...promised(idempotency(connection)),
     ...promised(coalescing(connection)),
     ...enlisting(connection, path),

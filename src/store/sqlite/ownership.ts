@@ -1,9 +1,11 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Claim, ClaimedLane, LaneRest, NewWorker, Ownership, Renewal } from '../ownership.ts'
+import { longestRestMs } from '../ownership.ts'
+import { sendableColumns, sendableShape, toSendable } from '../sql/endpoint-rows.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { laneWakes, longestRestMs } from './lane-wakes.ts'
+import { laneWakes } from './lane-wakes.ts'
+import { fromStored } from './port.ts'
 import { reconciler } from './reconcile.ts'
-import { type SendableRow, sendableColumns, toSendable } from './rows.ts'
 
 const insertWorker = `
   insert into worker (description, joined_at, lease_ms, lease_until) values (?, ?, ?, ?) returning id`
@@ -56,7 +58,9 @@ const orphanLanes = `
 /** Ended workers are kept this long, for people. */
 const keepWorkersMs = 7 * 24 * 60 * 60 * 1000
 
-interface LaneRow extends SendableRow {
+/** A lane, together with the columns of its endpoint as they are stored. */
+interface LaneRow {
+  readonly key: number
   readonly clean: number
   readonly bucket_full_at: EpochMs
   readonly hold_until: EpochMs
@@ -84,7 +88,7 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
 
   function toClaimed(lane: LaneRow, now: EpochMs): ClaimedLane {
     return {
-      endpoint: toSendable(lane, vault, log),
+      endpoint: toSendable(fromStored(lane, sendableShape), vault, log),
       clean: lane.clean === 1,
       bucketDebtMs: restMs(lane.bucket_full_at - now),
       holdMs: restMs(lane.hold_until - now),

@@ -1,14 +1,20 @@
 import type { SQLInputValue } from 'node:sqlite'
 import { appendAudit } from '../sql/auditing.ts'
 import { atOnce, finishNow, type Methods, type Port, type Sql, type Transaction, type Work } from '../sql/port.ts'
-import type { Statement, Value, Values } from '../sql/statement.ts'
+import type { Shape, Statement, Value, Values } from '../sql/statement.ts'
+import { sealedWith } from '../vault.ts'
 import type { Connection, Query } from './connection.ts'
+import { type LaneWakes, laneWakes } from './lane-wakes.ts'
+import { replayer, tell } from './replaying.ts'
 import { asTrouble, isUniqueViolation } from './trouble.ts'
 
 type StoredRow = Record<string, unknown>
 
 /** SQLite as methods that are written once see it. No work on it ever yields. */
 export function sqlitePort(connection: Connection): Port {
+  let laneWakesOnce: LaneWakes | undefined
+  const wakes = () => (laneWakesOnce ??= laneWakes(connection))
+  let replay: ReturnType<typeof replayer> | undefined
   const queries = new Map<Statement<never>, Query<StoredRow>>()
 
   function prepared(statement: Statement<never>): Query<StoredRow> {
@@ -40,6 +46,20 @@ export function sqlitePort(connection: Connection): Port {
       ...sql,
       newIdentity: (prefix) => atOnce(() => connection.newIdentity(prefix, connection.now())),
       changeKeySeries: () => connection.changeKeySeries(),
+      wakeLane: (endpoint) =>
+        atOnce(() => {
+          const now = connection.now()
+          const due = wakes().workDue(endpoint, now)
+          if (due !== null && wakes().wake(endpoint, due)) afterwards.push(() => connection.watcher?.lanes())
+        }),
+      requeue: (deliveries) =>
+        atOnce(() => {
+          replay ??= replayer(connection)
+          const woken = replay(deliveries, connection.now())
+          afterwards.push(() => tell(connection, woken))
+          return woken.queued
+        }),
+      taskAdded: () => atOnce(() => void afterwards.push(() => connection.watcher?.tasks?.())),
       settingsChanged: (endpoints) => atOnce(() => void afterwards.push(() => connection.watcher?.settings(endpoints))),
     }
     const answer = connection.transaction(() => finishNow(work(within)))
@@ -77,16 +97,34 @@ function toStored(name: string, value: Value | undefined): SQLInputValue {
   if (value === undefined) throw new Error(`the statement's parameter ${name} has no value`)
   if (typeof value === 'boolean') return value ? 1 : 0
   if (value instanceof Uint8Array) return value
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+  if (value === null || typeof value !== 'object') return value
+  if (!('sealed' in value)) return JSON.stringify(value)
+  // Sealed text is no JSON.
+  return typeof value.sealed === 'string' ? value.sealed : JSON.stringify(value.sealed)
 }
 
 /** The row in the form that Postgres has it in. */
-function fromStored<Row>(row: StoredRow, { json = [], flags = [] }: Statement<Row>['shape']): Row {
-  const parsed = { ...row }
+export function fromStored<Row>(row: object, { json = [], flags = [], sealed = [] }: Shape<Row>): Row {
+  const parsed: Record<string, unknown> = { ...row }
   for (const column of json) {
     const text = parsed[column]
     if (typeof text === 'string') parsed[column] = JSON.parse(text)
   }
   for (const column of flags) parsed[column] = parsed[column] === 1
+  for (const column of sealed) {
+    const text = parsed[column]
+    if (typeof text === 'string') parsed[column] = unlessSealed(text)
+  }
   return parsed as Row
+}
+
+/** The value of a sealed column that was never sealed. Text that is neither sealed nor JSON stays: it does not open. */
+function unlessSealed(text: string): unknown {
+  if (sealedWith(text) !== undefined) return text
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    return text
+  }
 }

@@ -1,5 +1,6 @@
+import { longestRestMs } from '../ownership.ts'
 import type { Connection } from './connection.ts'
-import { laneWakes, longestRestMs } from './lane-wakes.ts'
+import { laneWakes } from './lane-wakes.ts'
 
 /** Endpoints looked at per call, at about 10 µs each: the sweep goes on where it stopped. */
 const endpointsPerCall = 1000

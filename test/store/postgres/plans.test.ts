@@ -45,7 +45,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['find-coalesced', [/message = w\.message AND endpoint = w\.endpoint/, /key = \S*successor/]],
   ['sweep-windows', [/due_at <= /]],
   ['expand', [/key = wide\.message/, /key = c\.endpoint/, /message = /]],
-  ['count-waiting', [/endpoint, class, due_at, message > /, /endpoint = page\.endpoint/]],
+  ['count-waiting', [/endpoint, class, due_at, message > /, /endpoint = p\w+\.endpoint/]],
   ['by-event-ids', [/app = wanted\.app AND event_id = wanted\.event_id/, /key = event_id\.message/]],
   ['api-key', [/hash = \$1/, /key = api_key\.app/]],
   ['app-token', [/hash = \$1/, /key = app_token\.app/]],
@@ -88,13 +88,13 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ],
   ['tasks-down', [/key < \$1/]],
   ['due-schedules', [/due_at <= \$1/, /key = schedule\.app/]],
-  ['next-schedule', [/due_at > clock\.now/]],
+  ['next-schedule', [/due_at > EXTRACT/]],
   ['delete-old-dead', [/died_at (\+ 0 )?< /]],
   ['delete-old-tasks', [/updated_at < /, /key = ANY/]],
   ['payload-ends', [/at <= /]],
-  ['take-task', [/key = ANY/]],
-  ['lock-dead', [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
-  ['purge-dead', [/endpoint = w\S*\.endpoint AND message = w\S*\.message/]],
+  ['lease-task', [/key = /]],
+  ['lock-dead', [/endpoint = \w+\.endpoint AND message = \w+\.message/]],
+  ['purge-dead', [/endpoint = \w+\.endpoint AND message = \w+\.message/]],
 ]
 
 // These read all of a table, which is small or is to be counted, or the first rows of one in the order of its key.

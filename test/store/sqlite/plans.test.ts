@@ -78,8 +78,12 @@ test('no statement scans a table or sorts, but those that must', () => {
 const pins: [what: string, words: string[], plan: string[]][] = [
   [
     'schedules are taken in the order they are due',
-    ['from schedule join application'],
-    ['SEARCH schedule USING INDEX schedule_due (due_at<?)', 'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)'],
+    ['from schedule where due_at <= :at'],
+    [
+      'SEARCH schedule USING INDEX schedule_due (due_at<?)',
+      'CORRELATED SCALAR SUBQUERY 1',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+    ],
   ],
   [
     'old messages are a range of their keys',

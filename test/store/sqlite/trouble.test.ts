@@ -2,11 +2,12 @@ import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { applications } from '../../../src/store/sql/applications.ts'
+import { endpoints } from '../../../src/store/sql/endpoints.ts'
 import { finishNow } from '../../../src/store/sql/port.ts'
+import { subscriptions } from '../../../src/store/sql/subscriptions.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
-import { endpoints } from '../../../src/store/sqlite/endpoints.ts'
 import { history } from '../../../src/store/sqlite/history.ts'
-import { intake } from '../../../src/store/sqlite/intake.ts'
+import { intake, type Taking } from '../../../src/store/sqlite/intake.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
 import { onSqlite, sqlitePort } from '../../../src/store/sqlite/port.ts'
 import { promised } from '../../../src/store/sqlite/promised.ts'
@@ -23,8 +24,9 @@ function openParts(path: string) {
   migrate(connection)
   const parts = {
     ...onSqlite<Applications>(applications(sqlitePort(connection))),
-    ...promised<Endpoints>(endpoints(connection)),
-    ...promised<Intake>(intake(connection)),
+    ...onSqlite<Endpoints>(endpoints(sqlitePort(connection))),
+    ...promised<Taking>(intake(connection)),
+    ...onSqlite<Pick<Intake, 'subscriptions'>>(subscriptions(sqlitePort(connection))),
     ...promised<History>(history(connection)),
   }
   return { db, connection, parts, [Symbol.dispose]: () => db.close() }

@@ -1,6 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import {
-  type Application,
   type Endpoint,
   type SealedField,
   type Secret,
@@ -11,41 +10,10 @@ import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
 import type { NewEndpoint } from '../configuration.ts'
 import { openRegion } from '../regions.ts'
-import { toJson } from '../sql/json.ts'
 import type { StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
-
-// How rows become what the domain speaks of, and back. Here JSON columns are values and truth is a boolean: what a database
-// has otherwise, its own rows.ts turns into this.
-
-export interface ApplicationRow {
-  readonly key: number
-  readonly id: string
-  readonly uid: string | null
-  readonly name: string
-  readonly dedupe_s: number | null
-  readonly throttle_rate: number | null
-  readonly metadata: Readonly<Record<string, string>>
-  readonly settings: Application['settings'] | null
-  readonly version: number
-  readonly created_at: EpochMs
-  readonly updated_at: EpochMs
-}
-
-export function toApplication(row: ApplicationRow): Application {
-  return {
-    key: row.key,
-    id: row.id,
-    uid: row.uid,
-    name: row.name,
-    dedupeSeconds: row.dedupe_s,
-    throttleRate: row.throttle_rate,
-    metadata: row.metadata,
-    settings: row.settings ?? {},
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
-}
+import { toJson } from './json.ts'
+import type { Shape, Value } from './statement.ts'
 
 export interface EndpointRow {
   readonly key: number
@@ -79,6 +47,51 @@ export interface SendableRow extends EndpointRow {
   readonly app_throttle_rate: number | null
   readonly signature_headers: SignatureHeaders | null
   readonly region_secret: string | null
+}
+
+/** The columns of an endpoint that a caller may set. */
+export const settableColumns = [
+  'uid',
+  'url',
+  'description',
+  'disabled',
+  'event_types',
+  'channels',
+  'secrets',
+  'headers',
+  'metadata',
+  'throttle_rate',
+  'throttle_period_s',
+  'burst',
+  'concurrency',
+  'timeout_ms',
+  'retry',
+  'paused',
+  'method',
+  'flow',
+] as const
+
+/** All columns of an endpoint, qualified, since lanes have some of the same names. */
+export const endpointColumns = ['key', 'id', 'app', ...settableColumns, 'disabled_reason', 'created_at', 'updated_at']
+  .map((column) => `endpoint.${column}`)
+  .join(', ')
+
+/** An endpoint's columns with those of its application and its region that sending takes. Each is a probe for one row. */
+export const sendableColumns = `${endpointColumns},
+  (select throttle_rate from application where application.key = endpoint.app limit 1) as app_throttle_rate,
+  (select settings -> 'signatureHeaders' from application where application.key = endpoint.app limit 1)
+    as signature_headers,
+  (select secret from region where region.app = endpoint.app and region.name = endpoint.flow ->> 'region' limit 1)
+    as region_secret`
+
+export const endpointShape: Shape<EndpointRow> = {
+  json: ['event_types', 'channels', 'metadata', 'retry', 'flow'],
+  flags: ['disabled', 'paused'],
+  sealed: ['secrets', 'headers'],
+}
+export const sendableShape: Shape<SendableRow> = {
+  ...endpointShape,
+  json: ['event_types', 'channels', 'metadata', 'retry', 'flow', 'signature_headers'],
 }
 
 /** Sealed fields that do not open read as empty, and `onDamage` hears of each. */
@@ -157,28 +170,6 @@ export function toSubscription(
   return { ...subscription, treatment: { id: row.id, flow, disabled: row.disabled, secret, regionSecret } }
 }
 
-/** The columns of an endpoint that a caller may set. */
-export const settableColumns = [
-  'uid',
-  'url',
-  'description',
-  'disabled',
-  'event_types',
-  'channels',
-  'secrets',
-  'headers',
-  'metadata',
-  'throttle_rate',
-  'throttle_period_s',
-  'burst',
-  'concurrency',
-  'timeout_ms',
-  'retry',
-  'paused',
-  'method',
-  'flow',
-] as const
-
 /** The sealed columns of an endpoint as a database has them. */
 export type SealedColumns = Readonly<Record<SealedField, unknown>>
 
@@ -203,8 +194,8 @@ export function settableValues(
     disabled: endpoint.disabled,
     event_types: toJson(endpoint.eventTypes),
     channels: toJson(endpoint.channels),
-    secrets: sealed('secrets'),
-    headers: sealed('headers'),
+    secrets: { sealed: sealed('secrets') },
+    headers: { sealed: sealed('headers') },
     metadata: toJson(endpoint.metadata),
     throttle_rate: endpoint.throttleRate,
     throttle_period_s: endpoint.throttlePeriodSeconds,
@@ -215,5 +206,5 @@ export function settableValues(
     paused: endpoint.paused,
     method: endpoint.method,
     flow: toJson(fromFlow(toFlow(endpoint.flow ?? null))),
-  } satisfies Record<(typeof settableColumns)[number], unknown>
+  } satisfies Record<(typeof settableColumns)[number], Value>
 }

@@ -1,0 +1,173 @@
+import { AppError } from '../../domain/app-error.ts'
+import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import { changeNotices } from '../../domain/notice.ts'
+import { changedEndpoint, isEnabled, restsAnew, uidIn } from '../changing.ts'
+import type { Endpoints } from '../configuration.ts'
+import { listStart, toPage } from '../page.ts'
+import { unknownRegion } from '../regions.ts'
+import { bumpVersion } from './applications.ts'
+import {
+  type EndpointRow,
+  endpointColumns,
+  endpointShape,
+  type SendableRow,
+  sendableColumns,
+  sendableShape,
+  settableColumns,
+  settableValues,
+  toEndpoint,
+  toSendable,
+} from './endpoint-rows.ts'
+import { conflictOnUid, insertNew } from './inserting.ts'
+import { writeChangeNotices } from './notices.ts'
+import type { Methods, Port, Transaction, Work } from './port.ts'
+import { inBothOrders, statement } from './statement.ts'
+
+const insertEndpoint = statement<EndpointRow>(
+  'insert-endpoint',
+  `insert into endpoint (key, id, app, disabled_reason, ${settableColumns.join(', ')}, created_at, updated_at)
+   values (:key, :id, :app, :disabled_reason, ${settableColumns.map((column) => `:${column}`).join(', ')}, :now, :now)
+   on conflict (key) do nothing returning ${unqualified(endpointColumns)}`,
+  endpointShape,
+)
+const insertLane = statement(
+  'insert-lane',
+  'insert into lane (endpoint, app, stopped) values (:endpoint, :app, :stopped)',
+)
+// Each change is later than the one before it, however the clock is set: a reader of two versions keeps the newer.
+const updateEndpointRow = statement<EndpointRow>(
+  'update-endpoint',
+  ({ greatest }) => `
+    update endpoint set ${settableColumns.map((column) => `${column} = :${column}`).join(', ')},
+           disabled_reason = :disabled_reason, updated_at = ${greatest(':now', 'updated_at + 1')}
+     where key = :key
+    returning ${unqualified(endpointColumns)}`,
+  endpointShape,
+)
+const selectEndpoint = statement<EndpointRow>(
+  'endpoint',
+  `select ${endpointColumns} from endpoint where key = :key and deleted_at is null`,
+  endpointShape,
+)
+// Leans on endpoint_uid.
+const selectByUid = statement<EndpointRow>(
+  'endpoint-by-uid',
+  `select ${endpointColumns} from endpoint where app = :app and uid = :uid and deleted_at is null`,
+  endpointShape,
+)
+// Ranges of endpoint_app.
+const selectEndpoints = inBothOrders<EndpointRow>(
+  'endpoints',
+  (beyond, direction) => `
+    select ${endpointColumns} from endpoint where app = :app and key ${beyond} :after and deleted_at is null
+     order by key ${direction} limit :limit`,
+  endpointShape,
+)
+const selectSendable = statement<SendableRow>(
+  'load-endpoints',
+  ({ among }) => `
+    select ${sendableColumns} from endpoint where ${among('key', ':keys', 'bigint')} and deleted_at is null order by key`,
+  sendableShape,
+)
+const selectRegion = statement('region', 'select name from region where app = :app and name = :name')
+
+const setStopped = statement(
+  'set-stopped',
+  'update lane set stopped = :stopped, due_at = null where endpoint = :endpoint',
+)
+// A resting lane's bucket is stored in milliseconds of the old limit; its next owner must not read it by the new one.
+const doubtBucket = statement('doubt-bucket', 'update lane set clean = false where endpoint = :endpoint')
+// Why a lane rests is not stored. A lane without health was always well, so it rests for want of tokens, and enabling it
+// makes none. Below zero, not_before tells an owner that is releasing the lane that its rest is outdated.
+const endRest = statement(
+  'end-rest',
+  `update lane set not_before = -1, health = case when :forget_health then null else health end
+    where endpoint = :endpoint and (health is not null or not :forget_health)`,
+)
+
+/** Endpoints, and with each its lane. */
+export function endpoints(port: Port): Methods<Endpoints> {
+  const { vault, log } = port.context
+  const opened = (row: EndpointRow) => toEndpoint(row, vault)
+
+  return {
+    *createEndpoint(app, input) {
+      return yield* conflictOnUid(port, input.uid, () =>
+        port.transaction(function* (sql) {
+          if ((yield* sql.first(bumpVersion, { app })) === undefined) {
+            throw new AppError('not_found', 'There is no such application.')
+          }
+          yield* assertRegion(sql, app, input.flow?.region)
+          const reason = input.disabled ? 'operator' : null
+          const row = yield* insertNew(sql, 'ep', insertEndpoint, ({ key }) => ({
+            ...settableValues(input, { app, key }, vault),
+            app,
+            disabled_reason: reason,
+          }))
+          yield* sql.all(insertLane, { endpoint: row.key, app, stopped: isStopped(input) })
+          yield* sql.settingsChanged([row.key])
+          yield* writeChangeNotices(sql, port.context, ['endpoint.created'], app, [row.key])
+          return opened(row)
+        }),
+      )
+    },
+
+    *findEndpoint(app, ref) {
+      const key = decodeKey('ep', ref)
+      const named = key === undefined ? undefined : yield* port.first(selectEndpoint, { key })
+      const isNamed = named?.id === ref && named.app === app
+      const row = isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
+      return row && opened(row)
+    },
+
+    *listEndpoints(app, { limit, order, after }) {
+      const values = { app, after: after ?? listStart(order), limit: limit + 1 }
+      return toPage(yield* port.all(selectEndpoints[order], values), limit, opened)
+    },
+
+    *updateEndpoint(app, key, change) {
+      return yield* conflictOnUid(port, uidIn(change), () =>
+        port.transaction(function* (sql) {
+          const found = yield* sql.first(selectEndpoint, { key })
+          if (found?.app !== app || (yield* sql.first(bumpVersion, { app })) === undefined) return undefined
+          // Read again behind the lock, so that a change made meanwhile by another caller is not undone.
+          const row = yield* sql.first(selectEndpoint, { key })
+          if (row === undefined) return undefined
+          const before = opened(row)
+          const after = changedEndpoint(before, change, yield* sql.now())
+          if (after.flow.region !== before.flow.region) yield* assertRegion(sql, app, after.flow.region)
+          const values = settableValues(after, before, vault, row)
+          const updated = yield* sql.first(updateEndpointRow, { ...values, key, disabled_reason: after.disabledReason })
+          yield* changeLane(sql, before, after)
+          yield* sql.settingsChanged([key])
+          yield* writeChangeNotices(sql, port.context, changeNotices(before, after), app, [key])
+          return opened(updated as EndpointRow)
+        }),
+      )
+    },
+
+    *loadEndpoints(keys) {
+      if (keys.length === 0) return []
+      return (yield* port.all(selectSendable, { keys })).map((row) => toSendable(row, vault, log))
+    },
+  }
+}
+
+function* changeLane(sql: Transaction, before: Endpoint, after: Endpoint): Work<void> {
+  const { key: endpoint } = before
+  if (!sameRateLimit(before, after)) yield* sql.all(doubtBucket, { endpoint })
+  if (isStopped(after) !== isStopped(before)) yield* sql.all(setStopped, { endpoint, stopped: isStopped(after) })
+  if (restsAnew(before, after)) yield* sql.all(endRest, { endpoint, forget_health: isEnabled(before, after) })
+  if (!isStopped(after) && (isStopped(before) || restsAnew(before, after))) yield* sql.wakeLane(endpoint)
+}
+
+/** Behind the lock of the application, so that the region is not deleted meanwhile. */
+function* assertRegion(sql: Transaction, app: number, name: string | null | undefined): Work<void> {
+  if (name != null && (yield* sql.first(selectRegion, { app, name })) === undefined) throw unknownRegion(name)
+}
+
+/** `returning` of SQLite takes no qualified names. */
+function unqualified(columns: string): string {
+  return columns.replaceAll('endpoint.', '')
+}

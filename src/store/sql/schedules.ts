@@ -1,0 +1,286 @@
+import { AppError } from '../../domain/app-error.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
+import type { Publication, PublishedTogether } from '../intake.ts'
+import { listStart, toPage } from '../page.ts'
+import {
+  type Advanced,
+  advanced,
+  changedSchedule,
+  dueAtOf,
+  newSchedule,
+  type ScheduleStep,
+  type Schedules,
+  schedulesPerApp,
+  tooManySchedules,
+} from '../schedules.ts'
+import { conflictOnUid, insertNew } from './inserting.ts'
+import { toJson } from './json.ts'
+import type { Methods, Port, Sql, Work } from './port.ts'
+import { inBothOrders, type Shape, statement, type Value } from './statement.ts'
+
+interface ScheduleRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number
+  readonly uid: string | null
+  readonly cron: string
+  readonly timezone: string
+  readonly event_type: string
+  readonly body: Uint8Array
+  readonly content_type: string
+  readonly channels: string[] | null
+  readonly tags: string[] | null
+  readonly missed: MissedPolicy
+  readonly missed_limit: number
+  readonly paused: boolean
+  readonly metadata: Readonly<Record<string, string>>
+  readonly reached_at: EpochMs
+  readonly next_at: EpochMs | null
+  readonly due_at: EpochMs | null
+  readonly failures: number
+  readonly runs: ScheduleRun[]
+  readonly revision: number
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
+
+/** The columns that making and changing a schedule sets. */
+const scheduleColumns = [
+  'uid',
+  'cron',
+  'timezone',
+  'event_type',
+  'body',
+  'content_type',
+  'channels',
+  'tags',
+  'missed',
+  'missed_limit',
+  'paused',
+  'metadata',
+  'reached_at',
+  'next_at',
+  'due_at',
+  'failures',
+  'revision',
+] as const
+
+const columns = ['key', 'id', 'app', ...scheduleColumns, 'runs', 'created_at', 'updated_at'].join(', ')
+const shape: Shape<ScheduleRow> = { json: ['channels', 'tags', 'metadata', 'runs'], flags: ['paused'] }
+
+const insertSchedule = statement<{ key: number; id: string }>(
+  'insert-schedule',
+  `insert into schedule (key, id, app, ${scheduleColumns.join(', ')}, created_at, updated_at)
+   values (:key, :id, :app, ${scheduleColumns.map((column) => `:${column}`).join(', ')}, :at, :at)
+   on conflict (key) do nothing returning key, id`,
+)
+const updateScheduleRow = statement(
+  'update-schedule',
+  `update schedule set ${scheduleColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :at
+    where key = :key`,
+)
+const selectSchedule = statement<ScheduleRow>('schedule', `select ${columns} from schedule where key = :key`, shape)
+const lockSchedule = statement<ScheduleRow>(
+  'lock-schedule',
+  ({ forUpdate }) => `select ${columns} from schedule where key = :key ${forUpdate}`,
+  shape,
+)
+// Leans on schedule_uid.
+const selectByUid = statement<ScheduleRow>(
+  'schedule-by-uid',
+  `select ${columns} from schedule where app = :app and uid = :uid`,
+  shape,
+)
+// Ranges of schedule_app.
+const selectSchedules = inBothOrders<ScheduleRow>(
+  'schedules',
+  (beyond, direction) => `
+    select ${columns} from schedule where app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
+  shape,
+)
+// By itself before the schedules are counted: counted in one statement with the lock, those that another transaction
+// adds while this one waits would be missed.
+const lockApplication = statement(
+  'lock-application',
+  ({ forUpdate }) => `select key from application where key = :app and deleted_at is null ${forUpdate}`,
+)
+const countSchedules = statement<{ count: number }>(
+  'count-schedules',
+  'select count(*) as count from schedule where app = :app',
+)
+const deleteRow = statement('delete-schedule', 'delete from schedule where app = :app and key = :key returning key')
+// Both lean on schedule_due.
+const selectDue = statement<ScheduleRow & { app_id: string }>(
+  'due-schedules',
+  `select ${columns}, (select id from application where application.key = schedule.app limit 1) as app_id
+     from schedule where due_at <= :at order by due_at limit :limit`,
+  shape,
+)
+const selectNext = statement<{ now: EpochMs; next: EpochMs | null }>(
+  'next-schedule',
+  'select :now as now, (select due_at from schedule where due_at > :now order by due_at limit 1) as next',
+)
+const advanceRow = statement(
+  'advance-schedule',
+  `update schedule set reached_at = :reached_at, next_at = :next_at, due_at = :due_at, failures = :failures, runs = :runs,
+          revision = revision + 1
+    where key = :key`,
+)
+
+/**
+ * Publishes a message, and runs `along` in the transaction that stores it; an error that `along` throws undoes both.
+ * `along` is given the id of the message.
+ */
+export type PublishAlong = (
+  publication: Publication,
+  along: (sql: Sql, message: string) => Work<void>,
+) => Work<PublishedTogether>
+
+/** Another process moved the schedule on. Thrown to undo the transaction. */
+class Moved extends Error {}
+
+/** Messages that are published by the clock. */
+export function schedules(port: Port, publishAlong: PublishAlong): Methods<Schedules> {
+  function* move(
+    sql: Sql,
+    { key, revision }: Pick<Schedule, 'key' | 'revision'>,
+    step: ScheduleStep,
+    message: string | null,
+  ): Work<void> {
+    const row = yield* sql.first(lockSchedule, { key })
+    if (row?.revision !== revision) throw new Moved()
+    const next = advanced(toSchedule(row), step, message, yield* sql.now())
+    const { reachedAt, nextAt, dueAt, failures, runs } = next
+    const values = { reached_at: reachedAt, next_at: nextAt, due_at: dueAt, failures, runs: toJson(runs) }
+    yield* sql.all(advanceRow, { key, ...values })
+  }
+
+  return {
+    *createSchedule(app, input) {
+      return yield* conflictOnUid(port, input.uid, () =>
+        port.transaction(function* (sql) {
+          if ((yield* sql.first(lockApplication, { app })) === undefined) {
+            throw new AppError('not_found', 'There is no such application.')
+          }
+          const counted = yield* sql.first(countSchedules, { app })
+          if ((counted?.count ?? 0) >= schedulesPerApp) throw tooManySchedules()
+          const schedule = newSchedule(input, yield* sql.now())
+          const values = { ...valuesOf(schedule), app, at: schedule.createdAt }
+          return { ...schedule, ...(yield* insertNew(sql, 'sch', insertSchedule, () => values)), app }
+        }),
+      )
+    },
+
+    *findSchedule(app, ref) {
+      const key = decodeKey('sch', ref)
+      const named = key === undefined ? undefined : yield* port.first(selectSchedule, { key })
+      const isNamed = named?.id === ref && named.app === app
+      const row = isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
+      return row && toSchedule(row)
+    },
+
+    *listSchedules(app, { limit, order, after }) {
+      const values = { app, after: after ?? listStart(order), limit: limit + 1 }
+      return toPage(yield* port.all(selectSchedules[order], values), limit, toSchedule)
+    },
+
+    *updateSchedule(app, key, change) {
+      return yield* conflictOnUid(port, change.uid ?? null, () =>
+        port.transaction(function* (sql) {
+          const row = yield* sql.first(lockSchedule, { key })
+          if (row?.app !== app) return undefined
+          const after = changedSchedule(toSchedule(row), change, yield* sql.now())
+          yield* sql.all(updateScheduleRow, { ...valuesOf(after), key, at: after.updatedAt })
+          return after
+        }),
+      )
+    },
+
+    *deleteSchedule(app, key) {
+      const row = yield* port.transaction((sql) => sql.first(deleteRow, { app, key }))
+      return row !== undefined
+    },
+
+    *dueSchedules(limit) {
+      const { now, next } = (yield* port.first(selectNext)) as { now: EpochMs; next: EpochMs | null }
+      const rows = yield* port.all(selectDue, { at: now, limit })
+      return {
+        now,
+        schedules: rows.map((row) => ({ ...toSchedule(row), appId: row.app_id })),
+        nextInMs: next === null ? undefined : next - now,
+      }
+    },
+
+    *advanceSchedule(schedule, step): Work<Advanced> {
+      const moveAlone = (message: string | null) => port.transaction((sql) => move(sql, schedule, step, message))
+      try {
+        if (step.publication === null) {
+          yield* moveAlone(null)
+          return { state: 'advanced' }
+        }
+        const answer = yield* publishAlong(step.publication, (sql, message) => move(sql, schedule, step, message))
+        if (answer.state === 'conflict') {
+          yield* moveAlone(answer.id)
+          return { state: 'conflict', id: answer.id }
+        }
+        if (answer.state === 'stale' || answer.state === 'mismatch') return answer
+        const [message] = answer.messages
+        return { state: 'accepted', ...(message as { key: number; id: string }) }
+      } catch (error) {
+        if (error instanceof Moved) return { state: 'moved' }
+        throw error
+      }
+    },
+  }
+}
+
+function valuesOf(schedule: Omit<Schedule, 'key' | 'id' | 'app'>) {
+  return {
+    uid: schedule.uid,
+    cron: schedule.cron,
+    timezone: schedule.timezone,
+    event_type: schedule.eventType,
+    body: schedule.body,
+    content_type: schedule.contentType,
+    channels: toJson(schedule.channels),
+    tags: toJson(schedule.tags),
+    missed: schedule.missed,
+    missed_limit: schedule.missedLimit,
+    paused: schedule.paused,
+    metadata: toJson(schedule.metadata),
+    reached_at: schedule.reachedAt,
+    next_at: schedule.nextAt,
+    due_at: dueAtOf(schedule),
+    failures: schedule.failures,
+    revision: schedule.revision,
+  } satisfies Record<(typeof scheduleColumns)[number], Value>
+}
+
+function toSchedule(row: ScheduleRow): Schedule {
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    uid: row.uid,
+    cron: row.cron,
+    timezone: row.timezone,
+    eventType: row.event_type,
+    body: row.body,
+    contentType: row.content_type,
+    channels: row.channels,
+    tags: row.tags,
+    missed: row.missed,
+    missedLimit: row.missed_limit,
+    paused: row.paused,
+    metadata: row.metadata,
+    reachedAt: row.reached_at,
+    nextAt: row.next_at,
+    failures: row.failures,
+    runs: row.runs,
+    revision: row.revision,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}

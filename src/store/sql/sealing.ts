@@ -1,0 +1,94 @@
+import { sealedFields } from '../../domain/endpoint.ts'
+import { type RegionPlace, sealedPlace } from '../regions.ts'
+import { isSettled, proofOf, Resealer, type SealingKey, sealingChunk } from '../sealing.ts'
+import type { EndpointRow } from './endpoint-rows.ts'
+import type { Port, Work } from './port.ts'
+import { statement } from './statement.ts'
+
+type SealedRow = Pick<EndpointRow, 'key' | 'app' | 'secrets' | 'headers'>
+type RegionRow = RegionPlace & { readonly secret: string }
+
+const selectSealingKeys = statement<SealingKey>('sealing-keys', 'select id, proof from sealing_key order by id')
+const insertSealingKey = statement(
+  'insert-sealing-key',
+  'insert into sealing_key (id, proof) values (:id, :proof) on conflict (id) do nothing',
+)
+const deleteSealingKey = statement('delete-sealing-key', 'delete from sealing_key where id = :id')
+// Both lock rows, so that a change made meanwhile is not undone.
+const selectSealed = statement<SealedRow>(
+  'sealed-endpoints',
+  ({ forUpdate }) => `
+    select key, app, secrets, headers from endpoint where key > :after order by key limit :limit ${forUpdate}`,
+  { sealed: ['secrets', 'headers'] },
+)
+const selectRegions = statement<RegionRow>(
+  'sealed-regions',
+  ({ forUpdate }) => `
+    select app, name, secret from region where (app, name) > (:app, :name) order by app, name limit :limit ${forUpdate}`,
+)
+const updateSealed = statement(
+  'reseal-endpoint',
+  'update endpoint set secrets = :secrets, headers = :headers where key = :key',
+)
+const updateRegion = statement('reseal-region', 'update region set secret = :secret where app = :app and name = :name')
+
+/**
+ * Checks that the vault has the keys of this store, and answers whether all sealed records are under its first key.
+ * Throws `SealError` naming a key that has the id but not the bytes.
+ */
+export function* areSealed(port: Port): Work<boolean> {
+  return isSettled(port.context.vault, yield* port.all(selectSealingKeys))
+}
+
+/**
+ * Seals every record under the vault's first key, a few rows per transaction: those under an older key, and those
+ * written before Sluice sealed. Throws `SealError` naming a key of this store that is missing.
+ */
+export function* sealAll(port: Port): Work<void> {
+  const { vault, log } = port.context
+  const known = yield* port.all(selectSealingKeys)
+  const resealer = new Resealer(vault, known, log)
+  const { id, proof } = proofOf(vault)
+  // Recorded before anything is sealed with it.
+  yield* port.all(insertSealingKey, { id, proof })
+  yield* sealEndpoints(port, resealer)
+  yield* sealRegions(port, resealer)
+  // Nothing is sealed with these any more, and no process that has them writes.
+  for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.all(deleteSealingKey, { id: key.id })
+}
+
+function* sealEndpoints(port: Port, resealer: Resealer): Work<void> {
+  let after = -1
+  for (let full = true; full; ) {
+    full = yield* port.transaction(function* (sql) {
+      const rows = yield* sql.all(selectSealed, { after, limit: sealingChunk })
+      for (const row of rows) {
+        const [secrets, headers] = sealedFields.map((field) =>
+          resealer.reseal(row[field], { app: row.app, endpoint: row.key, field }),
+        )
+        if (secrets ?? headers) {
+          const sealed = { secrets: { sealed: secrets ?? row.secrets }, headers: { sealed: headers ?? row.headers } }
+          yield* sql.all(updateSealed, { key: row.key, ...sealed })
+        }
+        after = row.key
+      }
+      return rows.length === sealingChunk
+    })
+  }
+}
+
+function* sealRegions(port: Port, resealer: Resealer): Work<void> {
+  let after: RegionPlace = { app: -1, name: '' }
+  for (let full = true; full; ) {
+    full = yield* port.transaction(function* (sql) {
+      const { app, name } = after
+      const rows = yield* sql.all(selectRegions, { app, name, limit: sealingChunk })
+      for (const row of rows) {
+        const secret = resealer.reseal(row.secret, sealedPlace(row))
+        if (secret) yield* sql.all(updateRegion, { app: row.app, name: row.name, secret })
+        after = row
+      }
+      return rows.length === sealingChunk
+    })
+  }
+}

@@ -1,0 +1,196 @@
+import { decodeKey } from '../../domain/ids.ts'
+import {
+  longestPauseMs,
+  statusAfter,
+  type Task,
+  type TaskCursor,
+  type TaskData,
+  type TaskStatus,
+  type TaskWork,
+} from '../../domain/task.ts'
+import type { DeliveryKey } from '../browsing.ts'
+import { listStart } from '../page.ts'
+import type { StepDone, Tasks } from '../tasks.ts'
+import { insertNew } from './inserting.ts'
+import { toJson } from './json.ts'
+import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
+import { inBothOrders, type Shape, statement } from './statement.ts'
+
+interface TaskRow {
+  readonly key: number
+  readonly id: string
+  readonly app: number | null
+  readonly type: string
+  readonly status: TaskStatus
+  readonly input: TaskWork['input']
+  readonly cursor: TaskCursor | null
+  readonly data: TaskData
+  readonly epoch: number
+  readonly created_at: number
+  readonly updated_at: number
+}
+
+const columns = 'key, id, app, type, status, input, cursor, data, epoch, created_at, updated_at'
+const shape: Shape<TaskRow> = { json: ['input', 'cursor', 'data'] }
+
+const insertTask = statement<TaskRow>(
+  'insert-task',
+  `insert into task (key, id, app, type, status, input, data, created_at, updated_at)
+   values (:key, :id, :app, :type, 'running', :input, :data, :now, :now)
+   on conflict (key) do nothing returning ${columns}`,
+  shape,
+)
+const selectTask = statement<TaskRow>('task', `select ${columns} from task where key = :key`, shape)
+const selectTasks = inBothOrders<TaskRow>(
+  'tasks',
+  (beyond, direction) => `
+    select ${columns} from task where key ${beyond} :after order by key ${direction} limit :limit`,
+  shape,
+)
+// Leans on task_running. A lease or a pause that reaches further than it is long was written before the clock was set back.
+const free = `
+  select key from task
+   where status = 'running' and (lease_until <= :now or lease_until > :now + cast(:lease_ms as bigint))
+     and (rest_until <= :now or rest_until > :now + ${longestPauseMs})
+   order by lease_until limit 1`
+const selectFree = statement('free-task', free)
+const leaseFree = statement<TaskRow>(
+  'lease-task',
+  ({ forUpdateSkipLocked }) => `
+    update task set epoch = epoch + 1, lease_until = :now + cast(:lease_ms as bigint)
+     where key = (${free} ${forUpdateSkipLocked})
+    returning ${columns}`,
+  shape,
+)
+const lockLeased = statement(
+  'lock-leased-task',
+  ({ forUpdate }) => `
+    select key from task where key = :key and epoch = :epoch and status = 'running' ${forUpdate}`,
+)
+const saveStep = statement(
+  'save-step',
+  `update task set cursor = :cursor, status = :status, data = :data, lease_until = :now + cast(:lease_ms as bigint),
+          rest_until = :now + cast(:pause_ms as bigint), updated_at = :now
+    where key = :key`,
+)
+const releaseLeased = statement(
+  'release-task',
+  `update task set lease_until = 0 where key = :key and epoch = :epoch and status = 'running'`,
+)
+const releaseAll = statement('release-all-tasks', `update task set lease_until = 0 where status = 'running'`)
+const lockTask = statement<TaskRow>(
+  'lock-task',
+  ({ forUpdate }) => `select ${columns} from task where key = :key ${forUpdate}`,
+  shape,
+)
+const setStatus = statement<TaskRow>(
+  'set-task-status',
+  `update task set status = :status, lease_until = 0, updated_at = :now where key = :key returning ${columns}`,
+  shape,
+)
+
+const letterFields = { endpoint: 'bigint', message: 'bigint' } as const
+const letter = 'dead.endpoint = listed.endpoint and dead.message = listed.message'
+// Another task that replays them waits, and then finds them gone. Locked in one order by all tasks, so that no two deadlock.
+const lockDead = statement<DeliveryKey>(
+  'lock-dead',
+  ({ rowsOf, probe, forUpdate }) => `
+    select listed.endpoint, listed.message
+      from (select * from ${rowsOf(':letters', 'unordered', letterFields)} order by endpoint, message) as listed
+      ${probe('dead', letter, forUpdate)}`,
+)
+const purgeDead = statement('purge-dead', ({ deleteListed }) => deleteListed('dead', ':letters', letterFields, letter))
+
+/** Long work that is done in steps. */
+export function tasks(port: Port): Methods<Tasks> {
+  return {
+    *createTask({ app, work, data }) {
+      const values = { app, type: work.type, input: toJson(work.input), data: toJson(data) }
+      const row = yield* port.transaction(function* (sql) {
+        const made = yield* insertNew(sql, 'qtask', insertTask, () => values)
+        yield* sql.taskAdded()
+        return made
+      })
+      return toTask(row)
+    },
+
+    *findTask(id) {
+      const key = decodeKey('qtask', id)
+      const row = key === undefined ? undefined : yield* port.first(selectTask, { key })
+      return row?.id === id ? toTask(row) : undefined
+    },
+
+    *listTasks({ after, order, limit }) {
+      return (yield* port.all(selectTasks[order], { after: after ?? listStart(order), limit })).map(toTask)
+    },
+
+    *takeTask(leaseMs) {
+      const lease = { lease_ms: leaseMs }
+      // Asked first, because the usual answer is "none" and needs no write lock.
+      if ((yield* port.relaxed.first(selectFree, lease)) === undefined) return undefined
+      const row = yield* port.relaxed.transaction((sql) => sql.first(leaseFree, lease))
+      return row && { ...toTask(row), epoch: row.epoch }
+    },
+
+    // A step that a crash of the server undoes is lost together with its cursor, and done again.
+    *advanceTask({ key, epoch }, step) {
+      return yield* port.relaxed.transaction(function* (sql): Work<StepDone | 'lost'> {
+        if ((yield* sql.first(lockLeased, { key, epoch })) === undefined) return 'lost'
+        const replayed = yield* sql.requeue(step.onlyDead ? yield* stillDead(sql, step.replay) : step.replay)
+        const purged = step.purge.length === 0 ? [] : yield* sql.all(purgeDead, { letters: keysOf(step.purge) })
+        const done = { replayed: replayed.length, purged: purged.length }
+        const { cursor, status } = step
+        const pauseMs = status === 'running' ? step.restMs(done) : 0
+        const leaseMs = status === 'running' && pauseMs === 0 ? step.leaseMs : 0
+        const saved = { cursor: toJson(cursor), status, data: toJson(step.data(done)) }
+        yield* sql.all(saveStep, { key, ...saved, lease_ms: leaseMs, pause_ms: pauseMs })
+        return done
+      })
+    },
+
+    *releaseTask({ key, epoch }) {
+      yield* port.relaxed.all(releaseLeased, { key, epoch })
+    },
+
+    *orderTask(id, order) {
+      const key = decodeKey('qtask', id)
+      if (key === undefined) return undefined
+      return yield* port.transaction(function* (sql): Work<Task | 'ended' | undefined> {
+        const row = yield* sql.first(lockTask, { key })
+        if (row?.id !== id) return undefined
+        const status = statusAfter(row.status, order)
+        if (status === undefined) return 'ended'
+        if (status === row.status) return toTask(row)
+        if (status === 'running') yield* sql.taskAdded()
+        return toTask((yield* sql.first(setStatus, { key, status })) as TaskRow)
+      })
+    },
+  }
+}
+
+/** Ends the leases of all tasks: for the process that has just proved that it alone owns the file. */
+export function* releaseAllTasks(sql: Sql): Work<void> {
+  yield* sql.all(releaseAll)
+}
+
+function* stillDead(sql: Transaction, letters: readonly DeliveryKey[]): Work<DeliveryKey[]> {
+  return letters.length === 0 ? [] : yield* sql.all(lockDead, { letters: keysOf(letters) })
+}
+
+function keysOf(letters: readonly DeliveryKey[]): DeliveryKey[] {
+  return letters.map(({ endpoint, message }) => ({ endpoint, message }))
+}
+
+function toTask(row: TaskRow): Task {
+  return {
+    key: row.key,
+    id: row.id,
+    app: row.app,
+    work: { type: row.type, input: row.input } as TaskWork,
+    status: row.status,
+    cursor: row.cursor,
+    data: row.data,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
