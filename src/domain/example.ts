@@ -2,37 +2,69 @@ import type { JsonObject } from './event-type.ts'
 
 /** A schema that refers to itself is followed this far. */
 const depthLimit = 8
+/** An example has at most this many values: a schema that refers to itself twice doubles them at every level. */
+export const exampleValuesLimit = 10_000
+/** A longer reference names nothing. */
+const refLengthLimit = 1000
+
+/** A schema describes an example that is too large. */
+export class ExampleTooLarge extends Error {
+  override readonly name = 'ExampleTooLarge'
+}
+
+/** The values and bytes that an example may still have. */
+interface Room {
+  values: number
+  bytes: number
+}
 
 /**
  * A value that fits a JSON Schema well enough to be shown to people and to try a receiver with: what the schema gives as
  * an example, else what its keywords suggest. The same schema always gives the same example.
  */
-export function exampleOf(schema: JsonObject, index = 0): unknown {
+export function exampleOf(schema: JsonObject, index = 0, bytesLimit = 1024 * 1024): unknown {
   const { examples } = schema
-  if (Array.isArray(examples) && examples.length > 0) return examples[Math.min(index, examples.length - 1)]
-  return valueFor(schema, schema, 0)
+  const room = { values: exampleValuesLimit, bytes: bytesLimit }
+  if (Array.isArray(examples) && examples.length > 0) {
+    return fitting(examples[Math.min(index, examples.length - 1)], room)
+  }
+  return valueFor(schema, { schema, room }, 0)
 }
 
-function valueFor(schema: unknown, root: JsonObject, depth: number): unknown {
+/** The whole schema, and the room that is left for its example. */
+interface Root {
+  readonly schema: JsonObject
+  readonly room: Room
+}
+
+/** A value that the schema gives, if there is room for it. The same one may be referred to any number of times. */
+function fitting(given: unknown, room: Room): unknown {
+  room.bytes -= JSON.stringify(given)?.length ?? 0
+  if (room.bytes < 0) throw new ExampleTooLarge()
+  return given
+}
+
+function valueFor(schema: unknown, root: Root, depth: number): unknown {
+  if (--root.room.values < 0) throw new ExampleTooLarge()
   if (!isObject(schema) || depth > depthLimit) return null
   for (const given of [schema.example, first(schema.examples), schema.const, schema.default, first(schema.enum)]) {
-    if (given !== undefined) return given
+    if (given !== undefined) return fitting(given, root.room)
   }
-  if (typeof schema.$ref === 'string') return valueFor(resolve(schema.$ref, root), root, depth + 1)
+  if (typeof schema.$ref === 'string') return valueFor(resolve(schema.$ref, root.schema), root, depth + 1)
   if (Array.isArray(schema.allOf)) return merged(schema, schema.allOf, root, depth)
   const choice = first(schema.oneOf) ?? first(schema.anyOf)
   if (choice !== undefined) return valueFor(choice, root, depth + 1)
   return valueOfType(schema, root, depth)
 }
 
-function valueOfType(schema: JsonObject, root: JsonObject, depth: number): unknown {
+function valueOfType(schema: JsonObject, root: Root, depth: number): unknown {
   switch (typeOf(schema)) {
     case 'object':
       return objectFor(schema, root, depth)
     case 'array':
       return schema.items === undefined ? [] : [valueFor(schema.items, root, depth + 1)]
     case 'string':
-      return textFor(schema)
+      return fitting(textFor(schema), root.room)
     case 'integer':
       return Math.ceil(lowest(schema))
     case 'number':
@@ -50,15 +82,24 @@ function typeOf(schema: JsonObject): unknown {
   return type ?? (isObject(schema.properties) ? 'object' : undefined)
 }
 
-function objectFor(schema: JsonObject, root: JsonObject, depth: number): Record<string, unknown> {
+/** A member, if there is room for its name. */
+function fittingName(name: string, value: unknown, room: Room): unknown {
+  fitting(name, room)
+  return value
+}
+
+function objectFor(schema: JsonObject, root: Root, depth: number): Record<string, unknown> {
   const properties = isObject(schema.properties) ? schema.properties : {}
   return Object.fromEntries(
-    Object.entries(properties).map(([name, property]) => [name, valueFor(property, root, depth + 1)]),
+    Object.entries(properties).map(([name, property]) => [
+      name,
+      fittingName(name, valueFor(property, root, depth + 1), root.room),
+    ]),
   )
 }
 
 /** All the parts' properties in one object, or the first part's value when they describe something else. */
-function merged(schema: JsonObject, parts: readonly unknown[], root: JsonObject, depth: number): unknown {
+function merged(schema: JsonObject, parts: readonly unknown[], root: Root, depth: number): unknown {
   const values = parts.map((part) => valueFor(part, root, depth + 1))
   if (!values.every(isObject)) return values[0] ?? null
   return Object.assign({}, ...values, objectFor(schema, root, depth))
@@ -90,7 +131,7 @@ function lowest({ minimum, exclusiveMinimum, maximum }: JsonObject): number {
 
 /** What a reference within the same document points at, such as `#/$defs/User`. */
 function resolve(ref: string, root: JsonObject): unknown {
-  if (!ref.startsWith('#')) return undefined
+  if (!ref.startsWith('#') || ref.length > refLengthLimit) return undefined
   return ref
     .split('/')
     .slice(1)

@@ -17,9 +17,18 @@ export type Verdict =
  * Why a delivery is dead. By its attempts: `exhausted`, none left; `aged`, no time left; `gone`, the receiver answered 410.
  * Without one: `expired`, its message's time was up; `overflow`, too many waited; `disabled`, published for an endpoint that
  * drops what comes while it is disabled; `skipped`, an operator took it out of the way; `unshapable`, the endpoint gets
- * only a part of each payload, and this one has no parts.
+ * only a part of each payload, and this one has no parts; `unfiltered`, the endpoint's filter would have taken too long.
  */
-export type DeadReason = 'exhausted' | 'aged' | 'gone' | 'expired' | 'overflow' | 'disabled' | 'skipped' | 'unshapable'
+export type DeadReason =
+  | 'exhausted'
+  | 'aged'
+  | 'gone'
+  | 'expired'
+  | 'overflow'
+  | 'disabled'
+  | 'skipped'
+  | 'unshapable'
+  | 'unfiltered'
 export const deadReasons: readonly DeadReason[] = [
   'exhausted',
   'aged',
@@ -29,6 +38,7 @@ export const deadReasons: readonly DeadReason[] = [
   'disabled',
   'skipped',
   'unshapable',
+  'unfiltered',
 ]
 
 /** What an attempt means for the whole endpoint, beside the one delivery. */

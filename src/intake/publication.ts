@@ -1,8 +1,10 @@
+import type { Clock } from '../domain/clock.ts'
 import type { Once } from '../store/idempotency.ts'
 import type { Publication } from '../store/store.ts'
 import { dedupeOnce } from './once.ts'
 import type { Route } from './routes.ts'
-import { treat } from './treat.ts'
+import { treat, treating } from './treat.ts'
+import { doneInParts, type Work } from './work.ts'
 
 /** What a producer says of an event, beside its body. */
 export interface Envelope {
@@ -39,11 +41,32 @@ export interface Routed extends Item {
 const none: readonly Once[] = []
 
 /** What the store is asked to keep of a message: what its producer said, and who gets it. */
-export function publicationOf({ route, envelope, body, request }: Routed): Publication {
+export function publicationOf(routed: Routed): Publication {
+  const publication = untreated(routed)
+  const { route, envelope, body } = routed
+  if (route.treatments === undefined) return publication
+  return { ...publication, ...treat(route.treatments, envelope, body, publication.endpoints) }
+}
+
+/**
+ * The same, for requests: filters and shapes take no more than the work that is left, and others go on between two parts
+ * of it. A promise only when there is more than one part.
+ */
+export function publicationWithin(routed: Routed, work: Work, clock: Clock): Publication | Promise<Publication> {
+  const publication = untreated(routed)
+  const { route, envelope, body } = routed
+  if (route.treatments === undefined) return publication
+  const treated = doneInParts(treating(route.treatments, envelope, body, publication.endpoints, work), clock)
+  if (!(treated instanceof Promise)) return { ...publication, ...treated }
+  return treated.then((its) => ({ ...publication, ...its }))
+}
+
+/** A publication for all endpoints that match, in the form that it was published in. */
+function untreated({ route, envelope, body, request }: Routed): Publication {
   const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null } = envelope
-  const { app, version, matcher, treatments, dedupeMs } = route
+  const { app, version, matcher, dedupeMs } = route
   const dedupe = dedupeMs == null ? null : dedupeOnce(app, envelope, body, dedupeMs)
-  const publication: Publication = {
+  return {
     app,
     version,
     eventType,
@@ -60,6 +83,4 @@ export function publicationOf({ route, envelope, body, request }: Routed): Publi
     endpoints: matcher.match(eventType, channels),
     once: request == null && dedupe === null ? none : [request, dedupe].filter((once) => once != null),
   }
-  if (treatments === undefined) return publication
-  return { ...publication, ...treat(treatments, envelope, body, publication.endpoints) }
 }

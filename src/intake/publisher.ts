@@ -1,12 +1,15 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { Filter } from '../shaping/filter.ts'
 import type { Once } from '../store/idempotency.ts'
 import type { Publication, Published, PublishedTogether, Store } from '../store/store.ts'
 import type { Admission } from './admission.ts'
 import { GroupCommit } from './group-commit.ts'
-import { type Envelope, type Item, publicationOf } from './publication.ts'
+import { type Envelope, type Item, publicationOf, publicationWithin } from './publication.ts'
 import { keepChanging, refusalFor, usedEventId, usedKey } from './refusals.ts'
 import { type Route, Routes } from './routes.ts'
+import { stepsOf } from './treat.ts'
+import { Allowances, pauseOf, type Work } from './work.ts'
 
 /** A message that is stored and will be delivered. */
 export interface Accepted {
@@ -44,6 +47,8 @@ interface Arrival {
 const boundsFreshMs = 1000
 /** How often a message is matched anew because endpoints changed meanwhile, before the caller is told to come back. */
 const staleLimit = 8
+/** Steps of about 50 ns to match one message, beside one per endpoint. */
+const messageSteps = 50
 
 /**
  * The one way in for messages, whoever brings them: each is matched by what is remembered of its application, admitted if
@@ -55,6 +60,7 @@ export class Publisher {
   /** Whoever stores a message by another way asks here whether there is room. */
   readonly admission: Admission | undefined
   readonly #routes: Routes
+  readonly #allowances: Allowances
   /** Keys of requests being carried out: a second one of them is told so instead of being stored beside the first. */
   readonly #inFlight = new Set<string>()
   readonly #groups: GroupCommit<Waiting>
@@ -64,6 +70,7 @@ export class Publisher {
     this.#clock = clock
     this.admission = admission
     this.#routes = new Routes(store, clock)
+    this.#allowances = new Allowances(clock)
     this.#groups = new GroupCommit({
       store,
       clock,
@@ -102,7 +109,7 @@ export class Publisher {
   ): Promise<T> {
     for (let tries = 0; tries <= staleLimit; tries++) {
       const route = this.#routes.known(ref) ?? (await this.#routeOf(ref))
-      const publication = publicationOf({ route, ...item })
+      const publication = await publicationWithin({ route, ...item }, this.#allowances.workOf(route.app), this.#clock)
       const answer = await this.#admitting(route, [publication], ([admitted = publication]) => store(admitted))
       if (answer.state !== 'stale') return answer as T
       this.#routes.forget(ref, route)
@@ -121,11 +128,36 @@ export class Publisher {
     payload?: unknown,
   ): Promise<boolean> {
     // Asked of the store, not remembered: nothing would tell that what is remembered is out of date.
-    const { matcher, treatments } = await this.#routeOf(ref)
+    const { app, matcher, treatments } = await this.#routeOf(ref)
     const matched = matcher.match(eventType, channels)
     if (treatments === undefined || payload === undefined) return matched.length > 0
     const message = { payload, eventType, eventId: null, channels, tags: null }
-    return matched.some((endpoint) => treatments.get(endpoint)?.filter?.passes(message) ?? true)
+    const work = this.#allowances.workOf(app)
+    const refusing = new Set<Filter>()
+    for (const endpoint of matched) {
+      const filter = treatments.get(endpoint)?.filter ?? null
+      if (filter === null) return true
+      if (refusing.has(filter)) continue
+      // A filter that would take too long may want it: publishing then leaves a dead letter, and not nothing.
+      if (!work.take(stepsOf(filter, message, work)) || filter.passes(message)) return true
+      refusing.add(filter)
+      if (work.isPauseDue()) await pauseOf(this.#clock)
+    }
+    return false
+  }
+
+  /** The messages of one request, matched and treated with the work that one request may cause. */
+  async #publicationsOf(route: Route, items: readonly Item[]): Promise<Publication[]> {
+    const work: Work = this.#allowances.workOf(route.app)
+    const publications: Publication[] = []
+    for (const { envelope, body } of items) {
+      const prepared = publicationWithin({ route, envelope, body }, work, this.#clock)
+      const publication = prepared instanceof Promise ? await prepared : prepared
+      publications.push(publication)
+      work.add(messageSteps + publication.endpoints.length)
+      if (work.isPauseDue()) await pauseOf(this.#clock)
+    }
+    return publications
   }
 
   /** The key of the application with this id or uid. Rejects with AppError `not_found` or `unavailable`. */
@@ -156,7 +188,7 @@ export class Publisher {
   async #publishTogether(ref: string, items: readonly Item[], request: Once | null): Promise<readonly Accepted[]> {
     for (let tries = 0; tries <= staleLimit; tries++) {
       const route = this.#routes.known(ref) ?? (await this.#routeOf(ref))
-      const publications = items.map(({ envelope, body }) => publicationOf({ route, envelope, body }))
+      const publications = await this.#publicationsOf(route, items)
       const answer = await this.#admitting(route, publications, (admitted) =>
         this.#store.publishTogether(admitted, request),
       )
@@ -219,12 +251,31 @@ export class Publisher {
 
   /** Never throws: an error is the arrival's own answer. */
   #enqueue(arrival: Arrival, route: Route): void {
-    let publication: Publication
+    let prepared: Publication | Promise<Publication>
     try {
-      publication = publicationOf({ route, ...arrival.item, request: arrival.request })
+      const routed = { route, ...arrival.item, request: arrival.request }
+      prepared =
+        route.treatments === undefined
+          ? publicationOf(routed)
+          : publicationWithin(routed, this.#allowances.workOf(route.app), this.#clock)
     } catch (error) {
       return arrival.refuse(error)
     }
+    if (prepared instanceof Promise) void this.#admitWhenPrepared(arrival, route, prepared)
+    else this.#admit(arrival, route, prepared)
+  }
+
+  /** Never rejects: an error is the arrival's own answer. */
+  async #admitWhenPrepared(arrival: Arrival, route: Route, prepared: Promise<Publication>): Promise<void> {
+    try {
+      this.#admit(arrival, route, await prepared)
+    } catch (error) {
+      arrival.refuse(error)
+    }
+  }
+
+  #admit(arrival: Arrival, route: Route, prepared: Publication): void {
+    let publication = prepared
     try {
       if (this.admission)
         [publication = publication] = this.admission.admit([publication], this.#groups.delayMs(), route.bounds)

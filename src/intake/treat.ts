@@ -2,13 +2,14 @@ import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { Treatment } from '../domain/treatment.ts'
 import { type BodySigner, bodySigner } from '../sender/body-signature.ts'
-import { type Filter, type Filterable, readFilter } from '../shaping/filter.ts'
+import { type Filter, type Filterable, filterStepsLimit, readFilter } from '../shaping/filter.ts'
 import { pseudonymizer } from '../shaping/pseudonym.ts'
 import { type Json, readJson, type Shaper, shaper } from '../shaping/shape.ts'
 import type { Publication, Special, Variant } from '../store/store.ts'
 import { coalescing } from './coalescing.ts'
 import { orderKeyOf } from './order-key.ts'
 import type { Envelope } from './publication.ts'
+import { doneAtOnce, type Parts, Work } from './work.ts'
 
 /** Endpoints whose messages are not treated like any other's, by key; with what that takes made ready. */
 export type Treatments = ReadonlyMap<number, Prepared>
@@ -32,8 +33,10 @@ const variantsLimit = 1000
 const variantBytesLimit = 4 * 1024 * 1024
 /** Bytes that are signed for one message when it is accepted. */
 const signedBytesLimit = 128 * 1024 * 1024
-/** What all filters together may do with one message, in steps of about 50 ns; those that come to it later fail. */
-const stepsLimit = 2_000_000
+/** Steps of about 50 ns to shape, parse or sign one byte of a body. */
+const shapeStepsPerByte = 1
+const parseStepsPerByte = 0.2
+const signStepsPerByte = 0.05
 
 /** Makes ready what these endpoints want. Undefined when none wants anything. */
 export function prepareTreatments(list: readonly Subscription[]): Treatments | undefined {
@@ -65,24 +68,45 @@ function shapingOf({ id, flow, regionSecret }: Treatment): Shaping | null {
 /** What becomes of one message at the endpoints it was matched for. */
 export type Treated = Pick<Publication, 'endpoints' | 'special' | 'variants'>
 
-/** Decides what becomes of a message at each endpoint it was matched for. */
+/** Decides what becomes of a message at each endpoint it was matched for, all at once. */
 export function treat(
   treatments: Treatments,
   envelope: Envelope,
   body: Uint8Array,
   matched: readonly number[],
 ): Treated {
+  return doneAtOnce(treating(treatments, envelope, body, matched, new Work()))
+}
+
+/**
+ * Decides what becomes of a message at each endpoint it was matched for, in parts. A filter for which there is no work
+ * left is not asked: the delivery is a dead letter, for its endpoint must not get what it may not want, and nothing is
+ * lost without a trace. A shape for which there is none left is applied when the delivery is sent.
+ */
+export function* treating(
+  treatments: Treatments,
+  envelope: Envelope,
+  body: Uint8Array,
+  matched: readonly number[],
+  work: Work,
+): Parts<Treated> {
   if (!matched.some((endpoint) => treatments.has(endpoint))) return { endpoints: matched }
-  const forms = new Forms(body)
-  const passes = filtering(envelope, forms)
+  const forms = new Forms(body, work)
+  const passes = filtering(envelope, forms, work)
   const coalesced = coalescing(envelope, body)
   const endpoints: number[] = []
   const special: Special[] = []
   for (const endpoint of matched) {
     const wishes = treatments.get(endpoint)
-    if (wishes?.filter && !passes(wishes.filter)) continue
+    if (work.isPauseDue()) yield
+    const passed = wishes?.filter ? passes(wishes.filter) : true
+    if (passed === false) continue
     endpoints.push(endpoint)
     if (wishes === undefined) continue
+    if (passed === 'unknown') {
+      special.push({ endpoint, drop: 'unfiltered' })
+      continue
+    }
     const form = forms.of(wishes)
     if (wishes.disabled && wishes.flow.whileDisabled === 'drop') {
       // In its form, for whoever replays it.
@@ -98,23 +122,27 @@ export function treat(
   return { endpoints, ...(special.length > 0 && { special }), ...(variants.length > 0 && { variants }) }
 }
 
-/** Asks each filter once. */
-function filtering(envelope: Envelope, forms: Forms): (filter: Filter) => boolean {
-  const answers = new Map<Filter, boolean>()
+/** Asks each filter once; `unknown` when there is no work left for it. */
+function filtering(envelope: Envelope, forms: Forms, work: Work): (filter: Filter) => boolean | 'unknown' {
+  const answers = new Map<Filter, boolean | 'unknown'>()
   let message: Filterable | undefined
-  let steps = 0
   return (filter) => {
     let answer = answers.get(filter)
     if (answer === undefined) {
       const { eventType, eventId, channels, tags } = envelope
       message ??= { payload: forms.json?.value ?? null, eventType, eventId, channels, tags: tags ?? null }
-      const its = filter.steps(message)
-      steps += its
-      answer = (its === 0 || steps <= stepsLimit) && filter.passes(message)
+      answer = work.take(stepsOf(filter, message, work)) ? filter.passes(message) : 'unknown'
       answers.set(filter, answer)
     }
     return answer
   }
+}
+
+/** The steps of a filter; infinite when it may not take as many. */
+export function stepsOf(filter: Filter, message: Filterable, work: Work): number {
+  const limit = Math.min(filterStepsLimit, work.left)
+  const steps = filter.steps(message, limit)
+  return steps > limit ? Infinity : steps
 }
 
 /** The forms that a message's endpoints get it in, each made once. */
@@ -127,13 +155,19 @@ class Forms {
   #bytes = 0
   #signedBytes = 0
 
-  constructor(body: Uint8Array) {
+  readonly #work: Work
+
+  constructor(body: Uint8Array, work: Work) {
     this.#body = body
+    this.#work = work
   }
 
   /** The body as JSON, read when it is first asked for; undefined when it is none. */
   get json(): Json | undefined {
-    if (this.#json === undefined) this.#json = readJson(this.#body) ?? null
+    if (this.#json === undefined) {
+      this.#work.add(this.#body.byteLength * parseStepsPerByte)
+      this.#json = readJson(this.#body) ?? null
+    }
     return this.#json ?? undefined
   }
 
@@ -146,7 +180,9 @@ class Forms {
     if (known !== undefined) return { variant: known }
     if (this.#isFull(shaping !== null, sign !== null)) return undefined
     const own = shaping === null ? null : this.#shape(shaping)
+    if (own === undefined) return undefined
     const body = own ?? this.#body
+    if (sign !== null) this.#work.add(body.byteLength * signStepsPerByte)
     this.#bytes += own?.byteLength ?? 0
     if (sign !== null) this.#signedBytes += body.byteLength
     this.#known.set(name, this.variants.length)
@@ -161,10 +197,12 @@ class Forms {
     return signed && this.#signedBytes >= signedBytesLimit
   }
 
-  #shape({ name, apply }: Shaping): Uint8Array {
+  /** Undefined when there is no work left for it. */
+  #shape({ name, apply }: Shaping): Uint8Array | undefined {
     const known = this.#shaped.get(name)
     if (known !== undefined) return known
     const { bytes } = this.json as Json
+    if (!this.#work.take(bytes.byteLength * shapeStepsPerByte)) return undefined
     const shaped = (apply as Shaper)(bytes)
     this.#shaped.set(name, shaped)
     return shaped

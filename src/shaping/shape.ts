@@ -78,14 +78,19 @@ function emit(
   const { json } = out
   if (rules.length === 0 || !isContainer(json, at)) return
   const isArray = json[at] === openBracket
-  const { parts } = partsOf(json, at)
+  // A megabyte may hold 350,000 containers: nothing is made for each of them that is seldom needed.
+  const alike = isArray && !rules.some(({ named }) => named.size > 0) ? rulesForAll(rules) : undefined
+  if (alike !== undefined && whole && alike.length === 0) return
+  const { parts } = partsOf(json, at, alike === undefined)
   const [first] = parts
-  const names = isArray ? noNames : newNames(rules, parts, whole)
-  const given = new Set<string>()
+  const renames = !isArray && rules.some(hasRenames)
+  const names = renames ? newNames(rules, parts, whole) : noNames
+  const given = renames ? new Set<string>() : noNames
   let any = false
-  for (const [i, part] of parts.entries()) {
-    const own = rulesFor(rules, part.name, isArray)
-    const name = isArray ? undefined : newName(own)
+  for (let i = 0; i < parts.length; i++) {
+    const part = parts[i] as Part
+    const own = alike ?? rulesFor(rules, part.name, isArray)
+    const name = renames ? newName(own) : undefined
     if (!isWanted(json, part, own, whole) || (name === undefined ? names.has(part.name) : given.has(name))) {
       // With the separator in front of it, unless nothing has stayed yet.
       if (any) out.skip((parts[i - 1] as Part).end, part.end)
@@ -95,7 +100,7 @@ function emit(
     if (!any) out.skip((first as Part).start, part.start)
     any = true
     if (name !== undefined) {
-      given.add(name)
+      ;(given as Set<string>).add(name)
       out.insert(JSON.stringify(name), part.start, part.nameEnd)
     }
     if (own.some((rule) => rule.pseudonymize)) emitPseudonym(out, part, pseudonymize as Pseudonymize)
@@ -145,6 +150,18 @@ function rulesFor(rules: readonly Rule[], name: string, isElement: boolean): rea
     if (every !== undefined && (isElement || name === everyElement)) found.push(every)
   }
   return found
+}
+
+/** The rules for every element of an array of which none is named by its place. */
+function rulesForAll(rules: readonly Rule[]): readonly Rule[] {
+  return rules.flatMap(({ every }) => (every === undefined ? [] : [every]))
+}
+
+/** Whether a rule renames members of the object that it is for. */
+function hasRenames({ named, every }: Rule): boolean {
+  if (every?.rename !== undefined) return true
+  for (const { rename } of named.values()) if (rename !== undefined) return true
+  return false
 }
 
 function rulesOf({ keep, drop, rename, pseudonymize }: Shape): Rule {

@@ -54,7 +54,7 @@ export interface Part {
 }
 
 /** The members or elements of the container that begins at `at`, in order; `end` is the byte behind it. */
-export function partsOf(json: Buffer, at: number): { readonly parts: Part[]; readonly end: number } {
+export function partsOf(json: Buffer, at: number, withNames = true): { readonly parts: Part[]; readonly end: number } {
   const isObject = json[at] === openBrace
   const parts: Part[] = []
   let i = afterSpace(json, at + 1)
@@ -64,7 +64,13 @@ export function partsOf(json: Buffer, at: number): { readonly parts: Part[]; rea
     const nameEnd = isObject ? afterString(json, i) : i
     const value = isObject ? afterSpace(json, afterSpace(json, nameEnd) + 1) : i
     const end = afterValue(json, value)
-    parts.push({ name: isObject ? textOf(json, start, nameEnd) : String(parts.length), start, nameEnd, value, end })
+    parts.push({
+      name: !withNames ? '' : isObject ? textOf(json, start, nameEnd) : String(parts.length),
+      start,
+      nameEnd,
+      value,
+      end,
+    })
     i = afterSpace(json, end)
     if (json[i] !== comma) return { parts, end: i + 1 }
     i = afterSpace(json, i + 1)

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '../../domain/app-error.ts'
-import { newestSchema } from '../../domain/event-type.ts'
-import { exampleOf } from '../../domain/example.ts'
+import { type JsonObject, newestSchema } from '../../domain/event-type.ts'
+import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
 import { publishToOne } from '../../intake/publish-to-one.ts'
 import type { HttpContext } from '../context.ts'
 import { getEndpoint } from '../lookup.ts'
@@ -16,7 +16,7 @@ const ping = 'svix.ping'
 const pingExample = { success: true }
 
 /** Sends an example of an event type to one endpoint, whatever it subscribes to. */
-export function sendExampleRoute(api: FastifyInstance, { store }: HttpContext): void {
+export function sendExampleRoute(api: FastifyInstance, { store, bodyLimitBytes }: HttpContext): void {
   api.post<{ Params: { app: string; endpoint: string } }>(
     '/app/:app/endpoint/:endpoint/send-example',
     async (request, reply) => {
@@ -39,8 +39,20 @@ export function sendExampleRoute(api: FastifyInstance, { store }: HttpContext): 
       refuseIf([{ at: ['body', 'eventType'], message: 'has no schema to make an example from', type: 'schema' }])
       return undefined
     }
-    const example = exampleOf(schema, index)
+    const example = exampleWithin(schema, index, bodyLimitBytes)
     // A payload is an object, as everywhere.
     return typeof example === 'object' && example !== null && !Array.isArray(example) ? example : { value: example }
+  }
+}
+
+/** An example as large as a published message may be, and no larger. */
+function exampleWithin(schema: JsonObject, index: number, bytesLimit: number): unknown {
+  try {
+    return exampleOf(schema, index, bytesLimit)
+  } catch (error) {
+    if (!(error instanceof ExampleTooLarge)) throw error
+    const message = `has a schema whose example would have more than ${exampleValuesLimit} values or ${bytesLimit} bytes: add a smaller one to the schema's examples`
+    refuseIf([{ at: ['body', 'eventType'], message, type: 'schema' }])
+    return undefined
   }
 }

@@ -1,0 +1,122 @@
+import type { Clock } from '../domain/clock.ts'
+
+/** Steps of about 50 ns after which work lets others go on: 5 ms. */
+const pauseSteps = 100_000
+/** Steps that the filters and shapes of one request may take, and those of one application per second. */
+const requestSteps = 10_000_000
+const applicationStepsPerSecond = 10_000_000
+/** Applications whose use is remembered; beyond, the one that published first starts afresh. */
+const applicationsLimit = 4096
+
+/** Steps that one request may still take for filters and shapes. */
+export class Work {
+  #left: number
+  #sincePause = 0
+  readonly #application: Allowance | undefined
+
+  constructor(application?: Allowance, limit: number = requestSteps) {
+    this.#application = application
+    this.#left = limit
+  }
+
+  /** The steps that may still be taken. */
+  get left(): number {
+    return Math.min(this.#left, this.#application?.left ?? Infinity)
+  }
+
+  /** Takes steps, if there are as many; answers whether there were. */
+  take(steps: number): boolean {
+    if (steps > this.left) return false
+    this.add(steps)
+    return true
+  }
+
+  /** Counts steps that have to be taken whatever is left. */
+  add(steps: number): void {
+    this.#left -= steps
+    this.#application?.add(steps)
+    this.#sincePause += steps
+  }
+
+  /** Whether it is time to let others go on; answers true once, and counts afresh. */
+  isPauseDue(): boolean {
+    if (this.#sincePause < pauseSteps) return false
+    this.#sincePause = 0
+    return true
+  }
+}
+
+/** Steps that an application may take: as many per second as it may take at once. */
+class Allowance {
+  readonly #clock: Clock
+  #left = applicationStepsPerSecond
+  #at: number
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#at = clock.steady()
+  }
+
+  get left(): number {
+    const now = this.#clock.steady()
+    const earned = ((now - this.#at) / 1000) * applicationStepsPerSecond
+    this.#left = Math.min(applicationStepsPerSecond, this.#left + earned)
+    this.#at = now
+    return this.#left
+  }
+
+  add(steps: number): void {
+    this.#left -= steps
+  }
+}
+
+/** The allowances of the applications whose endpoints filter or shape. */
+export class Allowances {
+  readonly #clock: Clock
+  readonly #known = new Map<number, Allowance>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** The work that one request of an application may cause. */
+  workOf(app: number): Work {
+    let known = this.#known.get(app)
+    if (known === undefined) {
+      known = new Allowance(this.#clock)
+      this.#known.set(app, known)
+      if (this.#known.size > applicationsLimit) this.#known.delete(this.#known.keys().next().value as number)
+    }
+    return new Work(known)
+  }
+}
+
+/** Work that is done in parts, between which others go on. */
+export type Parts<T> = Generator<void, T>
+
+/** Does all the work at once, for a message with few endpoints. */
+export function doneAtOnce<T>(parts: Parts<T>): T {
+  for (;;) {
+    const part = parts.next()
+    if (part.done) return part.value
+  }
+}
+
+/** Does the first part at once; a promise only when there are more. */
+export function doneInParts<T>(parts: Parts<T>, clock: Clock): T | Promise<T> {
+  const first = parts.next()
+  return first.done ? first.value : others(parts, clock)
+}
+
+async function others<T>(parts: Parts<T>, clock: Clock): Promise<T> {
+  for (;;) {
+    await pauseOf(clock)
+    const part = parts.next()
+    if (part.done) return part.value
+  }
+}
+
+/** Lets others go on. */
+export function pauseOf(clock: Clock): Promise<void> {
+  return new Promise((resolve) => clock.soon(resolve))
+}

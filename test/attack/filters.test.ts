@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { dialects, isLong, Target } from './attack.ts'
+
+const endpoints = isLong ? 50 : 20
+const megabyte = 900_000
+
+/** An application whose endpoints have these fields, one each. */
+async function prepare(target: Target, fields: readonly Readonly<Record<string, unknown>>[]): Promise<void> {
+  await target.client.createApplication('acme')
+  for (const each of fields) {
+    await target.client.createEndpoint('acme', { url: 'https://example.com/', disabled: true, ...each })
+  }
+}
+
+async function publish(target: Target, payload: unknown): Promise<string> {
+  const { status, text } = await target.call('POST', '/app/acme/msg?with_content=false', {
+    body: { eventType: 'x', payload },
+  })
+  assert.equal(status, 202, text)
+  return (JSON.parse(text) as { id: string }).id
+}
+
+const repeated = (text: string, times: number, joint: string) => Array.from({ length: times }, () => text).join(joint)
+
+/** Filters as expensive as 2,000 characters allow, no two alike. */
+const filters: Readonly<Record<string, (i: number) => string>> = {
+  size: (i) => `${repeated('payload.t.size() > 0', 45, ' && ')} && ${i} == ${i}`,
+  case: (i) => `${repeated('payload.t.lowerAscii() != "x"', 40, ' && ')} && ${i} == ${i}`,
+  compare: (i) => `${repeated('payload.l == payload.m', 40, ' && ')} && ${i} == ${i}`,
+  missing: (i) => `!payload.l.exists(x, x.y.z == ${i})`,
+  search: (i) => `!${repeated('payload.t.contains("aaaaaaaab")', 40, ' && !')} && ${i} == ${i}`,
+  tags: (i) => `!payload.l.exists(x, tags.exists(t, t.lowerAscii() == eventType)) && ${i} == ${i}`,
+}
+
+const items = (n: number) => Array.from({ length: n }, () => ({}))
+const payloads = {
+  text: { t: 'A'.repeat(megabyte), l: [], m: [] },
+  wide: { t: 'Σ'.repeat(megabyte / 2), l: [], m: [] },
+  list: { t: '', l: items(megabyte / 6), m: items(megabyte / 6) },
+}
+
+for (const dialect of dialects) {
+  test(`${dialect}: expensive filters on a megabyte never hold the loop, and leave dead letters`, async (t) => {
+    const target = await Target.start(t, dialect)
+    await prepare(
+      target,
+      Object.values(filters).flatMap((filter) =>
+        Array.from({ length: endpoints / 5 }, (_, i) => ({ filter: filter(i) })),
+      ),
+    )
+    const ids: string[] = []
+    await target.measure('filters on a megabyte', async () => {
+      for (const payload of Object.values(payloads)) ids.push(await publish(target, payload))
+      const { status } = await target.call('POST', '/app/acme/msg/precheck/active', {
+        body: { eventType: 'x', payload: payloads.text },
+      })
+      assert.equal(status, 200)
+    })
+    const { text } = await target.call('GET', '/app/acme/dead?reason=unfiltered&limit=250')
+    const dead = JSON.parse(text) as { data: { msgId: string; reason: string }[] }
+    for (const id of ids)
+      assert.ok(
+        dead.data.some(({ msgId }) => msgId === id),
+        `${id} left no dead letter: ${text.slice(0, 300)}`,
+      )
+  })
+}
+
+test('a batch does not multiply what filters may do', async (t) => {
+  const target = await Target.start(t, 'sqlite')
+  await prepare(
+    target,
+    Array.from({ length: endpoints }, (_, i) => ({ filter: `!payload.l.exists(x, x.y == ${i})` })),
+  )
+  const payload = { l: items(300) }
+  const messages = Array.from({ length: isLong ? 900 : 300 }, () => ({ eventType: 'x', payload }))
+  await target.measure('a batch of filters', async () => {
+    const { status, text } = await target.call('POST', '/app/acme/msg/batch?with_content=false', { body: { messages } })
+    assert.equal(status, 202, text.slice(0, 300))
+  })
+})
+
+test('shapes of a megabyte never hold the loop', async (t) => {
+  const target = await Target.start(t, 'sqlite')
+  await prepare(
+    target,
+    Array.from({ length: 50 }, (_, i) => ({ shape: { drop: [`/l/*/a${i}`, '/t'] } })),
+  )
+  await target.measure('shapes', async () => {
+    await publish(target, payloads.list)
+    await publish(target, payloads.text)
+  })
+})
