@@ -32,7 +32,8 @@ import { openVault } from './store/vault.ts'
 /** Opens the store that the settings name. Which one stands behind a URL is decided here alone. */
 export async function openStore(config: Config, log: Logger, role: 'owner' | 'guest' = 'owner'): Promise<Store> {
   const { store } = config
-  if (store.kind === 'sqlite' && store.path !== ':memory:') mkdirSync(dirname(store.path), { recursive: true })
+  if (store.kind === 'sqlite' && store.path !== ':memory:')
+    mkdirSync(dirname(store.path), { recursive: true, mode: 0o700 })
   const context: StoreContext = {
     clock: systemClock,
     random: systemRandom,

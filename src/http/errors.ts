@@ -125,7 +125,7 @@ function isHangUp(error: unknown, request: FastifyRequest): boolean {
 function asAppError(error: unknown): AppError | undefined {
   if (error instanceof AppError) return error
   if (error instanceof StoreTrouble) {
-    return new AppError('unavailable', 'The store cannot answer at the moment.', [], { cause: error })
+    return new AppError('unavailable', error.detail ?? 'The store cannot answer at the moment.', [], { cause: error })
   }
   const { code = '', statusCode = 500 } = error as Partial<FastifyError>
   const known = fastifyErrors[code]

@@ -15,7 +15,9 @@ export function usedKey(): AppError {
 /** What a caller is told when the store failed: that it cannot now, where that is all there is to it. */
 export function refusalFor(error: unknown): unknown {
   if (!(error instanceof StoreTrouble)) return error
-  return new AppError('unavailable', 'The store cannot take messages at the moment.', [], { cause: error })
+  return new AppError('unavailable', error.detail ?? 'The store cannot take messages at the moment.', [], {
+    cause: error,
+  })
 }
 
 /** A message was matched again and again, and each time before it was stored somebody changed who gets it. */

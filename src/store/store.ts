@@ -77,8 +77,11 @@ export interface Store
   readonly dialect: 'sqlite' | 'postgres'
   /** Tells what others did: see `Watcher`. One watcher per store. */
   watch(watcher: Watcher): void
-  /** Answers when the database does; rejects with `StoreTrouble` when it does not. */
-  ping(): Promise<void>
+  /**
+   * Answers when the database takes writes; rejects with `StoreTrouble` when it does not. The answer is a warning for
+   * operators, if there is one. Asking often costs no more than asking once a second.
+   */
+  ping(): Promise<string | undefined>
   close(): Promise<void>
 }
 
@@ -96,6 +99,13 @@ export interface StoreContext {
 /** The database is busy, gone or full. What was asked may or may not have happened; asking again is safe. */
 export class StoreTrouble extends Error {
   override readonly name = 'StoreTrouble'
+  /** A sentence for callers, where there is more to say than that the store cannot answer. */
+  readonly detail: string | undefined
+
+  constructor(message: string, options?: ErrorOptions & { readonly detail?: string }) {
+    super(message, options)
+    this.detail = options?.detail
+  }
 }
 
 /** A message that this process has just stored, with a plain delivery to each endpoint that is due at once. */

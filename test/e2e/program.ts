@@ -25,6 +25,8 @@ export interface Exit {
 export interface ProcessOptions {
   /** Arguments of Node, before the program's own. */
   readonly nodeArguments?: readonly string[]
+  /** No file can grow past so many blocks, as on a full disk. */
+  readonly fileBlocks?: number
 }
 
 /** The real program in a process of its own. However a test ends, the process ends with it. */
@@ -42,11 +44,13 @@ export class Program {
     command: string,
     store: string,
     settings: Readonly<Record<string, string>>,
-    { nodeArguments = [] }: ProcessOptions = {},
+    { nodeArguments = [], fileBlocks }: ProcessOptions = {},
   ) {
     const home = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
     this.command = command
-    this.process = spawn(process.execPath, [...nodeArguments, entry, command], {
+    const line = [process.execPath, ...nodeArguments, entry, command]
+    const limited = fileBlocks === undefined ? line : ['sh', '-c', `ulimit -f ${fileBlocks}; exec "$@"`, 'sh', ...line]
+    this.process = spawn(limited[0] as string, limited.slice(1), {
       // An empty directory, so that no file of settings is found.
       cwd: home,
       env: {

@@ -8,7 +8,14 @@ import { nullable } from '../schemas/field.ts'
 const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy']) })
 
 /** Queue and cache live in the database; Svix's clients expect all three. */
-const HealthOut = Type.Object({ database: Part, queue: Part, cache: Part })
+const HealthOut = Type.Object({
+  database: Type.Object({
+    ...Part.properties,
+    detail: Type.Optional(Type.String({ description: 'Why it is unhealthy, or a warning for operators' })),
+  }),
+  queue: Part,
+  cache: Part,
+})
 
 const LeaderOut = Type.Object({
   leader: nullable(
@@ -20,8 +27,8 @@ const LeaderOut = Type.Object({
   ),
 })
 
-function toHealthOut(status: 'healthy' | 'unhealthy'): Out<typeof HealthOut> {
-  return { database: { status }, queue: { status }, cache: { status } }
+function toHealthOut(status: 'healthy' | 'unhealthy', detail?: string): Out<typeof HealthOut> {
+  return { database: { status, ...(detail !== undefined && { detail }) }, queue: { status }, cache: { status } }
 }
 
 export const health: Noun = {
@@ -34,16 +41,15 @@ export const health: Noun = {
       path: '/health',
       need: 'open',
       id: 'v1.health.get',
-      summary: 'Tell whether the store answers',
-      description: '503 with the same body when it does not.',
+      summary: 'Tell whether the server is ready: its store takes writes',
+      description: 'Readiness. 503 with the same body when the store takes none; `database.detail` says why.',
       answers: { 200: HealthOut, 503: HealthOut },
       handle: async (_call, { store }) => {
         try {
-          await store.ping()
-          return toHealthOut('healthy')
+          return toHealthOut('healthy', await store.ping())
         } catch (error) {
-          if (!(error instanceof StoreTrouble)) throw error
-          return new Reply(503, toHealthOut('unhealthy'), { 'retry-after': '2' })
+          const detail = error instanceof StoreTrouble ? error.detail : 'The database is damaged; the log says how.'
+          return new Reply(503, toHealthOut('unhealthy', detail), { 'retry-after': '2' })
         }
       },
     }),
@@ -68,6 +74,7 @@ export const health: Noun = {
       need: 'open',
       id: 'v1.health.ping',
       summary: 'Tell whether the server answers',
+      description: 'Liveness. It does not ask the store.',
       answers: { 204: null },
       handle: () => undefined,
     }),

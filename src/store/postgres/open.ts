@@ -110,7 +110,10 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     watch(watcher) {
       signals.watcher = watcher
     },
-    ping: async () => void (await durable.run(pingServer)),
+    async ping() {
+      await durable.run(pingServer)
+      return undefined
+    },
     close: () => (closing ??= close()),
   }
 }

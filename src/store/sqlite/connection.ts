@@ -6,6 +6,7 @@ import { encodeId, KeyMaker, nodes, type Prefix } from '../../domain/ids.ts'
 import type { Trail } from '../auditing.ts'
 import { type Identity, identityTries } from '../identity.ts'
 import { type StoreContext, StoreTrouble, type Watcher } from '../store.ts'
+import type { DatabaseFile } from './database-file.ts'
 import type { Disk } from './disk.ts'
 import { isUnsynced } from './trouble.ts'
 
@@ -21,6 +22,8 @@ type Values = SQLInputValue[] | [Record<string, SQLInputValue>]
 
 /** A log of this size means that a reader keeps it from being emptied: otherwise it begins from its start every 16 MiB. */
 const longLogBytes = 128 * 1024 * 1024
+/** How long a verdict on whether the database takes writes holds. */
+const verdictMs = 1000
 /** How long what is committed may stay where a power cut undoes it. */
 const unsyncedMs = 1000
 
@@ -31,6 +34,8 @@ export class Connection {
   watcher: Watcher | undefined
   /** Waits for the disk apart. Without it, every commit waits by itself. */
   disk: Disk | undefined
+  /** The file itself, unless the database is in memory. */
+  file: DatabaseFile | undefined
   /** On whose behalf something is done; see `Trailing`. */
   readonly trails = new AsyncLocalStorage<Trail>()
   /** Called after each transaction that this connection commits. */
@@ -50,6 +55,9 @@ export class Connection {
   /** What was committed before this instant is on the disk. The first commit also sees to it that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #isRelaxed = false
+  /** When a commit last succeeded; cleared by one that fails. */
+  #committedAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #probe: { readonly at: SteadyMs; readonly error?: unknown } | undefined
   /** The wait of the publish that was committed last, while it goes on; those before it are safe no later. */
   publishing: Promise<void> | undefined
 
@@ -79,6 +87,7 @@ export class Connection {
   transaction<T>(work: () => T): T {
     const trail = this.trails.getStore()
     const trailing = trail !== undefined && !trail.written
+    this.file?.assertInPlace()
     if (this.disk?.failed) this.#writeLogAnew(this.disk)
     this.#begin.run()
     try {
@@ -90,10 +99,16 @@ export class Connection {
       this.#commit.run()
       if (trailing && hasChanged) trail.written = true
       // One that changed nothing did not wait for the disk.
-      if (!this.#isRelaxed && hasChanged) this.#syncedAt = this.context.clock.steady()
+      if (!this.#isRelaxed && hasChanged) {
+        this.#syncedAt = this.context.clock.steady()
+        // Before it is taken for safe: what was written to a file that is gone is gone with it.
+        this.file?.assertInPlace()
+      }
+      this.#committedAt = this.context.clock.steady()
       this.onCommit?.()
       return result
     } catch (error) {
+      this.#committedAt = Number.NEGATIVE_INFINITY
       if (this.disk !== undefined && isUnsynced(error)) this.disk.failed = true
       // After some failures, such as a full disk, SQLite has already rolled back by itself.
       if (this.db.isTransaction) this.#rollback.run()
@@ -122,6 +137,7 @@ export class Connection {
   async onDisk(): Promise<void> {
     const at = this.context.clock.steady()
     await this.disk?.caughtUp()
+    this.file?.assertInPlace()
     this.#syncedAt = Math.max(at, this.#syncedAt)
   }
 
@@ -141,6 +157,32 @@ export class Connection {
     this.onDisk().catch((error) => this.context.log?.(error.message))
   }
 
+  /**
+   * Throws unless the database takes writes. A commit within the last second is proof enough; else one is made that changes
+   * nothing, once a second at most. Answers a warning for operators, if there is one.
+   */
+  assertWritable(): string | undefined {
+    const now = this.context.clock.steady()
+    this.file?.assertInPlace()
+    this.file?.assertReadable()
+    if (now - this.#committedAt >= verdictMs && now - (this.#probe?.at ?? Number.NEGATIVE_INFINITY) >= verdictMs) {
+      this.#probe = { at: now, ...this.#write() }
+    }
+    if (now - this.#committedAt >= verdictMs && this.#probe?.error !== undefined) throw this.#probe.error
+    return this.logBytes < longLogBytes ? undefined : this.#longLog(this.logBytes)
+  }
+
+  #write(): { readonly error?: unknown } {
+    try {
+      const { user_version: version } = this.prepare<{ user_version: number }>('pragma user_version').get() ?? {}
+      // Writes the first page as it is.
+      this.transaction(() => this.db.exec(`pragma user_version = ${version ?? 0}`))
+      return {}
+    } catch (error) {
+      return { error }
+    }
+  }
+
   /** Has the log emptied, so that it keeps nothing of what was expunged. A log that is being read is left for later. */
   wipeLog(): void {
     if (this.wipeApart !== undefined) this.wipeApart()
@@ -153,10 +195,12 @@ export class Connection {
     if (bytes < longLogBytes) this.#logLineAt = longLogBytes
     if (bytes < this.#logLineAt) return
     this.#logLineAt = bytes * 2
+    this.context.log?.(this.#longLog(bytes))
+  }
+
+  #longLog(bytes: number): string {
     const mb = Math.round(bytes / 2 ** 20)
-    this.context.log?.(
-      `the write-ahead log has grown to ${mb} MiB because another process keeps a read transaction open: end that process`,
-    )
+    return `the write-ahead log has grown to ${mb} MiB because another process keeps a read transaction open: end that process`
   }
 
   /** Copies the log into the database and begins it from its start. Answers whether it could. */

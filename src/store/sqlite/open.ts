@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Delivering } from '../delivering.ts'
 import type { Identity } from '../identity.ts'
@@ -14,6 +15,7 @@ import { checkpointApart } from './checkpointer.ts'
 import { followClock } from './clock-jumps.ts'
 import { coalescing } from './coalescing.ts'
 import { Connection } from './connection.ts'
+import { DatabaseFile, filesOf, keepPrivate, makePrivate } from './database-file.ts'
 import { delivering } from './delivering.ts'
 import { Disk } from './disk.ts'
 import { enlisting } from './enlisting.ts'
@@ -32,7 +34,7 @@ import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
 import { standing } from './standing.ts'
 import { transferring } from './transferring.ts'
-import { asTrouble, isBusy } from './trouble.ts'
+import { asTrouble, isBusy, openingTrouble } from './trouble.ts'
 
 export interface SqliteOptions {
   /** The file, made when missing; ':memory:' for a database that ends with the store. */
@@ -50,9 +52,16 @@ const busyMs = 5000
 export async function openSqliteStore(context: StoreContext, options: SqliteOptions): Promise<Store> {
   const inMemory = options.path === ':memory:'
   const alone = options.role === 'owner' && options.exclusive !== false
+  // An empty path is SQLite's word for a temporary file.
+  const isFile = !inMemory && options.path !== ''
   let unlock: (() => void) | undefined
   let db: DatabaseSync | undefined
   try {
+    if (isFile) {
+      keepPrivate(filesOf(options.path), dirname(options.path), context.log)
+      makePrivate(options.path)
+      if (alone) makePrivate(`${options.path}-owner`)
+    }
     if (alone && !inMemory) unlock = lockFile(options.path)
     // No foreign keys: on the hot tables each would cost a probe per row.
     db = new DatabaseSync(options.path, { timeout: busyMs, enableForeignKeyConstraints: false })
@@ -60,7 +69,10 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     assertDurable(db, inMemory)
     // Where SQLite says it is: beside the file itself, when the path leads to a link.
     const location = db.location()
-    if (location !== null) connection.disk = new Disk(location)
+    if (location !== null) {
+      connection.disk = new Disk(location)
+      connection.file = new DatabaseFile(location, context.log)
+    }
     sealRecords(connection)
     if (alone) {
       endAllWorkers(connection)
@@ -72,7 +84,7 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
   } catch (error) {
     db?.close()
     unlock?.()
-    throw asTrouble(error)
+    throw asTrouble(openingTrouble(error, options.path))
   }
 }
 
@@ -141,7 +153,6 @@ interface Opened {
 function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Opened): Store {
   const beforeDeciding = alone ? followClock(connection) : () => {}
   const port = sqlitePort(connection)
-  const ping = connection.prepare('select 1')
   const { publishWithin: _publishWithin, publishAlong, ...taking } = intake(connection)
   const publishWith: PublishAlong = (publication, along) =>
     atOnce(() => publishAlong([publication], ([message]) => finishNow(along(port, (message as Identity).id))))
@@ -169,9 +180,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(coalescing(connection)),
     ...enlisting(connection, path),
     ...promised<Pick<Store, 'ping'>>({
-      ping: () => {
-        ping.get()
-      },
+      ping: () => connection.assertWritable(),
     }),
     async close() {
       if (closed) return

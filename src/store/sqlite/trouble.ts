@@ -34,6 +34,26 @@ export function asTrouble(error: unknown): unknown {
   return new StoreTrouble(error.message, { cause: error })
 }
 
+const notADatabase = 26
+
+/** The error that says, in one sentence, why a file cannot be opened and what to do; else the error itself. */
+export function openingTrouble(error: unknown, path: string): unknown {
+  if (isSqliteError(error) && (error.errcode & 0xff) === notADatabase) {
+    return new Error(`${path} is not a SQLite database: move it away, or name another file`, { cause: error })
+  }
+  const reason = openingReasons[(error as NodeJS.ErrnoException).code ?? '']
+  return reason === undefined ? error : new StoreTrouble(`${path} ${reason}`, { cause: error })
+}
+
+const openingReasons: Readonly<Record<string, string>> = {
+  ENOENT: 'cannot be made: its directory does not exist',
+  ENOTDIR: 'cannot be made: a part of its path is a file',
+  EISDIR: 'is a directory: name a file, such as sluice.db in it',
+  EACCES: 'cannot be written: give this user access to the file and its directory',
+  EPERM: 'cannot be written: give this user access to the file and its directory',
+  EROFS: 'cannot be written: its file system is mounted read-only',
+}
+
 /** Whether the disk did not take in what was to be committed: of the log (4), or of its directory (5). */
 export function isUnsynced(error: unknown): boolean {
   return isSqliteError(error) && (error.errcode === ioError + (4 << 8) || error.errcode === ioError + (5 << 8))

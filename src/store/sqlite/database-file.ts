@@ -1,0 +1,102 @@
+import { type BigIntStats, chmodSync, closeSync, openSync, readSync, statSync } from 'node:fs'
+import { StoreTrouble } from '../store.ts'
+
+const magic = 'SQLite format 3\0'
+
+/** The names of the database's file and of what lies beside it. */
+export function filesOf(path: string): string[] {
+  return [path, `${path}-wal`, `${path}-shm`, `${path}-owner`]
+}
+
+/**
+ * The file of an open database, and its log, by what they are and not by their names. SQLite goes on writing to a file that
+ * was deleted or replaced, and nothing of that would be found again.
+ */
+export class DatabaseFile {
+  readonly #path: string
+  readonly #log: ((sentence: string) => void) | undefined
+  readonly #file: BigIntStats | undefined
+  #wal: BigIntStats | undefined
+  #isLost = false
+
+  constructor(path: string, log: ((sentence: string) => void) | undefined) {
+    this.#path = path
+    this.#log = log
+    this.#file = statOf(path)
+    this.#wal = statOf(`${path}-wal`)
+  }
+
+  /** Throws `StoreTrouble` unless the file and its log are still where they were opened. Takes some 5 µs. */
+  assertInPlace(): void {
+    const wal = statOf(`${this.#path}-wal`)
+    this.#wal ??= wal
+    const lost =
+      changeOf('database file', this.#file, statOf(this.#path)) ?? changeOf('write-ahead log', this.#wal, wal)
+    if (lost === undefined) {
+      if (this.#isLost) this.#log?.(`${this.#path} is back in its place; messages are accepted again`)
+      this.#isLost = false
+      return
+    }
+    const message = `${lost} while Sluice was running; nothing is accepted until it is put back, or Sluice is restarted`
+    if (!this.#isLost) this.#log?.(`NOTHING IS ACCEPTED: ${this.#path}: ${message}`)
+    this.#isLost = true
+    throw new StoreTrouble(message, { detail: `T${message.slice(1)}.` })
+  }
+
+  /** Throws `StoreTrouble` when the file does not begin as a database does. */
+  assertReadable(): void {
+    const bytes = Buffer.alloc(magic.length)
+    const file = openSync(this.#path, 'r')
+    try {
+      readSync(file, bytes, 0, magic.length, 0)
+    } finally {
+      closeSync(file)
+    }
+    if (bytes.toString('latin1') === magic) return
+    throw new StoreTrouble('the database file is damaged', {
+      detail: 'The database file is damaged: it does not begin as a SQLite database does. Restore it from a backup.',
+    })
+  }
+}
+
+function changeOf(what: string, before: BigIntStats | undefined, now: BigIntStats | undefined): string | undefined {
+  if (before === undefined) return undefined
+  if (now === undefined) return `the ${what} was deleted`
+  return before.ino === now.ino && before.dev === now.dev ? undefined : `the ${what} was replaced`
+}
+
+function statOf(path: string): BigIntStats | undefined {
+  return statSync(path, { bigint: true, throwIfNoEntry: false })
+}
+
+/** Makes the file if it is missing, for its owner alone, whatever the umask is: SQLite gives its log the same mode. */
+export function makePrivate(path: string): void {
+  closeSync(openSync(path, 'a', 0o600))
+}
+
+/**
+ * Takes the access of others away from files that exist, with a line in the log. A group keeps its access in a directory
+ * that it may write to: there, other users publish into the file.
+ */
+export function keepPrivate(
+  paths: readonly string[],
+  directory: string,
+  log: ((sentence: string) => void) | undefined,
+): void {
+  const isShared = ((statSync(directory, { throwIfNoEntry: false })?.mode ?? 0) & 0o020) !== 0
+  const tooWide = isShared ? 0o007 : 0o077
+  for (const path of paths) {
+    const stats = statSync(path, { throwIfNoEntry: false })
+    if (stats === undefined || (stats.mode & tooWide) === 0) continue
+    const [before, after] = [stats.mode & 0o777, stats.mode & 0o777 & ~tooWide]
+    try {
+      chmodSync(path, after)
+      log?.(`${path} could be read by other users: its mode was ${before.toString(8)} and is ${after.toString(8)} now`)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
+      log?.(
+        `${path} can be read by other users (mode ${before.toString(8)}), and belongs to another user: chmod it there`,
+      )
+    }
+  }
+}
