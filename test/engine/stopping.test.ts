@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
+import type { Outcome } from '../../src/domain/outcome.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import type { Target } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
@@ -11,13 +12,14 @@ import { engineParts, sendingBy } from './engine-under-test.ts'
 
 const second = 1000
 
-/** The real engine over a real store in virtual time; every attempt takes a tenth of a second and succeeds. */
+/** The real engine over a real store in virtual time; every attempt takes a tenth of a second, and the receiver accepts it. */
 class Delivering {
   readonly clock = new VirtualClock()
   readonly sent: { readonly target: Target; readonly id: string }[] = []
   world!: World
   /** One at a time, so that most of what is published waits. */
   endpoint!: Endpoint
+  answer: Pick<Outcome, 'code' | 'status'> = { code: 'delivered', status: 204 }
 
   static async start(t: TestContext): Promise<Delivering> {
     const delivering = new Delivering()
@@ -33,9 +35,8 @@ class Delivering {
       sender: sendingBy((target, parcel, onLeave, onEnd) => {
         sent.push({ target, id: parcel.id })
         clock.soon(onLeave)
-        const outcome = { code: 'delivered', status: 204, durationMs: 100 } as const
-        const nothing = { retryAfterMs: undefined, response: undefined, error: undefined }
-        return clock.after(100, () => onEnd({ ...outcome, ...nothing }))
+        const nothing = { durationMs: 100, retryAfterMs: undefined, response: undefined, error: undefined }
+        return clock.after(100, () => onEnd({ ...delivering.answer, ...nothing }))
       }),
       ...engineParts(clock),
     })
@@ -150,4 +151,20 @@ test('what a task replays is sent by the same worker, behind what is fresh', asy
   )
   const attempts = (await world.store.counts()).attempts
   assert.equal(attempts, 20)
+})
+
+test('a receiver that answered 410 gets nothing more, though its settings are read before that is recorded', async (t) => {
+  const delivering = await Delivering.start(t)
+  delivering.answer = { code: 'refused', status: 410 }
+  await delivering.publish(10)
+  await delivering.clock.advance(100)
+  assert.equal(delivering.sent.length, 1)
+  // Results are recorded in batches, up to 15 ms later: the settings that are read now say that the endpoint is enabled.
+  await delivering.update({ description: 'renamed' })
+  await delivering.clock.advance(10)
+  assert.equal(delivering.sent.length, 1)
+  await delivering.clock.advance(60 * second)
+  assert.equal(delivering.sent.length, 1)
+  const [stored] = await delivering.world.store.loadEndpoints([delivering.endpoint.key])
+  assert.deepEqual([stored?.disabled, stored?.disabledReason], [true, 'gone'])
 })
