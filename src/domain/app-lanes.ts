@@ -3,16 +3,16 @@ import type { SteadyMs } from './clock.ts'
 import type { Lane } from './lane.ts'
 import { Queue } from './queue.ts'
 
-/** What the lanes of one application share: their turns, their slots, and a rate of its own where it has one. */
+/** The state that the lanes of one application share: their turns, their slots, and the application's rate if it has one. */
 export interface AppLanes<T> {
   readonly key: number
   readonly ready: Queue<Lane<T>>
-  /** How many lanes it has here. */
+  /** The number of its lanes in this worker. */
   lanes: number
   inFlight: number
   place: 'out' | 'ring' | 'crowded' | 'asleep'
   wakeAt: SteadyMs
-  /** Its own rate, over all its lanes here. */
+  /** The application's rate, over all its lanes in this worker. */
   bucket: Bucket | undefined
   notBefore: SteadyMs
 }
@@ -22,7 +22,7 @@ export function newAppLanes<T>(key: number): AppLanes<T> {
   return { key, ready: new Queue(), lanes: 0, inFlight: 0, place: 'out', ...none }
 }
 
-/** When the application's own rate lets the next one go: `now` or later. */
+/** When the application's rate allows the next request: `now` or later. */
 export function mayStartAt<T>({ bucket, notBefore }: AppLanes<T>, now: SteadyMs): SteadyMs {
   return bucket ? Math.max(bucket.readyAt(now), notBefore) : now
 }

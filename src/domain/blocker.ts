@@ -5,20 +5,20 @@ import { count, moment, perSecond, span } from './phrases.ts'
 import { slotLimits } from './slot-use.ts'
 import type { LaneSnapshot } from './snapshot.ts'
 
-/** What keeps a delivery, or a whole endpoint, from moving on. */
+/** A reason why a delivery, or a whole endpoint, does not move on. */
 export interface Blocker {
   readonly reason: BlockerReason
-  /** One sentence for people. */
+  /** One sentence, shown to operators. */
   readonly detail: string
-  /** When it ends by itself: nothing moves before. Null when that is not known, or takes somebody. */
+  /** When the blocker ends by itself: nothing moves before. Null when that is unknown, or takes an operator. */
   readonly until: EpochMs | null
 }
 
 export type BlockerReason =
   | 'disabled'
   | 'paused'
-  | 'no_worker' //          nobody is there to deliver it
-  | 'held' //               the receiver asked for silence
+  | 'no_worker' //          no worker is alive
+  | 'held' //               the receiver answered with Retry-After
   | 'circuit_open' //       the receiver is unwell, and left alone until a probe
   | 'opened_by_hand' //     an operator opened the circuit
   | 'probing' //            one attempt at a time decides whether the circuit closes
@@ -26,10 +26,10 @@ export type BlockerReason =
   | 'failing' //            it failed as often as the server lets an endpoint fail in a minute
   | 'slowed' //             the rate climbs back to the usual
   | 'scheduled' //          published for later
-  | 'coalescing' //         something newer of its kind may take its place until then
+  | 'coalescing' //         a newer delivery of its kind may take its place until then
   | 'waiting_for_retry'
   | 'behind_others'
-  | 'head_blocked' //       in order, the first used up its attempts and waits for somebody
+  | 'head_blocked' //       in order, the first used up its attempts and waits for an operator
   | 'behind_head' //        in order, the first waits for its retry
   | 'rate_limited'
   | 'in_flight' //          as many are under way as the endpoint takes at once
@@ -39,43 +39,43 @@ export type BlockerReason =
   | 'owner_silent' //       the lane's worker was asked and did not answer
   | 'waiting_for_worker' // due, and a worker is about to take the lane
 
-/** What is known of a lane, as of one reading of the store's clock. */
-export interface LaneStanding {
+/** The status of a lane, as of one reading of the store's clock. */
+export interface LaneStatus {
   readonly now: EpochMs
   readonly owner: { readonly description: string; readonly leaseUntil: EpochMs } | null
   readonly dueAt: EpochMs | null
   readonly holdUntil: EpochMs
   readonly notBefore: EpochMs
   readonly workersAlive: number
-  /** How well the receiver does, as it was last saved, and how long ago that was. */
+  /** The receiver's health as it was last saved, and how long ago that was. */
   readonly health?: string | null
   readonly healthAgeMs?: number
-  /** In a lane that keeps an order, who stands in front of the one asked about, or of all. */
-  readonly first: FirstInLine | null
-  /** Its owner's own word, just now. */
-  readonly live: LiveWord | null
-  /** Whether its owner was asked and did not answer. */
+  /** In an ordered lane, the delivery in front of the one in question, or of all. */
+  readonly first: FrontDelivery | null
+  /** A snapshot that the lane's owner has just taken. */
+  readonly live: LiveSnapshot | null
+  /** Whether the owner was asked for a snapshot and did not answer. */
   readonly silent: boolean
 }
 
-export interface LiveWord {
+export interface LiveSnapshot {
   readonly at: EpochMs
   readonly snapshot: LaneSnapshot
 }
 
-/** A delivery that others stand behind. */
-export interface FirstInLine {
-  /** The id of its message; null when that is gone. */
+/** The delivery at the front of an ordered lane, or of a key. */
+export interface FrontDelivery {
+  /** The id of its message; null when that no longer exists. */
   readonly id: string | null
   readonly attempts: number
-  /** How long it waits for its retry; `Infinity` when it waits for somebody. */
+  /** How long it waits for its retry; `Infinity` when it waits for an operator. */
   readonly heldMs: number
 }
 
 export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused' | 'throttleRate'>
 
-/** Which ones need somebody: without that, what comes behind them does not matter. */
-const needSomebody: ReadonlySet<BlockerReason> = new Set([
+/** Blockers that only an operator ends. Until then, the blockers behind them do not matter. */
+const needOperator: ReadonlySet<BlockerReason> = new Set([
   'disabled',
   'paused',
   'opened_by_hand',
@@ -83,7 +83,7 @@ const needSomebody: ReadonlySet<BlockerReason> = new Set([
   'no_worker',
 ])
 
-/** Those that end at no known instant come behind those that do, the more telling first. */
+/** Blockers without a known end come behind those with one, the more telling first. */
 const openEnded: readonly BlockerReason[] = [
   'behind_others',
   'probing',
@@ -99,28 +99,28 @@ const openEnded: readonly BlockerReason[] = [
   'waiting_for_worker',
 ]
 
-/** What lets one go at a time: behind others, that one is somebody else's. */
+/** Blockers that let one delivery go at a time. For a delivery behind others, that is another one. */
 const paced: ReadonlySet<BlockerReason> = new Set(['rate_limited', 'failing', 'slowed', 'application_rate'])
 
-/** Two instants that mean the same were rounded at different moments. */
+/** Equal instants that were rounded at different moments differ by less than this. */
 const roundingMs = 50
 
-/** Whether it takes somebody to end it. */
-export function needsSomebody({ reason }: Blocker): boolean {
-  return needSomebody.has(reason)
+/** Whether only an operator ends the blocker. */
+export function needsOperator({ reason }: Blocker): boolean {
+  return needOperator.has(reason)
 }
 
 /**
- * The most decisive first: what needs somebody, then what ends at a known instant, the last to end first, then the rest.
- * Behind others, the next token is somebody else's, and says nothing of when one's own turn comes.
+ * Sorts blockers, the most decisive first: those that need an operator, then those with a known end, the last to end first,
+ * then the rest. For a delivery behind others the next token says nothing, because another delivery gets it.
  */
 export function byDecisiveness(blockers: readonly Blocker[]): Blocker[] {
   const isBehind = blockers.some(({ reason }) => reason === 'behind_others')
   const rank = ({ reason, until }: Blocker) => {
-    if (needSomebody.has(reason)) return 0
+    if (needOperator.has(reason)) return 0
     return until !== null && !(isBehind && paced.has(reason)) ? 1 : 2
   }
-  // That a worker has yet to take the lane is worth a word only where nothing else keeps it.
+  // A worker that has yet to take the lane matters only when nothing else blocks it.
   const telling = blockers.filter(({ reason }) => reason !== 'waiting_for_worker')
   return (telling.length > 0 ? telling : blockers).toSorted((a, b) => {
     if (rank(a) !== rank(b)) return rank(a) - rank(b)
@@ -129,32 +129,32 @@ export function byDecisiveness(blockers: readonly Blocker[]): Blocker[] {
   })
 }
 
-/** What keeps a whole lane from sending, in no order. */
-export function laneBlockers(endpoint: Stoppable, lane: LaneStanding): Blocker[] {
+/** The blockers of a whole lane, unsorted. */
+export function laneBlockers(endpoint: Stoppable, lane: LaneStatus): Blocker[] {
   const { now, live } = lane
   const found: (Blocker | undefined)[] = [stopped(endpoint), lane.workersAlive === 0 ? noWorker : undefined]
   if (live === null) {
     if (lane.holdUntil > now) found.push(held(lane.holdUntil, now))
     const { circuit, manual, openUntil, pace } = new Health(lane.health ?? null, lane.healthAgeMs ?? 0, now)
     if (circuit === 'open') found.push(circuitOpen(manual ? null : openUntil, now))
-    // Stored as one instant: what of it is neither a hold nor the circuit's, give or take its rounding, is a matter of
-    // pace, or of order, which is told by who is first in line.
+    // The store keeps one instant for all. If neither the hold nor the circuit explains it, give or take rounding, the pace
+    // does, or the ordering, which the front delivery explains.
     if (lane.owner === null && lane.notBefore > Math.max(now, lane.holdUntil + roundingMs, openUntil + roundingMs)) {
       const isSlowed = pace !== undefined && pace.endsAt > now
       if (isSlowed) found.push(slowed(lane.notBefore, now))
       else if (endpoint.throttleRate !== null) found.push(rateLimited(lane.notBefore, null, now))
     }
     if (lane.silent && lane.owner !== null) found.push(silent(lane.owner, now))
-  } else found.push(...ownersWord(live, now))
+  } else found.push(...ownerBlockers(live, now))
   return found.filter((blocker) => blocker !== undefined)
 }
 
-/** What a lane's owner says keeps it from sending. */
-function ownersWord({ at, snapshot }: LiveWord, now: EpochMs): Blocker[] {
+/** The blockers that the owner's snapshot shows. */
+function ownerBlockers({ at, snapshot }: LiveSnapshot, now: EpochMs): Blocker[] {
   const { holdMs, tokenMs, rate, inFlight, concurrency, standstill } = snapshot
   const { circuit = 'closed', silentMs = 0, paceMs = 0, appMs = 0, failuresMs = 0 } = snapshot
   const found: Blocker[] = []
-  // What ended since it was said is over.
+  // Ignore limits that expired after the snapshot.
   if (at + holdMs > now) found.push(held(at + holdMs, now))
   const open = silentMs === null ? circuitOpen(null, now) : circuitOpen(at + silentMs, now)
   if (open !== undefined) found.push(open)
@@ -185,18 +185,18 @@ function stopped({ disabled, disabledReason, paused }: Stoppable): Blocker | und
       gone: 'because the receiver answered 410',
       failing: 'because it failed for too long',
     }[disabledReason ?? 'operator']
-    const detail = `The endpoint was disabled ${cause}; what waits is delivered once it is enabled.`
+    const detail = `The endpoint was disabled ${cause}; waiting deliveries are sent once it is enabled.`
     return { reason: 'disabled', detail, until: null }
   }
   if (!paused) return undefined
   return {
     reason: 'paused',
-    detail: 'The endpoint is paused; what waits is delivered once it is resumed.',
+    detail: 'The endpoint is paused; waiting deliveries are sent once it is resumed.',
     until: null,
   }
 }
 
-/** What keeps every endpoint. */
+/** Blocks every endpoint. */
 export const noWorker: Blocker = {
   reason: 'no_worker',
   detail: 'No worker is alive: start `sluice serve` or `sluice worker`.',
@@ -207,12 +207,12 @@ function held(until: EpochMs, now: EpochMs): Blocker {
   return { reason: 'held', detail: `The receiver asked for silence (Retry-After) until ${moment(until, now)}.`, until }
 }
 
-/** `until` is null when it takes an operator to close it. */
+/** `until` is null when only an operator closes the circuit. */
 function circuitOpen(until: EpochMs | null, now: EpochMs): Blocker | undefined {
   if (until === null) {
     return {
       reason: 'opened_by_hand',
-      detail: 'An operator opened its circuit; it takes one to close it.',
+      detail: 'An operator opened its circuit, and only an operator closes it.',
       until: null,
     }
   }
@@ -242,16 +242,16 @@ function slowed(until: EpochMs, now: EpochMs): Blocker {
   return { reason: 'slowed', detail, until }
 }
 
-/** What keeps those behind the first in line back, if anything beside its turn does. */
-export function lineBlocker(
-  { id, attempts, heldMs }: FirstInLine,
+/** Why the front delivery blocks those behind it, if it does for longer than its turn. */
+export function frontBlocker(
+  { id, attempts, heldMs }: FrontDelivery,
   now: EpochMs,
   who: 'it stands' | 'all stand',
 ): Blocker | undefined {
   const name = id ?? 'one whose message is gone'
   const tried = `after ${count(attempts, 'failed attempt')}`
   if (heldMs === Number.POSITIVE_INFINITY) {
-    const detail = `In order ${who} behind ${name}, which ${tried} waits for somebody to retry or to skip it.`
+    const detail = `In order ${who} behind ${name}, which ${tried} waits until an operator retries or skips it.`
     return { reason: 'head_blocked', detail, until: null }
   }
   if (heldMs <= 0) return undefined
@@ -286,7 +286,7 @@ function crowded({ crowded: which, app, process }: LaneSnapshot): Blocker | unde
   return { reason: 'crowded', detail, until: null }
 }
 
-function silent({ description, leaseUntil }: NonNullable<LaneStanding['owner']>, now: EpochMs): Blocker {
+function silent({ description, leaseUntil }: NonNullable<LaneStatus['owner']>, now: EpochMs): Blocker {
   const detail =
     leaseUntil > now
       ? `Its worker (${description}) does not answer; if it is gone, another takes over from ${moment(leaseUntil, now)} on.`
@@ -294,15 +294,15 @@ function silent({ description, leaseUntil }: NonNullable<LaneStanding['owner']>,
   return { reason: 'owner_silent', detail, until: null }
 }
 
-/** How fast a lane moves, deliveries a second, as far as it can be told: as it did of late, or as its limit lets it. */
-export function speedOf({ live }: LaneStanding): number | undefined {
+/** Deliveries per second of a lane: as measured lately, or else its rate limit; undefined when neither is known. */
+export function speedOf({ live }: LaneStatus): number | undefined {
   if (live === null) return undefined
   const { pace, rate } = live.snapshot
   if (pace !== null && pace > 0) return rate === null ? pace : Math.min(pace, rate)
   return rate ?? undefined
 }
 
-/** `3 deliveries wait`, with a word for what was not counted to its end. */
+/** `3 deliveries wait`, or `at least 3` when counting hit its limit. */
 export function atLeast(n: number, isExact: boolean, one: string, many: string): string {
   return `${isExact ? '' : 'at least '}${count(n, one, many)}`
 }

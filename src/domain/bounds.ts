@@ -3,34 +3,34 @@ import type { Flow } from './flow.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 
 /**
- * Why a delivery ends instead of being tried, if it does: nobody wants it any more, or it has waited for too long since it
- * was first due. A time that never comes is null.
+ * Why a delivery ends instead of being tried, if it does: its message has expired, or it has waited for too long since it
+ * was first due. `expiresInMs` is null for a message that never expires.
  */
 export function overdue(ageMs: number, expiresInMs: number | null, maxAgeMs: number): 'expired' | 'aged' | undefined {
   if (expiresInMs !== null && expiresInMs <= 0) return 'expired'
   return ageMs > maxAgeMs ? 'aged' : undefined
 }
 
-/** Those that have waited for the longest, up to `count` of them, the oldest first. */
+/** Up to `count` of the deliveries that have waited the longest, the oldest first. */
 export function oldest<T extends { readonly ageMs: number }>(waiting: readonly T[], count: number): T[] {
   return waiting.toSorted((a, b) => b.ageMs - a.ageMs).slice(0, Math.max(0, count))
 }
 
-/** The endpoint's retry policy, with the endpoint's own word on how long a delivery may wait, tried or not. */
+/** The endpoint's retry policy, with the endpoint's own limit for the age of a delivery. */
 export function retryPolicyOf({ retry, flow }: Pick<Endpoint, 'retry' | 'flow'>): RetryPolicy {
   const policy = retry ?? defaultRetryPolicy
   return flow.maxAgeMs === null ? policy : { ...policy, maxAgeMs: flow.maxAgeMs }
 }
 
-/** How many may wait before the oldest give way; undefined for an endpoint whose oldest never do. */
+/** How many deliveries may wait before the oldest give way; undefined for an endpoint whose oldest never do. */
 export function trimmedTo({ flow }: Pick<Endpoint, 'flow'>, serverLimit: number): number | undefined {
   return flow.overflow === 'drop_oldest' ? (flow.maxWaiting ?? serverLimit) : undefined
 }
 
-/** How many may wait at an endpoint, null for the server's limit, and what gives way beyond it. */
+/** How many deliveries may wait at an endpoint, null for the server's limit, and which give way beyond it. */
 export type WaitingBound = Pick<Flow, 'maxWaiting' | 'overflow'>
 
-/** Whether the server's limit, refusing what goes beyond it, is all there is to it. */
+/** Whether the endpoint has no bound of its own: the server's limit holds, and messages beyond it are refused. */
 export function isUsualBound({ maxWaiting, overflow }: WaitingBound): boolean {
   return maxWaiting === null && overflow === 'refuse'
 }

@@ -7,10 +7,10 @@ export interface RateLimit {
   readonly burst: number
 }
 
-/** The debt of an empty bucket: what a new owner assumes when the last one died without saying. */
+/** The debt of an empty bucket, which a new owner assumes when the last one died without releasing the lane. */
 export const emptyBucketDebt = Number.POSITIVE_INFINITY
 
-/** How much later than the burst allows its last tokens are given out. */
+/** The last tokens of a burst are given out this much later than the burst allows. */
 const keptBackMs = 20
 
 /**
@@ -33,7 +33,7 @@ export class Bucket {
     this.#fullAt = now + Math.min(debtMs, this.#depthMs)
   }
 
-  /** Goes on with another limit. What was saved up beyond the new burst is gone; no token is made. */
+  /** Continues with another limit. Tokens saved up beyond the new burst are gone; no token is made. */
   reshape(limit: RateLimit, now: SteadyMs): void {
     // Carried over as tokens: the same milliseconds of debt are 100 tokens at 100/s and less than one at 1/min.
     const saved = (this.#depthMs - Math.max(0, this.#fullAt - now)) / this.#intervalMs
@@ -41,11 +41,11 @@ export class Bucket {
     this.#fullAt = now + Math.max(0, this.#depthMs - saved * this.#intervalMs)
   }
 
-  /** When a token can be had, if nothing else takes it: `now` or later. */
+  /** When the next token is free: `now` or later. */
   readyAt(now: SteadyMs): SteadyMs {
     const waitMs = Math.max(0, this.#fullAt - now) + (this.#reserved + 1) * this.#intervalMs - this.#depthMs
-    // Rounding is forgiven, so that whoever waited until then is not told to wait again: after a year of uptime the
-    // steady clock's numbers are 0.000004 ms apart.
+    // Rounding is forgiven, so that a lane that waited until then does not wait again: after a year of uptime the steady
+    // clock's numbers are 0.000004 ms apart.
     return waitMs > Math.min(0.001, this.#intervalMs / 1000) ? now + waitMs : now
   }
 
@@ -65,7 +65,7 @@ export class Bucket {
     this.#reserved--
   }
 
-  /** How far from full the bucket is, counting what is reserved as spent. */
+  /** How far from full the bucket is, counting reserved tokens as spent. */
   debtMs(now: SteadyMs): number {
     return Math.max(0, this.#fullAt - now) + this.#reserved * this.#intervalMs
   }

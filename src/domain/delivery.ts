@@ -3,8 +3,8 @@ import type { DeadReason } from './judge.ts'
 import type { OutcomeCode } from './outcome.ts'
 
 /**
- * What a lane serves first. Fresh and replayed deliveries are due as soon as they are stored; timed ones (retries, and
- * messages published for later) at their instant.
+ * The class of a delivery: a lane serves fresh ones first, replays last. Fresh and replayed deliveries are due as soon as they
+ * are stored; timed ones (retries, and messages published for later) at their instant.
  */
 export const fresh = 0
 export const timed = 1
@@ -24,21 +24,21 @@ export interface Message {
   readonly contentType: string
   /** The endpoints it was accepted for. */
   readonly endpoints: readonly number[]
-  /** For finding it again; they decide nothing. */
+  /** For searching; they decide nothing. */
   readonly tags: readonly string[] | null
-  /** Sent along with every attempt. */
+  /** Headers of every attempt. */
   readonly headers: Readonly<Record<string, string>> | null
-  /** When its deliveries were first due, if that was later than its publishing. */
+  /** When its deliveries were first due, if that was later than the publish. */
   readonly deliverAt: EpochMs | null
-  /** From when on nobody wants it any more; null for never. */
+  /** When it expires; null for never. */
   readonly expiresAt: EpochMs | null
-  /** Messages with the same one go one after the other to endpoints that keep that order. */
+  /** Messages with the same key go one after the other to endpoints that order by key. */
   readonly orderingKey: string | null
-  /** Its body was erased on request: it is empty, and the message is never sent again. */
+  /** Its body was erased on request, so it is empty and the message is never sent again. */
   readonly expunged: boolean
 }
 
-/** All of a message but its body, the list of its endpoints and its headers, which may be large. */
+/** A message without its body, the list of its endpoints and its headers, which may be large. */
 export interface MessageHead extends Omit<Message, 'body' | 'endpoints' | 'headers'> {
   /** The size of its body. */
   readonly bytes: number

@@ -4,7 +4,7 @@ import type { CircuitPolicy } from './flow.ts'
 import { Health, type HealthRules } from './health.ts'
 import type { CircuitState } from './saved-health.ts'
 
-/** What holds for endpoints that say nothing. */
+/** The defaults for endpoints that set nothing of their own. */
 export interface HealthDefaults {
   /** Undefined when circuits never open by themselves. */
   readonly circuit: CircuitPolicy | undefined
@@ -25,22 +25,22 @@ export function rulesOf(endpoint: Endpoint, defaults: HealthDefaults): HealthRul
   }
 }
 
-/** How an endpoint's receiver does, for people. */
+/** The health of an endpoint's receiver, as it is shown. */
 export interface HealthFacts {
   readonly circuit: CircuitState
   /** When the next probe may leave; null when the circuit is closed, or stays open until an operator closes it. */
   readonly openUntil: EpochMs | null
-  /** Whether an operator opened it. */
+  /** Whether an operator opened the circuit. */
   readonly manual: boolean
   readonly openings: number
   /** In a row. */
   readonly failures: number
   readonly failingSince: EpochMs | null
-  /** A second, while that is less than usual. */
+  /** Requests per second, while that is less than usual. */
   readonly rate: number | null
 }
 
-/** What is stored of a lane's health, as of the store's clock. */
+/** The stored health of a lane's receiver, as of the store's clock. */
 export interface StoredHealth {
   readonly now: EpochMs
   readonly health: string | null
@@ -48,12 +48,12 @@ export interface StoredHealth {
 }
 
 /**
- * How an endpoint's receiver does by what is stored. Transitions are stored as they happen, and all else follows from
- * time; only failures since then the lane's owner alone knows. An order that nobody has carried out yet is.
+ * The health of an endpoint's receiver by its stored state. Transitions are stored as they happen, and the rest follows from
+ * time; only the lane's owner knows of failures since then. A command that no worker has carried out yet counts as done.
  */
 export function healthFacts(endpoint: Endpoint, { now, health: text, healthAgeMs }: StoredHealth): HealthFacts {
   const health = new Health(text, healthAgeMs, now)
-  health.obey(endpoint.flow.circuitOrder, rulesOf(endpoint, { circuit: undefined, disableAfterMs: 0 }), now)
+  health.carryOut(endpoint.flow.circuitOrder, rulesOf(endpoint, { circuit: undefined, disableAfterMs: 0 }), now)
   const { circuit, manual, openings, failures, failingSince, openUntil, pace } = health
   const isOpen = circuit === 'open' && openUntil > now
   return {

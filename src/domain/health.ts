@@ -1,13 +1,13 @@
 import type { Random, SteadyMs } from './clock.ts'
-import type { CircuitOrder, CircuitPolicy } from './flow.ts'
+import type { CircuitCommand, CircuitPolicy } from './flow.ts'
+import { type HealthSignal, signalOf } from './health-signal.ts'
 import type { Notice, NoticeType } from './notice.ts'
 import type { Outcome } from './outcome.ts'
 import { Pace } from './pace.ts'
 import { type CircuitState, readHealth, writeHealth } from './saved-health.ts'
-import { type Sign, signOf } from './sign.ts'
 import { SlidingCount } from './sliding-count.ts'
 
-/** What holds for an endpoint that says nothing: twenty failures in a row, or six of ten among fifty in a minute. */
+/** The default circuit policy: it opens after twenty failures in a row, or six of ten among fifty in a minute. */
 export const defaultCircuitPolicy: CircuitPolicy = {
   failures: 20,
   ratio: 0.6,
@@ -30,56 +30,56 @@ export interface HealthRules {
   readonly concurrency: number
 }
 
-/** Something changed in a way that must outlive the worker. */
+/** A change of health that must outlive the worker. */
 export interface HealthChange {
   readonly notices: readonly Omit<Notice, 'endpoint'>[]
-  /** It is to be disabled, having failed for this long. */
+  /** The endpoint is to be disabled, because it has failed for this long. */
   readonly disableAfterFailingMs?: number
 }
 
-/** An open circuit closes at this share of the full rate, and climbs. */
+/** After a circuit closed, the rate begins at this share of the full rate, and climbs. */
 const rampStart = 0.05
-/** Without a configured rate, a slot that is always busy counts as this many a millisecond: one each 50 ms. */
+/** Without a configured rate, a slot counts as this many requests a millisecond: one each 50 ms. */
 const ratePerSlot = 0.02
-/** From nothing back to the full rate after the receiver said that it gets too much. */
+/** How long the climb from nothing to the full rate takes after a 429. */
 const adaptiveClimbMs = 120_000
-/** However often it says so: one each ten seconds, or the configured rate if that is lower. */
+/** The least rate after any number of 429s: one each ten seconds, or the configured rate if that is lower. */
 const leastRate = 0.0001
-/** That an endpoint fails is remembered once it has done so for this long, and not at every flicker. */
+/** A failing endpoint is saved as such once it has failed for this long, and not at every flicker. */
 const failingSaveMs = 60_000
-/** How much longer than the policy says a circuit may stay open, so that not all are probed at once. */
+/** A circuit stays open up to this share longer than its policy says, so that not all are probed at once. */
 const openJitter = 0.2
 
 /**
- * How well one endpoint's receiver does: its circuit, its pace, and since when it has been failing. Pure. It is kept by
- * the lane's owner; what must outlive the owner is stored as text, in which instants are durations from its saving.
+ * The health of one endpoint's receiver: its circuit, its pace, and since when it has been failing. Pure. The lane's owner
+ * keeps it; the part that must outlive the owner is stored as text, in which instants are durations from its saving.
  */
 export class Health {
   circuit: CircuitState = 'closed'
-  /** Opened by an operator: it stays so until an operator closes it. */
+  /** An operator opened the circuit, and only an operator closes it. */
   manual = false
   openUntil: SteadyMs = Number.NEGATIVE_INFINITY
-  /** How often it opened since it was last closed for good. */
+  /** How often the circuit opened since it was last closed for good. */
   openings = 0
-  /** In a row. */
+  /** Failures in a row. */
   failures = 0
   pace: Pace | undefined
   failingSince: SteadyMs | undefined
-  /** The last order carried out. */
-  order = 0
-  /** Grows with every transition: what was begun in an earlier one says nothing about this one. */
+  /** The number of the last command that was carried out. */
+  command = 0
+  /** Grows with every transition: an attempt that began in an earlier era says nothing about this one. */
   era = 0
-  /** Until when opening again counts as the same trouble. */
+  /** Until when another opening counts as the same trouble. */
   #calmAt: SteadyMs = Number.NEGATIVE_INFINITY
   #cutAt: SteadyMs = Number.NEGATIVE_INFINITY
   #failingSaved = false
-  /** Something changed since it was saved. */
+  /** The health changed since it was saved. */
   #dirty = false
   readonly #window = new SlidingCount()
-  /** What was sent in this second and in the one before, where no rate is configured. */
+  /** Attempts of this second and of the one before, where no rate is configured. */
   readonly #seconds = new SlidingCount()
 
-  /** As it was saved `ageMs` ago; a text that cannot be read is a receiver nobody knows anything of. */
+  /** The health as it was saved `ageMs` ago. A text that cannot be read counts as none. */
   constructor(text: string | null, ageMs: number, now: SteadyMs) {
     const saved = text === null ? undefined : readHealth(text)
     if (saved === undefined) return
@@ -88,7 +88,7 @@ export class Health {
     this.manual = saved.manual ?? false
     this.openings = saved.openings ?? 0
     this.failures = saved.failures ?? 0
-    this.order = saved.order ?? 0
+    this.command = saved.order ?? 0
     if (this.circuit !== 'closed') this.openUntil = this.manual ? Number.POSITIVE_INFINITY : at + (saved.openMs ?? 0)
     if (saved.calmMs !== undefined) this.#calmAt = at + saved.calmMs
     if (this.circuit === 'closed' && this.#calmAt < now) this.openings = 0
@@ -99,7 +99,7 @@ export class Health {
     if (saved.pace !== undefined) this.pace = new Pace(...saved.pace, at)
   }
 
-  /** Until when the circuit lets nothing through; when that is past, one probe. */
+  /** Until when the circuit lets nothing start; after that, one probe. */
   get silentUntil(): SteadyMs {
     return this.circuit === 'open' ? this.openUntil : Number.NEGATIVE_INFINITY
   }
@@ -109,32 +109,38 @@ export class Health {
     return this.circuit !== 'closed'
   }
 
-  /** An attempt begins. Where the circuit is open it is the probe. */
+  /** An attempt begins. With an open circuit it is the probe. */
   began(): HealthChange | undefined {
     if (this.circuit !== 'open') return undefined
     this.circuit = 'half_open'
     this.era++
-    return this.#told('endpoint.circuit.half_open', { openings: this.openings })
+    return this.#notify('endpoint.circuit.half_open', { openings: this.openings })
   }
 
-  /** An attempt ended that had begun at `startedAt`, in `era`. */
+  /** An attempt ended. */
   ended(outcome: Outcome, begun: Begun, rules: HealthRules, now: SteadyMs, random: Random): HealthChange | undefined {
-    const sign = signOf(outcome)
+    const signal = signalOf(outcome)
     if (rules.rate === undefined) this.#seconds.count(true, 2000, now)
     if (this.pace !== undefined && now >= this.pace.endsAt) this.pace = undefined
 
-    const change = this.#judgeCircuit(sign, begun, rules, now, random) ?? this.#adapt(sign, begun, rules, now)
+    const change = this.#judgeCircuit(signal, begun, rules, now, random) ?? this.#adapt(signal, begun, rules, now)
     return outcome.code === 'delivered' ? this.#succeeded(change) : this.#failed(change, outcome, rules, now)
   }
 
-  #judgeCircuit(sign: Sign, begun: Begun, rules: HealthRules, now: SteadyMs, random: Random): HealthChange | undefined {
-    if (sign === 'nothing' || begun.era !== this.era) return undefined
-    const isFailure = sign === 'unwell' || (sign === 'crowded' && (!rules.adaptive || this.circuit === 'half_open'))
+  #judgeCircuit(
+    signal: HealthSignal,
+    begun: Begun,
+    rules: HealthRules,
+    now: SteadyMs,
+    random: Random,
+  ): HealthChange | undefined {
+    if (signal === 'nothing' || begun.era !== this.era) return undefined
+    const isFailure = signal === 'unwell' || (signal === 'crowded' && (!rules.adaptive || this.circuit === 'half_open'))
     if (this.circuit === 'half_open') {
       return isFailure ? this.#open('probe', rules, now, random) : this.#close('probe', rules, now)
     }
     const policy = rules.circuit
-    if (policy === undefined || (sign === 'crowded' && !isFailure)) return undefined
+    if (policy === undefined || (signal === 'crowded' && !isFailure)) return undefined
     this.#window.count(!isFailure, policy.windowMs, now)
     if (!isFailure) {
       if (this.failures > 0) this.#dirty = true
@@ -150,21 +156,21 @@ export class Health {
     return undefined
   }
 
-  /** Half as fast, once for all that was under way when it was last halved. */
-  #adapt(sign: Sign, { startedAt }: Begun, rules: HealthRules, now: SteadyMs): HealthChange | undefined {
-    if (sign !== 'crowded' || !rules.adaptive || startedAt <= this.#cutAt) return undefined
+  /** Halves the rate, once for all attempts that were under way at the last halving. */
+  #adapt(signal: HealthSignal, { startedAt }: Begun, rules: HealthRules, now: SteadyMs): HealthChange | undefined {
+    if (signal !== 'crowded' || !rules.adaptive || startedAt <= this.#cutAt) return undefined
     const full = rules.rate ?? Math.max(this.#seconds.peak, 1) / 1000
     this.#cutAt = now
     this.pace ??= new Pace(full, full, adaptiveClimbMs, now)
     this.pace.halve(Math.min(leastRate, full), adaptiveClimbMs, now)
-    return this.#saved(nothingToTell)
+    return this.#saved(noNotice)
   }
 
   #succeeded(change: HealthChange | undefined): HealthChange | undefined {
     if (this.failingSince === undefined) return change
     this.failingSince = undefined
     if (!this.#failingSaved) return change
-    return this.#saved(change ?? nothingToTell)
+    return this.#saved(change ?? noNotice)
   }
 
   #failed(
@@ -184,26 +190,26 @@ export class Health {
       return this.#saved({ notices: change?.notices ?? [], disableAfterFailingMs: failingMs })
     }
     if (this.#failingSaved || failingMs < failingSaveMs) return change
-    return this.#saved(change ?? nothingToTell)
+    return this.#saved(change ?? noNotice)
   }
 
-  /** Carries an operator's order out, once. */
-  obey(order: CircuitOrder | null, rules: HealthRules, now: SteadyMs): HealthChange | undefined {
-    if (order === null || order.n <= this.order) return undefined
-    this.order = order.n
-    if (order.action === 'open') return this.#openByHand()
+  /** Carries out an operator's command, once. */
+  carryOut(command: CircuitCommand | null, rules: HealthRules, now: SteadyMs): HealthChange | undefined {
+    if (command === null || command.n <= this.command) return undefined
+    this.command = command.n
+    if (command.action === 'open') return this.#openByHand()
     const closed = this.circuit === 'closed' ? undefined : this.#close('operator', rules, now)
-    if (order.action === 'reset') this.forget()
-    return this.#saved(closed ?? nothingToTell)
+    if (command.action === 'reset') this.forget()
+    return this.#saved(closed ?? noNotice)
   }
 
-  /** Judged by other rules from now on. A circuit that these would never have opened is closed. */
+  /** Follows other rules from now on. A circuit that they would never have opened is closed. */
   follow(rules: HealthRules, now: SteadyMs): HealthChange | undefined {
     if (rules.circuit !== undefined || this.manual || this.circuit === 'closed') return undefined
     return this.#close('policy', rules, now)
   }
 
-  /** Starts anew, but for what an operator ordered. */
+  /** Forgets everything, except that an operator opened the circuit. */
   forget(): void {
     if (this.circuit !== 'closed') this.era++
     this.circuit = this.manual ? 'open' : 'closed'
@@ -216,9 +222,9 @@ export class Health {
     this.#dirty = true
   }
 
-  /** What its next owner must know; null when that is nothing. */
+  /** The health as text for the next owner; null when it needs to know nothing. */
   toText(now: SteadyMs): string | null {
-    const { circuit, manual, openings, failures, order, pace } = this
+    const { circuit, manual, openings, failures, command, pace } = this
     const left = (until: SteadyMs) => Math.max(0, Math.ceil(until - now))
     return writeHealth({
       ...(circuit === 'closed' ? {} : { circuit, openings }),
@@ -230,11 +236,11 @@ export class Health {
       ...(pace === undefined || pace.endsAt <= now
         ? {}
         : { pace: [pace.rateAt(now), pace.full, pace.climbMs] as const }),
-      ...(order > 0 ? { order } : {}),
+      ...(command > 0 ? { order: command } : {}),
     })
   }
 
-  /** What to save when the lane is given back; undefined when that is saved already. */
+  /** The text to save when the lane is released; undefined when it is saved already. */
   unsaved(now: SteadyMs): string | null | undefined {
     return this.#dirty ? this.toText(now) : undefined
   }
@@ -249,7 +255,7 @@ export class Health {
     this.era++
     this.#window.clear()
     const { failures, openings } = this
-    return this.#told('endpoint.circuit.opened', { reason, failures, openings, openForMs: Math.ceil(forMs) })
+    return this.#notify('endpoint.circuit.opened', { reason, failures, openings, openForMs: Math.ceil(forMs) })
   }
 
   #openByHand(): HealthChange {
@@ -258,10 +264,10 @@ export class Health {
     this.manual = true
     this.openUntil = Number.POSITIVE_INFINITY
     this.era++
-    if (was === 'open') return this.#saved(nothingToTell)
+    if (was === 'open') return this.#saved(noNotice)
     const { failures, openings } = this
     const data = { reason: 'operator', failures, openings, openForMs: null }
-    return this.#told('endpoint.circuit.opened', data)
+    return this.#notify('endpoint.circuit.opened', data)
   }
 
   #close(reason: string, rules: HealthRules, now: SteadyMs): HealthChange {
@@ -274,10 +280,10 @@ export class Health {
     this.#calmAt = now + rampMs
     const full = rules.rate ?? rules.concurrency * ratePerSlot
     this.pace = rampMs > 0 ? new Pace(full * rampStart, full, rampMs, now) : undefined
-    return this.#told('endpoint.circuit.closed', { reason, rampMs })
+    return this.#notify('endpoint.circuit.closed', { reason, rampMs })
   }
 
-  #told(type: NoticeType, data: Notice['data']): HealthChange {
+  #notify(type: NoticeType, data: Notice['data']): HealthChange {
     return this.#saved({ notices: [{ type, data }] })
   }
 
@@ -288,10 +294,10 @@ export class Health {
   }
 }
 
-/** When and in which era an attempt began. */
+/** When an attempt began, and in which era. */
 export interface Begun {
   readonly startedAt: SteadyMs
   readonly era: number
 }
 
-const nothingToTell: HealthChange = { notices: [] }
+const noNotice: HealthChange = { notices: [] }

@@ -3,14 +3,14 @@ import type { Flow } from './flow.ts'
 import type { Outcome } from './outcome.ts'
 import { jittered, type RetryPolicy, waitAfter } from './retry.ts'
 
-/** What becomes of a delivery after one attempt. */
+/** The verdict on a delivery after one attempt. */
 export type Verdict =
   | { readonly state: 'delivered' }
   | { readonly state: 'dead'; readonly reason: DeadReason }
   | { readonly state: 'waiting'; readonly waitMs: number }
-  /** As waiting, but it keeps its place in the queue. */
+  /** As waiting, but the delivery keeps its place in an ordered lane. */
   | { readonly state: 'held'; readonly waitMs: number }
-  /** It used up its attempts and keeps its place, and with it all that are behind it, until somebody acts. */
+  /** The delivery used up its attempts and blocks those behind it until an operator acts. */
   | { readonly state: 'blocked' }
 
 /**
@@ -41,7 +41,7 @@ export const deadReasons: readonly DeadReason[] = [
   'unfiltered',
 ]
 
-/** What an attempt means for the whole endpoint, beside the one delivery. */
+/** The effect of an attempt on the whole endpoint, beside the one delivery. */
 export interface LaneEffect {
   /** Nothing more is sent to the endpoint for this long. */
   readonly holdMs: number | undefined
@@ -52,7 +52,7 @@ export interface LaneEffect {
 const noEffect: LaneEffect = { holdMs: undefined, disable: false }
 
 /**
- * Decides what becomes of a delivery after one attempt. Pure: same inputs, same verdict.
+ * Decides the verdict on a delivery after one attempt. Pure: same inputs, same verdict.
  * `attempts` counts the one just made; `ageMs` is the time since the delivery was first due, `expiresInMs` the time until
  * it expires, and `leastWaitMs` the server's floor for every wait.
  */
@@ -80,8 +80,8 @@ export function judge(
 }
 
 /**
- * What a verdict becomes of a delivery that has a place to keep: it waits there for its retry. Where a dead head blocks,
- * it stays there, too, when its attempts are used up or the receiver answered 410. Time that is up ends every wait.
+ * The verdict on a delivery that keeps its place in an ordered lane: it waits there for its retry. Where a dead delivery
+ * blocks, it also stays there when its attempts are used up or the receiver answered 410. Expiry ends every wait.
  */
 export function inPlace(verdict: Verdict, deadHead: Flow['deadHead']): Verdict {
   if (verdict.state === 'waiting') return { state: 'held', waitMs: verdict.waitMs }
@@ -89,7 +89,7 @@ export function inPlace(verdict: Verdict, deadHead: Flow['deadHead']): Verdict {
   return verdict.reason === 'exhausted' || verdict.reason === 'gone' ? { state: 'blocked' } : verdict
 }
 
-/** Decides what the attempt means for its endpoint's lane. A Retry-After speaks for the receiver, not for one message. */
+/** Decides the effect on the endpoint's lane. A Retry-After holds for the receiver, not for one message. */
 export function laneEffect(outcome: Outcome): LaneEffect {
   if (outcome.status === 410) return { holdMs: undefined, disable: true }
   if ((outcome.status === 429 || outcome.status === 503) && outcome.retryAfterMs !== undefined) {

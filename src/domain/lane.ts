@@ -3,12 +3,12 @@ import { Bucket, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import type { FailureBudget } from './failure-budget.ts'
-import { OrderedLine, type Ordering } from './order.ts'
+import { OrderedQueue, type Ordering } from './ordered-queue.ts'
 import type { Pace } from './pace.ts'
 import { Queue } from './queue.ts'
 import type { SlotUse, SlotUser } from './slot-use.ts'
 
-/** How long a lane rests at most because of its head: what waits there may expire or be taken away while nobody looks. */
+/** A lane rests at most this long because of its front: that delivery may expire or be skipped while no worker owns it. */
 const longestLookAwayMs = 60_000
 
 const retryFirst: readonly Class[] = [1, 0, 2]
@@ -25,18 +25,18 @@ export class Lane<T> {
   readonly endpoint: number
   readonly app: AppLanes<T>
   readonly queues: readonly [Queue<T>, Queue<T>, Queue<T>] = [new Queue(), new Queue(), new Queue()]
-  /** In a lane that keeps an order, what waits is here and not in the queues. */
-  readonly order: OrderedLine<T> | undefined
+  /** In an ordered lane, the deliveries are here and not in the queues. */
+  readonly order: OrderedQueue<T> | undefined
   bucket: Bucket | undefined
   concurrency: number
   holdUntil: SteadyMs
-  /** Until when the circuit lets nothing through. */
+  /** Until when an open circuit lets nothing start. */
   silentUntil: SteadyMs = Number.NEGATIVE_INFINITY
-  /** The circuit is not closed: one at a time. */
+  /** The circuit is not closed: one attempt at a time. */
   probing = false
-  /** A rate below the bucket's, for a while. */
+  /** A temporary rate below the bucket's. */
   pace: Pace | undefined
-  /** A closed lane starts nothing. */
+  /** A closed lane starts nothing. Its owner decides that. */
   closed = false
   inFlight = 0
   place: 'out' | 'ready' | 'asleep' | 'crowded' = 'out'
@@ -63,7 +63,7 @@ export class Lane<T> {
   ) {
     this.endpoint = endpoint
     this.app = app
-    this.order = ordering && new OrderedLine(ordering)
+    this.order = ordering && new OrderedQueue(ordering)
     this.concurrency = limits.concurrency
     this.bucket = limits.rate && new Bucket(limits.rate, now, start.bucketDebtMs)
     this.holdUntil = now + start.holdMs
@@ -72,7 +72,7 @@ export class Lane<T> {
     this.slotUser = record.use.userAt(now)
   }
 
-  /** Takes on new limits. A bucket that is new starts empty: how much was sent before it existed was not counted. */
+  /** Takes on new limits. A new bucket starts empty, because earlier requests were not counted. */
   reshape(limits: LaneLimits, now: SteadyMs): void {
     this.concurrency = limits.concurrency
     if (!limits.rate) this.bucket = undefined
@@ -85,12 +85,12 @@ export class Lane<T> {
     return this.queues[0].size + this.queues[1].size + this.queues[2].size
   }
 
-  /** How many may be under way at once. */
+  /** The number of attempts that may be under way at once. */
   get cap(): number {
     return this.probing ? 1 : this.concurrency
   }
 
-  /** When hold, circuit, bucket, pace and failures let the next request go: `now` or later, `Infinity` when that takes somebody. */
+  /** When hold, circuit, bucket, pace and failures allow the next request: `now` or later, `Infinity` until an operator acts. */
   readyAt(now: SteadyMs): SteadyMs {
     let at = this.bucket ? this.bucket.readyAt(now) : now
     if (this.holdUntil > at) at = this.holdUntil
@@ -99,19 +99,19 @@ export class Lane<T> {
     return this.pace ? Math.max(at, this.pace.readyAt(now)) : at
   }
 
-  /** When the next request may go: as `readyAt`, and `Infinity` when order keeps back all that waits. */
+  /** When the next request may go: as `readyAt`, and `Infinity` when ordering blocks all waiting deliveries. */
   startableAt(now: SteadyMs): SteadyMs {
     const readyAt = this.readyAt(now)
     return this.order ? Math.max(readyAt, this.order.nextAt(now)) : readyAt
   }
 
-  /** Until when nothing can be sent, whatever else may be queued: as `readyAt`, or longer when order says so. */
+  /** Until when nothing can be sent, whatever is queued: as `readyAt`, or longer because of ordering. */
   restsUntil(now: SteadyMs): SteadyMs {
     const readyAt = this.readyAt(now)
     return this.order ? Math.max(readyAt, Math.min(this.order.restsUntil(), now + longestLookAwayMs)) : readyAt
   }
 
-  /** Whether a lane that was allowed to start something a moment ago is not to send it any more. */
+  /** Whether a start of a moment ago may no longer be sent. */
   isKeptBack(now: SteadyMs): boolean {
     if (this.closed || this.holdUntil > now || this.silentUntil > now) return true
     return this.probing && this.inFlight > 1
@@ -126,15 +126,15 @@ export class Lane<T> {
   }
 }
 
-/** A lane that keeps an order. */
-export type OrderedLane<T> = Lane<T> & { readonly order: OrderedLine<T> }
+/** An ordered lane. */
+export type OrderedLane<T> = Lane<T> & { readonly order: OrderedQueue<T> }
 
 export interface LaneLimits {
   readonly rate: RateLimit | undefined
   readonly concurrency: number
 }
 
-/** What a lane's last owner left. */
+/** The state that a lane's last owner left. */
 export interface LaneStart {
   readonly bucketDebtMs: number
   readonly holdMs: number

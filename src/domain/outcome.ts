@@ -1,12 +1,12 @@
 /**
- * What a receiver did with one attempt: a value, never an exception. The code is stable (API, metrics and docs use it);
- * the error is for people and may change.
+ * The result of one attempt: a value, never an exception. The code is stable (API, metrics and docs use it); the error is a
+ * sentence and may change.
  */
 export interface Outcome {
   readonly code: OutcomeCode
   /** The status the receiver answered, 0 when it gave none. */
   readonly status: number
-  /** What Retry-After asked for, bounded, as a wait from now; undefined when nothing usable was said. */
+  /** The wait that Retry-After asked for, bounded; undefined without a usable one. */
   readonly retryAfterMs: number | undefined
   /** The first bytes of the answer's body, as they came. */
   readonly response: Uint8Array | undefined

@@ -1,14 +1,13 @@
 import type { SteadyMs } from './clock.ts'
 
 /**
- * A rate below the usual one, for a while: after a circuit closed, and after the receiver said that it gets too much. It
- * climbs in a straight line and ends where it reaches the usual rate. It comes on top of the bucket and never in its
- * place, so that it can only slow down.
+ * A temporary rate below the usual one: after a circuit closed, and after a 429. It climbs in a straight line and ends when
+ * it reaches the usual rate. It applies beside the bucket and never instead of it, so that it can only slow a lane down.
  *
- * Rates are per millisecond. Nothing is saved up: after a silence one may leave at once, and the next an interval later.
+ * Rates are per millisecond. Nothing is saved up: after a silence one request may leave at once, the next an interval later.
  */
 export class Pace {
-  /** Where it ends. */
+  /** The usual rate, at which the pace ends. */
   readonly full: number
   #rate: number
   #climb: number
@@ -24,12 +23,12 @@ export class Pace {
     this.#lastAt = now
   }
 
-  /** When it is back at the usual rate and means nothing any more. */
+  /** When the usual rate is reached and the pace no longer matters. */
   get endsAt(): SteadyMs {
     return this.#from + (this.full - this.#rate) / this.#climb
   }
 
-  /** How long it takes to climb all the way. */
+  /** How long the climb from nothing to the usual rate takes. */
   get climbMs(): number {
     return this.full / this.#climb
   }
@@ -53,7 +52,7 @@ export class Pace {
     this.#lastAt = now
   }
 
-  /** Goes on at half the rate, but not below `least`, and climbs at the speed that takes `climbMs` in all. */
+  /** Continues at half the rate, but not below `least`, at a speed that climbs all the way in `climbMs`. */
   halve(least: number, climbMs: number, now: SteadyMs): void {
     this.#rate = Math.min(this.full, Math.max(least, this.rateAt(now) / 2))
     this.#climb = this.full / climbMs

@@ -5,13 +5,13 @@ import { type Class, classes } from './delivery.ts'
 import { FailureBudget } from './failure-budget.ts'
 import { Heap } from './heap.ts'
 import { type EndpointRecord, Lane, type LaneLimits, type LaneStart, type OrderedLane } from './lane.ts'
-import type { Entry, Ordering, Place } from './order.ts'
+import type { Entry, Ordering, Place } from './ordered-queue.ts'
 import { Queue } from './queue.ts'
 import { SlotReserve, SlotUse } from './slot-use.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 
 /**
- * Decides what is sent next. Pure: it holds no clock, does no I/O, and can be run for a million virtual seconds.
+ * Decides which deliveries are sent next. Pure: it holds no clock, does no I/O, and can be run for a million virtual seconds.
  *
  * It schedules endpoints, not rows. A lane that may send is in its application's ring; a lane that may not sleeps in a
  * heap until the one instant at which it may. Applications take turns, then the lanes of an application, one delivery a
@@ -22,13 +22,13 @@ export class Scheduler<T> {
   readonly #apps = new Map<number, AppLanes<T>>()
   readonly #ring = new Queue<AppLanes<T>>()
   readonly #sleeping = new Heap<Lane<T>>()
-  /** Applications whose own rate lets nothing go for now, though lanes of theirs may. */
+  /** Applications whose rate allows nothing now, though lanes of theirs may send. */
   readonly #sleepingApps = new Heap<AppLanes<T>>()
-  /** Kept out by crowding; asked again once a slot has come free. */
+  /** Lanes and applications without room; they are looked at again once a slot has come free. */
   #crowdedLanes: Lane<T>[] = []
   #crowdedApps: AppLanes<T>[] = []
   readonly #reserve: SlotReserve<Lane<T>>
-  /** What is known of endpoints, also while their lanes are elsewhere; those that were here last are at the end. */
+  /** Records of endpoints, also while another worker owns their lanes; the most recent are at the end. */
   readonly #records = new Map<number, EndpointRecord>()
   #slotFreed = false
   #inFlight = 0
@@ -42,7 +42,7 @@ export class Scheduler<T> {
     return this.#inFlight
   }
 
-  /** Adds a lane with nothing queued. In a lane that keeps an order, that is how it stays. */
+  /** Adds a lane with nothing queued. */
   add(
     endpoint: number,
     appKey: number,
@@ -60,7 +60,7 @@ export class Scheduler<T> {
     return new Lane(endpoint, app, limits, start, now, ordering, this.#recordOf(endpoint))
   }
 
-  /** Forgets a lane and answers what was queued. Attempts still under way finish as usual. */
+  /** Forgets a lane; answers its queued deliveries. Attempts still under way finish as usual. */
   remove(lane: Lane<T>): T[] {
     lane.closed = true
     lane.place = 'out'
@@ -75,16 +75,16 @@ export class Scheduler<T> {
     if (lane.place === 'out') this.#settle(lane, now)
   }
 
-  /** Lets a delivery take its place in a lane that keeps an order. */
-  offerOrdered(lane: OrderedLane<T>, place: Place, item: T, heldUntil: SteadyMs, now: SteadyMs): Entry<T> {
-    const entry = lane.order.add(item, place, heldUntil, now)
+  /** Queues a delivery at its place in an ordered lane. */
+  offerOrdered(lane: OrderedLane<T>, place: Place, item: T, waitsUntil: SteadyMs, now: SteadyMs): Entry<T> {
+    const entry = lane.order.add(item, place, waitsUntil, now)
     this.reconsider(lane, now)
     return entry
   }
 
   /**
-   * Lets an application's lanes together start no more than this, and nothing before an instant; undefined for as much as
-   * they may. A bucket that is new starts empty: how much was sent before it existed was not counted.
+   * Limits the rate of all lanes of an application together, and lets nothing start before an instant; undefined for no
+   * limit. A new bucket starts empty, because earlier requests were not counted.
    */
   throttle(appKey: number, limit: RateLimit | undefined, notBefore: SteadyMs, now: SteadyMs): void {
     const app = this.#apps.get(appKey)
@@ -97,14 +97,14 @@ export class Scheduler<T> {
     this.#enqueue(app, now)
   }
 
-  /** When an application's own rate lets the next one go: `now` or later. */
+  /** When an application's rate allows the next request: `now` or later. */
   appReadyAt(lane: Lane<T>, now: SteadyMs): SteadyMs {
     return mayStartAt(lane.app, now)
   }
 
-  /** Looks at a lane again after its limits, hold, openness or order changed. */
+  /** Looks at a lane again after its limits, hold, openness or ordering changed. */
   reconsider(lane: Lane<T>, now: SteadyMs): void {
-    // An ordered lane is looked at often while its head waits.
+    // An ordered lane is looked at often while its front waits.
     if (lane.order && lane.place === 'asleep' && lane.wakeAt === lane.startableAt(now) && !lane.closed) return
     if (lane.place !== 'ready') this.#settle(lane, now)
   }
@@ -136,7 +136,7 @@ export class Scheduler<T> {
         break
       }
       app.place = 'out'
-      // It may have got a rate since.
+      // The application may have got a rate since.
       const start = app.bucket && mayStartAt(app, now) > now ? undefined : this.#visit(app, now)
       if (start) starts.push(start)
       this.#enqueue(app, now)
@@ -144,7 +144,7 @@ export class Scheduler<T> {
     return starts
   }
 
-  /** A slot came free. `ended` tells of the attempt that held it, if there was one. */
+  /** A slot came free. `ended` describes the attempt that held it, if there was one. */
   finish(lane: Lane<T>, now: SteadyMs, ended?: Ended): void {
     lane.inFlight--
     lane.app.inFlight--
@@ -154,16 +154,16 @@ export class Scheduler<T> {
     if (ended) this.#learn(lane, ended, now)
     this.#forgetUnused(lane.app)
     this.#enqueue(lane.app, now)
-    // A token that was given back may be had before the instant a sleeping lane was to wake at. Less is rounding.
+    // A token that was restored may be free before the instant at which a sleeping lane was to wake. Less is rounding.
     const mayWake = lane.place === 'asleep' && lane.wakeAt - lane.startableAt(now) > 0.001
-    // It may be another kind of user now, for which there is room.
+    // The lane may be another kind of user now, for which there is room.
     if (lane.place === 'out' || lane.place === 'crowded' || mayWake) this.#settle(lane, now)
   }
 
   /** Undoes a start that led to no attempt: slot, token and place in the queue as before. */
   giveBack(start: Start<T>, now: SteadyMs): void {
     start.bucket?.restore()
-    if (start.entry) start.lane.order?.putBack(start.entry, start.entry.heldUntil, now)
+    if (start.entry) start.lane.order?.putBack(start.entry, start.entry.waitsUntil, now)
     else start.lane.queues[start.class].unshift(start.item)
     this.finish(start.lane, now)
   }
@@ -175,7 +175,7 @@ export class Scheduler<T> {
     return app === undefined || (lane !== undefined && lane < app) ? lane : app
   }
 
-  /** The slots a lane shares with others, and which of them it waits for. For people: nothing here decides by it. */
+  /** The slots that a lane shares with others, and those that it waits for. For snapshots: no decision uses it. */
   slotsOf(lane: Lane<T>, now: SteadyMs): { app: Slots; process: Slots; crowded: Crowded | null } {
     const { inFlight: limit, inFlightPerApp } = this.#limits
     const app = { inFlight: lane.app.inFlight, limit: Math.min(limit, inFlightPerApp) }
@@ -371,6 +371,6 @@ export interface Start<T> {
   readonly item: T
   /** Where its token is reserved: spend it when the request leaves, restore it when it never does. */
   readonly bucket: Bucket | undefined
-  /** Its place, in a lane that keeps an order. */
+  /** Its entry, in an ordered lane. */
   readonly entry: Entry<T> | undefined
 }

@@ -1,8 +1,8 @@
 import type { SteadyMs } from './clock.ts'
 
 /**
- * Counts over a sliding window, in slices of half of it, of which it keeps the last two: what it tells of reaches back half
- * the window at least, and one and a half of it at most.
+ * Counts over a sliding window in slices of half the window, of which it keeps the last two: the counts reach back at least
+ * half a window and at most one and a half.
  */
 export class SlidingCount {
   #until: SteadyMs = Number.NEGATIVE_INFINITY
@@ -32,7 +32,7 @@ export class SlidingCount {
     return this.#bad + this.#badBefore
   }
 
-  /** The larger half. */
+  /** The count of the larger slice. */
   get peak(): number {
     return Math.max(this.#good + this.#bad, this.#goodBefore + this.#badBefore)
   }

@@ -1,59 +1,59 @@
 import type { CircuitState } from './saved-health.ts'
 
 /**
- * A lane as its owner sees it at one moment: what no table tells. All times are durations from that moment, so that
- * whoever reads it needs only to know how long ago it was.
+ * A lane as its owner sees it at one moment, with facts that no table has. All times are durations from that moment, so a
+ * reader needs to know only how long ago it was.
  */
 export interface LaneSnapshot {
   readonly worker: number
-  /** Tells one answer of a worker from the next. */
+  /** Numbers the snapshots of a worker. */
   readonly n: number
   readonly inFlight: number
   readonly concurrency: number
-  /** What is being sent, the longest first, up to `namedLimit`. */
+  /** Deliveries being sent, the longest first, up to `namedLimit`. */
   readonly sending: readonly { readonly message: number; readonly forMs: number }[]
-  /** What was sent and is not recorded yet, up to `namedLimit`. */
+  /** Messages whose result is not recorded yet, up to `namedLimit`. */
   readonly recording: readonly number[]
-  /** Read and not begun, per class. */
+  /** Deliveries in memory that have not started, per class. */
   readonly queued: readonly [fresh: number, timed: number, replay: number]
   /** When the bucket gives the next token: 0 for now, null when there is no limit. */
   readonly tokenMs: number | null
   /** Requests a second that the bucket lets through, if there is one. */
   readonly rate: number | null
-  /** In a lane that keeps an order, when that lets something start; null when it is kept back until something ends. */
+  /** In an ordered lane, when ordering lets a delivery start; `waitMs` is null until an attempt ends or an operator acts. */
   readonly order: { readonly waitMs: number | null } | null
   /** How long a Retry-After still holds the lane. */
   readonly holdMs: number
   readonly circuit?: CircuitState
-  /** How long an open circuit still lets nothing through: 0 for no more, null for until somebody closes it. */
+  /** How long an open circuit still lets nothing start: 0 for no longer, null until an operator closes it. */
   readonly silentMs?: number | null
-  /** When the rate that climbs back lets the next one go: 0 for now. */
+  /** When the climbing rate allows the next request: 0 for now. */
   readonly paceMs?: number
-  /** When the application's own rate lets the next one go: 0 for now. */
+  /** When the application's rate allows the next request: 0 for now. */
   readonly appMs?: number
-  /** When the limit of failed attempts lets the next one go: 0 for now. */
+  /** When the limit of failed attempts allows the next request: 0 for now. */
   readonly failuresMs?: number
-  /** Which slots the lane waits for, though it may send. */
+  /** The slots that the lane waits for, though it may send. */
   readonly crowded: Crowded | null
   readonly app: Slots
   readonly process: Slots
   /** Why the worker starts nothing at all just now. */
   readonly standstill: Standstill | null
-  /** Whether it is about to be handed to another worker. */
+  /** Whether the lane is on its way to another worker. */
   readonly leaving: boolean
-  /** How long ago something last moved. */
+  /** How long ago a row was added or an attempt ended. */
   readonly activeAgoMs: number
-  /** Attempts that ended, a second, of late; null when it has not been watched for long enough. */
+  /** Recent attempts per second; null in the first second. */
   readonly pace: number | null
 }
 
 /**
- * `share`: it is left for others; `application`: its application has all it may have; `process`: none is free; `slow` and
- * `untried`: the rest is kept for endpoints that answer quickly.
+ * `share`: the free slots are left for others; `application`: its application has all slots that it may have; `process`: no
+ * slot is free; `slow` and `untried`: the free slots are kept for endpoints that answer quickly.
  */
 export type Crowded = 'share' | 'application' | 'process' | 'slow' | 'untried'
 
-/** `lease`: it is not sure that it still owns anything; `store`: the store is in trouble; `recording`: it falls behind. */
+/** `lease`: the worker is not sure of its lease; `store`: the store is in trouble; `recording`: too much is unrecorded. */
 export type Standstill = 'lease' | 'store' | 'recording'
 
 export interface Slots {
@@ -61,10 +61,10 @@ export interface Slots {
   readonly limit: number
 }
 
-/** How many messages a snapshot names: it is for people, and a row of a table. */
+/** The number of messages that a snapshot names at most, because it is stored in a row. */
 export const namedLimit = 64
 
-/** As it is stored. Numbers are rounded: a tenth of a millisecond is nobody's business. */
+/** The snapshot as text, with numbers rounded to microseconds. */
 export function writeSnapshot(snapshot: LaneSnapshot): string {
   const rounded = JSON.stringify(snapshot, (_, value) =>
     typeof value === 'number' && !Number.isInteger(value) ? Number(value.toFixed(3)) : value,
@@ -72,7 +72,7 @@ export function writeSnapshot(snapshot: LaneSnapshot): string {
   return rounded
 }
 
-/** What was stored; undefined when it is nothing this Sluice can read, such as what a newer one wrote. */
+/** The snapshot from text; undefined when this version cannot read it, such as the text of a newer one. */
 export function readSnapshot(text: string | null): LaneSnapshot | undefined {
   if (text === null) return undefined
   try {

@@ -1,17 +1,17 @@
 import type { SteadyMs } from './clock.ts'
 
-/** How long a span is that is counted by itself. */
+/** The length of one counted span. */
 const spanMs = 10_000
 
 /**
- * Counts what happens and tells how often it did of late. Noting one costs a comparison and an addition: the span under
- * way is counted, the one before it is remembered, and what is told weighs both.
+ * The recent rate of ended attempts. Noting one costs a comparison and an addition: the current span is counted, the span
+ * before it is remembered, and the rate is taken over both.
  */
 export class Throughput {
   #from: SteadyMs
   #count = 0
   #before = 0
-  /** How long it has been counted, at most the span before. */
+  /** The length of the span before, 0 while there is none. */
   #beforeMs = 0
 
   constructor(now: SteadyMs) {
@@ -23,7 +23,7 @@ export class Throughput {
     this.#count++
   }
 
-  /** How many a second, over the last ten to twenty; undefined when too little time was seen to tell. */
+  /** Attempts per second over the last ten to twenty seconds; undefined in the first second. */
   perSecond(now: SteadyMs): number | undefined {
     if (now - this.#from >= spanMs) this.#turn(now)
     const seenMs = now - this.#from + this.#beforeMs

@@ -3,10 +3,10 @@ import {
   type Blocker,
   type BlockerReason,
   byDecisiveness,
-  type LaneStanding,
+  frontBlocker,
+  type LaneStatus,
   laneBlockers,
-  lineBlocker,
-  needsSomebody,
+  needsOperator,
   noWorker,
   type Stoppable,
   speedOf,
@@ -14,54 +14,54 @@ import {
 import type { EpochMs } from './clock.ts'
 import { moment, perSecond } from './phrases.ts'
 
-/** What stands in the way of all that waits for an endpoint. */
+/** Why the deliveries of an endpoint wait. */
 export interface EndpointWhy {
   readonly reason: BlockerReason | 'idle' | 'delivering'
-  /** One sentence for people. */
+  /** One sentence, shown to operators. */
   readonly detail: string
-  /** When something of it will next move by itself, and not before; null when that is now, never, or not known. */
+  /** When a delivery will next move by itself, and not before; null when that is now, never or unknown. */
   readonly nextAt: EpochMs | null
-  /** About when all that waits now will have been sent, at the pace of late; null when it cannot be told. */
+  /** Estimate of when all deliveries that wait now will have been sent, at the recent pace; null when it is unknown. */
   readonly emptyAt: EpochMs | null
-  /** All that keeps it from moving on, the most decisive first. */
+  /** All blockers, the most decisive first. */
   readonly blockers: readonly Blocker[]
 }
 
-/** What the answer is made from. */
+/** The facts that the answer is made from. */
 export interface WaitingFacts {
   readonly endpoint: Stoppable
-  readonly lane: LaneStanding & {
+  readonly lane: LaneStatus & {
     readonly waiting: readonly [fresh: number, timed: number, replay: number]
     readonly nextTimedAt: EpochMs | null
     readonly oldestSince: EpochMs | null
   }
-  /** Whether all that waits was counted. */
+  /** Whether all waiting deliveries were counted. */
   readonly isExact: boolean
 }
 
-/** Decides what stands in the way of all that waits for an endpoint. */
+/** Decides why the deliveries of an endpoint wait. */
 export function whyWaiting(facts: WaitingFacts): EndpointWhy {
   const { endpoint, lane } = facts
   const total = totalOf(facts)
-  const line = lane.first === null ? undefined : lineBlocker(lane.first, lane.now, 'all stand')
+  const line = lane.first === null ? undefined : frontBlocker(lane.first, lane.now, 'all stand')
   const own = line === undefined ? dueBlockers(facts) : [line]
   const blockers = byDecisiveness([...laneBlockers(endpoint, lane), ...own])
   if (total === 0) {
-    const isQuiet = blockers.every((blocker) => !needsSomebody(blocker))
+    const isQuiet = blockers.every((blocker) => !needsOperator(blocker))
     if (isQuiet) return plain('idle', 'Nothing waits for it.')
   }
   const [first] = blockers
-  const emptyAt = first !== undefined && needsSomebody(first) ? null : emptiedAt(facts, blockers)
+  const emptyAt = first !== undefined && needsOperator(first) ? null : emptiedAt(facts, blockers)
   if (first === undefined) return { ...plain('delivering', deliveringText(facts)), emptyAt }
   return { ...first, nextAt: first.until, emptyAt, blockers }
 }
 
-/** What waits, each up to the limit of counting. */
+/** The number of waiting deliveries, each class up to the limit of counting. */
 export function totalOf({ lane: { waiting } }: WaitingFacts): number {
   return waiting[0] + waiting[1] + waiting[2]
 }
 
-/** What keeps the queue itself: everything in it is for later, or nobody has it yet. */
+/** The blockers of the queue itself: all deliveries are for later, or no worker owns the lane yet. */
 function dueBlockers(facts: WaitingFacts): Blocker[] {
   const { now, waiting, nextTimedAt, owner, dueAt } = facts.lane
   if (totalOf(facts) === 0) return []
@@ -80,11 +80,11 @@ function deliveringText(facts: WaitingFacts): string {
   const { live } = facts.lane
   if (live === null) return `${what}; its worker is delivering.`
   const { inFlight, concurrency, pace } = live.snapshot
-  const moving = pace === null || pace === 0 ? '' : `, ${perSecond(pace)} of late`
+  const moving = pace === null || pace === 0 ? '' : `, ${perSecond(pace)} recently`
   return `${what}; its worker is delivering: ${inFlight} of ${concurrency} under way${moving}.`
 }
 
-/** A guess, and with what was not counted to its end too early a one, so then there is none. */
+/** Estimate; null when counting hit its limit, because it would be too early. */
 function emptiedAt(facts: WaitingFacts, blockers: readonly Blocker[]): EpochMs | null {
   const { lane, isExact } = facts
   const speed = speedOf(lane)
@@ -101,27 +101,27 @@ function capital(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
 
-/** An endpoint that something waits for, as one line of many. */
+/** An endpoint with waiting deliveries, as one line of many. */
 export interface WaitingEndpoint {
   readonly why: EndpointWhy
   readonly total: number
   readonly oldestSince: EpochMs | null
 }
 
-/** What needs somebody first, then what has waited the longest. */
+/** Sorts endpoints: first those that need an operator, then those that have waited the longest. */
 export function worstFirst<T extends WaitingEndpoint>(endpoints: readonly T[]): T[] {
-  const rank = ({ why: { blockers } }: T) => (blockers.some(needsSomebody) ? 0 : 1)
+  const rank = ({ why: { blockers } }: T) => (blockers.some(needsOperator) ? 0 : 1)
   return endpoints.toSorted(
     (a, b) => rank(a) - rank(b) || (a.oldestSince ?? Infinity) - (b.oldestSince ?? Infinity) || b.total - a.total,
   )
 }
 
-/** What keeps all of an application's endpoints, whatever else keeps each of them. */
-export function wideBlockers(lanes: readonly LaneStanding[]): Blocker[] {
+/** The blockers of all of an application's endpoints. */
+export function wideBlockers(lanes: readonly LaneStatus[]): Blocker[] {
   return lanes.some(({ workersAlive }) => workersAlive === 0) ? [noWorker] : []
 }
 
-/** What an application waits for, in a sentence. */
+/** Why an application's deliveries wait, in a sentence. */
 export function describeAll(endpoints: readonly WaitingEndpoint[], isExact: boolean): string {
   if (endpoints.length === 0) return 'Nothing waits for any of its endpoints.'
   const total = endpoints.reduce((sum, endpoint) => sum + endpoint.total, 0)

@@ -2,11 +2,11 @@ import {
   type Blocker,
   type BlockerReason,
   byDecisiveness,
-  type LaneStanding,
-  type LiveWord,
+  frontBlocker,
+  type LaneStatus,
+  type LiveSnapshot,
   laneBlockers,
-  lineBlocker,
-  needsSomebody,
+  needsOperator,
   type Stoppable,
   speedOf,
 } from './blocker.ts'
@@ -15,56 +15,56 @@ import { type Attempt, type DeadLetter, type Message, timed } from './delivery.t
 import type { Endpoint } from './endpoint.ts'
 import { count, moment, perSecond, span } from './phrases.ts'
 
-/** Where a delivery stands, by name: what keeps it from moving on, or what became of it. */
+/** The status of a delivery, by name: its decisive blocker, or its end. */
 export type WhyReason =
   | BlockerReason
   | 'delivered'
   | 'dead'
-  | 'coalesced' //          something newer of its kind took its place
+  | 'coalesced' //          a newer delivery of its kind took its place
   | 'cancelled' //          its message was expunged, or it was taken out of the queue
   | 'not_subscribed' //     the message was never meant for this endpoint
   | 'queueing' //           accepted for very many endpoints, and not queued for this one yet
   | 'sending' //            being sent, or about to be
-  | 'recording' //          sent, and how it went is being recorded
+  | 'recording' //          sent, and its result is being recorded
 
 /** The answer to "why is this not delivered yet?". */
 export interface Why {
   readonly reason: WhyReason
-  /** One sentence for people. */
+  /** One sentence, shown to operators. */
   readonly detail: string
-  /** When it will next move by itself, and not before; null when that is now, never, or not known. */
+  /** When the delivery will next move by itself, and not before; null when that is now, never or unknown. */
   readonly nextAt: EpochMs | null
-  /** About when its turn comes, at the pace of late; null when it cannot be told. */
+  /** Estimate of when its turn comes, at the recent pace; null when it is unknown. */
   readonly expectedAt: EpochMs | null
-  /** All that keeps it from moving on, the most decisive first. Its reason is that of the first. */
+  /** All blockers, the most decisive first. The reason is that of the first. */
   readonly blockers: readonly Blocker[]
 }
 
-/** Everything the answer is made from, as of one reading of the store's clock. */
+/** The facts that the answer is made from, as of one reading of the store's clock. */
 export interface WhyFacts {
   readonly message: Pick<Message, 'key' | 'expunged' | 'endpoints' | 'deliverAt'>
   readonly endpoint: Stoppable & Pick<Endpoint, 'key'>
   readonly latest: Pick<Attempt, 'code' | 'status'> | undefined
   readonly dead: Pick<DeadLetter, 'reason' | 'diedAt'> | undefined
   readonly queued: QueuedFacts | undefined
-  /** What it gave way to, by id; null when that is gone. */
+  /** The id of the message that it gave way to; null when that no longer exists. */
   readonly coalesced?: { readonly into: string | null } | undefined
-  readonly lane: LaneStanding
+  readonly lane: LaneStatus
 }
 
 interface QueuedFacts {
   readonly class: number
   readonly dueAt: EpochMs
   readonly attempts: number
-  /** Those that are served before it. */
+  /** The number of deliveries that are served before it. */
   readonly ahead: number
-  /** In a lane that keeps an order, how long it waits in its place for a retry; `Infinity` when it waits for somebody. */
+  /** In an ordered lane, how long it waits in its place for a retry; `Infinity` when it waits for an operator. */
   readonly heldMs?: number
-  /** When it is given up; null for never. */
+  /** When the delivery is given up; null for never. */
   readonly endsAt?: EpochMs | null
 }
 
-/** Decides where a delivery stands. */
+/** Decides why a delivery is not delivered yet. */
 export function whyNotDelivered(facts: WhyFacts): Why {
   const { queued, lane, message } = facts
   if (queued === undefined) return ended(facts)
@@ -74,7 +74,7 @@ export function whyNotDelivered(facts: WhyFacts): Why {
   const [first] = blockers
   if (first === undefined) return why('sending', 'It is first in its queue: being sent, or about to be.')
   const expected = expectedAt(lane, queued, blockers)
-  const detail = `${first.detail}${ending(queued, needsSomebody(first), expected, lane.now)}`
+  const detail = `${first.detail}${ending(queued, needsOperator(first), expected, lane.now)}`
   return { ...first, detail, nextAt: first.until, expectedAt: expected, blockers }
 }
 
@@ -84,7 +84,7 @@ function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): 
     return why('dead', `It is a dead letter (${dead.reason}) since ${since}; it can be replayed.`)
   }
   if (latest?.code === 'delivered') return why('delivered', `The receiver answered ${latest.status}.`)
-  // What a worker was just sending when it was replaced has arrived nevertheless, and that is what is told of it.
+  // A delivery that a worker was sending when it was replaced has arrived all the same, and counts as delivered.
   if (coalesced) {
     const successor = coalesced.into === null ? 'a newer one' : coalesced.into
     return why('coalesced', `It gave way to ${successor}, which is of the same kind, before it was sent.`)
@@ -97,14 +97,14 @@ function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): 
   return why('queueing', 'The message goes to very many endpoints and is being queued for them.')
 }
 
-/** What is under way goes on, whatever keeps the others. */
-function beingSent({ snapshot: { sending, recording } }: LiveWord, message: number): Why | undefined {
+/** A delivery under way goes on, whatever blocks the others. */
+function beingSent({ snapshot: { sending, recording } }: LiveSnapshot, message: number): Why | undefined {
   const attempt = sending.find((each) => each.message === message)
   if (attempt !== undefined) return why('sending', `It is being sent, since ${span(attempt.forMs)}.`)
-  return recording.includes(message) ? why('recording', 'It was sent; how that went is being recorded.') : undefined
+  return recording.includes(message) ? why('recording', 'It was sent; the result is being recorded.') : undefined
 }
 
-/** What concerns the one delivery alone. */
+/** The blockers of this one delivery. */
 function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[] {
   const { now } = lane
   const found: Blocker[] = []
@@ -117,7 +117,7 @@ function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[
   return [{ reason: 'waiting_for_worker', detail: `It is due${retry}; a worker is about to take it.`, until }]
 }
 
-function behindOthers({ ahead }: QueuedFacts, lane: LaneStanding): Blocker | undefined {
+function behindOthers({ ahead }: QueuedFacts, lane: LaneStatus): Blocker | undefined {
   if (ahead === 0) return undefined
   const speed = speedOf(lane)
   const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
@@ -125,12 +125,12 @@ function behindOthers({ ahead }: QueuedFacts, lane: LaneStanding): Blocker | und
   return { reason: 'behind_others', detail, until: null }
 }
 
-/** What order keeps it back by: its own retry, for which it keeps its place, or the one in front. */
-function inOrder({ heldMs = 0, attempts }: QueuedFacts, { now, first }: LaneStanding): Blocker | undefined {
-  if (first !== null) return lineBlocker(first, now, 'it stands')
+/** The blocker by ordering: its own retry, for which it keeps its place, or the delivery in front. */
+function inOrder({ heldMs = 0, attempts }: QueuedFacts, { now, first }: LaneStatus): Blocker | undefined {
+  if (first !== null) return frontBlocker(first, now, 'it stands')
   const tried = `After ${count(attempts, 'failed attempt')}`
   if (heldMs === Number.POSITIVE_INFINITY) {
-    const detail = `${tried} it has none left, and keeps its place until somebody retries or skips it.`
+    const detail = `${tried} it has none left, and keeps its place until an operator retries or skips it.`
     return { reason: 'head_blocked', detail, until: null }
   }
   if (heldMs <= 0) return undefined
@@ -138,7 +138,7 @@ function inOrder({ heldMs = 0, attempts }: QueuedFacts, { now, first }: LaneStan
   return { reason: 'waiting_for_retry', detail: `${tried}, the next one is due at ${moment(until, now)}.`, until }
 }
 
-/** A word on when it is given up, if that may well be before it is delivered. */
+/** A sentence about when the delivery is given up, if that may be before it is delivered. */
 function ending({ endsAt }: QueuedFacts, isStopped: boolean, expected: EpochMs | null, now: EpochMs): string {
   if (endsAt == null || !(isStopped || endsAt <= (expected ?? now + soonMs))) return ''
   return endsAt > now
@@ -148,7 +148,7 @@ function ending({ endsAt }: QueuedFacts, isStopped: boolean, expected: EpochMs |
 
 function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: EpochMs): Blocker {
   if (attempts === 0 && !isForLater) {
-    const detail = `It waits until ${moment(dueAt, now)} for something newer of its kind, which would take its place.`
+    const detail = `It waits until ${moment(dueAt, now)} for a newer message of its kind, which would take its place.`
     return { reason: 'coalescing', detail, until: dueAt }
   }
   if (attempts === 0) {
@@ -158,12 +158,12 @@ function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: Epoc
   return { reason: 'waiting_for_retry', detail, until: dueAt }
 }
 
-/** Where it cannot be told when its turn comes, what ends within this time may well come first. */
+/** When the turn of a delivery is unknown, a limit within this time may well come first. */
 const soonMs = 3_600_000
 
-/** A guess: once nothing known keeps the lane any more, those in front of it go at the pace of late. */
-function expectedAt(lane: LaneStanding, { ahead }: QueuedFacts, blockers: readonly Blocker[]): EpochMs | null {
-  if (blockers.some(needsSomebody)) return null
+/** Estimate: once no known blocker is left, the deliveries in front of it go at the recent pace. */
+function expectedAt(lane: LaneStatus, { ahead }: QueuedFacts, blockers: readonly Blocker[]): EpochMs | null {
+  if (blockers.some(needsOperator)) return null
   const from = Math.max(lane.now, ...blockers.map(({ until }) => until ?? 0))
   if (ahead === 0) return from > lane.now ? from : null
   const speed = speedOf(lane)

@@ -1,6 +1,6 @@
 import type { Outgoing, Store, StoredMessage } from '../store/store.ts'
 
-/** A message in the form that one delivery is sent in. */
+/** Names a message in the form of one delivery. */
 export interface BodyKey {
   readonly message: number
   /** Null for the message's own body. */
@@ -8,15 +8,15 @@ export interface BodyKey {
 }
 
 /**
- * The messages about to be sent, kept while there is room. A message with twelve subscribers is read once, not twelve
- * times, because its deliveries leave at about the same time.
+ * A cache of messages that are about to be sent. A message with twelve endpoints is read once, not twelve times, because its
+ * deliveries leave at about the same time.
  */
 export class Bodies {
   readonly #store: Pick<Store, 'loadMessages' | 'loadVariants'>
   readonly #limitBytes: number
-  /** In order of last insertion: the first is the oldest. */
+  /** Sorted by insertion: the first is the oldest. */
   readonly #kept = new Map<number | string, Outgoing>()
-  /** Which variants are kept of a message. */
+  /** The cached variants of a message. */
   readonly #variants = new Map<number, Set<number>>()
   #bytes = 0
 
@@ -29,7 +29,7 @@ export class Bodies {
     return this.#kept.get(nameOf(key.message, key.variant))
   }
 
-  /** Fetches messages; those that no longer exist are missing from the answer. */
+  /** Loads messages; those that no longer exist are missing from the answer. */
   async load(keys: readonly BodyKey[]): Promise<Loaded> {
     const found = new Map<number | string, Outgoing>()
     const messages = new Set<number>()
@@ -47,11 +47,10 @@ export class Bodies {
     return { get: ({ message, variant }) => found.get(nameOf(message, variant)) }
   }
 
-  /** Keeps a message that was just stored and will be sent at once, so that it need not be read. */
+  /** Caches a message that was just stored and is sent at once, so that it need not be read. */
   expect({ publication, identity }: StoredMessage): void {
     const { eventType, contentType, headers = null, body } = publication
-    // The body may be a small part of what was read from a socket, all of which would be kept with it: this one has memory of
-    // its own.
+    // A copy: the body may be a small part of a buffer that was read from a socket, all of which would stay in memory.
     this.#keep({
       ...identity,
       eventType,
@@ -63,7 +62,7 @@ export class Bodies {
     })
   }
 
-  /** Drops messages that must not be sent any more, in every form; all that are kept when none are named. */
+  /** Drops messages that must not be sent any more, in every form; all messages when none are named. */
   forget(keys?: Iterable<number>): void {
     if (keys === undefined) {
       this.#kept.clear()
@@ -108,17 +107,17 @@ export class Bodies {
   }
 }
 
-/** What was fetched. */
+/** The messages of one `load`. */
 export interface Loaded {
   get(key: BodyKey): Outgoing | undefined
 }
 
-/** A number for the message itself, so that nothing is allocated on the way of a plain delivery. */
+/** A number for the message itself, so that a plain delivery allocates no name. */
 function nameOf(message: number, variant: number | null): number | string {
   return variant === null ? message : `${message}.${variant}`
 }
 
-/** Besides the body, a kept message costs about 500 bytes of objects. */
+/** Besides the body, a cached message costs about 500 bytes of objects. */
 function sizeOf(message: Outgoing): number {
   return message.body.byteLength + 500
 }

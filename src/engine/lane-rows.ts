@@ -1,7 +1,7 @@
 import type { SteadyMs } from '../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../domain/delivery.ts'
 import type { Lane } from '../domain/lane.ts'
-import type { OrderedLine } from '../domain/order.ts'
+import type { OrderedQueue } from '../domain/ordered-queue.ts'
 import type { DueRead, PendingRow } from '../store/store.ts'
 
 /** A lane is read again when fewer rows than this are left in memory. */
@@ -226,7 +226,7 @@ export class LaneRows {
 }
 
 /** Whether enough rows are in memory to keep an ordered lane busy, or as many as may be. */
-function hasEnough(order: OrderedLine<unknown>, itsClass: Class): boolean {
+function hasEnough(order: OrderedQueue<unknown>, itsClass: Class): boolean {
   const known = order.known(itsClass)
   if (known >= windowRows - pageRows) return true
   if (itsClass === replay) return known >= lowWater

@@ -2,8 +2,8 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Renewal, Store } from '../store/store.ts'
 
 /**
- * This worker's standing among the others. It may send only while it is sure of its lease, and it judges that with a
- * steady clock started before the renewal was sent: the database's own count began later, so it always ends later.
+ * This worker's membership among the workers. It may send only while it is sure of its lease, which it measures with a
+ * steady clock from before the renewal was sent: the database begins to count later, and so ends later.
  */
 export class Membership {
   readonly #parts: MembershipParts
@@ -13,7 +13,7 @@ export class Membership {
   #cancelLapse: (() => void) | undefined
   #left = false
   #joinedAt: SteadyMs = Number.NEGATIVE_INFINITY
-  /** Workers alive, lanes to share among them, and how many the poorest owns, as of the last renewal. */
+  /** Workers alive, lanes to share among them, and the fewest lanes that one owns, as of the last renewal. */
   workers = 1
   activeLanes = 0
   fewestLanes = 0
@@ -27,8 +27,8 @@ export class Membership {
   }
 
   /**
-   * From when on every other worker knows of this one, or has stopped sending: what all share is shared by all. Nobody
-   * who is alone waits for that.
+   * When every other worker has learned of this one or stopped sending, so that application rates are shared by all. A
+   * worker that is alone does not wait.
    */
   get sharesFrom(): SteadyMs {
     return this.workers > 1 ? this.#joinedAt + this.#parts.leaseMs : Number.NEGATIVE_INFINITY
@@ -39,12 +39,12 @@ export class Membership {
     return now < this.#leaseUntil
   }
 
-  /** Joins as a new worker. Whatever an earlier membership owned is not this one's. */
+  /** Joins as a new worker, which owns none of the lanes of an earlier membership. */
   async join(): Promise<void> {
     const { store, clock, leaseMs, description } = this.#parts
     const before = clock.steady()
     const worker = await store.join({ leaseMs, description })
-    // Stopped meanwhile: the worker that just joined is one that fell silent at once.
+    // Stopped meanwhile: the lease of the worker that just joined runs out.
     if (this.#left) return
     this.#worker = worker
     this.#joinedAt = clock.steady()
@@ -58,7 +58,7 @@ export class Membership {
     await this.#parts.store.leave(this.#worker)
   }
 
-  /** Stops renewing without a word, as a crash would. */
+  /** Stops renewing without telling the store, as a crash would. */
   stop(): void {
     this.#left = true
     this.#leaseUntil = Number.NEGATIVE_INFINITY
@@ -85,13 +85,13 @@ export class Membership {
       this.fewestLanes = renewal.fewestLanes
       this.#parts.onRenewed()
     }
-    // After trouble it asks again soon: a lease that lapses stops all deliveries of this worker.
+    // After trouble it renews again soon: a lease that lapses stops all deliveries of this worker.
     this.#cancelTimer = clock.after(renewal ? leaseMs / 3 : leaseMs / 20, () => void this.#renew())
   }
 
-  /** Declared dead, or told so by a fence: everything owned is dropped, and the worker joins anew. */
+  /** The worker was declared dead: it drops everything that it owned and joins again. */
   lose(): void {
-    // Whoever is joining has nothing left to lose; a second loss would join twice.
+    // A worker that is joining owns nothing, and a second loss would join twice.
     if (this.#left || this.#worker === 0) return
     this.#leaseUntil = Number.NEGATIVE_INFINITY
     this.#cancelTimer?.()
@@ -123,9 +123,9 @@ export interface MembershipParts {
   readonly leaseMs: number
   readonly description: string
   onRenewed(): void
-  /** The lease ran out and may or may not be renewed later: what is in flight must end now. */
+  /** The lease ran out, and may be renewed later: attempts in flight must end now. */
   onLapsed(): void
-  /** Nothing is owned any more. */
+  /** The worker owns nothing any more. */
   onLost(): void
   onTrouble(error: unknown): void
 }

@@ -2,7 +2,7 @@ import type { SteadyMs } from '../domain/clock.ts'
 import { type Class, replay } from '../domain/delivery.ts'
 import { type DeadReason, inPlace, type Verdict } from '../domain/judge.ts'
 import type { OrderedLane } from '../domain/lane.ts'
-import { type Entry, isBefore } from '../domain/order.ts'
+import { type Entry, isBefore } from '../domain/ordered-queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { skipped } from '../store/held.ts'
 import type { DueRows, PendingRow } from '../store/store.ts'
@@ -108,9 +108,9 @@ function update({ owned, now }: OrderedPage, entry: Entry<Delivery>, row: Pendin
   if (triesOf(row) < triesOf(entry.item.row)) return undefined
   if (row.attempts !== entry.item.row.attempts) {
     entry.item = { ...newDelivery(owned, row, now), ordered }
-    owned.lane.order?.hold(entry, startsAt(entry.item, row.heldMs, now), now)
-  } else if (row.heldMs >= 0 && now + row.heldMs < entry.heldUntil) {
-    owned.lane.order?.hold(entry, startsAt(entry.item, row.heldMs, now), now)
+    owned.lane.order?.delay(entry, startsAt(entry.item, row.heldMs, now), now)
+  } else if (row.heldMs >= 0 && now + row.heldMs < entry.waitsUntil) {
+    owned.lane.order?.delay(entry, startsAt(entry.item, row.heldMs, now), now)
   }
   return entry.item
 }
@@ -161,7 +161,7 @@ export function verdictRecorded({ owned, ordered }: Delivery, verdict: Verdict, 
 export function beginEnding({ owned, ordered }: Delivery, now: SteadyMs): void {
   if (ordered === undefined) return
   ordered.ending = true
-  owned.lane.order?.hold(ordered.entry, Number.POSITIVE_INFINITY, now)
+  owned.lane.order?.delay(ordered.entry, Number.POSITIVE_INFINITY, now)
 }
 
 function moveOn({ lane }: OwnedLane, { entry, verdict, recordedAt, slotFree }: OrderedState, now: SteadyMs): void {

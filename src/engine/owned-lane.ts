@@ -5,7 +5,7 @@ import { type Endpoint, endpointDefaults, isStopped, rateLimit } from '../domain
 import type { Health, HealthChange, HealthRules } from '../domain/health.ts'
 import type { Verdict } from '../domain/judge.ts'
 import type { Lane, LaneLimits } from '../domain/lane.ts'
-import type { Entry, Ordering } from '../domain/order.ts'
+import type { Entry, Ordering } from '../domain/ordered-queue.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { RetryPolicy } from '../domain/retry.ts'
 import { Throughput } from '../domain/throughput.ts'
@@ -189,7 +189,7 @@ export class OwnedLane {
   /** An attempt was given up without a result: the store has its row as before. */
   handBack({ row, ordered }: Delivery, now: SteadyMs): void {
     this.#lastActiveAt = now
-    if (ordered) this.lane.order?.putBack(ordered.entry, ordered.entry.heldUntil, now)
+    if (ordered) this.lane.order?.putBack(ordered.entry, ordered.entry.waitsUntil, now)
     else {
       this.rows.forget(row.message)
       this.rows.reopen(row.class)
@@ -199,7 +199,7 @@ export class OwnedLane {
   /** Applies the settings' health rules, and the operator's last command, to the receiver's health. */
   followRules(now: SteadyMs): HealthChange[] {
     const { rules, endpoint } = this.#settings
-    const changes = [this.health.follow(rules, now), this.health.obey(endpoint.flow.circuitOrder, rules, now)]
+    const changes = [this.health.follow(rules, now), this.health.carryOut(endpoint.flow.circuitOrder, rules, now)]
     this.#followHealth()
     return changes.filter((change) => change !== undefined)
   }
@@ -336,7 +336,7 @@ export function limitsOf(endpoint: Endpoint): LaneLimits {
   return { rate: rateLimit(endpoint), concurrency: endpoint.flow.order === 'fifo' ? 1 : concurrency }
 }
 
-/** How an endpoint's lane keeps an order; undefined when it keeps none. */
+/** The ordering of an endpoint's lane; undefined for an unordered one. */
 export function orderingOf({ flow }: Endpoint): Ordering | undefined {
   return flow.order === 'none' ? undefined : flow.order
 }

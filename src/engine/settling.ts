@@ -199,7 +199,7 @@ export class SettleQueue {
     return this.#entries.length
   }
 
-  /** Those entries, oldest first. */
+  /** The unrecorded entries, oldest first. */
   entries(): Iterable<SettleEntry> {
     return this.#entries
   }

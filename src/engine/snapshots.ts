@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Lane } from '../domain/lane.ts'
-import type { Entry } from '../domain/order.ts'
+import type { Entry } from '../domain/ordered-queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type LaneSnapshot, namedLimit, writeSnapshot } from '../domain/snapshot.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
@@ -98,7 +98,7 @@ function orderOf({ order }: Lane<Delivery>, nextTimedAt: SteadyMs, now: SteadyMs
   if (order === undefined) return null
   const wakesAt = order.nextAt(now)
   const isBlocked = (entry: Entry<Delivery>) =>
-    entry.heldUntil === wakesAt && entry.item.row.heldMs === Number.POSITIVE_INFINITY
+    entry.waitsUntil === wakesAt && entry.item.row.heldMs === Number.POSITIVE_INFINITY
   const nextAt = Math.min(nextTimedAt, [...order.entries()].some(isBlocked) ? Number.POSITIVE_INFINITY : wakesAt)
   return { waitMs: nextAt === Number.POSITIVE_INFINITY ? null : nextAt - now }
 }

@@ -21,15 +21,15 @@ import type { CountedList, DeliveryKey } from '../store/browsing.ts'
 import type { Store } from '../store/store.ts'
 import type { StepDone } from '../store/tasks.ts'
 
-/** What one step looks at: a few milliseconds of the store's time. */
+/** Rows that one step reads: a few milliseconds of the store's time. */
 const rowsPerStep = 200
-/** Counting what there is to do stops here: some milliseconds of an index. */
+/** Counting the rows of a task stops here: some milliseconds of an index. */
 const totalLimit = 100_000
 const messagesCounted = 1000
 const erasedPerStep = 20
 const applicationsPerStep = 50
 
-/** What a step found to do, and where the next one goes on; without a cursor there is none. */
+/** The work of one step, and where the next one continues; a cursor of null means that there is none. */
 export interface Step {
   readonly replay: readonly DeliveryKey[]
   readonly onlyDead?: boolean
@@ -39,7 +39,7 @@ export interface Step {
   data(done: StepDone): TaskData
 }
 
-/** Finds what the task has to do next. It only reads: the doing is one transaction of the store's. */
+/** Finds the next step of a task. It only reads; the store does the step in one transaction. */
 export async function nextStep(store: Store, task: Task): Promise<Step> {
   const list = task.cursor === null ? listOf(task) : undefined
   const total = list === undefined ? totalIn(task.data) : toTotal(await store.countListed(list, totalLimit))
@@ -69,7 +69,7 @@ function stepOf(store: Store, task: Task): Promise<Step> {
   }
 }
 
-/** What the task looks through, where that can be counted. */
+/** The list that the task walks, where it can be counted. */
 function listOf({ app, work }: Task): CountedList | undefined {
   switch (work.type) {
     case 'endpoint.recover':
@@ -88,7 +88,7 @@ function listOf({ app, work }: Task): CountedList | undefined {
   }
 }
 
-/** How much there is to look through, for whoever wants to see how far the task is. */
+/** The length of that list, so that the progress of the task can be shown. */
 function toTotal(count: number): TaskData {
   return count < totalLimit ? { total: count } : { totalAtLeast: count }
 }
@@ -173,17 +173,17 @@ async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, us
   })
 }
 
-/** What to make of rows that were read. */
+/** How rows become the work of a step. */
 interface Walk<Row> {
   readonly use?: 'replay' | 'revive' | 'purge'
-  /** How many the row counts as, of what was looked at. */
+  /** How many rows it counts as, of those scanned. */
   countsAs?(row: Row): number
-  /** The delivery that the row means; undefined when it means none. */
+  /** The delivery of the row; undefined when the task leaves it out. */
   deliveryOf(row: Row, i: number): DeliveryKey | undefined
   cursorAt(row: Row): TaskCursor
 }
 
-/** The step that does what the rows mean, up to where its pace ends it. Fewer rows than a step reads are the last ones. */
+/** The step over these rows, up to the limit of its pace. Fewer rows than a step reads are the last ones. */
 function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row>): Step {
   const { use = 'replay', countsAs = () => 1 } = walk
   const limit = use === 'purge' ? Number.POSITIVE_INFINITY : queuedPerStep(pace)
@@ -208,7 +208,7 @@ function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row
 }
 
 /**
- * Erases some messages' contents. Unlike others it acts before the step is saved: each erasing is a transaction of its
+ * Erases the contents of some messages. Unlike other steps it acts before it is saved: each message is a transaction of its
  * own, and erasing twice does no harm.
  */
 async function eraseContents(store: Store, task: Task, span: Span): Promise<Step> {
@@ -220,7 +220,7 @@ async function eraseContents(store: Store, task: Task, span: Span): Promise<Step
   return reading(data, heads.length < erasedPerStep ? null : [heads.at(-1)?.key as number])
 }
 
-/** Where a message may be dead, a step's worth: it was accepted for the endpoint, or tried there later. */
+/** Endpoints at which a message may be dead, up to a step's worth: it was accepted for them, or tried there later. */
 async function endpointsOf(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
   const [head] = await store.loadHeads([message])
   if (head === undefined || eventTypes?.includes(head.eventType) === false) return []
@@ -244,7 +244,7 @@ interface AppStats {
   readonly messageDestinations: number
 }
 
-/** One part of one application's messages a step. The cursor is the application and the last message counted. */
+/** Counts a part of one application's messages. The cursor is the application and the last message counted. */
 async function countDestinations(
   store: Store,
   task: Task,
@@ -300,7 +300,7 @@ function keysOf({ since, until }: Span): { from: number; until: number } {
   return { from: firstKeyAt(since), until: Math.min(firstKeyAt(until), Number.MAX_SAFE_INTEGER) }
 }
 
-/** Adds what a step looked at and did to what the task has counted so far. */
+/** Adds the counts of a step to those of its task. */
 function counting({ data }: Task, scanned: number): Step['data'] {
   const { scanned: before = 0, replayed = 0, purged = 0 } = data as Readonly<Record<string, number>>
   return (done) => ({
@@ -310,7 +310,7 @@ function counting({ data }: Task, scanned: number): Step['data'] {
   })
 }
 
-/** A step that changes nothing but what is known. */
+/** A step that only reads. */
 function reading(data: TaskData, cursor: TaskCursor | null): Step {
   return { replay: [], purge: [], cursor, restMs: () => 0, data: () => data }
 }

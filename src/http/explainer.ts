@@ -1,5 +1,5 @@
 import { AppError } from '../domain/app-error.ts'
-import type { LaneStanding } from '../domain/blocker.ts'
+import type { LaneStatus } from '../domain/blocker.ts'
 import { retryPolicyOf } from '../domain/bounds.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
 import { type Attempt, fresh, type Message, replay } from '../domain/delivery.ts'
@@ -20,7 +20,7 @@ const firstLookMs = 1
 const longestLookMs = 50
 
 /** A lane as it is stored, and as its owner says it is. */
-export interface KnownLane extends LaneFacts, Pick<LaneStanding, 'live' | 'silent' | 'first'> {}
+export interface KnownLane extends LaneFacts, Pick<LaneStatus, 'live' | 'silent' | 'first'> {}
 
 /** A queued delivery, and in a lane that keeps an order who is in front of it. */
 export interface KnownRow extends QueuedRow, Pick<RowStanding, 'heldMs'> {
@@ -189,7 +189,7 @@ function servedBefore(row: QueuedRow, { flow }: Endpoint, { waiting, nextTimedAt
 }
 
 /** Who was asked, and what they said. */
-type Asked = ReadonlyMap<number, { readonly owner: number | null; readonly live: LaneStanding['live'] }>
+type Asked = ReadonlyMap<number, { readonly owner: number | null; readonly live: LaneStatus['live'] }>
 const noneAsked: Asked = new Map()
 
 type ExplainerStore = Pick<

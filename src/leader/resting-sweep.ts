@@ -11,8 +11,8 @@ const chunkRows = 500
 type SweptStore = Pick<Store, 'surveyWaiting' | 'readResting' | 'readHeads' | 'readExpired' | 'endResting'>
 
 /**
- * Ends what waits for too long, or as one of too many, in lanes that nobody owns: those that are stopped or asleep. An
- * owner sees to its own. A sweep is many short steps, and any number of processes may sweep at once.
+ * Ends deliveries that expired, waited for too long or are too many, in lanes without an owner: stopped ones and sleeping
+ * ones. Owners do this for their own lanes. A sweep is many short steps, and any number of processes may sweep at once.
  */
 export class RestingSweep {
   readonly #store: SweptStore
@@ -20,16 +20,16 @@ export class RestingSweep {
   #phase: 'expired' | 'lanes' | 'over' = 'expired'
   #expiredFrom: number | null = null
   #after: number | null = null
-  /** Lanes found in which something may have to end. */
+  /** Lanes in which deliveries may have to end. */
   #found: Found[] = []
 
-  /** `waitingLimit` is how many may wait at an endpoint that says nothing of it. */
+  /** `waitingLimit` is how many deliveries may wait at an endpoint that sets no limit of its own. */
   constructor(store: SweptStore, waitingLimit: number) {
     this.#store = store
     this.#waitingLimit = waitingLimit
   }
 
-  /** Does the next bit; answers false when the sweep is done, after which the next one begins. */
+  /** Does the next part; answers false when the sweep is done, after which the next one begins. */
   async step(): Promise<boolean> {
     const found = this.#found.at(-1)
     if (found) {
@@ -84,7 +84,7 @@ export class RestingSweep {
     const ended = await this.#store.endResting(ends.slice(0, chunkRows))
     // More may have been there than were counted.
     if (found.surplus !== undefined) found.surplus = found.surplus - ended.length || undefined
-    // Where none could be ended somebody has taken the lane, and sees to it from now on.
+    // If none could be ended a worker has taken the lane, and trims it from now on.
     return ended.length > 0
   }
 
@@ -98,12 +98,12 @@ export class RestingSweep {
   }
 }
 
-/** A lane in which something may have to end. */
+/** A lane in which deliveries may have to end. */
 interface Found {
   readonly lane: RestingLane
-  /** Being counted. */
+  /** The count under way. */
   count: SurplusCount | undefined
-  /** How many are too many, as far as they were counted. */
+  /** How many deliveries are beyond the limit, as far as they were counted. */
   surplus: number | undefined
 }
 

@@ -6,14 +6,15 @@ import { envelopeOf, type NewRun } from '../intake/scheduled.ts'
 import type { DueSchedule } from '../store/schedules.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 
-/** Schedules looked at in one step, and after how many runs it ends. */
+/** Schedules read in one step, and the number of runs after which it ends. */
 const perStep = 20
 
 type ScheduleStore = Pick<Store, 'dueSchedules' | 'advanceSchedule' | 'findSchedule'>
 
 /**
- * Publishes what schedules have due. Each tick is one transaction that publishes its message and moves the schedule on
- * if nobody did so before; so any number of these may run at once, and die at any moment, and no tick is lost or doubled.
+ * Publishes the messages of schedules that are due. Each tick is one transaction that publishes its message and moves the
+ * schedule on, unless another process did; so any number of processes may run this and die at any moment, and no tick is
+ * lost or doubled.
  */
 export class ScheduleRunner {
   readonly #store: ScheduleStore
@@ -26,13 +27,13 @@ export class ScheduleRunner {
     this.#onTrouble = onTrouble
   }
 
-  /** Runs what is due, some of it. Rejects when the store is in trouble; a schedule's own trouble is noted in it. */
+  /** Runs some schedules that are due. Rejects when the store is in trouble; a schedule's own trouble is noted in it. */
   async step(): Promise<Stepped> {
     const { now, schedules, nextInMs } = await this.#store.dueSchedules(perStep)
     let published = 0
     for (const schedule of schedules) {
       published += await this.#run(schedule, now)
-      // Whoever has many to make up for is not waited for: others may lead by then, or this process is to stop.
+      // A schedule with many missed ticks does not make the step long: another process may lead soon, or this one stops.
       if (published >= perStep) return { more: true, nextInMs, published }
     }
     return { more: schedules.length === perStep, nextInMs, published }
@@ -62,12 +63,12 @@ export class ScheduleRunner {
     return published
   }
 
-  /** Moves a schedule on that has nothing to run. */
+  /** Moves a schedule on that has no tick to run. */
   async #pass(schedule: Schedule, runs: readonly NewRun[], reachedAt: EpochMs): Promise<void> {
     await this.#store.advanceSchedule(schedule, { publication: null, runs, reachedAt, retryInMs: null })
   }
 
-  /** Answers false when somebody else has run or changed it meanwhile. */
+  /** Answers false when another process has run the tick, or the schedule was changed meanwhile. */
   async #publish(schedule: Schedule, appId: string, tick: EpochMs, before: readonly NewRun[]): Promise<boolean> {
     const run: NewRun = { at: tick, state: 'published', trigger: 'cron', error: null, count: 1 }
     const item = { envelope: envelopeOf(schedule, tickEventId(schedule.id, tick)), body: schedule.body }
@@ -80,7 +81,7 @@ export class ScheduleRunner {
 
   /** A schedule that cannot be run is tried again later, and shows why; it never keeps others from running. */
   async #note(schedule: Schedule, tick: EpochMs, error: unknown): Promise<void> {
-    // What the store cannot take now it could not take a note of either; the tick stays due.
+    // A store in trouble could not take the note either; the tick stays due.
     const isTrouble =
       error instanceof StoreTrouble || (error instanceof AppError && error.cause instanceof StoreTrouble)
     if (isTrouble) throw error
@@ -95,7 +96,7 @@ export class ScheduleRunner {
 export interface Stepped {
   /** Whether there is more to run right away. */
   readonly more: boolean
-  /** When there will be something to run. */
+  /** When the next schedule is due. */
   readonly nextInMs: number | undefined
   readonly published: number
 }

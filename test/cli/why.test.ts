@@ -35,7 +35,7 @@ describe('sluice why', () => {
       told,
       /^2 deliveries wait for 2 endpoints: 2 paused\.\n\nENDPOINT +WAITING +OLDEST +WHY +NEXT +IN WORDS\n/,
     )
-    assert.match(told, /^one +1 +just now +paused +– +The endpoint is paused; what waits is delivered once/m)
+    assert.match(told, /^one +1 +just now +paused +– +The endpoint is paused; waiting deliveries are sent once/m)
     const { data, done } = await json<{ data: { reason: string }[]; done: boolean }>('why w --limit 1')
     assert.deepEqual([data.map(({ reason }) => reason), done], [['paused'], false])
     assert.match(await sluice('why w --limit 1'), /\n… and perhaps more: --limit 10 looks further\.\n$/)
@@ -45,7 +45,7 @@ describe('sluice why', () => {
   test('tells of an endpoint', async () => {
     const { sluice } = place
     const told = await sluice('why w --endpoint one')
-    assert.match(told, /^paused: The endpoint is paused; what waits is delivered once it is resumed\.\n/)
+    assert.match(told, /^paused: The endpoint is paused; waiting deliveries are sent once it is resumed\.\n/)
     assert.match(told, /^waiting +1 \(fresh 1, timed 0, replay 0\)\noldest +just now\n/m)
     assert.match(told, /^as of +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(as stored\)$/m)
     await sluice('why w --endpoint nobody', 4)

@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { CircuitPolicy } from '../../src/domain/flow.ts'
 import { defaultCircuitPolicy, Health, type HealthChange, type HealthRules } from '../../src/domain/health.ts'
+import { signalOf } from '../../src/domain/health-signal.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
-import { signOf } from '../../src/domain/sign.ts'
 
 const policy: CircuitPolicy = {
   failures: 3,
@@ -48,7 +48,7 @@ test('what says that a receiver is unwell, and what does not', () => {
     ['well', ['delivered', 'redirected']],
     ['nothing', ['aborted', 'internal']],
   ] as const) {
-    for (const code of codes) assert.equal(signOf(outcome(code)), expected, code)
+    for (const code of codes) assert.equal(signalOf(outcome(code)), expected, code)
   }
   for (const [status, retryAfterMs, expected] of [
     [500, undefined, 'unwell'],
@@ -60,7 +60,7 @@ test('what says that a receiver is unwell, and what does not', () => {
     [404, 5, 'well'],
     [410, undefined, 'nothing'],
   ] as const) {
-    assert.equal(signOf(outcome('refused', status, retryAfterMs)), expected, `${status}`)
+    assert.equal(signalOf(outcome('refused', status, retryAfterMs)), expected, `${status}`)
   }
 })
 
@@ -212,18 +212,18 @@ test('without a policy nothing opens it, and taking the policy away closes it', 
 
 test('an operator opens it for good, closes it gently, and resets it at once', () => {
   const { health, note, told, tried } = patient()
-  note(health.obey({ n: 1, action: 'open' }, rules, 0))
+  note(health.carryOut({ n: 1, action: 'open' }, rules, 0))
   assert.equal(health.silentUntil, Number.POSITIVE_INFINITY)
-  assert.equal(note(health.obey({ n: 1, action: 'open' }, rules, 5)), undefined, 'an order is carried out once')
+  assert.equal(note(health.carryOut({ n: 1, action: 'open' }, rules, 5)), undefined, 'a command is carried out once')
   assert.equal(health.follow({ ...rules, circuit: undefined }, 6), undefined)
-  note(health.obey({ n: 2, action: 'close' }, rules, 10))
+  note(health.carryOut({ n: 2, action: 'close' }, rules, 10))
   assert.equal(health.circuit, 'closed')
   assert(health.pace)
   for (let i = 0; i < 3; i++) tried(down, 20)
-  note(health.obey({ n: 3, action: 'reset' }, rules, 30))
+  note(health.carryOut({ n: 3, action: 'reset' }, rules, 30))
   assert.deepEqual([health.circuit, health.pace, health.failures, health.openings], ['closed', undefined, 0, 0])
   assert.deepEqual(told, ['opened (operator)', 'closed (operator)', 'opened (failures)', 'closed (operator)'])
-  assert.ok(health.obey({ n: 4, action: 'close' }, rules, 40), 'that it was carried out is saved')
+  assert.ok(health.carryOut({ n: 4, action: 'close' }, rules, 40), 'that it was carried out is saved')
   assert.equal(told.length, 4, 'what is closed is not closed again')
 })
 
@@ -288,12 +288,12 @@ test('whatever an owner knew, the next one knows, less the time between', () => 
       let n = 0
       for (const { wait, result, order } of steps) {
         now += wait
-        if (order !== null) health.obey({ n: ++n, action: order }, rules, now)
+        if (order !== null) health.carryOut({ n: ++n, action: order }, rules, now)
         if (health.silentUntil <= now) tried(result, now)
       }
       const heir = new Health(health.toText(now), ageMs, now + ageMs)
       const later = now + ageMs
-      const facts = (one: Health) => [one.circuit, one.manual, one.failures, one.order]
+      const facts = (one: Health) => [one.circuit, one.manual, one.failures, one.command]
       assert.deepEqual(facts(heir), facts(health))
       if (health.circuit === 'open' && !health.manual) assert.ok(heir.silentUntil >= health.silentUntil)
       const rate = (one: Health) => (one.pace === undefined || one.pace.endsAt <= later ? 0.1 : one.pace.rateAt(later))

@@ -74,7 +74,7 @@ test('in order, all that waits stands behind the first', () => {
   )
   const blocked = whyWaiting(withLane({ first: { ...first, heldMs: Number.POSITIVE_INFINITY } }))
   assert.deepEqual([blocked.reason, blocked.nextAt, blocked.emptyAt], ['head_blocked', null, null])
-  assert.match(blocked.detail, /waits for somebody to retry or to skip it\.$/)
+  assert.match(blocked.detail, /waits until an operator retries or skips it\.$/)
   assert.equal(whyWaiting(withLane({ first: { ...first, heldMs: 0 } })).reason, 'delivering')
 })
 
@@ -86,7 +86,7 @@ test('when a queue is empty is guessed from its pace, unless it was not counted 
   assert.match(whyWaiting({ ...facts, isExact: false }).detail, /^At least 3 deliveries wait/)
 })
 
-test('what needs somebody comes first, then what has waited the longest', () => {
+test('endpoints that need an operator come first, then those that have waited the longest', () => {
   const item = (name: string, given: WaitingFacts, oldestSince: number) => ({
     name,
     why: whyWaiting(given),

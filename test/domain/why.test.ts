@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { LaneStanding } from '../../src/domain/blocker.ts'
+import type { LaneStatus } from '../../src/domain/blocker.ts'
 import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
 import { type WhyFacts, whyNotDelivered } from '../../src/domain/why.ts'
 import { snapshot } from './a-snapshot.ts'
@@ -28,12 +28,12 @@ const facts: WhyFacts = {
     silent: false,
   },
 }
-const free: LaneStanding = { ...facts.lane, owner: null, dueAt: now + 5 }
+const free: LaneStatus = { ...facts.lane, owner: null, dueAt: now + 5 }
 const disabled = { ...facts.endpoint, disabled: true, disabledReason: 'operator' } as const
 const timed = { class: 1, dueAt: later, attempts: 2, ahead: 3 }
 const behind = { class: 0, dueAt: now, attempts: 0, ahead: 30 }
 
-function live(change: Partial<LaneSnapshot>, at = now): LaneStanding {
+function live(change: Partial<LaneSnapshot>, at = now): LaneStatus {
   return { ...facts.lane, live: { at, snapshot: { ...snapshot, ...change } } }
 }
 
@@ -108,7 +108,7 @@ test('what is no longer queued is not said to be waiting, whatever stops the end
   assert.equal(whyNotDelivered({ ...facts, ...ended, endpoint: disabled }).reason, 'delivered')
 })
 
-test('everything in the way is told: what needs somebody first, then what ends last', () => {
+test('all blockers are named: those that need an operator first, then the last to end', () => {
   const lane = live({ holdMs: 90_000, tokenMs: 700, inFlight: 4, concurrency: 4 })
   const why = whyNotDelivered({ ...facts, endpoint: { ...facts.endpoint, paused: true }, queued: timed, lane })
   assert.deepEqual(

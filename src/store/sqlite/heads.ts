@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, timed } from '../../domain/delivery.ts'
-import { isBefore } from '../../domain/order.ts'
+import { isBefore } from '../../domain/ordered-queue.ts'
 import type { HeadAnswer, Heads } from '../heads.ts'
 import { skipMark } from '../held.ts'
 import type { Connection, Synchronous } from './connection.ts'

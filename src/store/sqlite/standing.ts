@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
-import { isBefore } from '../../domain/order.ts'
+import { isBefore } from '../../domain/ordered-queue.ts'
 import { heldMsOf } from '../held.ts'
 import { countLimit } from '../replaying.ts'
 import type { FirstRow, RowStanding, Standing, StoredAnswer } from '../standing.ts'

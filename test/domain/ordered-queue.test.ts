@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Class, fresh, replay, timed } from '../../src/domain/delivery.ts'
-import { type Entry, isBefore, OrderedLine, type Ordering } from '../../src/domain/order.ts'
+import { type Entry, isBefore, OrderedQueue, type Ordering } from '../../src/domain/ordered-queue.ts'
 import { Scheduler } from '../../src/domain/scheduler.ts'
 
 function place(message: number, orderKey: number | null = null, itsClass: Class = fresh, dueAt = message) {
@@ -10,7 +10,7 @@ function place(message: number, orderKey: number | null = null, itsClass: Class 
 }
 
 test('first in, first out: one at a time, and a head that waits for its retry keeps the others back', () => {
-  const line = new OrderedLine<string>('fifo')
+  const line = new OrderedQueue<string>('fifo')
   line.add('b', place(2), 0, 0)
   line.add('a', place(1), 0, 0)
   const head = line.take(0)
@@ -27,7 +27,7 @@ test('first in, first out: one at a time, and a head that waits for its retry ke
 })
 
 test('a head that waits for an operator keeps its key back for ever, and no other key', () => {
-  const line = new OrderedLine<string>('key')
+  const line = new OrderedQueue<string>('key')
   const stuck = line.add('stuck', place(1, 7), Number.POSITIVE_INFINITY, 0)
   line.add('behind', place(2, 7), 0, 0)
   line.add('other', place(3, 8), 0, 0)
@@ -35,14 +35,14 @@ test('a head that waits for an operator keeps its key back for ever, and no othe
   assert.deepEqual([line.take(0)?.item, line.take(0)?.item, line.take(0)], ['other', 'free', undefined])
   assert.equal(line.nextAt(0), Number.POSITIVE_INFINITY)
   assert.equal(line.restsUntil(), Number.NEGATIVE_INFINITY, 'what comes may have another key')
-  line.hold(stuck, 0, 10)
+  line.delay(stuck, 0, 10)
   assert.equal(line.take(10)?.item, 'stuck')
   line.end(stuck, 11)
   assert.equal(line.take(11)?.item, 'behind')
 })
 
-test('fresh and timed deliveries stand in one file by their instants, and replays behind them all', () => {
-  const line = new OrderedLine<number>('fifo')
+test('fresh and timed deliveries are in one queue by their instants, and replays behind them all', () => {
+  const line = new OrderedQueue<number>('fifo')
   line.add(5, place(1, null, replay, 1), 0, 0)
   line.add(2, place(12, null, fresh, 12), 0, 0)
   line.add(1, place(3, null, timed, 11), 0, 0)
@@ -58,7 +58,7 @@ test('fresh and timed deliveries stand in one file by their instants, and replay
 })
 
 test('a replay that waits for its retry blocks nobody', () => {
-  const line = new OrderedLine<string>('fifo')
+  const line = new OrderedQueue<string>('fifo')
   const failed = line.add('failed', place(1, null, replay), 900, 0)
   line.add('replay', place(2, null, replay), 0, 0)
   assert.equal(line.take(0)?.item, 'replay')
@@ -69,7 +69,7 @@ test('a replay that waits for its retry blocks nobody', () => {
 })
 
 test('one delivery more of a key costs the same behind two thousand of another', () => {
-  const line = new OrderedLine<number>('key')
+  const line = new OrderedQueue<number>('key')
   for (let i = 0; i < 2000; i++) line.add(i, place(i, 1), i === 0 ? Number.POSITIVE_INFINITY : 0, 0)
   for (let i = 2000; i < 2010; i++) line.add(i, place(i, 2), 0, 0)
   assert.equal(line.startable, 1)
@@ -142,7 +142,7 @@ class Bench {
     const waiting = this.#all.filter(({ entry }) => entry.state === 'waiting')
     const model = waiting[which % Math.max(1, waiting.length)]
     if (!model) return
-    this.#lane.order?.hold(model.entry, this.#now + waitMs, this.#now)
+    this.#lane.order?.delay(model.entry, this.#now + waitMs, this.#now)
     this.#scheduler.reconsider(this.#lane, this.#now)
   }
 
@@ -173,7 +173,7 @@ class Bench {
   }
 
   #mayStart({ entry, key }: Model, before: readonly Model[], taken: ReadonlySet<number>): void {
-    assert.ok(entry.heldUntil <= this.#now, 'nothing starts before its time')
+    assert.ok(entry.waitsUntil <= this.#now, 'nothing starts before its time')
     if (key === null) return
     for (const other of before) {
       if (other.key !== key || other.entry === entry) continue
@@ -186,7 +186,7 @@ class Bench {
 
   /** Whether nothing of its key keeps it back. */
   #isNext({ entry, key }: Model, at = this.#now): boolean {
-    if (entry.state !== 'waiting' || entry.heldUntil > at) return false
+    if (entry.state !== 'waiting' || entry.waitsUntil > at) return false
     if (key === null) return true
     const file = this.#all.filter((other) => other.key === key && other.entry !== entry)
     if (file.some((other) => other.entry.state === 'under way')) return false
@@ -195,7 +195,7 @@ class Bench {
   }
 
   #wakes(): number {
-    const ends = this.#all.map(({ entry }) => Math.max(this.#now, entry.heldUntil)).toSorted((a, b) => a - b)
+    const ends = this.#all.map(({ entry }) => Math.max(this.#now, entry.waitsUntil)).toSorted((a, b) => a - b)
     return ends.find((at) => this.#all.some((model) => this.#isNext(model, at))) ?? Number.POSITIVE_INFINITY
   }
 }
