@@ -46,6 +46,7 @@ export type AppErrorCode =
   | 'method_not_allowed'
   | 'missing_payload'
   | 'conflict'
+  | 'quota_exceeded'
   | 'damaged_record'
   | 'overloaded'
   | 'request_in_flight'
@@ -55,3 +56,8 @@ export type AppErrorCode =
   | 'headers_too_large'
   | 'rate_limited'
   | 'unavailable'
+
+/** One more of a kind of which there may be only so many. `setting` is the name of the limit. */
+export function quotaExceeded(owner: string, count: number, kind: string, setting: string): AppError {
+  return new AppError('quota_exceeded', `${owner} may have ${count} ${kind} (${setting}); delete one first.`)
+}

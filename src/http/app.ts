@@ -15,6 +15,7 @@ import { guard } from './guard.ts'
 import { answerOnce } from './idempotency.ts'
 import { nouns } from './nouns.ts'
 import { answerOtherMethods } from './other-methods.ts'
+import { limitRates } from './rates.ts'
 import { register } from './register.ts'
 import { applicationRoutes } from './routes/application.ts'
 import { attemptRoutes } from './routes/attempt.ts'
@@ -94,6 +95,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
       })
       api.register(async (closed) => {
         guard(closed, context.store, auth)
+        limitRates(closed, context.clock, context.limits)
         boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits)
         closed.register(async (publishing) => {
           acceptJson(publishing, (body) => body)

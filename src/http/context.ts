@@ -37,4 +37,15 @@ export interface HttpLimits {
   readonly maxUpload: number
   /** Bytes a second at which a request body must arrive. */
   readonly uploadPace: number
+  /** Requests a second: of a key, of a portal token, of all callers of one application, and publishes of a key. */
+  readonly apiRate: number
+  readonly portalRate: number
+  readonly apiRatePerApp: number
+  readonly publishRate: number
+  /** Audited changes a minute of all callers of one application. */
+  readonly changesPerMinute: number
+  /** How many of a kind may exist. */
+  readonly maxEndpointsPerApp: number
+  readonly maxEventTypesPerEndpoint: number
+  readonly maxSchedulesPerApp: number
 }

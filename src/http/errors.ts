@@ -26,6 +26,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   request_timeout: { status: 408, title: 'Request timeout' },
   conflict: { status: 409, title: 'Conflict' },
   damaged_record: { status: 409, title: 'Damaged record' },
+  quota_exceeded: { status: 409, title: 'Quota exceeded' },
   request_in_flight: { status: 409, title: 'Request in flight' },
   event_type_exists: { status: 409, title: 'Event type exists' },
   payload_too_large: { status: 413, title: 'Payload too large' },

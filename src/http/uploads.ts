@@ -7,14 +7,15 @@ import { Shares } from './shares.ts'
 
 /** Smaller bodies are not counted: they come with their head. */
 const smallBytes = 16 * 1024
-/** How long a body may take whatever its pace: connections start slowly. */
-const graceMs = 5000
+/** The pace is measured over this long, so that a hiccup is no reason to end an upload. */
+const windowMs = 5000
 const sweepMs = 1000
 
-interface Upload {
-  readonly begunAt: SteadyMs
-  /** Bytes that the connection had received before. */
-  readonly before: number
+/** Where a window began. */
+interface Mark {
+  readonly at: SteadyMs
+  /** Bytes that the connection had received by then. */
+  readonly bytes: number
 }
 
 /**
@@ -28,13 +29,14 @@ export function boundUploads(
   limits: Pick<HttpLimits, 'maxUploadPerClient' | 'maxUpload' | 'uploadPace'>,
 ): void {
   const shares = new Shares({ perClient: limits.maxUploadPerClient, total: limits.maxUpload })
-  const uploads = new Map<FastifyRequest, Upload>()
+  /** The one whose window began first comes first. */
+  const uploads = new Map<FastifyRequest, Mark>()
   let cancelSweep: (() => void) | undefined
 
   scope.addHook('preParsing', (request, reply, _payload, done) => {
     const bytes = announced(request, bodyLimitBytes)
     if (bytes === 0) return done()
-    uploads.set(request, { begunAt: clock.steady(), before: request.raw.socket.bytesRead })
+    uploads.set(request, { at: clock.steady(), bytes: request.raw.socket.bytesRead })
     cancelSweep ??= clock.after(sweepMs, sweep)
     if (bytes <= smallBytes) return done()
     const release = shares.take(clientOf(request), bytes)
@@ -57,13 +59,17 @@ export function boundUploads(
   /** Ends uploads that are too slow. */
   function sweep(): void {
     const now = clock.steady()
-    for (const [request, { begunAt, before }] of uploads) {
-      if (request.raw.destroyed) uploads.delete(request)
-      const dueMs = now - begunAt - graceMs
-      if (dueMs <= 0) break
-      const received = request.raw.socket.bytesRead - before
-      if (request.raw.destroyed || received >= (dueMs / 1000) * limits.uploadPace) continue
+    for (const [request, mark] of uploads) {
+      const elapsedMs = now - mark.at
+      if (elapsedMs < windowMs) break
       uploads.delete(request)
+      // A body that is not read, or no more, has been answered already.
+      if (request.raw.destroyed || request.raw.complete || request.raw.listenerCount('error') === 0) continue
+      const bytes = request.raw.socket.bytesRead
+      if (bytes - mark.bytes >= (elapsedMs / 1000) * limits.uploadPace) {
+        uploads.set(request, { at: now, bytes })
+        continue
+      }
       const message = `The body arrives at less than ${limits.uploadPace} bytes per second (uploadPace).`
       // Ends the reading of the body, and only that: the answer goes out, and then the connection is closed.
       request.raw.emit('error', new AppError('request_timeout', message))

@@ -97,6 +97,22 @@ export const settings = {
     5 * second,
     'how long a publish may wait for the store before others are refused (429)',
   ),
+  apiRate: setting(
+    count(0, 1e6),
+    1000,
+    'requests a second for each key, publishes apart, ten seconds of them at once; 0 for any',
+  ),
+  portalRate: setting(count(0, 1e6), 50, 'the same for each portal token'),
+  apiRatePerApp: setting(count(0, 1e6), 200, 'the same for all keys and tokens of one application together'),
+  publishRate: setting(count(0, 1e7), 0, 'publishes a second for each key; 0 for any'),
+  changesPerMinute: setting(
+    count(0, 1e6),
+    120,
+    'audited changes a minute by all keys and tokens of one application together; 0 for any',
+  ),
+  maxEndpointsPerApp: setting(count(1, 1e6), 1000, 'endpoints that one application may have'),
+  maxEventTypesPerEndpoint: setting(count(1, 1000), 500, 'event types that one endpoint may name'),
+  maxSchedulesPerApp: setting(count(1, 1e5), 1000, 'schedules that one application may have'),
   retention: setting(
     duration(0, 3650 * day),
     90 * day,

@@ -17,8 +17,11 @@ export interface Applications {
 }
 
 export interface Endpoints {
-  /** Also makes the endpoint's lane. Rejects with AppError `conflict` when the uid is taken within the application. */
-  createEndpoint(app: number, input: NewEndpoint): Promise<Endpoint>
+  /**
+   * Also makes the endpoint's lane. Rejects with AppError `conflict` when the uid is taken within the application, and
+   * `quota_exceeded` when the application has `atMost` endpoints already.
+   */
+  createEndpoint(app: number, input: NewEndpoint, atMost?: number): Promise<Endpoint>
   /** By id or uid, within the application. */
   findEndpoint(app: number, ref: string): Promise<Endpoint | undefined>
   listEndpoints(app: number, page: PageRequest): Promise<Page<Endpoint>>

@@ -1,4 +1,4 @@
-import { AppError } from '../domain/app-error.ts'
+import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { given } from '../domain/given.ts'
 import { nextAfter, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
@@ -10,8 +10,8 @@ import type { Page, PageRequest } from './page.ts'
  * given another timing; what came before that is not missed.
  */
 export interface Schedules {
-  /** Rejects with AppError `conflict` when the uid is taken within the application, or it has too many. */
-  createSchedule(app: number, input: NewSchedule): Promise<Schedule>
+  /** Rejects with AppError `conflict` when the uid is taken, and `quota_exceeded` when there are `atMost` already. */
+  createSchedule(app: number, input: NewSchedule, atMost?: number): Promise<Schedule>
   /** By id or uid, within the application. */
   findSchedule(app: number, ref: string): Promise<Schedule | undefined>
   listSchedules(app: number, page: PageRequest): Promise<Page<Schedule>>
@@ -71,11 +71,11 @@ export interface ScheduleStep {
 
 export type Advanced = Published | { readonly state: 'moved' } | { readonly state: 'advanced' }
 
-/** How many schedules an application may have, so that none of them waits for the others. */
+/** How many schedules an application may have unless told, so that none of them waits for the others. */
 export const schedulesPerApp = 1000
 
-export function tooManySchedules(): AppError {
-  return new AppError('conflict', `An application may have ${schedulesPerApp} schedules; delete one first.`)
+export function tooManySchedules(atMost: number): AppError {
+  return quotaExceeded('An application', atMost, 'schedules', 'maxSchedulesPerApp')
 }
 
 /** Where a schedule stands after a step. `message` is the one that was published. */

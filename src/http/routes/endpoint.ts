@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { AppError } from '../../domain/app-error.ts'
-import type { Endpoint } from '../../domain/endpoint.ts'
+import { AppError, quotaExceeded } from '../../domain/app-error.ts'
+import { type Endpoint, managementApplication } from '../../domain/endpoint.ts'
 import { defaultFlow } from '../../domain/flow.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import type { HttpContext } from '../context.ts'
@@ -33,7 +33,7 @@ const pageProblems = compile(PageQuery, 'query')
 
 /** Endpoints: create, list, get, replace, change, delete. */
 export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope: EndpointScope): void {
-  const { store, checkUrl, randomBytes } = context
+  const { store, checkUrl, randomBytes, limits } = context
   const one = `${scope.path}/:endpoint`
 
   api.post(scope.path, async (request, reply) => {
@@ -45,7 +45,7 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     const problems = await problemsOf(input)
     if (secret === undefined) problems.push(secretProblem('secret'))
     refuseIf(problems)
-    const endpoint = await store.createEndpoint(app, checked(toNewEndpoint(input, secret as string)))
+    const endpoint = await store.createEndpoint(app, checked(toNewEndpoint(input, secret as string)), atMost(app))
     return reply.code(201).send(toEndpointOut(endpoint))
   })
 
@@ -84,12 +84,21 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     return reply.code(204).send()
   })
 
+  /** The operator's own endpoints are not counted. */
+  function atMost(app: number): number | undefined {
+    return app === managementApplication ? undefined : limits.maxEndpointsPerApp
+  }
+
   async function find(request: FastifyRequest<OfEndpoint>): Promise<Endpoint> {
     return requireEndpoint(store, await scope.owner(request.params), request.params.endpoint)
   }
 
   async function problemsOf(input: EndpointPatch) {
     const problems = endpointProblems(input, checkUrl)
+    const named = (input.eventTypes ?? input.filterTypes ?? []).length
+    if (named > limits.maxEventTypesPerEndpoint) {
+      throw quotaExceeded('An endpoint', limits.maxEventTypesPerEndpoint, 'event types', 'maxEventTypesPerEndpoint')
+    }
     return problems.length > 0 ? problems : scope.subscriptionProblems(input)
   }
 
@@ -112,7 +121,7 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     if (!isRef(ref) || ref.startsWith('ep_')) throw new AppError('not_found', 'There is no such endpoint.')
     try {
       const made = checked(toNewEndpoint({ ...input, uid: input.uid ?? ref }, makeSecret(randomBytes)))
-      return { endpoint: await store.createEndpoint(app, made), created: true }
+      return { endpoint: await store.createEndpoint(app, made, atMost(app)), created: true }
     } catch (error) {
       // Between looking and creating, another caller may have created it.
       if (!(error instanceof AppError) || error.code !== 'conflict') throw error

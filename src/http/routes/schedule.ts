@@ -55,13 +55,17 @@ export function splitBody(scanner: Scanner, bytes: Buffer): SplitBody {
 
 /** Making and changing schedules. Bodies come apart, see `splitBody`. */
 export function scheduleWriteRoutes(api: FastifyInstance, context: HttpContext): void {
-  const { store, clock } = context
+  const { store, clock, limits } = context
 
   api.post<OfApplication>('/app/:app/schedule', async (request, reply) => {
     const count = countOf(request)
     const { key } = await getApplication(store, request.params.app)
     const { head, body } = readWhole(request)
-    return send(reply.code(201), await store.createSchedule(key, toNewSchedule(head, body)), count)
+    return send(
+      reply.code(201),
+      await store.createSchedule(key, toNewSchedule(head, body), limits.maxSchedulesPerApp),
+      count,
+    )
   })
 
   api.put<OfSchedule>(one, async (request, reply) => {
@@ -73,7 +77,11 @@ export function scheduleWriteRoutes(api: FastifyInstance, context: HttpContext):
     const replaced = known && (await store.updateSchedule(key, known.key, toScheduleReplacement(head, body)))
     if (replaced) return send(reply, replaced, count)
     if (!isRef(ref) || ref.startsWith('sch_')) throw new AppError('not_found', 'There is no such schedule.')
-    const made = await store.createSchedule(key, toNewSchedule({ ...head, uid: head.uid ?? ref }, body))
+    const made = await store.createSchedule(
+      key,
+      toNewSchedule({ ...head, uid: head.uid ?? ref }, body),
+      limits.maxSchedulesPerApp,
+    )
     return send(reply.code(201), made, count)
   })
 

@@ -1,4 +1,4 @@
-import { AppError } from '../../domain/app-error.ts'
+import { AppError, quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
@@ -30,6 +30,12 @@ const insertEndpoint = statement<EndpointRow>(
    values (:key, :id, :app, :disabled_reason, ${settableColumns.map((column) => `:${column}`).join(', ')}, :now, :now)
    on conflict (key) do nothing returning ${unqualified(endpointColumns)}`,
   endpointShape,
+)
+// A range of endpoint_app.
+const countEndpoints = statement<{ count: number }>(
+  'count-endpoints',
+  `select count(*) as count from (
+     select 1 as one from endpoint where app = :app and deleted_at is null order by key limit :limit) as listed`,
 )
 const insertLane = statement(
   'insert-lane',
@@ -92,11 +98,16 @@ export function endpoints(port: Port): Methods<Endpoints> {
   const opened = (row: EndpointRow) => toEndpoint(row, vault)
 
   return {
-    *createEndpoint(app, input) {
+    *createEndpoint(app, input, atMost) {
       return yield* conflictOnUid(port, input.uid, () =>
         port.transaction(function* (sql) {
           if ((yield* sql.first(bumpVersion, { app })) === undefined) {
             throw new AppError('not_found', 'There is no such application.')
+          }
+          // The application's row is locked, so that no two count at once.
+          const counted = atMost === undefined ? undefined : yield* sql.first(countEndpoints, { app, limit: atMost })
+          if (atMost !== undefined && (counted?.count ?? 0) >= atMost) {
+            throw quotaExceeded('An application', atMost, 'endpoints', 'maxEndpointsPerApp')
           }
           yield* assertRegion(sql, app, input.flow?.region)
           const reason = input.disabled ? 'operator' : null

@@ -158,14 +158,14 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
   }
 
   return {
-    *createSchedule(app, input) {
+    *createSchedule(app, input, atMost = schedulesPerApp) {
       return yield* conflictOnUid(port, input.uid, () =>
         port.transaction(function* (sql) {
           if ((yield* sql.first(lockApplication, { app })) === undefined) {
             throw new AppError('not_found', 'There is no such application.')
           }
           const counted = yield* sql.first(countSchedules, { app })
-          if ((counted?.count ?? 0) >= schedulesPerApp) throw tooManySchedules()
+          if ((counted?.count ?? 0) >= atMost) throw tooManySchedules(atMost)
           const schedule = newSchedule(input, yield* sql.now())
           const values = { ...valuesOf(schedule), app, at: schedule.createdAt }
           return { ...schedule, ...(yield* insertNew(sql, 'sch', insertSchedule, () => values)), app }

@@ -95,6 +95,17 @@ export function configuration(open: Open): void {
     assert.deepEqual(await walk(list, 'descending', 2), { keys: keys.toReversed(), pages: 2 })
   })
 
+  test('an application has at most as many endpoints as asked, also when they are made at once', async (t) => {
+    const world = await begin(t, open)
+    const [app, other] = [await world.application(), await world.application()]
+    const make = (key: number) => world.store.createEndpoint(key, plainEndpoint, 2)
+    const made = await Promise.allSettled([make(app.key), make(other.key), make(app.key), make(app.key), make(app.key)])
+    const refused = made.flatMap((one) => (one.status === 'rejected' ? [one.reason.code] : []))
+    assert.deepEqual(refused, ['quota_exceeded', 'quota_exceeded'])
+    const page = await world.store.listEndpoints(app.key, { limit: 10, order: 'ascending', after: null })
+    assert.equal(page.items.length, 2)
+  })
+
   test('an update changes the given fields and leaves the others', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()

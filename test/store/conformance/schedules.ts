@@ -239,7 +239,10 @@ export function schedules(open: Open): void {
       with recursive counted (i) as (select 1 union all select i + 1 from counted where i < 998)
       insert into schedule (key, id, app, ${rest}) select key + i, id, app, ${rest} from schedule, counted`)
     await world.store.createSchedule(app.key, plainSchedule)
-    await assert.rejects(world.store.createSchedule(app.key, plainSchedule), conflict)
+    await assert.rejects(world.store.createSchedule(app.key, plainSchedule), {
+      name: 'AppError',
+      code: 'quota_exceeded',
+    })
   })
 }
 
