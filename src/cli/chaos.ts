@@ -1,11 +1,12 @@
 import type { Command as Commander } from 'commander'
 import type { Clock, Random } from '../domain/clock.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
+import { toJson } from './clean-terminal.ts'
 import { exitCode } from './outcome.ts'
 import { type Arrived, openReceiver } from './receiver.ts'
 import { type Options, option } from './remote.ts'
 import { seededRandom } from './seeded.ts'
-import { counted, printable } from './show.ts'
+import { counted } from './show.ts'
 import type { World } from './world.ts'
 
 /** What a hostile receiver does with a request. */
@@ -75,17 +76,17 @@ async function run({ terminal, clock, randomText }: World, options: Options): Pr
     if (options.quiet === true) return
     const { 'webhook-id': id = '' } = arrived.request.headers
     const at = new Date(clock.now()).toISOString()
-    if (json) terminal.print(JSON.stringify({ at, id, path: arrived.request.url, behaviour: choice.behaviour }))
+    if (json) terminal.print(toJson({ at, id, path: arrived.request.url, behaviour: choice.behaviour }))
     else {
       const colour = choice.behaviour === 'success' ? 'green' : choice.behaviour === 'limit' ? 'yellow' : 'red'
       const word = terminal.style(colour, choice.behaviour.padEnd(7))
-      terminal.print(`${terminal.style('dim', at.slice(11, 23))}  ${word}  ${printable(String(id))}`)
+      terminal.print(`${terminal.style('dim', at.slice(11, 23))}  ${word}  ${String(id)}`)
     }
   }
   const address = { host: options.host as string, port: options.port as number }
   const { server, address: bound } = await openReceiver(address, receive)
   const url = `http://${formatAddress(bound)}/`
-  if (json) terminal.print(JSON.stringify({ listening: url, seed, shares }))
+  if (json) terminal.print(toJson({ listening: url, seed, shares }))
   else {
     terminal.print(`Misbehaving on ${terminal.style('bold', url)}`)
     terminal.print(`  ${terminal.style('dim', 'Shares')}  ${showShares(shares)}`)
@@ -96,7 +97,7 @@ async function run({ terminal, clock, randomText }: World, options: Options): Pr
   server.closeAllConnections()
   server.close()
   const requests = behaviours.reduce((sum, name) => sum + done[name], 0)
-  if (json) terminal.print(JSON.stringify({ requests, ...done }))
+  if (json) terminal.print(toJson({ requests, ...done }))
   else
     terminal.print(`${counted(requests, 'request')}: ${behaviours.map((name) => `${done[name]} ${name}`).join(', ')}.`)
   return exitCode.ok

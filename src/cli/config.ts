@@ -1,5 +1,6 @@
 import { type Loaded, showSetting } from '../runtime/config.ts'
 import { flagOf, settingNames, settings, variableOf } from '../runtime/settings.ts'
+import { toJson } from './clean-terminal.ts'
 import { exitCode } from './outcome.ts'
 import type { World } from './world.ts'
 
@@ -14,7 +15,7 @@ export async function printConfig({ terminal }: World, loaded: Loaded, asJson: b
     help: settings[name].help,
   }))
   if (asJson) {
-    terminal.print(JSON.stringify(rows, null, 2))
+    terminal.print(toJson(rows, 2))
     return exitCode.ok
   }
   const nameWidth = Math.max(...rows.map(({ name }) => name.length))

@@ -7,7 +7,7 @@ import { exportDead } from './dead-export.ts'
 import { importDead } from './dead-import.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { instantText, limitOption, option, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
-import { ago, counted, instant, nameOf, printable, text } from './show.ts'
+import { ago, counted, instant, nameOf, text } from './show.ts'
 import { facts, table } from './table.ts'
 import { followTask, perSecondOption } from './task.ts'
 
@@ -195,8 +195,8 @@ function describe({ terminal }: Session, letter: Item): string {
     ['published', instant(letter.publishedAt)],
     ['died', instant(letter.diedAt)],
     ['reason', terminal.style('red', text(letter.reason))],
-    ['last error', letter.error == null ? '–' : printable(text(letter.error))],
-    ['last answer', letter.response == null ? '–' : printable(text(letter.response))],
+    ['last error', letter.error == null ? '–' : text(letter.error)],
+    ['last answer', letter.response == null ? '–' : text(letter.response)],
   ])
   const attempts = (letter.trail ?? []) as Item[]
   if (attempts.length === 0) return `${about}\n\nIts attempts are not known here, or none was made.`

@@ -2,6 +2,7 @@ import type { Loaded } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { Store } from '../store/store.ts'
+import { toJson } from './clean-terminal.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { stopDelivering } from './stop.ts'
 import type { Delivering, World } from './world.ts'
@@ -28,7 +29,7 @@ export async function drain(world: World, { config }: Loaded, options: DrainOpti
   const log = world.openLog(options.quiet ? { ...config, logLevel: 'warn' } : config)
   const say = options.quiet ? () => {} : terminal.print
   const store = await openUnlessOwned(world, config, log, (reason) =>
-    say(options.json ? JSON.stringify({ ended: 'owned', reason }) : `Nothing to do: ${reason}.`),
+    say(options.json ? toJson({ ended: 'owned', reason }) : `Nothing to do: ${reason}.`),
   )
   if (store === undefined) return exitCode.ok
   try {
@@ -81,7 +82,7 @@ function waitForEnd(
 }
 
 function report({ tally }: Delivering, ended: End, json: boolean): string {
-  if (json) return JSON.stringify({ ended, ...tally })
+  if (json) return toJson({ ended, ...tally })
   const reason = { idle: 'nothing more is due', time: 'the time is up', signal: 'asked to stop' }[ended]
   const { delivered, waiting, dead } = tally
   return `Drained: ${delivered} delivered, ${waiting} to be tried again, ${dead} dead; ${reason}.`

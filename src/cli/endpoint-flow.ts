@@ -5,7 +5,7 @@ import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { jsonValue, option, type Session } from './remote.ts'
-import { printable, text } from './show.ts'
+import { text } from './show.ts'
 
 const day = 86_400_000
 
@@ -118,7 +118,7 @@ export function flowFacts(item: Item): [string, string | undefined][] {
     ['while disabled', whileDisabled === 'drop' ? 'what is published is dropped' : undefined],
     ['order', item.order == null || item.order === 'none' ? undefined : orderText(item)],
     ['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)],
-    ['filter', item.filter == null ? undefined : printable(text(item.filter))],
+    ['filter', item.filter == null ? undefined : text(item.filter)],
     ['shape', item.shape == null ? undefined : text(item.shape)],
     ['region', item.region == null ? undefined : text(item.region)],
     ['signature', item.signature == null || item.signature === 'standard' ? undefined : text(item.signature)],
@@ -140,6 +140,6 @@ const circuitValue: Kind<unknown> = {
 }
 
 function coalesceText({ windowMs, key }: Item): string {
-  const kind = key == null ? 'event type' : `event type and ${printable(text(key))}`
+  const kind = key == null ? 'event type' : `event type and ${text(key)}`
   return `the newest of ${span(Number(windowMs))} by ${kind}`
 }

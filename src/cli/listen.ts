@@ -1,12 +1,13 @@
 import type { SignatureHeaders } from '../domain/endpoint.ts'
 import { type SignatureProfile, signatureProfiles } from '../domain/flow.ts'
 import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
+import { toJson } from './clean-terminal.ts'
 import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
 import { prettyJson } from './exact-json.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { type Arrived, openReceiver } from './receiver.ts'
 import { option, type RemoteCommands, repeated, type Session } from './remote.ts'
-import { counted, printable, text } from './show.ts'
+import { counted, text } from './show.ts'
 import { openProfileVerifier, type Verifier } from './verify.ts'
 
 /** `sluice listen`: a receiver on this machine that verifies signatures and prints what arrives. */
@@ -107,7 +108,7 @@ class Printer {
 
   begin(url: string): void {
     const { terminal, json } = this.#session
-    terminal.print(json ? JSON.stringify({ listening: url }) : `Listening on ${terminal.style('bold', url)}`)
+    terminal.print(json ? toJson({ listening: url }) : `Listening on ${terminal.style('bold', url)}`)
   }
 
   verifyWith(secret: string, names: SignatureHeaders = {}): void {
@@ -164,7 +165,7 @@ class Printer {
         headers,
         ...content,
       }
-      terminal.print(JSON.stringify(line))
+      terminal.print(toJson(line))
       return
     }
     const verdict =
@@ -173,10 +174,10 @@ class Printer {
         : verified
           ? terminal.style('green', '✓ verified')
           : terminal.style('red', `✗ ${problem}`)
-    const path = method === 'POST' && url === '/' ? '' : `  ${printable(`${method} ${url}`)}`
+    const path = method === 'POST' && url === '/' ? '' : `  ${`${method} ${url}`}`
     const note = again ? terminal.style('dim', '  again') : ''
     const time = terminal.style('dim', new Date(now).toISOString().slice(11, 19))
-    terminal.print(`${time}  ${verdict}  ${printable(id) || '(no webhook-id)'}${path}${note}`)
+    terminal.print(`${time}  ${verdict}  ${id || '(no webhook-id)'}${path}${note}`)
     terminal.print(`${indented(contentOf(body))}\n`)
   }
 
@@ -193,7 +194,7 @@ function contentOf(body: Buffer): string {
   if (body.length === 0) return '(no body)'
   if (!isText(body)) return `(${counted(body.length, 'byte')} that are not text)`
   const text = body.toString()
-  return printable(prettyJson(text) ?? text)
+  return prettyJson(text) ?? text
 }
 
 function isText(body: Buffer): boolean {

@@ -1,7 +1,7 @@
 import { type Item, pathOf } from './client.ts'
 import { prettyJson } from './exact-json.ts'
 import { instantText, limitOption, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
-import { instant, nameOf, printable, text } from './show.ts'
+import { instant, nameOf, text } from './show.ts'
 import { facts, table } from './table.ts'
 
 /** `sluice messages`: what an application published, or one message and where it stands at each endpoint. */
@@ -54,12 +54,12 @@ async function showOne(session: Session, app: string, ref: string): Promise<unde
       ['event id', text(message.eventId)],
       ['channels', text(message.channels)],
       ['tags', message.tags === undefined ? undefined : text(message.tags)],
-      ['ordering key', message.orderingKey == null ? undefined : printable(text(message.orderingKey))],
+      ['ordering key', message.orderingKey == null ? undefined : text(message.orderingKey)],
       ['accepted', instant(message.timestamp)],
       ['deliver at', message.deliverAt == null ? undefined : instant(message.deliverAt)],
       ['expires', message.expiresAt == null ? undefined : instant(message.expiresAt)],
     ])
-    const payload = printable(prettyJson(JSON.stringify(message.payload)) ?? text(message.payload))
+    const payload = prettyJson(JSON.stringify(message.payload)) ?? text(message.payload)
     return [about, '', payload, '', destinationsTable(session, destinations)].join('\n')
   })
   return undefined

@@ -1,4 +1,5 @@
 import type { Command as Commander } from 'commander'
+import { toJson } from './clean-terminal.ts'
 import { exitCode } from './outcome.ts'
 import type { World } from './world.ts'
 
@@ -12,7 +13,7 @@ export function addOpenapi(program: Commander, { terminal }: World, finish: (cod
       // Only here: the schemas take longer to load than most commands to run.
       const { openApiDocument } = await import('../http/openapi/document.ts')
       terminal.endWithReader()
-      terminal.print(JSON.stringify(openApiDocument(), null, 2))
+      terminal.print(toJson(openApiDocument(), 2))
       finish(exitCode.ok)
     })
 }

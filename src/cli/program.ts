@@ -9,6 +9,7 @@ import { addAttempts } from './attempts.ts'
 import { addAudit } from './audit.ts'
 import { addChaos } from './chaos.ts'
 import { addCircuit } from './circuit.ts'
+import { cleanTerminal } from './clean-terminal.ts'
 import { addCompletion } from './completion.ts'
 import { printConfig } from './config.ts'
 import { addDead } from './dead.ts'
@@ -34,7 +35,8 @@ import { worker } from './worker.ts'
 import type { World } from './world.ts'
 
 /** Runs a command line; the answer is the exit code. What the caller can act on is said in one message. */
-export async function runProgram(world: World, args: readonly string[]): Promise<number> {
+export async function runProgram(given: World, args: readonly string[]): Promise<number> {
+  const world: World = { ...given, terminal: cleanTerminal(given.terminal, given.randomText) }
   let code: number = exitCode.ok
   const program = new Commander('sluice')
     .description('Webhook delivery that loses nothing and floods nobody.')

@@ -4,6 +4,7 @@ import { urlVariable } from '../runtime/config.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { settings, variableOf } from '../runtime/settings.ts'
+import { toJson } from './clean-terminal.ts'
 import { Client, type Item } from './client.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import type { World } from './world.ts'
@@ -74,7 +75,7 @@ export class RemoteCommands {
       client: new Client({ url, key, clock, version }),
       options,
       json,
-      show: (value, human) => terminal.print(json ? JSON.stringify(value, null, 2) : human(value)),
+      show: (value, human) => terminal.print(json ? toJson(value, 2) : human(value)),
     }
   }
 }
@@ -101,7 +102,7 @@ export function showList(
   empty: string,
   human: (items: readonly Item[]) => string,
 ): void {
-  if (json) return terminal.print(JSON.stringify(items, null, 2))
+  if (json) return terminal.print(toJson(items, 2))
   if (items.length === 0) return terminal.print(empty)
   terminal.print(human(items))
   if (more) terminal.print(terminal.style('dim', `… and more: --limit ${(options.limit as number) * 10} shows them.`))

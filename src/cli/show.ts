@@ -1,10 +1,10 @@
 import type { Item } from './client.ts'
 
-/** A field of an answer as text; '–' when it has none. */
+/** A field of an answer as text on one line, so that none looks like a line of ours; '–' when it has none. */
 export function text(value: unknown): string {
   if (value === undefined || value === null || value === '') return '–'
   if (Array.isArray(value)) return value.length === 0 ? '–' : value.map(text).join(', ')
-  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+  return (typeof value === 'object' ? JSON.stringify(value) : String(value)).replace(/[\r\n\t]+/g, ' ')
 }
 
 /** An instant of the API to the second, in UTC: `2026-11-15 09:40:12`. */
@@ -29,11 +29,4 @@ export function nameOf({ uid, id }: Item): string {
 /** `1 message`, `2 messages`. */
 export function counted(count: number, noun: string): string {
   return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
-}
-
-/** What a receiver or producer sent, without what could move the cursor or change colours. Lines stay. */
-export function printable(untrusted: string): string {
-  return untrusted.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, (sign) =>
-    sign === '\n' || sign === '\t' ? sign : '·',
-  )
 }

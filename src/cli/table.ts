@@ -75,7 +75,6 @@ function fit<T>(columns: readonly Column<T>[], widths: number[], limit: number |
   return widths
 }
 
-/** Control characters could move the cursor or change the colours of whoever looks. */
 function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').replace(/\p{Cc}/gu, '?')
+  return text.replace(/\s+/g, ' ')
 }

@@ -1,10 +1,11 @@
 import { duration } from '../runtime/setting-kinds.ts'
 import { failedStatus, outcome, statusCode } from './attempts.ts'
+import { toJson } from './clean-terminal.ts'
 import { type Client, type Item, pathOf } from './client.ts'
 import { statusColour } from './messages.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { option, type RemoteCommands, type Session } from './remote.ts'
-import { nameOf, printable, text } from './show.ts'
+import { nameOf, text } from './show.ts'
 import { shorten } from './table.ts'
 
 /** Each is one request a round; more would be a load on the server that nobody can read anyway. */
@@ -91,14 +92,14 @@ async function newerThan(client: Client, lane: Followed, query: { status: number
 }
 
 function print({ terminal, json }: Session, { app, name }: Followed, attempt: Item): void {
-  if (json) return terminal.print(JSON.stringify(attempt))
+  if (json) return terminal.print(toJson(attempt))
   const room = terminal.columns ?? Number.POSITIVE_INFINITY
   const idWidth = room < 110 ? 16 : 31
   const time = terminal.style('dim', text(attempt.timestamp).slice(11, 23))
   const where = shorten(`${app}/${name}`, 20).padEnd(20)
   const id = shorten(text(attempt.msgId), idWidth)
   const tookMs = `${text(attempt.responseDurationMs)} ms`.padStart(8)
-  const result = shorten(printable(outcome(attempt)), Math.max(9, room - idWidth - 52))
+  const result = shorten(outcome(attempt), Math.max(9, room - idWidth - 52))
   const coloured = terminal.style(statusColour(attempt), result)
   terminal.print(`${time}  ${where}  ${id}  ${statusCode(attempt).padStart(3)} ${tookMs}  ${coloured}`)
 }

@@ -1,8 +1,9 @@
 import { outcome, statusCode } from './attempts.ts'
+import { toJson } from './clean-terminal.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { limitOption, type RemoteCommands, type Session } from './remote.ts'
-import { ago, counted, instant, nameOf, printable, text } from './show.ts'
+import { ago, counted, instant, nameOf, text } from './show.ts'
 import { type Column, facts, table } from './table.ts'
 
 const wideColumns = 110
@@ -108,7 +109,7 @@ async function explainApplication(session: Session, app: string): Promise<undefi
   }
   const { done } = page
   if (session.json) {
-    terminal.print(JSON.stringify({ ...first, data: endpoints, done }, null, 2))
+    terminal.print(toJson({ ...first, data: endpoints, done }, 2))
     return
   }
   const wide = (first.blockers as Item[]).map(
@@ -155,10 +156,7 @@ function describeDelivery(session: Session, why: Item): string {
     ['also', alsoText(why)],
     ['ahead of it', ahead === 0 ? undefined : `${text(ahead)}${isAheadExact === false ? ' or more' : ''}`],
     ['attempts', text(attempts)],
-    [
-      'last attempt',
-      last == null ? undefined : `${instant(last.timestamp)}  ${statusCode(last)}  ${printable(outcome(last))}`,
-    ],
+    ['last attempt', last == null ? undefined : `${instant(last.timestamp)}  ${statusCode(last)}  ${outcome(last)}`],
     ['as of', asOfText(why)],
   ])
   return `${headline(session, why)}\n${about}`
@@ -179,7 +177,7 @@ function describeEndpoint(session: Session, why: Item): string {
 }
 
 function headline({ terminal }: Session, { reason, detail }: Item): string {
-  return `${terminal.style(['bold', colourOf(reason)], text(reason))}: ${printable(text(detail))}`
+  return `${terminal.style(['bold', colourOf(reason)], text(reason))}: ${text(detail)}`
 }
 
 /** What else is in the way, behind the most decisive. */

@@ -83,6 +83,8 @@ export interface Served extends Workplace {
   readonly server: Run
   /** Runs a command against the server to its end; throws unless it ends with `code`. */
   sluice(args: string | readonly string[], code?: number, input?: string): Promise<string>
+  /** Runs a command to whatever end. */
+  try(args: string): ReturnType<typeof runHere>
   /** What a command prints as JSON. */
   json<T = Record<string, unknown>>(args: string | readonly string[], input?: string): Promise<T>
   /** For commands that go on until they are stopped. */
@@ -142,7 +144,11 @@ async function runHere(
 
 /** Starts a server at the workplace, by default one that may deliver to this machine. */
 export async function served(place: Workplace, flags: readonly string[] = ['--local']): Promise<Served> {
-  const server = place.run(['serve', '--listen', '127.0.0.1:0', ...flags], { SLUICE_API_KEY: 'sk_fixed_0123456789' })
+  const server = place.run(['serve', '--listen', '127.0.0.1:0', ...flags], {
+    SLUICE_API_KEY: 'sk_fixed_0123456789',
+    // Tests fail more often than tenants may.
+    SLUICE_FAILURES_PER_MINUTE: '0',
+  })
   const url = await server.says(/Listening on (http:\/\/\S+)/)
   const env = { SLUICE_URL: url, SLUICE_API_KEY: 'sk_fixed_0123456789' }
   const sluice = async (args: string | readonly string[], code = 0, input?: string) => {
@@ -152,5 +158,6 @@ export async function served(place: Workplace, flags: readonly string[] = ['--lo
   }
   const json = async <T>(args: string | readonly string[], input?: string) =>
     JSON.parse(await sluice(typeof args === 'string' ? `${args} --json` : [...args, '--json'], 0, input)) as T
-  return { ...place, url, server, env, sluice, json }
+  const attempt = (args: string) => runHere(args.split(' '), place, env)
+  return { ...place, url, server, env, sluice, json, try: attempt }
 }
