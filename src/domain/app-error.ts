@@ -55,6 +55,7 @@ export type AppErrorCode =
   | 'expectation_failed'
   | 'headers_too_large'
   | 'rate_limited'
+  | 'closed'
   | 'unavailable'
 
 /** One more of a kind of which there may be only so many. `setting` is the name of the limit. */

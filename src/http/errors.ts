@@ -37,6 +37,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   rate_limited: { status: 429, title: 'Rate limited' },
   headers_too_large: { status: 431, title: 'Headers too large' },
   internal: { status: 500, title: 'Internal error' },
+  closed: { status: 503, title: 'Closed' },
   unavailable: { status: 503, title: 'Unavailable' },
 }
 

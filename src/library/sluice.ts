@@ -147,6 +147,13 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
   const key = `sk_${systemRandomText(40)}`
   const manager = inProcess(() => openApi({ ...config, apiKey: key }, store, log, publisher), key)
   let closing: Promise<void> | undefined
+  const refuseClosed = () => {
+    if (closing !== undefined) throw new AppError('closed', 'This Sluice was closed; open another with openSluice.')
+  }
+  const request: Request = async (method, path, body) => {
+    refuseClosed()
+    return manager.request(method, path, body)
+  }
   const close = () => {
     closing ??= manager.close().finally(() => stop(parts, running))
     return closing
@@ -161,6 +168,7 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
   }
 
   function publishWithin(connection: object, app: string, message: NewMessage): Enqueued | Promise<Enqueued> {
+    refuseClosed()
     const item = readMessage(app, message, config.bodyLimit)
     const admitted: Publication[] = []
     const withdraw = () => publisher.admission?.withdraw(admitted.splice(0))
@@ -189,19 +197,21 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
   }
 
   return {
-    applications: applications(manager.request),
-    endpoints: endpoints(manager.request),
-    lanes: lanes(manager.request),
-    deadLetters: deadLetters(manager.request),
-    schedules: schedules(manager.request),
-    explain: explain(manager.request),
-    request: manager.request,
+    applications: applications(request),
+    endpoints: endpoints(request),
+    lanes: lanes(request),
+    deadLetters: deadLetters(request),
+    schedules: schedules(request),
+    explain: explain(request),
+    request,
     url: running.url,
     async publish(app, message) {
+      refuseClosed()
       const { envelope, body } = readMessage(app, message, config.bodyLimit)
       return published(await publisher.publish(app, envelope, body))
     },
     async publishTogether(app, messages) {
+      refuseClosed()
       if (messages.length === 0) return []
       if (messages.length > batchLimit) {
         throw invalid([{ at: ['body', 'messages'], message: `must not be more than ${batchLimit}`, type: 'maxItems' }])

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { nearest } from './nearest.ts'
-import { type Kind, WrongValue } from './setting-kinds.ts'
+import { type Kind, maskUrl, WrongValue } from './setting-kinds.ts'
 import { type Config, flagOf, type SettingName, settingNames, settings, variableOf } from './settings.ts'
 
 /** Where settings come from, strongest first: flags, the environment, the file. */
@@ -74,7 +74,7 @@ function readEach(found: (name: SettingName) => Given | undefined, problems: str
       values[name] = setting.kind.parse(given.raw)
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error
-      const shown = setting.secret ? 'what was given' : JSON.stringify(given.raw)
+      const shown = setting.secret ? 'what was given' : maskUrl(JSON.stringify(given.raw))
       problems.push(`${name} (${given.origin}): must be ${error.message}; not ${shown}`)
     }
   }

@@ -156,7 +156,7 @@ export const webAddress: Kind<string> = {
     }
     return url.href.replace(/\/+$/, '')
   },
-  show: (value) => value,
+  show: (value) => maskUrl(value),
 }
 
 /** `HOST:PORT`, bracketing an IPv6 host. */
@@ -213,9 +213,9 @@ function isNetwork(text: unknown): boolean {
   }
 }
 
-function maskUrl(text: string): string {
-  const url = new URL(text)
-  if (url.password !== '') url.password = '****'
-  for (const name of url.searchParams.keys()) if (/password|secret|key/i.test(name)) url.searchParams.set(name, '****')
-  return url.href
+/** Hides who logs in with what, and any such parameter, also in a text that is no valid URL. */
+export function maskUrl(text: string): string {
+  return text
+    .replace(/\/\/.*@|[^/"]*@/, (found) => (found.startsWith('//') ? '//****@' : '****@'))
+    .replace(/([?&][^=&#]*(?:password|secret|key|token|user)[^=&#]*=)[^&#]*/gi, '$1****')
 }

@@ -305,6 +305,18 @@ describe('the library', () => {
     await assert.rejects(get(apiKey))
   })
 
+  test('says that it was closed, with a code', async (t) => {
+    const sluice = await embed(t, await sqlitePlace(t), { deliver: false })
+    await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+    await sluice.close()
+    const closed = (error: unknown) => error instanceof AppError && error.code === 'closed'
+    await assert.rejects(sluice.publish('acme', { eventType: 'a', payload: {} }), closed)
+    await assert.rejects(sluice.publishTogether('acme', [{ eventType: 'a', payload: {} }]), closed)
+    await assert.rejects(sluice.applications.list(), closed)
+    await assert.rejects(sluice.request('GET', '/app'), closed)
+    assert.throws(() => sluice.publishWith({} as never, 'acme', { eventType: 'a', payload: {} }), closed)
+  })
+
   test('names every wrong setting, and a setting that does not exist', async () => {
     const options = { store: 'mysql:x', lease: 'soon', inFlght: 3 } as never
     await assert.rejects(openSluice(options), (error: unknown) => {

@@ -147,7 +147,25 @@ describe('settings', () => {
     })
     const shown = settingNames.map((name) => showSetting(name, config)).join('\n')
     assert.doesNotMatch(shown, /hunter2-and-more/)
-    assert.match(shown, /postgres:\/\/user:\*\*\*\*@db:5432\/x/)
+    assert.match(shown, /postgres:\/\/\*\*\*\*@db:5432\/x/)
+  })
+
+  test('nothing in front of an @ is shown, also of what is refused', () => {
+    const { config } = load({
+      env: { SLUICE_STORE: 'postgres://hunter2@db/x', SLUICE_PUBLIC_URL: 'https://hunter2:hunter2@hooks.example.com' },
+    })
+    assert.equal(showSetting('store', config), 'postgres://****@db/x')
+    assert.equal(showSetting('publicUrl', config), 'https://****@hooks.example.com')
+    for (const wrong of [
+      'postgres//u:hunter2@db/x',
+      'postgres:u:hunter2@db',
+      'postgrs://u:a/hunter2@db?sslkey=hunter2',
+    ]) {
+      assert.throws(
+        () => load({ env: { SLUICE_STORE: wrong } }),
+        (error: Error) => /must be sqlite:PATH/.test(error.message) && !/hunter2/.test(error.message),
+      )
+    }
   })
 
   test('what is shown of durations and sizes can be typed back', () => {
