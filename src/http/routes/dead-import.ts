@@ -84,7 +84,7 @@ function linesOf(body: unknown): Buffer[] {
     throw new AppError('unsupported_media_type', 'Send lines of JSON, as application/jsonl.')
   }
   const lines: Buffer[] = []
-  for (let start = 0; start < body.length; ) {
+  for (let start = 0; start < body.length && lines.length <= lineLimit; ) {
     const end = body.indexOf(newLine, start)
     const line = body.subarray(start, end < 0 ? body.length : end)
     lines.push(line.at(-1) === 0x0d ? line.subarray(0, -1) : line)
