@@ -5,13 +5,10 @@ import type { PublishAlong } from '../sql/schedules.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
-import { browsing } from './browsing.ts'
 import { coalescing } from './coalescing.ts'
 import type { Database } from './database.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
-import { heads } from './heads.ts'
-import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake } from './intake.ts'
 import { Keys } from './keys.ts'
@@ -27,9 +24,7 @@ import { retention } from './retention.ts'
 import { ServerTime } from './server-time.ts'
 import { openSessions, statement } from './sessions.ts'
 import { Signals } from './signals.ts'
-import { standing } from './standing.ts'
 import { trailing } from './trailing.ts'
-import { transferring } from './transferring.ts'
 import { explain } from './trouble.ts'
 
 export interface PostgresOptions {
@@ -95,14 +90,9 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...retention(database),
     ...ownership(database, partitions),
     ...delivering(database),
-    ...history(database),
     ...bounding(database),
-    ...heads(database),
-    ...browsing(database),
     ...replaying(database),
-    ...transferring(database),
     ...removals(database),
-    ...standing(database),
     ...idempotency(database),
     ...coalescing(database),
     ...enlisting(database, url),

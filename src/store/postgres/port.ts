@@ -13,7 +13,7 @@ import {
 import { type List, type SealedValue, type Statement, statement, type Values } from '../sql/statement.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
-import { requeue, tell } from './replaying.ts'
+import { findRow, requeue, tell } from './replaying.ts'
 import type { Run, Sessions } from './sessions.ts'
 import { isUidTaken } from './trouble.ts'
 
@@ -27,6 +27,11 @@ export function postgresPort(database: Database): Port {
     context,
     transaction: transactionsOn(database, durable),
     relaxed: { ...sqlOver(relaxed.run), transaction: transactionsOn(database, relaxed) },
+    *askOwners(endpoints) {
+      database.signals.asked(endpoints)
+      yield* waitFor(database.signals.notify(relaxed.run, 'a', endpoints))
+      return true
+    },
     isUidTaken,
   }
 }
@@ -68,6 +73,9 @@ function transactionsOn(database: Database, sessions: Sessions): Port['transacti
             const queued = yield* waitFor(requeue(run, deliveries))
             afterwards.push(() => tell(database, queued))
             return queued
+          },
+          *isQueued(delivery) {
+            return (yield* waitFor(findRow(run, delivery))) !== undefined
           },
           *taskAdded() {
             yield* waitFor(signals.notify(run, 't', []))

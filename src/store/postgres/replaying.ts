@@ -4,9 +4,11 @@ import { keyTime } from '../../domain/ids.ts'
 import { type DeliveryKey, expungedResponse } from '../browsing.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { bringForwardMs, countLimit, type Replaying } from '../replaying.ts'
+import { selectAttempted } from '../sql/messages.ts'
+import { finishLater } from '../sql/port.ts'
 import { integers } from './arrays.ts'
-import { selectAttempted } from './browsing.ts'
 import type { Database } from './database.ts'
+import { sqlOver } from './port.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import { type Run, statement } from './sessions.ts'
 
@@ -213,7 +215,7 @@ export function replaying(database: Database): Replaying {
       await durable.transaction(async (run) => {
         const [row] = await run<{ endpoints: number[] }>(eraseMessage, [message])
         if (row === undefined) return
-        const attempted = await run<{ endpoint: number }>(selectAttempted, [message])
+        const attempted = await finishLater(sqlOver(run).all(selectAttempted, { message }))
         const endpoints = new Set([...row.endpoints, ...attempted.map(({ endpoint }) => endpoint)])
         await run(deleteVariants, [message])
         await run(deleteFanOut, [message])
@@ -227,7 +229,7 @@ export function replaying(database: Database): Replaying {
     },
 
     async findQueued(delivery) {
-      const [row] = await durable.run<QueuedColumns>(findQueuedRow, valuesOf([delivery]))
+      const row = await findRow(durable.run, delivery)
       return row && { class: row.class, dueAt: row.due_at, attempts: row.attempts, ahead: row.ahead }
     },
 
@@ -257,6 +259,12 @@ export function replaying(database: Database): Replaying {
       }
     },
   }
+}
+
+/** The row of a delivery, wherever it waits. */
+export async function findRow(run: Run, delivery: DeliveryKey): Promise<QueuedColumns | undefined> {
+  const [row] = await run<QueuedColumns>(findQueuedRow, valuesOf([delivery]))
+  return row
 }
 
 /** Queues deliveries again, as part of the caller's transaction where there is one. */

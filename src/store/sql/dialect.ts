@@ -20,6 +20,12 @@ export interface Dialect {
   readonly forUpdate: string
   /** As `forUpdate`, passing over rows that are locked already. */
   readonly forUpdateSkipLocked: string
+  /** Whether a column that holds a list of integers has a value. */
+  has(column: string, value: string): string
+  /** How many values a column that holds a list has. */
+  lengthOf(column: string): string
+  /** A parameter that is bytes or null, where its type cannot be inferred. */
+  bytes(parameter: string): string
   /** A statement that waits until no other transaction has the lock. On SQLite no two transactions write at once. */
   lock(name: keyof typeof locks): string
   /** Text as the value of a JSON column. */
@@ -55,6 +61,9 @@ const sqlite: Dialect = {
   least: (...values) => `min(${values.join(', ')})`,
   forUpdate: '',
   forUpdateSkipLocked: '',
+  has: (column, value) => `exists (select 1 from json_each(${column}) where value = ${value})`,
+  lengthOf: (column) => `json_array_length(${column})`,
+  bytes: (parameter) => parameter,
   lock: () => 'select 1',
   json: (text) => text,
   among: (column, list) => `${column} in (select value from json_each(${list}))`,
@@ -88,6 +97,9 @@ const postgres: Dialect = {
   least: (...values) => `least(${values.join(', ')})`,
   forUpdate: 'for update',
   forUpdateSkipLocked: 'for update skip locked',
+  has: (column, value) => `${value} = any (${column})`,
+  lengthOf: (column) => `cardinality(${column})`,
+  bytes: (parameter) => `${parameter}::bytea`,
   lock: (name) => `select pg_advisory_xact_lock(${locks[name]})`,
   json: (text) => `${text}::json`,
   among: (column, list, type) => `${column} = any (${list}::${type}[])`,

@@ -46,6 +46,8 @@ export interface Transaction extends Sql {
    * queued.
    */
   requeue(deliveries: readonly DeliveryKey[]): Work<readonly DeliveryKey[]>
+  /** Whether a delivery waits in its endpoint's queue. */
+  isQueued(delivery: DeliveryKey): Work<boolean>
   /** Tells workers, after the commit, that there is a task to take. */
   taskAdded(): Work<void>
   /** Tells all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */
@@ -59,6 +61,8 @@ export interface Port extends Sql {
   transaction<T>(work: (sql: Transaction) => Work<T>): Work<T>
   /** As `Sql` and `transaction`, for work that is done again when a crash of the database server undoes it. */
   readonly relaxed: Pick<Port, 'all' | 'first' | 'transaction'>
+  /** Asks the owners of these lanes for snapshots; answers whether any worker can hear the question. */
+  askOwners(endpoints: readonly number[]): Work<boolean>
   /** Whether an error says that a uid is taken. */
   isUidTaken(error: unknown): boolean
 }

@@ -10,7 +10,6 @@ import { areSealed, sealAll } from '../sql/sealing.ts'
 import { releaseAllTasks } from '../sql/tasks.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
-import { browsing } from './browsing.ts'
 import { checkpointApart } from './checkpointer.ts'
 import { followClock } from './clock-jumps.ts'
 import { coalescing } from './coalescing.ts'
@@ -21,8 +20,6 @@ import { Disk } from './disk.ts'
 import { enlisting } from './enlisting.ts'
 import { lockFile } from './file-lock.ts'
 import { watchForeignCommits } from './foreign-commits.ts'
-import { heads } from './heads.ts'
-import { history } from './history.ts'
 import { idempotency } from './idempotency.ts'
 import { intake, type Taking } from './intake.ts'
 import { migrate } from './migrate.ts'
@@ -32,8 +29,6 @@ import { promised } from './promised.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
-import { standing } from './standing.ts'
-import { transferring } from './transferring.ts'
 import { asTrouble, isBusy, openingTrouble } from './trouble.ts'
 
 export interface SqliteOptions {
@@ -168,14 +163,9 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(retention(connection)),
     ...promised(ownership(connection), beforeDeciding),
     ...promised<Delivering>(delivering(connection), beforeDeciding),
-    ...promised(history(connection)),
     ...promised(removals(connection)),
-    ...promised(standing(connection)),
     ...promised(bounding(connection), beforeDeciding),
-    ...promised(heads(connection), beforeDeciding),
-    ...promised(browsing(connection)),
     ...promised(replaying(connection), beforeDeciding),
-    ...promised(transferring(connection)),
     ...promised(idempotency(connection)),
     ...promised(coalescing(connection)),
     ...enlisting(connection, path),

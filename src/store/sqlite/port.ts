@@ -4,17 +4,17 @@ import { atOnce, finishNow, type Methods, type Port, type Sql, type Transaction,
 import type { Shape, Statement, Value, Values } from '../sql/statement.ts'
 import { sealedWith } from '../vault.ts'
 import type { Connection, Query } from './connection.ts'
-import { type LaneWakes, laneWakes } from './lane-wakes.ts'
-import { replayer, tell } from './replaying.ts'
+import { laneWakes } from './lane-wakes.ts'
+import { replayer, rowFinder, tell } from './replaying.ts'
 import { asTrouble, isUniqueViolation } from './trouble.ts'
 
 type StoredRow = Record<string, unknown>
 
 /** SQLite as methods that are written once see it. No work on it ever yields. */
 export function sqlitePort(connection: Connection): Port {
-  let laneWakesOnce: LaneWakes | undefined
-  const wakes = () => (laneWakesOnce ??= laneWakes(connection))
-  let replay: ReturnType<typeof replayer> | undefined
+  const wakes = lazily(() => laneWakes(connection))
+  const findRow = lazily(() => rowFinder(connection))
+  const replay = lazily(() => replayer(connection))
   const queries = new Map<Statement<never>, Query<StoredRow>>()
 
   function prepared(statement: Statement<never>): Query<StoredRow> {
@@ -54,11 +54,11 @@ export function sqlitePort(connection: Connection): Port {
         }),
       requeue: (deliveries) =>
         atOnce(() => {
-          replay ??= replayer(connection)
-          const woken = replay(deliveries, connection.now())
+          const woken = replay()(deliveries, connection.now())
           afterwards.push(() => tell(connection, woken))
           return woken.queued
         }),
+      isQueued: (delivery) => atOnce(() => findRow()(delivery) !== undefined),
       taskAdded: () => atOnce(() => void afterwards.push(() => connection.watcher?.tasks?.())),
       settingsChanged: (endpoints) => atOnce(() => void afterwards.push(() => connection.watcher?.settings(endpoints))),
     }
@@ -71,7 +71,19 @@ export function sqlitePort(connection: Connection): Port {
   connection.appendAudit = (entry) => void finishNow(appendAudit(sql, connection.context, entry))
   // Too little is written through here for a commit that does not wait for the disk to be worth it.
   const relaxed = { all: sql.all, first: sql.first, transaction: transactions }
-  return { ...sql, context: connection.context, transaction: transactions, relaxed, isUidTaken: isUniqueViolation }
+  return {
+    ...sql,
+    context: connection.context,
+    transaction: transactions,
+    relaxed,
+    // The workers of a file are in one process: this one or none.
+    askOwners: (endpoints) =>
+      atOnce(() => {
+        connection.watcher?.asked?.(endpoints)
+        return connection.watcher?.asked !== undefined
+      }),
+    isUidTaken: isUniqueViolation,
+  }
 }
 
 /**
@@ -91,6 +103,15 @@ export function onSqlite<T>(methods: Methods<T>, before: () => void = () => {}):
     }
   }
   return promised as T
+}
+
+/** Makes it when it is first asked for: many a port never asks. */
+function lazily<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
 }
 
 function toStored(name: string, value: Value | undefined): SQLInputValue {

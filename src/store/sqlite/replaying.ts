@@ -4,7 +4,7 @@ import { keyTime } from '../../domain/ids.ts'
 import { type DeliveryKey, expungedResponse } from '../browsing.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { bringForwardMs, countLimit, type LaneFacts, type QueuedRow, type Replaying } from '../replaying.ts'
-import { selectAttempted } from './browsing.ts'
+import { selectAttempted } from '../sql/messages.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
 import { fromJson } from './rows.ts'
@@ -84,6 +84,7 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
   const requeue = replayer(connection)
   const queued = connection.prepare<unknown>(selectQueued)
   const search = queueSearch(connection)
+  const findRow = rowFinder(connection)
   const ahead = connection.prepare<{ count: number }>(countAhead)
   const message = connection.prepare<{ endpoints: string }>(selectMessage)
   const erase = connection.prepare(eraseMessage)
@@ -95,7 +96,7 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
   const waiting = connection.prepare<{ count: number; oldest: EpochMs | null }>(countClass)
   const nextTimed = connection.prepare<{ due_at: EpochMs | null }>(selectNextTimed)
   const workers = connection.prepare<{ count: number }>(countWorkers)
-  const attempted = connection.prepare<{ endpoint: number }>(selectAttempted)
+  const attempted = connection.prepare<{ endpoint: number }>(selectAttempted.in('sqlite').text)
   const stopFanOut = connection.prepare(deleteFanOut)
 
   return {
@@ -117,7 +118,7 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
           const found = message.get(key)
           if (found === undefined) return
           const endpoints = new Set<number>(JSON.parse(found.endpoints))
-          for (const { endpoint } of attempted.all(key)) endpoints.add(endpoint)
+          for (const { endpoint } of attempted.all({ message: key })) endpoints.add(endpoint)
           for (const endpoint of endpoints) {
             const row = search({ endpoint, message: key }, () => true)
             if (row !== undefined) remove.run(endpoint, row.class, row.due_at, key)
@@ -137,7 +138,7 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
 
     findQueued(delivery): QueuedRow | undefined {
       const { endpoint, message: key } = delivery
-      const row = search(delivery, () => JSON.parse(message.get(key)?.endpoints ?? '[]').includes(endpoint))
+      const row = findRow(delivery)
       if (row === undefined) return undefined
       const count = ahead.get(endpoint, row.class, row.due_at, key)?.count ?? 0
       return { class: row.class, dueAt: row.due_at, attempts: row.attempts, ahead: count }
@@ -241,6 +242,14 @@ export function replayer(connection: Connection): (deliveries: readonly Delivery
     }
     return { queued, lanes }
   }
+}
+
+/** Makes what finds the row of a delivery, wherever it waits. */
+export function rowFinder(connection: Connection): (delivery: DeliveryKey) => QueuedColumns | undefined {
+  const search = queueSearch(connection)
+  const message = connection.prepare<{ endpoints: string }>(selectMessage)
+  return (delivery) =>
+    search(delivery, () => JSON.parse(message.get(delivery.message)?.endpoints ?? '[]').includes(delivery.endpoint))
 }
 
 /** How far from its message's key a fresh row's instant is looked for before its whole class is. */

@@ -1,37 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Class, Message, MessageHead } from '../../domain/delivery.ts'
+import type { Class } from '../../domain/delivery.ts'
 import type { PendingRow } from '../delivering.ts'
 import { heldMsOf } from '../held.ts'
-import * as messages from '../rows/message.ts'
-
-// What differs here from ../rows: JSON is text, and truth is 0 or 1.
-
-/** A row as SQLite has it. */
-export type Stored<Row, Json extends keyof Row, Truth extends keyof Row = never> = {
-  readonly [Column in keyof Row]: Column extends Json
-    ? string | Extract<Row[Column], null>
-    : Column extends Truth
-      ? number
-      : Row[Column]
-}
-
-export type MessageRow = Stored<messages.MessageRow, 'channels' | 'endpoints' | 'tags' | 'headers'>
-
-export function toMessage(row: MessageRow): Message {
-  return messages.toMessage({
-    ...row,
-    channels: fromJson(row.channels),
-    tags: fromJson(row.tags),
-    headers: fromJson(row.headers),
-    endpoints: JSON.parse(row.endpoints),
-  })
-}
-
-export type HeadRow = Stored<messages.HeadRow, 'channels' | 'tags'>
-
-export function toHead(row: HeadRow): MessageHead {
-  return messages.toHead({ ...row, channels: fromJson(row.channels), tags: fromJson(row.tags) })
-}
 
 export interface PendingColumns {
   readonly message: number

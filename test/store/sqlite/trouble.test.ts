@@ -3,10 +3,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { applications } from '../../../src/store/sql/applications.ts'
 import { endpoints } from '../../../src/store/sql/endpoints.ts'
+import { messages } from '../../../src/store/sql/messages.ts'
 import { finishNow } from '../../../src/store/sql/port.ts'
 import { subscriptions } from '../../../src/store/sql/subscriptions.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
-import { history } from '../../../src/store/sqlite/history.ts'
 import { intake, type Taking } from '../../../src/store/sqlite/intake.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
 import { onSqlite, sqlitePort } from '../../../src/store/sqlite/port.ts'
@@ -27,7 +27,7 @@ function openParts(path: string) {
     ...onSqlite<Endpoints>(endpoints(sqlitePort(connection))),
     ...promised<Taking>(intake(connection)),
     ...onSqlite<Pick<Intake, 'subscriptions'>>(subscriptions(sqlitePort(connection))),
-    ...promised<History>(history(connection)),
+    ...onSqlite<Pick<History, 'counts'>>(messages(sqlitePort(connection))),
   }
   return { db, connection, parts, [Symbol.dispose]: () => db.close() }
 }

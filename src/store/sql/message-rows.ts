@@ -1,5 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, AttemptHead, DeadHead, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
+import type { Shape } from './statement.ts'
 
 export interface MessageRow {
   readonly key: number
@@ -41,6 +42,19 @@ export function toMessage(row: MessageRow): Message {
 
 export interface HeadRow extends Omit<MessageRow, 'body' | 'endpoints' | 'headers'> {
   readonly bytes: number
+}
+
+/** All of a message's columns but its plan. */
+export const messageColumns =
+  'key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at, expires_at, ' +
+  'ordering_key, expunged_at'
+
+export const messageShape: Shape<MessageRow> = { json: ['channels', 'endpoints', 'tags', 'headers'] }
+export const headShape: Shape<HeadRow> = { json: ['channels', 'tags'] }
+
+/** A list of columns, each with the name of its table. */
+export function qualified(table: string, columns: string): string {
+  return columns.replaceAll(/\w+/g, `${table}.$&`)
 }
 
 /** A message's columns without those that may be large. Neither database reads a body to tell its length. */

@@ -1,0 +1,328 @@
+import { keyTime } from '../../domain/ids.ts'
+import type { Browsing, CountedList, DeliveryKey } from '../browsing.ts'
+import type { History } from '../history.ts'
+import type { Identity } from '../identity.ts'
+import type { Variant } from '../intake.ts'
+import { listStart } from '../page.ts'
+import type { Plan, Planned } from '../plan.ts'
+import { type Brought, type BroughtLetter, placesOf, type Transferring } from '../transferring.ts'
+import type { Dialect } from './dialect.ts'
+import { toJson } from './json.ts'
+import {
+  type DeadHeadRow,
+  type DeadRow,
+  deadColumns,
+  deadHeadColumns,
+  type MessageRow,
+  messageColumns,
+  messageShape,
+  qualified,
+  toDeadHead,
+  toDeadLetter,
+  toMessage,
+} from './message-rows.ts'
+import { countMessages, inPlace } from './messages.ts'
+import type { Methods, Port, Transaction, Work } from './port.ts'
+import { inBothOrders, type Statement, statement, type Values } from './statement.ts'
+
+/** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
+const indexed = ({ name }: Dialect, column: string) => (name === 'postgres' ? `${column} + 0` : column)
+const of = {
+  all: () => '',
+  app: () => 'app = :app and',
+  endpoint: (dialect: Dialect) => `${indexed(dialect, 'endpoint')} = :endpoint and`,
+}
+// Lists lean on dead_died, dead_app and dead_endpoint. Only rows of one instant are sorted. Each count is in the order of
+// its list's index, which keeps the planner to it.
+const diedAt = (dialect: Dialect, whose: keyof typeof of) => (whose === 'all' ? indexed(dialect, 'died_at') : 'died_at')
+const died = (dialect: Dialect, whose: keyof typeof of) =>
+  `${of[whose](dialect)} ${diedAt(dialect, whose)} >= :from and ${diedAt(dialect, whose)} < :until`
+
+function listOf(name: string, whose: keyof typeof of) {
+  const rest = whose === 'endpoint' ? ['message'] : ['endpoint', 'message']
+  return inBothOrders<DeadHeadRow>(
+    name,
+    (beyond, direction, dialect) => `
+      select ${deadHeadColumns} from dead
+       where ${died(dialect, whose)} and ${diedAt(dialect, whose)} ${beyond}= :died_at
+         and (died_at, ${rest.join(', ')}) ${beyond} (:died_at, ${rest.map((column) => `:after_${column}`).join(', ')})
+       order by ${[diedAt(dialect, whose), ...rest].map((column) => `${column} ${direction}`).join(', ')} limit :limit`,
+  )
+}
+
+function countOf(name: string, whose: keyof typeof of): Statement<{ count: number }> {
+  return statement(name, (dialect) => {
+    const index = dialect.name === 'sqlite' && whose === 'endpoint' ? 'indexed by dead_endpoint' : ''
+    const rows = `select 1 from dead ${index} where ${died(dialect, whose)} order by ${diedAt(dialect, whose)} limit :limit`
+    return `select count(*) as count from (${rows}) as listed`
+  })
+}
+
+const lists = {
+  all: listOf('all-dead', 'all'),
+  app: listOf('dead-of-app', 'app'),
+  endpoint: listOf('dead-of-endpoint', 'endpoint'),
+}
+const counts = {
+  all: countOf('count-dead', 'all'),
+  app: countOf('count-dead-of-app', 'app'),
+  endpoint: countOf('count-dead-of-endpoint', 'endpoint'),
+}
+// Ranges of dead's primary key.
+const byMessage = 'endpoint = :endpoint and message >= :from and message < :until'
+const selectByMessage = inBothOrders<DeadHeadRow>(
+  'dead-by-message',
+  (beyond, direction) => `
+    select ${deadHeadColumns} from dead where ${byMessage} and message ${beyond} :after
+     order by message ${direction} limit :limit`,
+)
+const countByMessage = statement<{ count: number }>(
+  'count-dead-by-message',
+  `select count(*) as count from (select 1 from dead where ${byMessage} order by message limit :limit) as listed`,
+)
+const selectDead = statement<DeadRow>(
+  'dead',
+  `select ${deadColumns} from dead where endpoint = :endpoint and message = :message`,
+)
+
+const deliveryFields = { endpoint: 'bigint', message: 'bigint' } as const
+const isWanted = 'dead.endpoint = wanted.endpoint and dead.message = wanted.message'
+const selectAmong = statement<DeliveryKey>(
+  'dead-among',
+  ({ rowsOf, probe }) => `
+    select wanted.endpoint, wanted.message from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
+    ${probe('dead', isWanted)}`,
+)
+const selectSome = statement<DeadRow & { readonly place: number }>(
+  'some-dead',
+  ({ rowsOf, probe }) => `
+    select wanted.place, ${qualified('dead', deadColumns)} from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
+    ${probe('dead', isWanted)}`,
+)
+
+const selectContents = statement<MessageRow & { readonly plan: Plan | null }>(
+  'contents',
+  ({ among }) => `select ${messageColumns}, plan from message where ${among('key', ':keys', 'bigint')}`,
+  { json: [...(messageShape.json ?? []), 'plan'] },
+)
+const selectVariants = statement<Variant & { readonly place: number }>(
+  'some-variants',
+  ({ rowsOf, probe }) => `
+    select wanted.place, variant.body, variant.signature
+      from ${rowsOf(':variants', 'wanted', { message: 'bigint', n: 'integer' })}
+      ${probe('variant', 'variant.message = wanted.message and variant.n = wanted.n')}`,
+)
+
+interface Place {
+  readonly id: string
+  readonly app: number
+  readonly endpoints: number[]
+  readonly plan: Plan | null
+}
+
+const selectPlace = statement<Place>(
+  'message-place',
+  ({ forUpdate }) => `select id, app, endpoints, plan from message where key = :key ${forUpdate}`,
+  { json: ['endpoints', 'plan'] },
+)
+const insertMessage = statement(
+  'import-message',
+  `insert into message
+     (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at, expires_at,
+      ordering_key)
+   values (:key, :id, :app, :event_type, :event_id, :channels, :content_type, :endpoints, :body, :tags, :headers,
+           :deliver_at, :expires_at, :ordering_key)
+   on conflict do nothing returning key`,
+)
+// A message that has the event id by now keeps it.
+const insertEventId = statement(
+  'import-event-id',
+  'insert into event_id (app, event_id, message) values (:app, :event_id, :message) on conflict do nothing',
+)
+const widenMessage = statement(
+  'widen-message',
+  'update message set endpoints = :endpoints, plan = :plan where key = :key',
+)
+const insertVariant = statement<{ n: number }>(
+  'import-variant',
+  ({ bytes }) => `
+    insert into variant (message, n, body, signature)
+    select cast(:message as bigint), coalesce(max(n) + 1, 0), ${bytes(':body')}, cast(:signature as text)
+      from variant where message = :message
+    returning n`,
+)
+const selectLater = statement(
+  'later-attempt',
+  'select 1 from attempt where message = :message and endpoint = :endpoint and at > :at limit 1',
+)
+const insertDead = statement(
+  'import-dead',
+  `insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
+   values (:endpoint, :message, :app, :reason, :attempts, :died_at, :since, :status, :code, :error, :response)
+   on conflict do nothing returning message`,
+)
+
+type DeadLetterMethods = Pick<Browsing, 'listDead' | 'listDeadOf' | 'loadDead' | 'countListed'> &
+  Pick<History, 'findDead' | 'deadAmong'> &
+  Transferring
+
+/** Dead letters: listing, loading, exporting and importing them. */
+export function deadLetters(port: Port): Methods<DeadLetterMethods> {
+  return {
+    *listDead(app, { endpoint, from, until, after, order, limit }) {
+      const start = listStart(order)
+      const { diedAt: died_at, ...place } = after ?? { diedAt: start, endpoint: start, message: start }
+      const values = { from, until, died_at, after_endpoint: place.endpoint, after_message: place.message, limit }
+      const rows =
+        endpoint !== null
+          ? yield* port.all(lists.endpoint[order], { ...values, endpoint })
+          : app !== null
+            ? yield* port.all(lists.app[order], { ...values, app })
+            : yield* port.all(lists.all[order], values)
+      return rows.map(toDeadHead)
+    },
+
+    *listDeadOf(endpoint, { from, until, after, order, limit }) {
+      const values = { endpoint, from, until, after: after ?? listStart(order), limit }
+      return (yield* port.all(selectByMessage[order], values)).map(toDeadHead)
+    },
+
+    *countListed(list, limit) {
+      const [count, of] = countedBy(list)
+      const { from, until } = list
+      return (yield* port.first(count, { ...of, from, until, limit }))?.count ?? 0
+    },
+
+    *findDead(endpoint, message) {
+      const row = yield* port.first(selectDead, { endpoint, message })
+      return row && toDeadLetter(row)
+    },
+
+    *deadAmong(deliveries) {
+      return deliveries.length === 0 ? [] : yield* port.all(selectAmong, { deliveries: keysOf(deliveries) })
+    },
+
+    *loadDead(deliveries) {
+      if (deliveries.length === 0) return []
+      return inPlace(deliveries, yield* port.all(selectSome, { deliveries: keysOf(deliveries) }), toDeadLetter)
+    },
+
+    *loadContents(deliveries) {
+      if (deliveries.length === 0) return []
+      const keys = [...new Set(deliveries.map(({ message }) => message))]
+      const found = new Map((yield* port.all(selectContents, { keys })).map((row) => [row.key, row]))
+      const planned = deliveries.map(({ endpoint, message }) => found.get(message)?.plan?.[endpoint])
+      const wanted = deliveries.flatMap(({ message }, i) => {
+        const n = planned[i]?.variant
+        return n === undefined ? [] : [{ i, message, n }]
+      })
+      const rows = wanted.length === 0 ? [] : yield* port.all(selectVariants, { variants: wanted })
+      const variants = new Map(rows.map(({ place, body, signature }) => [wanted[place - 1]?.i, { body, signature }]))
+      return deliveries.map(({ message }, i) => {
+        const row = found.get(message)
+        if (row === undefined) return undefined
+        return { message: toMessage(row), orderKey: planned[i]?.orderKey ?? null, variant: variants.get(i) ?? null }
+      })
+    },
+
+    *importDead(app, letters) {
+      return yield* port.transaction(function* (sql) {
+        const brought: Brought[] = []
+        for (const letter of letters) brought.push(yield* bring(sql, app, letter))
+        return brought
+      })
+    },
+  }
+}
+
+/** The statement that counts a list, and the values that name its owner. */
+function countedBy(list: CountedList): [Statement<{ count: number }>, Values] {
+  if (list.of === 'messages') return [countMessages, { app: list.app }]
+  if (list.of === 'dead by message') return [countByMessage, { endpoint: list.endpoint }]
+  if (list.endpoint !== null) return [counts.endpoint, { endpoint: list.endpoint }]
+  return list.app === null ? [counts.all, {}] : [counts.app, { app: list.app }]
+}
+
+function keysOf(deliveries: readonly DeliveryKey[]): DeliveryKey[] {
+  return deliveries.map(({ endpoint, message }) => ({ endpoint, message }))
+}
+
+function* bring(sql: Transaction, app: number, letter: BroughtLetter): Work<Brought> {
+  for (const place of placesOf(letter.message)) {
+    const { key } = place
+    let found = yield* sql.first(selectPlace, { key })
+    if (found === undefined) {
+      if (letter.body === null) return 'missing'
+      // Another import may add it at this very moment, and is waited for here.
+      if (!(yield* addMessage(sql, app, place, letter, letter.body))) found = yield* sql.first(selectPlace, { key })
+    }
+    if (found !== undefined) {
+      if (found.id !== place.id || found.app !== app) continue
+      if (yield* hasGoneOn(sql, key, letter)) return 'unchanged'
+      yield* addEndpoint(sql, key, found, letter)
+    }
+    const { endpoint, reason, attempts, diedAt, status, code, error, response } = letter
+    const ended = { reason, attempts, died_at: diedAt, since: keyTime(key), status, code, error, response }
+    const added = yield* sql.first(insertDead, { endpoint, message: key, app, ...ended })
+    return added === undefined ? 'unchanged' : 'imported'
+  }
+  return 'missing'
+}
+
+/** Answers whether the message was added: its key was free. */
+function* addMessage(
+  sql: Transaction,
+  app: number,
+  { key, id }: Identity,
+  letter: BroughtLetter,
+  body: Uint8Array,
+): Work<boolean> {
+  const { message, endpoint } = letter
+  const added = yield* sql.first(insertMessage, {
+    key,
+    id,
+    app,
+    event_type: message.eventType,
+    event_id: message.eventId,
+    channels: toJson(message.channels),
+    content_type: message.contentType,
+    endpoints: [endpoint],
+    body,
+    tags: toJson(message.tags),
+    headers: toJson(message.headers),
+    deliver_at: message.deliverAt,
+    expires_at: message.expiresAt,
+    ordering_key: message.orderingKey,
+  })
+  if (added === undefined) return false
+  const planned = yield* planFor(sql, key, letter)
+  if (planned !== null) {
+    yield* sql.all(widenMessage, { key, endpoints: [endpoint], plan: toJson({ [endpoint]: planned }) })
+  }
+  if (message.eventId !== null) yield* sql.all(insertEventId, { app, event_id: message.eventId, message: key })
+  return true
+}
+
+/** The plan of a delivery that comes with an ordering key or a variant; null when it is plain. */
+function* planFor(sql: Transaction, key: number, { orderKey, variant }: BroughtLetter): Work<Planned | null> {
+  if (orderKey === null && variant === null) return null
+  const row =
+    variant === null
+      ? undefined
+      : yield* sql.first(insertVariant, { message: key, body: variant.body, signature: variant.signature })
+  return { ...(orderKey === null ? {} : { orderKey }), ...(row === undefined ? {} : { variant: row.n }) }
+}
+
+/** A message that exists here may have been accepted elsewhere for an endpoint that it was not accepted for here. */
+function* addEndpoint(sql: Transaction, key: number, found: Place, letter: BroughtLetter): Work<void> {
+  if (found.endpoints.includes(letter.endpoint)) return
+  const planned = yield* planFor(sql, key, letter)
+  const plan = planned === null ? found.plan : { ...found.plan, [letter.endpoint]: planned }
+  yield* sql.all(widenMessage, { key, endpoints: [...found.endpoints, letter.endpoint], plan: toJson(plan) })
+}
+
+/** Whether the delivery waits, or was tried again since it died. */
+function* hasGoneOn(sql: Transaction, key: number, { endpoint, diedAt }: BroughtLetter): Work<boolean> {
+  if ((yield* sql.first(selectLater, { message: key, endpoint, at: diedAt })) !== undefined) return true
+  return yield* sql.isQueued({ endpoint, message: key })
+}

@@ -1,0 +1,241 @@
+import { decodeKey } from '../../domain/ids.ts'
+import type { AttemptBrief, Browsing, DestinationCount, Order } from '../browsing.ts'
+import { expungedResponse } from '../browsing.ts'
+import type { History } from '../history.ts'
+import { listStart } from '../page.ts'
+import {
+  type AttemptHeadRow,
+  type AttemptRow,
+  attemptColumns,
+  attemptHeadColumns,
+  type HeadRow,
+  headColumns,
+  headShape,
+  type MessageRow,
+  messageColumns,
+  messageShape,
+  toAttempt,
+  toAttemptHead,
+  toHead,
+  toMessage,
+} from './message-rows.ts'
+import type { Methods, Port } from './port.ts'
+import { inBothOrders, statement } from './statement.ts'
+
+const selectMessage = statement<MessageRow>(
+  'message',
+  `select ${messageColumns} from message where key = :key`,
+  messageShape,
+)
+const selectByEventId = statement<MessageRow>(
+  'message-by-event-id',
+  `select ${messageColumns} from message
+    where key = (select message from event_id where app = :app and event_id = :event_id)`,
+  messageShape,
+)
+// Ranges of message_app. On Postgres, days outside of the range are left out when the statement starts.
+const range = 'app = :app and key >= :from and key < :until'
+const selectMessages = inBothOrders<HeadRow>(
+  'messages',
+  (beyond, direction) => `
+    select ${headColumns} from message where ${range} and key ${beyond} :after order by key ${direction} limit :limit`,
+  headShape,
+)
+const selectHeads = statement<HeadRow>(
+  'message-heads',
+  ({ among }) => `select ${headColumns} from message where ${among('key', ':keys', 'bigint')}`,
+  headShape,
+)
+const selectAccepted = statement<{ key: number }>(
+  'accepted-for',
+  ({ among, has }) => `
+    select key from message where ${among('key', ':keys', 'bigint')} and ${has('endpoints', ':endpoint')} order by key`,
+)
+const countEndpoints = statement<DestinationCount>(
+  'count-destinations',
+  ({ lengthOf }) => `
+    select count(*) as messages, cast(coalesce(sum(${lengthOf('endpoints')}), 0) as bigint) as destinations,
+           max(key) as last
+      from (select key, endpoints from message where ${range} and key > :after order by key limit :limit) as part`,
+)
+// In the order of message_app, which keeps the planner to it.
+export const countMessages = statement<{ count: number }>(
+  'count-messages',
+  `select count(*) as count from (select 1 from message where ${range} order by key limit :limit) as listed`,
+)
+const selectCounts = statement<Counts>(
+  'counts',
+  `select (select count(*) from pending) as pending, (select count(*) from dead) as dead,
+          (select count(*) from message) as messages, (select count(*) from attempt) as attempts`,
+)
+
+// Ranges of attempt_endpoint. Only rows of one instant are sorted.
+const selectAttempts = inBothOrders<AttemptHeadRow & { readonly is_latest: boolean }>(
+  'attempts-of-endpoint',
+  (beyond, direction) => `
+    select ${attemptHeadColumns}, not exists (
+             select 1 from attempt as later
+              where later.message = attempt.message and later.endpoint = attempt.endpoint and later.n > attempt.n
+           ) as is_latest
+      from attempt
+     where endpoint = :endpoint and at >= :from and at < :until and at ${beyond}= :at
+       and (at, message, n) ${beyond} (:at, :message, :n)
+     order by at ${direction}, message ${direction}, n ${direction} limit :limit`,
+  { flags: ['is_latest'] },
+)
+// Read in the order of the primary key: planned on an empty table, Postgres would read all attempts by endpoint instead.
+export const selectAttempted = statement<{ endpoint: number }>(
+  'attempted-endpoints',
+  `select distinct endpoint from (select endpoint from attempt where message = :message order by endpoint, n) as own
+    order by endpoint`,
+)
+const attemptsOf = 'from attempt where message = :message order by endpoint, n'
+const selectAttemptsOf = statement<AttemptRow>('attempts', `select ${attemptColumns} ${attemptsOf}`)
+const selectBriefs = statement<AttemptBrief>(
+  'attempt-briefs',
+  `select id, message, endpoint, n, at, status, code, coalesce(length(response), 0) as bytes ${attemptsOf}`,
+)
+const selectAttempt = statement<AttemptRow>(
+  'attempt',
+  `select ${attemptColumns} from attempt where message = :message and id = :id`,
+)
+// On Postgres, in the order of n, so that only the primary key will do: while the table is small, a row looked up by its
+// whole key would as well be sought among all of its endpoint's.
+const selectSomeAttempts = statement<AttemptRow & { readonly place: number }>('some-attempts', (dialect) => {
+  const wanted = dialect.rowsOf(':attempts', 'wanted', { message: 'bigint', endpoint: 'bigint', n: 'integer' })
+  return dialect.name === 'sqlite'
+    ? `select place, ${attemptColumns} from ${wanted} join attempt using (message, endpoint, n)`
+    : `select wanted.place, found.*
+         from ${wanted}
+        cross join lateral (
+                select ${attemptColumns} from attempt
+                 where message = wanted.message and endpoint = wanted.endpoint and n <= wanted.n order by n desc limit 1
+              ) as found
+        where found.n = wanted.n`
+})
+const selectLatest = statement<AttemptHeadRow & { readonly place: number }>('latest-attempts', (dialect) => {
+  const wanted = dialect.rowsOf(':deliveries', 'wanted', { message: 'bigint', endpoint: 'bigint' })
+  return dialect.name === 'sqlite'
+    ? `select place, ${attemptHeadColumns} from ${wanted} join attempt using (message, endpoint)
+        where n = (select max(n) from attempt as every
+                    where every.message = wanted.message and every.endpoint = wanted.endpoint)`
+    : `select wanted.place, latest.*
+         from ${wanted}
+        cross join lateral (
+                select ${attemptHeadColumns} from attempt
+                 where message = wanted.message and endpoint = wanted.endpoint order by n desc limit 1
+              ) as latest`
+})
+
+const thisAttempt = 'message = :message and endpoint = :endpoint and n = :n'
+const expungeDead = statement(
+  'expunge-dead-response',
+  `update dead set response = :response where endpoint = :endpoint and message = :message
+      and response = (select response from attempt where ${thisAttempt})`,
+)
+const expungeResponse = statement('expunge-response', `update attempt set response = :response where ${thisAttempt}`)
+
+interface Counts {
+  pending: number
+  dead: number
+  messages: number
+  attempts: number
+}
+
+type MessageMethods = Omit<Browsing, 'listDead' | 'listDeadOf' | 'loadDead' | 'countListed'> &
+  Pick<History, 'findMessage' | 'attemptsOf' | 'counts'>
+
+/** Messages and their attempts. */
+export function messages(port: Port): Methods<MessageMethods> {
+  return {
+    *findMessage(app, ref) {
+      const key = decodeKey('msg', ref)
+      const named = key === undefined ? undefined : yield* port.first(selectMessage, { key })
+      const isNamed = named?.id === ref && named.app === app
+      const row = isNamed ? named : yield* port.first(selectByEventId, { app, event_id: ref })
+      return row && toMessage(row)
+    },
+
+    *listMessages(app, { from, until, after, order, limit }) {
+      const values = { app, from, until, after: after ?? listStart(order), limit }
+      return (yield* port.all(selectMessages[order], values)).map(toHead)
+    },
+
+    *loadHeads(keys) {
+      return keys.length === 0 ? [] : (yield* port.all(selectHeads, { keys })).map(toHead)
+    },
+
+    *acceptedFor(endpoint, keys) {
+      if (keys.length === 0) return []
+      return (yield* port.all(selectAccepted, { endpoint, keys })).map(({ key }) => key)
+    },
+
+    *countDestinations(app, { from, until, after, limit }) {
+      const values = { app, from, until, after: after ?? listStart('ascending'), limit }
+      return (yield* port.first(countEndpoints, values)) as DestinationCount
+    },
+
+    *counts() {
+      return (yield* port.first(selectCounts)) as Counts
+    },
+
+    *listAttempts(endpoint, { from, until, after, order, limit }) {
+      const start = listStart(order)
+      const { at, message, n } = after ?? { at: start, message: start, n: outermostOrdinal(order) }
+      const rows = yield* port.all(selectAttempts[order], { endpoint, from, until, at, message, n, limit })
+      return rows.map((row) => ({ ...toAttemptHead(row), isLatest: row.is_latest }))
+    },
+
+    *attemptedEndpoints(message) {
+      return (yield* port.all(selectAttempted, { message })).map(({ endpoint }) => endpoint)
+    },
+
+    *attemptsOf(message) {
+      return (yield* port.all(selectAttemptsOf, { message })).map(toAttempt)
+    },
+
+    *attemptHeadsOf(message) {
+      return yield* port.all(selectBriefs, { message })
+    },
+
+    *loadAttempts(wanted) {
+      if (wanted.length === 0) return []
+      const attempts = wanted.map(({ message, endpoint, n }) => ({ message, endpoint, n }))
+      return inPlace(wanted, yield* port.all(selectSomeAttempts, { attempts }), toAttempt)
+    },
+
+    *findAttempt(message, id) {
+      const row = yield* port.first(selectAttempt, { message, id })
+      return row && toAttempt(row)
+    },
+
+    *latestAttempts(wanted) {
+      if (wanted.length === 0) return []
+      const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
+      return inPlace(wanted, yield* port.all(selectLatest, { deliveries }), toAttemptHead)
+    },
+
+    *expungeAttempt({ message, endpoint, n }) {
+      const values = { message, endpoint, n, response: expungedResponse }
+      yield* port.transaction(function* (sql) {
+        yield* sql.all(expungeDead, values)
+        yield* sql.all(expungeResponse, values)
+      })
+    },
+  }
+}
+
+/** The rows in the order in which they were asked for; undefined where there is none. */
+export function inPlace<Row extends { readonly place: number }, Item>(
+  asked: readonly unknown[],
+  rows: readonly Row[],
+  toItem: (row: Row) => Item,
+): (Item | undefined)[] {
+  const found = new Map(rows.map((row) => [row.place, toItem(row)]))
+  return asked.map((_, i) => found.get(i + 1))
+}
+
+/** As `listStart`, for a column of four bytes. */
+function outermostOrdinal(order: Order): number {
+  return order === 'ascending' ? -1 : 2 ** 31 - 1
+}
