@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError, quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, managementApplication } from '../../domain/endpoint.ts'
-import { defaultFlow } from '../../domain/flow.ts'
+import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import type { HttpContext } from '../context.ts'
 import { endpointProblems } from '../endpoint-problems.ts'
@@ -45,7 +45,11 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     const problems = await problemsOf(input)
     if (secret === undefined) problems.push(secretProblem('secret'))
     refuseIf(problems)
-    const endpoint = await store.createEndpoint(app, checked(toNewEndpoint(input, secret as string)), atMost(app))
+    const endpoint = await store.createEndpoint(
+      app,
+      checked(request, toNewEndpoint(input, secret as string)),
+      atMost(app),
+    )
     return reply.code(201).send(toEndpointOut(endpoint))
   })
 
@@ -64,7 +68,7 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     const input = request.body as EndpointPut
     refuseHiding(request, input)
     refuseIf(await problemsOf(input))
-    const { endpoint, created } = await put(app, request.params.endpoint, input)
+    const { endpoint, created } = await put(request, app, input)
     return reply.code(created ? 201 : 200).send(toEndpointOut(endpoint))
   })
 
@@ -75,7 +79,7 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
     refuseHiding(request, input)
     refuseIf(await problemsOf(input))
     const its = toEndpointChange(input)
-    return toEndpointOut(await change(request, before, (stored) => checked(its, stored)))
+    return toEndpointOut(await change(request, before, (stored) => checked(request, its, stored)))
   })
 
   api.delete<OfEndpoint>(one, async (request, reply) => {
@@ -112,15 +116,20 @@ export function endpointRoutes(api: FastifyInstance, context: HttpContext, scope
   }
 
   /** Replaces the endpoint, or makes one whose uid is the name it was asked for by. */
-  async function put(app: number, ref: string, input: EndpointPut): Promise<{ endpoint: Endpoint; created: boolean }> {
+  async function put(
+    request: FastifyRequest<OfEndpoint>,
+    app: number,
+    input: EndpointPut,
+  ): Promise<{ endpoint: Endpoint; created: boolean }> {
+    const ref = request.params.endpoint
     const whole = toEndpointReplacement(input)
-    const replacement = (stored: Endpoint) => checked(whole, stored)
+    const replacement = (stored: Endpoint) => checked(request, whole, stored)
     const known = isRef(ref) ? await store.findEndpoint(app, ref) : undefined
     const replaced = known && (await store.updateEndpoint(app, known.key, replacement))
     if (replaced) return { endpoint: replaced, created: false }
     if (!isRef(ref) || ref.startsWith('ep_')) throw new AppError('not_found', 'There is no such endpoint.')
     try {
-      const made = checked(toNewEndpoint({ ...input, uid: input.uid ?? ref }, makeSecret(randomBytes)))
+      const made = checked(request, toNewEndpoint({ ...input, uid: input.uid ?? ref }, makeSecret(randomBytes)))
       return { endpoint: await store.createEndpoint(app, made, atMost(app)), created: true }
     } catch (error) {
       // Between looking and creating, another caller may have created it.
@@ -139,9 +148,22 @@ function refuseHiding({ caller }: FastifyRequest, { shape, region }: EndpointPat
   throw new AppError('insufficient_access', 'This token may not change what the endpoint gets of a payload.')
 }
 
-/** What is to be stored, if what the endpoint then wants goes together. */
-function checked<T extends Partial<NewEndpoint>>(its: T, before?: Endpoint): T {
+/**
+ * A subscriber's settings never refuse its producer: with `maxWaiting: 1` and a pause, one subscriber would have every
+ * publish of the application answered 429. A limit that refuses is an operator's to set; a subscriber's drops.
+ */
+function refuseRefusing({ maxWaiting, overflow }: Flow, before: Flow): void {
+  if (maxWaiting === null || overflow !== 'refuse') return
+  if (maxWaiting === before.maxWaiting && before.overflow === 'refuse') return
+  const message =
+    'This token may not limit what waits by refusing publishes; give `overflow` as `drop_new` or `drop_oldest` with it.'
+  throw new AppError('insufficient_access', message)
+}
+
+/** The fields to be stored, if the endpoint's settings go together afterwards and its caller may set them. */
+function checked<T extends Partial<NewEndpoint>>({ caller }: FastifyRequest, its: T, before?: Endpoint): T {
   const flow = { ...(before?.flow ?? defaultFlow), ...its.flow }
+  if (caller?.capabilities !== undefined) refuseRefusing(flow, before?.flow ?? defaultFlow)
   refuseIf([...flowProblems(flow), ...shapingProblems({ ...flow, secrets: its.secrets ?? before?.secrets })])
   return its
 }
