@@ -94,7 +94,7 @@ test('a message larger than the limit is answered and not kept', async () => {
   assert.ok(bodies.get(2), 'what came and went left no debt behind')
 })
 
-test('what must not be sent any more is forgotten, and its room is free again', async () => {
+test('a message that must not be sent any more is forgotten, and its room is free again', async () => {
   const { bodies, asked } = open(
     3000,
     [1, 2, 3, 4].map((key) => message(key)),
@@ -110,7 +110,7 @@ test('what must not be sent any more is forgotten, and its room is free again', 
   assert.deepEqual(asked.at(-1), [1])
 })
 
-test('what some endpoints get instead is kept beside the message itself, and is forgotten with it', async () => {
+test('variants are cached beside the message itself, and are forgotten with it', async () => {
   const own = message(1)
   const shaped = { ...message(1), variant: 0 }
   const { bodies } = open(10_000, [own, shaped, { ...message(2), variant: 0 }])

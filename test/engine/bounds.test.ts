@@ -121,7 +121,7 @@ function coarse(clock: VirtualClock, restMs: number): Clock {
   }
 }
 
-test('what nobody wants any more is not sent, and is dead without an attempt', async (t) => {
+test('an expired message is not sent, and is dead without an attempt', async (t) => {
   const bounded = await Bounded.start(t, {})
   await bounded.publish(10)
   const late = await bounded.publish(20, { expiresInMs: 500 })
@@ -143,7 +143,7 @@ test('what nobody wants any more is not sent, and is dead without an attempt', a
   }
 })
 
-test('what expires costs a limited endpoint no token', async (t) => {
+test('a message that expires costs a limited endpoint no token', async (t) => {
   const bounded = await Bounded.start(t, { throttleRate: 1, burst: 1, throttlePeriodSeconds: 1 })
   await bounded.publish(2)
   await bounded.publish(50, { expiresInMs: 1500 })
@@ -170,7 +170,7 @@ test('a retry that would come too late for its message is not waited for', async
   assert.equal(bounded.sent.length, 3)
 })
 
-test('what has waited too long is dead, tried or not: on a slow lane, and on one that is stopped', async (t) => {
+test('a delivery that has waited too long is dead, tried or not: on a slow lane, and on one that is stopped', async (t) => {
   const flow = { maxAgeMs: 2 * second }
   const bounded = await Bounded.start(t, { flow })
   await bounded.publish(50)

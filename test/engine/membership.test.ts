@@ -40,13 +40,13 @@ async function openJoined() {
   return parts
 }
 
-test('nobody may send before joining', () => {
+test('a worker may not send before it has joined', () => {
   const { membership } = open()
   assert.equal(membership.worker, 0)
   assert.equal(membership.holdsLease(0), false)
 })
 
-test('joining says who and for how long, and learns how many share the work', async () => {
+test('a worker joins with its description and lease, and learns how many share the work', async () => {
   const { clock, join, renew, events, membership } = open()
   const joined = membership.join()
   assert.deepEqual(join.seen, [[{ leaseMs, description: 'a test' }]])
@@ -132,7 +132,7 @@ test('after trouble the renewal is asked for again soon, without losing the leas
   assert.ok(membership.holdsLease(clock.steady() + leaseMs * 0.9 - 1))
 })
 
-test('a worker declared dead loses everything at once and joins anew under another name', async () => {
+test('a worker declared dead loses everything at once and joins again under another number', async () => {
   const { clock, join, renew, events, membership } = await openJoined()
   await clock.advance(3000)
   renew.next().answer(dead)
@@ -171,7 +171,7 @@ test('the answer to an old renewal says nothing about a new membership', async (
   assert.ok(membership.holdsLease(clock.steady()))
 })
 
-test('joining anew is tried until it succeeds', async () => {
+test('joining again is tried until it succeeds', async () => {
   const { clock, join, events, membership } = await openJoined()
   membership.lose()
   // What is lost cannot lapse as well.

@@ -129,7 +129,7 @@ test('a first-in-first-out lane sends one at a time, and behind a head that fail
   assert.equal(await ordered.waiting(), 0)
 })
 
-test('a backlog of thousands goes out in its order, whoever dies meanwhile', async (t) => {
+test('a backlog of thousands goes out in its order, though workers die meanwhile', async (t) => {
   const ordered = await Ordered.start(t, { order: 'fifo' })
   for (let i = 0; i < 4; i++) await ordered.publish(250)
   await ordered.clock.advance(20 * second)
@@ -217,7 +217,7 @@ test('a key that stands still with thousands behind it takes bounded memory and 
   }
 })
 
-test('skipping is what a dead head does unless told', async (t) => {
+test('a dead front is skipped by default', async (t) => {
   const ordered = await Ordered.start(t, { order: 'fifo' })
   ordered.answers.set(1, failure)
   const [first = 0] = await ordered.publish(2)
@@ -226,7 +226,7 @@ test('skipping is what a dead head does unless told', async (t) => {
   assert.equal((await ordered.store.findDead(ordered.endpoint.key, first))?.reason, 'exhausted')
 })
 
-test('a head that blocks waits for an operator: tried anew it has all its attempts, skipped it is a dead letter', async (t) => {
+test('a front that blocks waits for an operator: retried it has all its attempts, skipped it is a dead letter', async (t) => {
   const ordered = await Ordered.start(t, { order: 'fifo', deadHead: 'block' })
   const { store, clock, endpoint } = ordered
   ordered.answers.set(1, failure)
@@ -333,7 +333,7 @@ test('after a 410 the rest keeps its place until the endpoint is enabled', async
   assert.deepEqual(ordered.sent, [1, 2, 3, 4, 5])
 })
 
-test('what is expunged at the head of a line that stands still lets the others go', async (t) => {
+test('an expunged message at a front that waits lets the others go', async (t) => {
   const ordered = await Ordered.start(t, { order: 'fifo', deadHead: 'block' })
   ordered.answers.set(1, failure)
   const [first = 0] = await ordered.publish(2)

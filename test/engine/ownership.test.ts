@@ -15,7 +15,7 @@ const success: Outcome = {
   ...{ retryAfterMs: undefined, response: undefined, error: undefined },
 }
 
-test('what is given back while the store is asked what is owned has one owner afterwards', async (t) => {
+test('a lane released while a claim is under way has one owner afterwards', async (t) => {
   const clock = new VirtualClock()
   const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
   const world = new World({ store } as unknown as Harness)

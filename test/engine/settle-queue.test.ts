@@ -62,7 +62,7 @@ function range(from: number, to: number): number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i)
 }
 
-test('what ends within fifteen milliseconds is recorded together', async () => {
+test('verdicts of the same fifteen milliseconds are recorded together', async () => {
   const { clock, settle, add, recorded, events, queue } = open()
   add(1, 2)
   await clock.advance(14)

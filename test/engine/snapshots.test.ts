@@ -90,7 +90,7 @@ class Delivering {
   }
 }
 
-test('an owner tells what is in flight, and which delivery that is', async (t) => {
+test('a snapshot has the number of attempts in flight, and their deliveries', async (t) => {
   const delivering = await Delivering.start(t)
   const endpoint = await delivering.endpoint({ concurrency: 1 })
   const [first, , third] = await delivering.publish(endpoint, 3)
@@ -109,7 +109,7 @@ test('an owner tells what is in flight, and which delivery that is', async (t) =
   assert.equal((await delivering.explainOne(first, endpoint)).why.reason, 'delivered')
 })
 
-test('a rate limit, a Retry-After and a retry are told to the millisecond', async (t) => {
+test('a snapshot has a rate limit, a Retry-After and a retry to the millisecond', async (t) => {
   const delivering = await Delivering.start(t)
   const endpoint = await delivering.endpoint({ throttleRate: 1, throttlePeriodSeconds: 60, burst: 1 })
   await delivering.publish(endpoint, 1)
@@ -136,7 +136,7 @@ test('a rate limit, a Retry-After and a retry are told to the millisecond', asyn
   assert.ok(held.why.nextAt !== null && held.why.nextAt - delivering.clock.now() > 80_000)
 })
 
-test('what waits for slots that others have is told so', async (t) => {
+test('a lane that waits for slots of others says so', async (t) => {
   const delivering = await Delivering.start(t, { inFlight: 2, inFlightPerApp: 2 })
   const endpoint = await delivering.endpoint({ concurrency: 8 })
   await delivering.publish(endpoint, 5)
@@ -144,7 +144,7 @@ test('what waits for slots that others have is told so', async (t) => {
   assert.equal(why.reason, 'crowded')
 })
 
-test('a lane that nobody owns is told of from what is stored, without waiting', async (t) => {
+test('a lane without an owner is explained by its stored state, without waiting', async (t) => {
   const delivering = await Delivering.start(t)
   const endpoint = await delivering.endpoint({ paused: true })
   await delivering.publish(endpoint, 2)
@@ -171,7 +171,7 @@ test('an owner that cannot answer is waited for half a second, and said to be si
   assert.equal((await delivering.explain(endpoint)).lane.live?.snapshot.inFlight, 2)
 })
 
-test('with keys, a head that blocks is told, also where what was for later stands behind it', async (t) => {
+test('with keys, a front that blocks is named, also with a delayed message behind it', async (t) => {
   const delivering = await Delivering.start(t)
   const retry: RetryPolicy = { waits: { kind: 'list', ms: [] }, jitter: 'none', maxAgeMs: 3600 * second }
   const endpoint = await delivering.endpoint({ retry, flow: { order: 'key', deadHead: 'block' } })
@@ -187,7 +187,7 @@ test('with keys, a head that blocks is told, also where what was for later stand
   assert.match(why.detail, new RegExp(id))
 })
 
-test('what was answered before is not taken for an answer', async (t) => {
+test('an earlier snapshot is not taken for an answer', async (t) => {
   const delivering = await Delivering.start(t)
   const endpoint = await delivering.endpoint({ concurrency: 4 })
   await delivering.publish(endpoint, 1)

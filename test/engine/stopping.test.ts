@@ -133,7 +133,7 @@ test('an expunged message is not sent, although a worker had read it already', a
   assert.equal((await world.store.counts()).dead, 0)
 })
 
-test('what a task replays is sent by the same worker, behind what is fresh', async (t) => {
+test('replays of a task are sent by the same worker, behind fresh deliveries', async (t) => {
   const delivering = await Delivering.start(t)
   const { world, endpoint, clock, sent } = delivering
   await delivering.publish(10)

@@ -257,7 +257,7 @@ test('a task that meets a bug fails and says so; one that meets trouble stays', 
   assert.equal(await new TaskRunner(w.store).step(), false)
 })
 
-test('a paced replay queues no more than its pace in any window, whoever does its steps', async (t) => {
+test('a paced replay queues no more than its pace in any window, whichever worker does its steps', async (t) => {
   const w = await world(t)
   const app = await w.application()
   const endpoint = await w.endpoint(app)

@@ -52,7 +52,7 @@ test('a notice becomes a message for each operational endpoint that wants it, an
   assert.deepEqual(await sendNotices(world.store), { more: false, published: 0 })
 })
 
-test('a notice that nobody wants is forgotten, and so is one about an operational endpoint', async (t) => {
+test('a notice without a subscription is removed, and so is one about an operational endpoint', async (t) => {
   const { world, endpoint, tell, listen } = await scene(t)
   await tell(opened(endpoint))
   assert.deepEqual(await sendNotices(world.store), { more: false, published: 0 })
@@ -64,7 +64,7 @@ test('a notice that nobody wants is forgotten, and so is one about an operationa
   assert.equal((await world.store.counts()).messages, 0)
 })
 
-test('whoever dies before forgetting a notice, or does it beside another, sends it once', async (t) => {
+test('a notice is sent once, though a process dies before its removal or two send at once', async (t) => {
   const { world, endpoint, tell, listen } = await scene(t)
   const listener = await listen()
   for (let i = 0; i < 130; i++) await tell(opened(endpoint))
@@ -79,7 +79,7 @@ test('whoever dies before forgetting a notice, or does it beside another, sends 
   assert.deepEqual(await world.store.listNotices(10), [])
 })
 
-test('a notice that meets a change of who wants it is matched anew', async (t) => {
+test('a notice that meets a change of subscriptions is matched again', async (t) => {
   const { world, endpoint, tell, listen } = await scene(t)
   const first = await listen()
   await tell(opened(endpoint))

@@ -230,7 +230,7 @@ test('while the store is in trouble nothing is lost: the tick is run when it is 
   assert(place.troubles.length > 0)
 })
 
-test('what was missed while nobody led is made up for by the policy', async (t) => {
+test('ticks missed without a leader are made up for by the policy', async (t) => {
   const place = await Place.open(t)
   const { clock, store, app } = place
   const [skip, once, all] = await Promise.all(
