@@ -48,6 +48,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'what was just stored is sent though it has been read and sent meanwhile': {
+    seed: 4,
     watcher: (watcher) => ({
       ...watcher,
       stored: (messages) => watcher.stored?.(messages, Number.POSITIVE_INFINITY) ?? [],
@@ -55,6 +56,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'what was just stored is taken for another row than it is': {
+    seed: 5,
     watcher: (watcher) => ({
       ...watcher,
       stored: (messages, begunAt) =>
@@ -66,6 +68,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a worker declared dead can still settle': {
+    seed: 3,
     store: (store) =>
       overriding(store, {
         async settle(worker, settlements, effects) {
@@ -132,7 +135,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a Retry-After dies with its worker': {
-    seed: 12,
+    seed: 66,
     store: (store) =>
       overriding(store, {
         async claim(...args) {
@@ -155,6 +158,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of a retry too late': {
+    seed: 18,
     observer: (store) =>
       overriding(store, {
         async findQueued(delivery) {
@@ -165,7 +169,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of a retry too early': {
-    seed: 37,
+    seed: 84,
     observer: (store) =>
       overriding(store, {
         async findLane(endpoint) {
@@ -176,6 +180,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is told of the next token too late': {
+    seed: 14,
     observer: (store) =>
       overriding(
         store,
@@ -213,6 +218,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'whoever asks is not told of a pause': {
+    seed: 4,
     observer: (store) =>
       overriding(store, {
         async loadEndpoints(endpoints) {
@@ -222,6 +228,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'messages of different kinds give way to each other': {
+    seed: 3,
     publisher: (store) =>
       overriding(store, {
         publish: (publications) => store.publish(publications.map((each) => ofOneKind(each))),
@@ -240,6 +247,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'what gives way is sent nevertheless': {
+    seed: 3,
     publisher: (store) =>
       overriding(store, {
         async publish(publications) {
@@ -252,6 +260,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'an open circuit dies with its worker': {
+    seed: 3,
     store: (store) =>
       overriding(store, {
         async claim(...args) {
@@ -262,6 +271,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a circuit that closes lets everything go at once': {
+    seed: 4,
     store: (store) =>
       overriding(
         store,
@@ -280,6 +290,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'every worker takes all of what an application may get': {
+    seed: 26,
     store: (store) =>
       overriding(store, {
         renew: async (...args) => ({ ...(await store.renew(...args)), workers: 1 }),
@@ -306,6 +317,7 @@ export const plants: Record<string, Plant> = {
   },
 
   'a delivery is tried however long it has waited': {
+    seed: 10,
     store: (store) =>
       overriding(
         store,
