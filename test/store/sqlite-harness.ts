@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { TestContext } from 'node:test'
+import { after, type TestContext } from 'node:test'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
@@ -46,10 +46,29 @@ export function placeFor(t: TestContext): Place {
   return place
 }
 
+let template: Promise<Place> | undefined
+
+after(async () => (await template)?.remove())
+
+/** A place with a file that has all tables: a copy of one that this process migrated once. */
+async function migratedPlace(clock: Clock): Promise<Place> {
+  template ??= makeTemplate(clock)
+  const place = temporaryPlace()
+  copyFileSync((await template).path, place.path)
+  return place
+}
+
+async function makeTemplate(clock: Clock): Promise<Place> {
+  const place = temporaryPlace()
+  const store = await openSqliteStore(contextWith(clock), { path: place.path, role: 'owner' })
+  await store.close()
+  return place
+}
+
 /** A new file with an owning store whose time stands still until told otherwise. */
 export async function openSqliteHarness(): Promise<Harness> {
-  const place = temporaryPlace()
   const clock = new VirtualClock()
+  const place = await migratedPlace(clock)
   const store = await openSqliteStore(contextWith(clock), { path: place.path, role: 'owner' })
   return {
     store,
@@ -60,7 +79,7 @@ export async function openSqliteHarness(): Promise<Harness> {
     },
     foreign: async () => foreignTo(place.path),
     async elsewhere() {
-      const other = temporaryPlace()
+      const other = await migratedPlace(clock)
       const copy = await openSqliteStore(contextWith(clock), { path: other.path, role: 'owner' })
       other.closeFirst(() => copy.close())
       const foreign = foreignTo(other.path)
