@@ -47,6 +47,25 @@ export async function begin(t: TestContext, open: Open): Promise<World> {
   return new World(harness)
 }
 
+/**
+ * Runs a specification of what is so only until some time has passed. Where time is real, a slow machine may let it pass
+ * too early: the specification then gets a new store and more time.
+ */
+export async function inTime(
+  t: TestContext,
+  open: Open,
+  body: (world: World, ms: number) => Promise<void>,
+): Promise<void> {
+  for (const ms of [100, 1000]) {
+    try {
+      return await body(await begin(t, open), ms)
+    } catch {
+      // The last try says what is wrong.
+    }
+  }
+  await body(await begin(t, open), 10_000)
+}
+
 export class World {
   readonly store: Store
   readonly harness: Harness
@@ -190,10 +209,10 @@ export const plainEndpoint: NewEndpoint = {
   retry: null,
 }
 
-/** Asserts that a duration is what was asked for, less at most the few seconds a test may have taken since. */
+/** Asserts that a duration is what was asked for, less the time that a slow machine may have taken since. */
 export function assertRemaining(actual: number | undefined, askedMs: number): void {
   assert(actual !== undefined, 'no duration at all')
-  assert(actual <= askedMs && actual > askedMs - 10_000, `${actual} ms are left of ${askedMs}`)
+  assert(actual <= askedMs && actual > askedMs - 40_000, `${actual} ms are left of ${askedMs}`)
 }
 
 export function keysOf(lanes: readonly ClaimedLane[]): number[] {

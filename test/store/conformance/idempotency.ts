@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Once } from '../../../src/store/idempotency.ts'
 import type { Published } from '../../../src/store/store.ts'
-import { begin, longMs, type Open } from './harness.ts'
+import { begin, inTime, longMs, type Open } from './harness.ts'
 
 const key: Once = { hash: 'key', fingerprint: 'body', ttlMs: longMs }
 const window: Once = { hash: 'window', fingerprint: '', ttlMs: longMs }
@@ -79,16 +79,16 @@ export function idempotency(open: Open): void {
     assert.deepEqual(await world.store.publish([again]), [{ ...second, state: 'repeated' }])
   })
 
-  test('a publish that met a dedupe window keeps its answer when the window has passed', async (t) => {
-    const world = await begin(t, open)
-    const endpoint = await world.endpoint(await world.application())
-    const first = await world.publish([endpoint], { once: [{ ...window, ttlMs: 150 }] })
-    const repeat = await world.publication([endpoint], { once: [key, { ...window, ttlMs: 150 }] })
-    assert.deepEqual(await world.store.publish([repeat]), [{ ...first, state: 'repeated' }])
-    await world.pass(250)
-    assert.deepEqual(await world.store.publish([repeat]), [{ ...first, state: 'repeated' }])
-    assert.equal((await world.store.counts()).messages, 1)
-  })
+  test('a publish that met a dedupe window keeps its answer when the window has passed', (t) =>
+    inTime(t, open, async (world, ms) => {
+      const endpoint = await world.endpoint(await world.application())
+      const first = await world.publish([endpoint], { once: [{ ...window, ttlMs: ms }] })
+      const repeat = await world.publication([endpoint], { once: [key, { ...window, ttlMs: ms }] })
+      assert.deepEqual(await world.store.publish([repeat]), [{ ...first, state: 'repeated' }])
+      await world.pass(ms + 50)
+      assert.deepEqual(await world.store.publish([repeat]), [{ ...first, state: 'repeated' }])
+      assert.equal((await world.store.counts()).messages, 1)
+    }))
 
   test('whatever is published how often, each key has one message, and what is refused has none', async (t) => {
     const world = await begin(t, open)

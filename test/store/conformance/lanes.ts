@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { assertRemaining, begin, keysOf, longMs, type Open } from './harness.ts'
+import { assertRemaining, begin, inTime, keysOf, longMs, noEffects, type Open } from './harness.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 
@@ -62,17 +62,17 @@ export function lanes(open: Open): void {
     await world.claim(worker)
   })
 
-  test('a lane released with nothing but a retry is due when the retry is', async (t) => {
-    const world = await begin(t, open)
-    const endpoint = await world.endpoint(await world.application())
-    const { worker, row } = await world.owningOne(endpoint)
-    await world.settle(worker, world.settlement(endpoint, row, { state: 'waiting', waitMs: 200 }))
-    await world.release(worker, endpoint)
-    assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
-    assertRemaining((await world.store.claim(worker, 1)).nextInMs, 200)
-    await world.pass(250)
-    await world.claim(worker)
-  })
+  test('a lane released with nothing but a retry is due when the retry is', (t) =>
+    inTime(t, open, async (world, ms) => {
+      const endpoint = await world.endpoint(await world.application())
+      const { worker, row } = await world.owningOne(endpoint)
+      await world.settle(worker, world.settlement(endpoint, row, { state: 'waiting', waitMs: ms }))
+      await world.release(worker, endpoint)
+      assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
+      assertRemaining((await world.store.claim(worker, 1)).nextInMs, ms)
+      await world.pass(ms + 50)
+      await world.claim(worker)
+    }))
 
   test('a lane released with nothing but a replay is claimable at once', async (t) => {
     const world = await begin(t, open)
@@ -113,15 +113,15 @@ export function lanes(open: Open): void {
     assertRemaining((await world.store.claim(worker, 1)).nextInMs, longMs)
   })
 
-  test('a lane that slept for want of a token is claimable afterwards', async (t) => {
-    const world = await begin(t, open)
-    const endpoint = await world.endpoint(await world.application())
-    const { worker } = await world.owningOne(endpoint)
-    await world.release(worker, endpoint, 100)
-    assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
-    await world.pass(150)
-    await world.claim(worker)
-  })
+  test('a lane that slept for want of a token is claimable afterwards', (t) =>
+    inTime(t, open, async (world, ms) => {
+      const endpoint = await world.endpoint(await world.application())
+      const { worker } = await world.owningOne(endpoint)
+      await world.release(worker, endpoint, ms)
+      assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
+      await world.pass(ms + 50)
+      await world.claim(worker)
+    }))
 
   test('an empty lane remembers how long it may not send', async (t) => {
     const world = await begin(t, open)
@@ -162,17 +162,17 @@ export function lanes(open: Open): void {
     assertRemaining((await world.store.claim(next, 1)).nextInMs, longMs)
   })
 
-  test('a hold keeps a released lane asleep, and ends', async (t) => {
-    const world = await begin(t, open)
-    const endpoint = await world.endpoint(await world.application())
-    const { worker } = await world.owningOne(endpoint)
-    await world.store.settle(worker, [], { holds: [{ endpoint: endpoint.key, holdMs: 150 }], disable: [], health: [] })
-    await world.release(worker, endpoint)
-    await world.publish([endpoint])
-    assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
-    await world.pass(200)
-    assert.equal((await world.claim(worker))[0]?.holdMs, 0)
-  })
+  test('a hold keeps a released lane asleep, and ends', (t) =>
+    inTime(t, open, async (world, ms) => {
+      const endpoint = await world.endpoint(await world.application())
+      const { worker } = await world.owningOne(endpoint)
+      await world.store.settle(worker, [], { ...noEffects, holds: [{ endpoint: endpoint.key, holdMs: ms }] })
+      await world.release(worker, endpoint)
+      await world.publish([endpoint])
+      assert.deepEqual((await world.store.claim(worker, 1)).lanes, [])
+      await world.pass(ms + 50)
+      assert.equal((await world.claim(worker))[0]?.holdMs, 0)
+    }))
 
   test('a shorter hold does not shorten a longer one', async (t) => {
     const world = await begin(t, open)

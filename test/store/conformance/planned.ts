@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { queuedAtOnce } from '../../../src/store/fan-out.ts'
 import type { Publication } from '../../../src/store/store.ts'
-import { assertRemaining, begin, type Foreign, type Open, type World } from './harness.ts'
+import { assertRemaining, begin, type Foreign, inTime, type Open, type World } from './harness.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 
@@ -88,15 +88,15 @@ export function planned(open: Open): void {
     assertRemaining(rows.find((row) => row.message === lone.key)?.expiresInMs ?? undefined, 30_000)
   })
 
-  test('a planned message for later is timed', async (t) => {
-    const world = await begin(t, open)
-    const { plain, shaped, publication } = await mixed(world, { delayMs: 20 })
-    await accepted(world, publication)
-    assert.deepEqual([...(await world.rows(plain)), ...(await world.rows(shaped))], [])
-    await world.pass(40)
-    assert.equal((await only(world, plain, 1)).variant, null)
-    assert.equal((await only(world, shaped, 1)).variant, 1)
-  })
+  test('a planned message for later is timed', (t) =>
+    inTime(t, open, async (world, ms) => {
+      const { plain, shaped, publication } = await mixed(world, { delayMs: ms })
+      await accepted(world, publication)
+      assert.deepEqual([...(await world.rows(plain)), ...(await world.rows(shaped))], [])
+      await world.pass(ms + 20)
+      assert.equal((await only(world, plain, 1)).variant, null)
+      assert.equal((await only(world, shaped, 1)).variant, 1)
+    }))
 
   test('what an endpoint gets instead of the message is loaded byte for byte, and without it nothing is', async (t) => {
     const world = await begin(t, open)

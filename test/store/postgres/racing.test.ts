@@ -6,8 +6,8 @@ import { type PendingRow, type Store, StoreTrouble } from '../../../src/store/st
 import { plainEndpoint } from '../conformance/harness.ts'
 import { context, newDatabase, sharedServer } from '../postgres-harness.ts'
 
-const publishMs = 1200
-const giveUpMs = 5_000
+/** A message that is not delivered by then never will be. A healthy one takes milliseconds. */
+const strandedMs = 60_000
 
 /** Publishers and workers on two stores of one database, everything at once, lanes released as soon as they are empty. */
 class Race {
@@ -62,7 +62,7 @@ class Race {
   #untilDelivered(key: number): Promise<void> {
     if (this.delivered.has(key)) return Promise.resolve()
     return new Promise((resolve, reject) => {
-      const giveUp = systemClock.after(giveUpMs, () => reject(new Error(`message ${key} is stranded`)))
+      const giveUp = systemClock.after(strandedMs, () => reject(new Error(`message ${key} is stranded`)))
       this.waiting.set(key, () => {
         giveUp()
         resolve()
@@ -147,16 +147,14 @@ async function startRace(t: TestContext, url: string): Promise<Race> {
   return new Race(stores, app.key, (await store.subscriptions(app.key))?.version ?? 0, endpoints)
 }
 
-/** Runs the race for a while, and until it has seen enough; fails as soon as anybody in it does. */
+/** Runs the race until it has seen enough; fails as soon as a publisher or a worker does. */
 async function run(race: Race, disturb: () => Promise<void>, isEnough: () => boolean): Promise<void> {
   const [here, there] = race.stores as [Store, Store]
   const publishers = race.endpoints.map((endpoint, i) => race.publisher(i % 2 ? here : there, endpoint))
   const workers = [here, here, there, there, there].map((store) => race.worker(store))
   const everyone = Promise.all([...publishers, ...workers])
   try {
-    const startedAt = systemClock.steady()
-    const goesOn = (ms: number) => systemClock.steady() < startedAt + ms
-    while (goesOn(publishMs) || (!isEnough() && goesOn(giveUpMs))) await Promise.race([disturb(), everyone])
+    while (!isEnough()) await Promise.race([disturb(), everyone])
   } finally {
     race.running = false
     await Promise.allSettled(publishers)
@@ -172,9 +170,8 @@ const nap = () => new Promise<void>((resolve) => void systemClock.after(30, reso
 test('whatever five workers and ten publishers do at once, no row is stranded and no lane has two owners', async (t) => {
   const url = await newDatabase()
   const race = await startRace(t, url)
-  await run(race, nap, () => race.published.size > 200)
+  await run(race, nap, () => race.published.size > 600)
   assert.equal(race.troubled, 0)
-  assert(race.published.size > 200, `only ${race.published.size} were published`)
   assert.deepEqual(race.delivered, race.published)
   t.diagnostic(`${race.published.size} messages`)
 })
@@ -192,8 +189,7 @@ test('nor while connections are killed all the time', async (t) => {
     await killer.query(killSome)
     await nap()
   }
-  await run(race, disturb, () => race.troubled > 20 && race.published.size > 50)
-  assert(race.troubled > 20, `only ${race.troubled} statements met trouble`)
+  await run(race, disturb, () => race.troubled > 50 && race.published.size > 50)
   for (const key of race.published) assert(race.delivered.has(key), `message ${key} was accepted and not delivered`)
   t.diagnostic(`${race.published.size} messages, ${race.troubled} troubles`)
 })

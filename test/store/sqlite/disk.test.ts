@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
+import type { Clock } from '../../../src/domain/clock.ts'
 import { systemClock } from '../../../src/runtime/clock.ts'
 import { applications } from '../../../src/store/sql/applications.ts'
 import { finishNow } from '../../../src/store/sql/port.ts'
@@ -14,6 +15,7 @@ import { intake } from '../../../src/store/sqlite/intake.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
 import { sqlitePort } from '../../../src/store/sqlite/port.ts'
 import { StoreTrouble } from '../../../src/store/store.ts'
+import { VirtualClock } from '../../virtual-clock.ts'
 import { contextWith } from '../sqlite-harness.ts'
 
 /** A disk whose waits end when the test says so, and as it says. */
@@ -32,13 +34,18 @@ class HeldDisk extends Disk {
   }
 }
 
-async function openFile(t: TestContext) {
+/** Lets everything happen that waits for nothing outside this process. */
+async function turns(): Promise<void> {
+  for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+async function openFile(t: TestContext, clock: Clock = systemClock) {
   const place = await mkdtemp(join(tmpdir(), 'sluice-disk-'))
   const path = join(place, 'a.db')
   const db = new DatabaseSync(path)
   db.exec('pragma journal_mode = wal; pragma synchronous = full')
   const logged: string[] = []
-  const connection = new Connection(db, { ...contextWith(systemClock), log: (sentence) => logged.push(sentence) })
+  const connection = new Connection(db, { ...contextWith(clock), log: (sentence) => logged.push(sentence) })
   migrate(connection)
   const disk = new HeldDisk(path)
   connection.disk = disk
@@ -69,7 +76,7 @@ test('a publish is answered, and told to those who send, when the disk has it an
     told.push(answer?.state ?? 'nothing')
   })
   await disk.begun(1)
-  await new Promise((resolve) => setTimeout(resolve, 20))
+  await turns()
   assert.deepEqual(told, [])
   assert.equal(connection.prepare<{ n: number }>('select count(*) as n from message').get()?.n, 1, 'it is committed')
   assert.equal(synchronous(), 2, 'the next commit waits by itself')
@@ -122,7 +129,7 @@ test('rows whose publish still waits for the disk are not handed to those who se
   void reading.then(() => {
     isRead = true
   })
-  await new Promise((resolve) => setTimeout(resolve, 20))
+  await turns()
   assert.equal(isRead, false)
   disk.waits[0]?.pass()
   await published
@@ -156,12 +163,13 @@ test('after the disk has failed, the log is written anew before anything else is
 })
 
 test('what need not wait is on the disk a second later, and a failure then is told', async (t) => {
-  const { connection, disk, logged, addApplication } = await openFile(t)
+  const clock = new VirtualClock()
+  const { connection, disk, logged, addApplication } = await openFile(t, clock)
   addApplication()
   const touch = connection.prepare("update application set name = 'Other'")
   connection.relaxedTransaction(() => touch.run())
   assert.equal(disk.waits.length, 0)
-  await new Promise((resolve) => setTimeout(resolve, 1050))
+  await clock.advance(1050)
   connection.relaxedTransaction(() => touch.run())
   await disk.begun(1)
   disk.waits[0]?.fail()
