@@ -55,6 +55,8 @@ export const changeSecret = need('admin', ['ManageEndpointSecret', 'ManageEndpoi
 export const attempt = need('admin', ['CreateAttempts', 'ManageEndpoint'])
 // Messages are a log themselves, and a row for each would cost more than the message.
 export const publish: Need = { ...need('publish', []), audited: 'none' }
+/** Ending one's own session, with any portal token. */
+export const endSession: Need = { ...need('admin', capabilities), shared: true }
 /** Everything else. */
 export const admin = need('admin', [])
 
@@ -63,29 +65,6 @@ export const admin = need('admin', [])
  * application reaches only paths with `:app` in them, with their own application there, and what is `shared`.
  */
 export const needs: Readonly<Record<string, Need>> = {
-  'GET /app': need('read', []),
-  'GET /app/:app': view,
-  'GET /app/:app/endpoint': view,
-  'POST /app/:app/endpoint': manage,
-  'GET /app/:app/endpoint/:endpoint': view,
-  'PUT /app/:app/endpoint/:endpoint': manage,
-  'PATCH /app/:app/endpoint/:endpoint': manage,
-  'DELETE /app/:app/endpoint/:endpoint': manage,
-  'GET /app/:app/endpoint/:endpoint/secret': viewSecret,
-  'POST /app/:app/endpoint/:endpoint/secret/rotate': changeSecret,
-  'GET /app/:app/endpoint/:endpoint/headers': view,
-  'PUT /app/:app/endpoint/:endpoint/headers': manage,
-  'PATCH /app/:app/endpoint/:endpoint/headers': manage,
-  'GET /app/:app/endpoint/:endpoint/stats': view,
-  'POST /app/:app/endpoint/:endpoint/send-example': attempt,
-  'POST /app/:app/endpoint/:endpoint/recover': attempt,
-  'POST /app/:app/endpoint/:endpoint/replay-missing': attempt,
-  'POST /app/:app/endpoint/:endpoint/bulk-replay': attempt,
-  'POST /app/:app/endpoint/:endpoint/pause': manage,
-  'POST /app/:app/endpoint/:endpoint/resume': manage,
-  'POST /app/:app/endpoint/:endpoint/circuit/open': manage,
-  'POST /app/:app/endpoint/:endpoint/circuit/close': manage,
-  'POST /app/:app/endpoint/:endpoint/circuit/reset': manage,
   'GET /app/:app/endpoint/:endpoint/msg': view,
   'POST /app/:app/msg': publish,
   'POST /app/:app/msg/batch': publish,
@@ -97,7 +76,6 @@ export const needs: Readonly<Record<string, Need>> = {
   'GET /app/:app/msg/:message/attempt': view,
   'GET /app/:app/msg/:message/attempt/:attempt': view,
   'GET /app/:app/msg/:message/endpoint/:endpoint/attempt': view,
-  'POST /app/:app/msg/:message/endpoint/:endpoint/resend': attempt,
   'GET /app/:app/attempt/msg/:message': view,
   'GET /app/:app/attempt/endpoint/:endpoint': view,
   'GET /app/:app/schedule': read,
@@ -108,8 +86,6 @@ export const needs: Readonly<Record<string, Need>> = {
   'POST /app/:app/dead/replay': attempt,
   'GET /dead': need('read', []),
   'GET /dead/export': need('read', []),
-  'POST /auth/logout': { ...need('admin', capabilities), shared: true },
-  'GET /operational-webhook/endpoint/:endpoint/secret': { ...admin, audited: 'all' },
 }
 
 /** What a route asks for; HEAD asks for what GET does. */

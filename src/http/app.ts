@@ -8,7 +8,6 @@ import { answerClientError, answerOddRequests } from './client-error.ts'
 import { rememberAddresses } from './connection.ts'
 import type { HttpContext } from './context.ts'
 import { allowOrigins } from './cors.ts'
-import { applicationScope, operationalScope } from './endpoint-scope.ts'
 import { answerError } from './errors.ts'
 import { Explainer } from './explainer.ts'
 import { guard } from './guard.ts'
@@ -17,26 +16,16 @@ import { nouns } from './nouns.ts'
 import { answerOtherMethods } from './other-methods.ts'
 import { limitRates } from './rates.ts'
 import { register } from './register.ts'
-import { applicationRoutes } from './routes/application.ts'
 import { attemptRoutes } from './routes/attempt.ts'
-import { authRoutes } from './routes/auth.ts'
-import { circuitRoutes } from './routes/circuit.ts'
 import { deadRoutes } from './routes/dead.ts'
 import { deadImportRoute } from './routes/dead-import.ts'
-import { endpointRoutes } from './routes/endpoint.ts'
-import { endpointHeaderRoutes } from './routes/endpoint-headers.ts'
-import { endpointPauseRoutes } from './routes/endpoint-pause.ts'
-import { endpointSecretRoutes } from './routes/endpoint-secret.ts'
-import { endpointStatsRoute } from './routes/endpoint-stats.ts'
 import { messageRoutes } from './routes/message.ts'
 import { messageExpungeRoutes } from './routes/message-expunge.ts'
 import { messageListRoutes } from './routes/message-list.ts'
 import { portalRoute } from './routes/portal.ts'
 import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publish.ts'
 import { docsRoute, openApiRoute } from './routes/reference.ts'
-import { replayRoutes } from './routes/replay.ts'
 import { scheduleRoutes, scheduleWriteRoutes, splitBody } from './routes/schedule.ts'
-import { sendExampleRoute } from './routes/send-example.ts'
 import { boundUnread } from './unread.ts'
 import { boundUploads } from './uploads.ts'
 
@@ -117,24 +106,11 @@ export function buildApp(context: HttpContext): FastifyInstance {
           answerOnce(rest, context)
           precheckRoute(rest, context)
           for (const route of routes.filter(({ need }) => need !== 'open')) register(rest, route, parts)
-          authRoutes(rest, context, auth)
-          applicationRoutes(rest, context)
-          const ofApplications = applicationScope(context.store)
-          for (const scope of [ofApplications, operationalScope]) {
-            endpointRoutes(rest, context, scope)
-            endpointSecretRoutes(rest, context, scope)
-            endpointHeaderRoutes(rest, context, scope)
-          }
-          endpointPauseRoutes(rest, context)
-          circuitRoutes(rest, context)
-          endpointStatsRoute(rest, context)
-          sendExampleRoute(rest, context)
           messageRoutes(rest, context)
           messageListRoutes(rest, context)
           messageExpungeRoutes(rest, context)
           scheduleRoutes(rest, context)
           attemptRoutes(rest, context)
-          replayRoutes(rest, context)
           deadRoutes(rest, context)
           rest.register(async (lines) => {
             acceptLines(lines)

@@ -3,9 +3,9 @@ import type { AuditEntry } from '../domain/audit.ts'
 import type { Trail } from '../store/auditing.ts'
 import type { Store } from '../store/store.ts'
 import type { Need } from './access.ts'
+import { toApplicationOut } from './api/application-schema.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 import { isRef } from './lookup.ts'
-import { toApplicationOut } from './schemas/application.ts'
 import { toEndpointOut } from './schemas/endpoint.ts'
 
 declare module 'fastify' {

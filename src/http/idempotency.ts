@@ -3,9 +3,7 @@ import { AppError } from '../domain/app-error.ts'
 import { digest, keyLifeMs } from '../intake/once.ts'
 import { usedKey } from '../intake/refusals.ts'
 import type { Once } from '../store/idempotency.ts'
-import type { Store } from '../store/store.ts'
 import type { HttpContext } from './context.ts'
-import { isRef } from './lookup.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -60,7 +58,7 @@ export function answerOnce(scope: FastifyInstance, { store, onBug }: Pick<HttpCo
   scope.addHook('preHandler', async (request, reply) => {
     if (request.method !== 'POST' || !hasKey(request)) return
     if (request.routeOptions.config.answersSecret === true) return
-    const names = await namesOf(store, request.params as Params)
+    const names = namesOf(request)
     const once = onceOf(request, names, `${queryOf(request.url)}\n${JSON.stringify(request.body)}`)
     const reservation = await store.reserve(once, reserveMs)
     if (reservation.state === 'mismatch') throw usedKey()
@@ -99,23 +97,11 @@ function bytesOf(payload: unknown): Uint8Array | undefined {
 }
 
 /** The things that a path names, each by its id where it has one; a uid or an eventId is another name for the same. */
-async function namesOf(store: Store, params: Params): Promise<Params> {
-  const app = await find(params.app, (ref) => store.findApplication(ref))
-  if (app === undefined) return params
-  const of = app.key
-  const known = {
-    app,
-    endpoint: await find(params.endpoint, (ref) => store.findEndpoint(of, ref)),
-    message: await find(params.message, (ref) => store.findMessage(of, ref)),
-    schedule: await find(params.schedule, (ref) => store.findSchedule(of, ref)),
-  }
+function namesOf({ params, call }: FastifyRequest): Params {
+  const found: Readonly<Record<string, unknown>> = { ...call }
   return Object.fromEntries(
-    Object.entries(params).map(([name, ref]) => [name, known[name as keyof typeof known]?.id ?? ref]),
+    Object.entries(params as Params).map(([name, ref]) => [name, (found[name] as { id?: string })?.id ?? ref]),
   )
-}
-
-async function find<T>(ref: string | undefined, ask: (ref: string) => Promise<T | undefined>): Promise<T | undefined> {
-  return ref !== undefined && isRef(ref) ? ask(ref) : undefined
 }
 
 /** What follows the question mark. */

@@ -9,6 +9,8 @@ import type { Route, Things } from './route.ts'
 /** Things that were looked up for a request. */
 export type FoundThings = { -readonly [Name in keyof Things]?: Things[Name] | undefined }
 
+type Params = Readonly<Record<string, string>>
+
 interface Kind {
   /** The noun in a 404. */
   readonly noun: string
@@ -43,10 +45,10 @@ export function finderOf({ path, lookup = 'each' }: Route) {
   const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name).filter(isThing)
   if (lookup === 'none' || names.length === 0) return undefined
   const created = lookup === 'upsert' ? names.at(-1) : undefined
-  return async (store: Store, params: Readonly<Record<string, string>>, found: FoundThings): Promise<void> => {
+  return async (store: Store, found: FoundThings & { readonly params: Params }): Promise<void> => {
     for (const name of names) {
       const { noun, find } = kinds[name]
-      const ref = params[name] ?? ''
+      const ref = found.params[name] ?? ''
       const thing = isRef(ref) ? await find(store, ref, found) : undefined
       if (thing === undefined && name !== created) throw noSuch(noun, ref)
       Object.assign(found, { [name]: thing })

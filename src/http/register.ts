@@ -25,8 +25,8 @@ const json = 'application/json; charset=utf-8'
 const jsonLines = 'application/jsonl; charset=utf-8'
 
 /**
- * Makes Fastify serve a route. A request is checked (`preValidation`) before its Idempotency-Key is reserved, and the
- * things in its path are looked up (`preHandler`) before the audit log takes note of them.
+ * Makes Fastify serve a route. A request is checked and the things in its path are looked up (`preValidation`) before
+ * its Idempotency-Key is reserved (`preHandler`) and the audit log takes note of it.
  */
 export function register(scope: FastifyInstance, route: Route, parts: Parts): void {
   const check = checkerOf(route)
@@ -41,13 +41,13 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
       bodyOptional: true,
       answersSecret: route.answersSecret === true,
     },
-    preValidation: (request, _reply, done) => {
-      request.call = check(request)
-      done()
-    },
-    preHandler: async ({ call }) => {
-      if (find !== undefined && call !== null) await find(parts.store, call.params, call)
-    },
+    preValidation: [
+      (request, _reply, done) => {
+        request.call = check(request)
+        done()
+      },
+      ...(find === undefined ? [] : [({ call }: FastifyRequest) => find(parts.store, call as CheckedCall)]),
+    ],
     handler: async ({ call }, reply) => write(reply, firstStatus, await route.handle(call as never, parts)),
   })
 }

@@ -93,15 +93,18 @@ type LastOf<Path extends string> = Path extends `${string}/${infer Rest}`
     ? Name
     : never
 
+/** Distributes over the paths of an operation that exists in two places. */
 type Found<Path extends string, L extends Lookup> = L extends 'none'
   ? unknown
-  : {
-      readonly [Name in NamesIn<Path> & keyof Things]: L extends 'upsert'
-        ? Name extends LastOf<Path>
-          ? Things[Name] | undefined
+  : Path extends string
+    ? {
+        readonly [Name in NamesIn<Path> & keyof Things]: L extends 'upsert'
+          ? Name extends LastOf<Path>
+            ? Things[Name] | undefined
+            : Things[Name]
           : Things[Name]
-        : Things[Name]
-    }
+      }
+    : never
 
 type QueryOf<Query> = Query extends TSchema ? Static<Query> : Readonly<Record<string, never>>
 

@@ -1,4 +1,4 @@
-import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../http/schemas/application.ts'
+import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../http/api/application-schema.ts'
 import type { EndpointIn, EndpointPatch, toEndpointOut } from '../http/schemas/endpoint.ts'
 import type { Request } from './in-process.ts'
 

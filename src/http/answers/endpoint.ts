@@ -54,23 +54,3 @@ export const EndpointOut = Type.Object({
   createdAt: Instant,
   updatedAt: Instant,
 })
-
-/** What a receiver needs to verify signatures. */
-export const EndpointSecretOut = Type.Object({
-  key: Type.String({ description: '`whsec_…` for HMAC; the public half, `whpk_…`, for ed25519.' }),
-})
-
-/** The headers that go out with every delivery of an endpoint. */
-export const EndpointHeadersOut = Type.Object({
-  headers: Labels,
-  sensitive: Type.Array(Type.String(), { description: 'The names of those whose values are not shown' }),
-})
-
-/** How an endpoint's deliveries went. */
-export const EndpointStats = Type.Object({
-  success: Type.Integer(),
-  pending: Type.Integer(),
-  sending: Type.Integer(),
-  fail: Type.Integer(),
-  canceled: Type.Integer(),
-})

@@ -4,9 +4,9 @@ import { maybe } from '../fields.ts'
 import { isRef } from '../lookup.ts'
 import { type Noun, route } from '../route.ts'
 import { dateTime } from '../schemas/instant.ts'
-import { readSpan } from '../schemas/replay.ts'
 import { refuseIf } from '../validate.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
+import { readSpan } from './replay.ts'
 
 const AppUsageStatsIn = Type.Object({
   since: dateTime,

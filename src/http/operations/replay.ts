@@ -1,4 +1,3 @@
-import { Type } from 'typebox'
 import { DeadImportOut, DeadLetterLine, DeadLetterOut, DeadLetterTrailOut } from '../answers/dead.ts'
 import { listOf } from '../answers/field.ts'
 import { TaskStartedOut } from '../api/background-task.ts'
@@ -12,34 +11,7 @@ import {
   DeadListQuery,
   DeadReplayIn,
 } from '../schemas/dead.ts'
-import { BulkReplayIn, ReplayIn } from '../schemas/replay.ts'
 import { tagged } from './operation.ts'
-
-export const replayOperations = tagged('Replay', {
-  'POST /app/:app/msg/:message/endpoint/:endpoint/resend': {
-    id: 'v1.message-attempt.resend',
-    summary: 'Send a message to an endpoint again',
-    answers: { 202: Type.Object({}) },
-  },
-  'POST /app/:app/endpoint/:endpoint/recover': {
-    id: 'v1.endpoint.recover',
-    summary: 'Send again what an endpoint failed to take',
-    body: ReplayIn,
-    answers: { 202: TaskStartedOut },
-  },
-  'POST /app/:app/endpoint/:endpoint/replay-missing': {
-    id: 'v1.endpoint.replay-missing',
-    summary: 'Send what an endpoint would have got, had it been there',
-    body: ReplayIn,
-    answers: { 202: TaskStartedOut },
-  },
-  'POST /app/:app/endpoint/:endpoint/bulk-replay': {
-    id: 'v1.endpoint.bulk-replay',
-    summary: 'Send again what meets a filter',
-    body: BulkReplayIn,
-    answers: { 202: TaskStartedOut },
-  },
-})
 
 export const deadOperations = tagged('Dead Letter', {
   'GET /app/:app/dead': {

@@ -3,12 +3,12 @@ import type { DeadLetter, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
+import { perSecond } from '../api/replay.ts'
 import { PageQuery } from '../page.ts'
 import { Headers } from './endpoint-headers.ts'
 import { closed, integer, nullable } from './field.ts'
 import { dateTime, timeProperties } from './instant.ts'
 import { Channels, EventId, EventType, Tags } from './message.ts'
-import { perSecond } from './replay.ts'
 
 const reason = Type.Enum([...deadReasons])
 

@@ -3,8 +3,11 @@ import type { FieldError } from '../../domain/app-error.ts'
 import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
 import { given } from '../../domain/given.ts'
 import type { NewApplication } from '../../store/store.ts'
+import { Instant, Labels } from '../answers/field.ts'
 import { isReservedHeader } from '../endpoint-problems.ts'
-import { closed, integer, Metadata, nullable, uid } from './field.ts'
+import { iso } from '../fields.ts'
+import type { Out } from '../route.ts'
+import { closed, integer, Metadata, nullable, uid } from '../schemas/field.ts'
 
 const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
 
@@ -35,6 +38,32 @@ export type ApplicationIn = Static<typeof ApplicationIn>
 /** What changes an application: what is absent stays, null unsets. */
 export const ApplicationPatch = Type.Partial(ApplicationIn)
 export type ApplicationPatch = Static<typeof ApplicationPatch>
+
+export const ApplicationOut = Type.Object({
+  id: Type.String(),
+  uid: nullable(Type.String()),
+  name: Type.String(),
+  throttleRate: nullable(Type.Integer()),
+  rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
+  dedupeSeconds: nullable(Type.Integer({ description: 'For how long publishing the same again stores nothing.' })),
+  signatureHeaders: nullable(
+    Type.Object(
+      {
+        id: Type.Optional(Type.String({ description: 'In place of `webhook-id`' })),
+        timestamp: Type.Optional(
+          Type.String({ description: 'In place of `webhook-timestamp` or `x-sluice-timestamp`' }),
+        ),
+        signature: Type.Optional(
+          Type.String({ description: 'In place of `webhook-signature` or `x-sluice-signature`' }),
+        ),
+      },
+      { description: "What its endpoints' requests call the headers they are signed with" },
+    ),
+  ),
+  metadata: Labels,
+  createdAt: Instant,
+  updatedAt: Instant,
+})
 
 /** The fields that were given, in the store's words. */
 export function toApplicationChange(input: ApplicationPatch): Partial<NewApplication> {
@@ -88,8 +117,7 @@ export function signatureHeaderProblems({ signatureHeaders }: ApplicationPatch):
   })
 }
 
-/** An application as callers see it. */
-export function toApplicationOut(application: Application) {
+export function toApplicationOut(application: Application): Out<typeof ApplicationOut> {
   return {
     id: application.id,
     uid: application.uid,
@@ -99,7 +127,7 @@ export function toApplicationOut(application: Application) {
     dedupeSeconds: application.dedupeSeconds,
     signatureHeaders: application.settings.signatureHeaders ?? null,
     metadata: application.metadata,
-    createdAt: new Date(application.createdAt).toISOString(),
-    updatedAt: new Date(application.updatedAt).toISOString(),
+    createdAt: iso(application.createdAt),
+    updatedAt: iso(application.updatedAt),
   }
 }

@@ -1,0 +1,164 @@
+import { type Static, Type } from 'typebox'
+import { AppError } from '../../domain/app-error.ts'
+import type { Application } from '../../domain/endpoint.ts'
+import type { Store } from '../../store/store.ts'
+import { admin, type Caller, read, view } from '../access.ts'
+import { listOf } from '../answers/field.ts'
+import { found, getApplication, isRef, noSuch } from '../lookup.ts'
+import { PageQuery, paginate } from '../page.ts'
+import { type Noun, Reply, route } from '../route.ts'
+import { metadataProblems } from '../schemas/field.ts'
+import { refuseIf } from '../validate.ts'
+import {
+  ApplicationIn,
+  ApplicationOut,
+  ApplicationPatch,
+  signatureHeaderProblems,
+  toApplicationChange,
+  toApplicationOut,
+  toApplicationReplacement,
+  toNewApplication,
+} from './application-schema.ts'
+
+const CreateQuery = Type.Object({ get_if_exists: Type.Optional(Type.Boolean()) })
+
+type NewApplication = Static<typeof ApplicationIn>
+
+function refuseProblems(input: Static<typeof ApplicationPatch>): void {
+  refuseIf([...metadataProblems(input.metadata), ...signatureHeaderProblems(input)])
+}
+
+export const applications: Noun = {
+  tag: 'Application',
+  description: 'One tenant: it owns endpoints and messages.',
+  schemas: { ApplicationIn, ApplicationPatch, ApplicationOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/app',
+      need: read,
+      id: 'v1.application.list',
+      summary: 'List applications',
+      query: PageQuery,
+      answers: { 200: listOf(ApplicationOut) },
+      handle: ({ query }, { store }) =>
+        paginate('app', query, 'ascending', (page) => store.listApplications(page), toApplicationOut),
+    }),
+    route({
+      method: 'POST',
+      path: '/app',
+      need: admin,
+      id: 'v1.application.create',
+      summary: 'Create an application',
+      description: 'With `get_if_exists`, an application that already has the uid is answered with 200.',
+      query: CreateQuery,
+      body: ApplicationIn,
+      answers: { 200: ApplicationOut, 201: ApplicationOut },
+      handle: async ({ query, body }, { store }) => {
+        refuseProblems(body)
+        const { application, created } = await create(store, body, query.get_if_exists ?? false)
+        return new Reply(created ? 201 : 200, toApplicationOut(application))
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app',
+      need: view,
+      id: 'v1.application.get',
+      summary: 'Get an application',
+      answers: { 200: ApplicationOut },
+      handle: ({ app }) => toApplicationOut(app),
+    }),
+    route({
+      method: 'PUT',
+      path: '/app/:app',
+      need: admin,
+      id: 'v1.application.update',
+      summary: 'Replace an application, or create it',
+      description: 'What is absent goes back to its default; the uid stays.',
+      body: ApplicationIn,
+      answers: { 200: ApplicationOut, 201: ApplicationOut },
+      lookup: 'upsert',
+      handle: async ({ app, params, body, request }, { store }) => {
+        refuseProblems(body)
+        refuseRenaming(request.caller, body)
+        const replaced = app && (await store.updateApplication(app.key, toApplicationReplacement(body)))
+        if (replaced) return toApplicationOut(replaced)
+        const { application, created } = await createNamed(store, params.app, body)
+        return new Reply(created ? 201 : 200, toApplicationOut(application))
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: '/app/:app',
+      need: admin,
+      id: 'v1.application.patch',
+      summary: 'Change some fields of an application',
+      description: 'What is absent stays; null unsets.',
+      body: ApplicationPatch,
+      answers: { 200: ApplicationOut },
+      handle: async ({ app, params, body, request }, { store }) => {
+        refuseProblems(body)
+        refuseRenaming(request.caller, body)
+        const changed = await store.updateApplication(app.key, toApplicationChange(body))
+        return toApplicationOut(found(changed, 'application', params.app))
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/app/:app',
+      need: admin,
+      id: 'v1.application.delete',
+      summary: 'Delete an application with its endpoints',
+      description: 'Deliveries that have not ended are cancelled, and the uid is free again.',
+      answers: { 204: null },
+      handle: async ({ app }, { store }) => {
+        await store.deleteApplication(app.key)
+      },
+    }),
+  ],
+}
+
+/**
+ * Refuses another uid from a caller bound to one application, taken or not: the answer would tell which applications
+ * exist beside its own.
+ */
+function refuseRenaming(caller: Caller | null, { uid }: Static<typeof ApplicationPatch>): void {
+  if (caller?.app == null || uid == null || uid === caller.app.uid) return
+  throw new AppError('insufficient_access', 'A key of one application cannot change its uid; use a key for all.')
+}
+
+interface Created {
+  readonly application: Application
+  readonly created: boolean
+}
+
+/** Creates the application whose uid is the name in the path. Another caller may create it first; it is replaced then. */
+async function createNamed(store: Store, uid: string, input: NewApplication): Promise<Created> {
+  if (!isRef(uid) || uid.startsWith('app_')) throw noSuch('application', uid)
+  try {
+    const made = toNewApplication({ ...input, uid: input.uid ?? uid })
+    return { application: await store.createApplication(made), created: true }
+  } catch (error) {
+    const other = isConflict(error) ? await store.findApplication(uid) : undefined
+    const replaced = other && (await store.updateApplication(other.key, toApplicationReplacement(input)))
+    if (replaced === undefined) throw error
+    return { application: replaced, created: false }
+  }
+}
+
+/** Creates an application. Another caller may create it first; with `getIfExists` it is the answer then. */
+async function create(store: Store, input: NewApplication, getIfExists: boolean): Promise<Created> {
+  const known = getIfExists && input.uid ? await store.findApplication(input.uid) : undefined
+  if (known) return { application: known, created: false }
+  try {
+    return { application: await store.createApplication(toNewApplication(input)), created: true }
+  } catch (error) {
+    if (!getIfExists || !isConflict(error)) throw error
+    return { application: await getApplication(store, input.uid ?? ''), created: false }
+  }
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof AppError && error.code === 'conflict'
+}

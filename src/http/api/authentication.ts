@@ -1,0 +1,126 @@
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { AppError } from '../../domain/app-error.ts'
+import type { Application } from '../../domain/endpoint.ts'
+import { admin, capabilities, endSession } from '../access.ts'
+import { hashApiKey, makeAppToken } from '../api-key.ts'
+import { fixedCaller } from '../auth.ts'
+import { maybe } from '../fields.ts'
+import { noSuch } from '../lookup.ts'
+import { type Noun, type Out, type Parts, route } from '../route.ts'
+import { integer, metadataProblems } from '../schemas/field.ts'
+import { namePattern } from '../schemas/pattern.ts'
+import { refuseIf } from '../validate.ts'
+import { ApplicationIn, toNewApplication } from './application-schema.ts'
+
+const week = 7 * 24 * 3600
+const defaultExpirySeconds = 3600
+const sessionId = Type.String({ minLength: 1, maxLength: 256 })
+
+const AppPortalAccessIn = Type.Object({
+  application: maybe(ApplicationIn),
+  capabilities: maybe(Type.Array(Type.Enum([...capabilities]), { minItems: 1, uniqueItems: true })),
+  readOnly: maybe(Type.Boolean()),
+  expiry: maybe(integer(60, week)),
+  sessionId: maybe(sessionId),
+  /** Accepted for Svix's clients. */
+  featureFlags: Type.Optional(Type.Array(Type.String({ maxLength: 256, pattern: namePattern }))),
+})
+
+const AppPortalAccessOut = Type.Object({ url: Type.String(), token: Type.String() })
+
+const ApplicationTokenExpireIn = Type.Object({
+  expiry: maybe(integer(0, week)),
+  sessionIds: Type.Optional(Type.Array(sessionId, { maxItems: 1000 })),
+})
+
+/** Makes a token for the portal of an application, and the link that carries it. */
+async function letIn(
+  { store, randomText, publicUrl }: Parts,
+  { caller, protocol, host }: FastifyRequest,
+  app: Application,
+  input: Static<typeof AppPortalAccessIn>,
+): Promise<Out<typeof AppPortalAccessOut>> {
+  const token = makeAppToken(randomText)
+  await store.createAppToken({
+    app: app.key,
+    hash: hashApiKey(token),
+    capabilities: input.readOnly === true ? ['ViewBase'] : (input.capabilities ?? capabilities),
+    sessionId: input.sessionId ?? null,
+    // The key of the settings has no row; the tokens it makes end by themselves or with expire-all.
+    madeBy: caller?.id === fixedCaller.id ? null : (caller?.key ?? null),
+    expiresInMs: (input.expiry ?? defaultExpirySeconds) * 1000,
+  })
+  // Behind the #, which browsers keep to themselves: it is in no log and in no Referer.
+  return { url: `${publicUrl ?? `${protocol}://${host}`}/portal#app=${app.id}&token=${token}`, token }
+}
+
+export const authentication: Noun = {
+  tag: 'Authentication',
+  description: 'Tokens for the portal of one application.',
+  schemas: { AppPortalAccessIn, AppPortalAccessOut, ApplicationTokenExpireIn },
+  routes: [
+    route({
+      method: 'POST',
+      path: '/auth/app-portal-access/:app',
+      need: admin,
+      id: 'v1.authentication.app-portal-access',
+      summary: "Let somebody into an application's portal",
+      description: 'The token works for this application alone, for an hour unless `expiry` says otherwise.',
+      body: AppPortalAccessIn,
+      answers: { 200: AppPortalAccessOut },
+      answersSecret: true,
+      lookup: 'upsert',
+      handle: async ({ app, params, body, request }, parts) => {
+        const { application } = body
+        refuseIf(metadataProblems(application?.metadata))
+        if (app !== undefined) return letIn(parts, request, app, body)
+        if (application == null) throw noSuch('application', params.app)
+        const made = toNewApplication({ ...application, uid: application.uid ?? params.app })
+        return letIn(parts, request, await parts.store.createApplication(made), body)
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/auth/dashboard-access/:app',
+      need: admin,
+      id: 'v1.authentication.dashboard-access',
+      summary: "Let somebody into an application's portal, by Svix's older name",
+      answers: { 200: AppPortalAccessOut },
+      answersSecret: true,
+      handle: ({ app, request }, parts) => letIn(parts, request, app, {}),
+    }),
+    route({
+      method: 'POST',
+      path: '/auth/app/:app/expire-all',
+      need: admin,
+      id: 'v1.authentication.expire-all',
+      summary: 'End all tokens of an application, or those of some sessions',
+      body: ApplicationTokenExpireIn,
+      bodyOptional: true,
+      answers: { 204: null },
+      handle: async ({ app, body: { expiry, sessionIds = [] } }, { store, auth }) => {
+        await store.expireAppTokens(app.key, sessionIds.length === 0 ? null : sessionIds, (expiry ?? 0) * 1000)
+        auth.forget()
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/auth/logout',
+      need: endSession,
+      id: 'v1.authentication.logout',
+      summary: 'End the token that this is asked with',
+      answers: { 204: null },
+      handle: async ({ request: { caller } }, { store, auth }) => {
+        if (caller?.capabilities === undefined) {
+          throw new AppError(
+            'insufficient_access',
+            'Only an application token can be logged out; revoke a key instead.',
+          )
+        }
+        await store.endAppToken(caller.key)
+        auth.forget()
+      },
+    }),
+  ],
+}

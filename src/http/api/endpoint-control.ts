@@ -1,0 +1,172 @@
+import { type Static, Type } from 'typebox'
+import type { EpochMs } from '../../domain/clock.ts'
+import type { Endpoint } from '../../domain/endpoint.ts'
+import { newestSchema } from '../../domain/event-type.ts'
+import { exampleOf } from '../../domain/example.ts'
+import type { CircuitAction } from '../../domain/flow.ts'
+import { parseInstant } from '../../domain/instant.ts'
+import { publishToOne } from '../../intake/publish-to-one.ts'
+import type { Store } from '../../store/store.ts'
+import { attempt, manage, view } from '../access.ts'
+import { EndpointOut } from '../answers/endpoint.ts'
+import { MessageOut } from '../answers/message.ts'
+import { found, noSuch } from '../lookup.ts'
+import { type Route, route } from '../route.ts'
+import { toEndpointOut } from '../schemas/endpoint.ts'
+import { integer } from '../schemas/field.ts'
+import { messageBytes } from '../schemas/message.ts'
+import { instantPattern } from '../schemas/pattern.ts'
+import { refuseIf } from '../validate.ts'
+import { eventTypeName } from './event-type-schema.ts'
+
+const instant = Type.String({ pattern: instantPattern })
+
+/** The time to count, 28 days at most. */
+const StatsQuery = Type.Object({ since: Type.Optional(instant), until: Type.Optional(instant) })
+
+export const EndpointStats = Type.Object({
+  success: Type.Integer(),
+  pending: Type.Integer(),
+  sending: Type.Integer(),
+  fail: Type.Integer(),
+  canceled: Type.Integer(),
+})
+
+export const EventExampleIn = Type.Object({
+  eventType: eventTypeName,
+  exampleIndex: Type.Optional(integer(0, 10_000)),
+})
+
+const longestMs = 28 * 24 * 60 * 60 * 1000
+/** The store's clock may be ahead of this machine's; an attempt that has just ended counts. */
+const skewMs = 60_000
+/** Waiting deliveries are counted no further than this: a larger number would say no more. */
+const waitingLimit = 100_000
+
+/** The asked time as instants: without bounds, the last 28 days. Throws AppError. */
+function readStatsRange(query: Static<typeof StatsQuery>, now: EpochMs): { since: EpochMs; until: EpochMs } {
+  const until = query.until === undefined ? now : parseInstant(query.until)
+  const since = query.since === undefined ? until - longestMs : parseInstant(query.since)
+  const problem = (field: string, message: string) => ({ at: ['query', field], message, type: 'range' })
+  refuseIf([
+    ...(Number.isNaN(until) ? [problem('until', 'is not an instant')] : []),
+    ...(Number.isNaN(since) ? [problem('since', 'is not an instant')] : []),
+    ...(since > until ? [problem('since', 'must not be after until')] : []),
+    ...(until - since > longestMs ? [problem('since', 'must not be more than 28 days before until')] : []),
+  ])
+  return { since, until: query.until === undefined ? until + skewMs : until }
+}
+
+/** The event type that Svix's clients try an endpoint with. */
+const ping = 'svix.ping'
+const pingExample = { success: true }
+
+async function exampleFor(store: Store, name: string, index: number): Promise<unknown> {
+  if (name === ping) return pingExample
+  const known = await store.findEventType(name)
+  if (known === undefined) throw noSuch('event type', name)
+  const schema = newestSchema(known.schemas)
+  if (schema === undefined) {
+    refuseIf([{ at: ['body', 'eventType'], message: 'has no schema to make an example from', type: 'schema' }])
+    return undefined
+  }
+  const example = exampleOf(schema, index)
+  // A payload is an object, as everywhere.
+  return typeof example === 'object' && example !== null && !Array.isArray(example) ? example : { value: example }
+}
+
+function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string): Route {
+  return route({
+    method: 'POST',
+    path: `/app/:app/endpoint/:endpoint/${name}`,
+    need: manage,
+    id: `v1.endpoint.${name}`,
+    summary,
+    ...(description && { description }),
+    answers: { 200: EndpointOut },
+    handle: ({ endpoint }, { store }) => change(store, endpoint, { paused }),
+  })
+}
+
+/** A command on a circuit is stored; the worker that has the lane carries it out once. */
+function circuitRoute(action: CircuitAction, summary: string, description: string): Route {
+  return route({
+    method: 'POST',
+    path: `/app/:app/endpoint/:endpoint/circuit/${action}`,
+    need: manage,
+    id: `v1.endpoint.${action}-circuit`,
+    summary,
+    description,
+    answers: { 200: EndpointOut },
+    handle: ({ endpoint }, { store }) =>
+      change(store, endpoint, ({ flow }) => ({
+        flow: { circuitOrder: { n: (flow.circuitOrder?.n ?? 0) + 1, action } },
+      })),
+  })
+}
+
+async function change(store: Store, { app, key, id }: Endpoint, fields: Parameters<Store['updateEndpoint']>[2]) {
+  return toEndpointOut(found(await store.updateEndpoint(app, key, fields), 'endpoint', id))
+}
+
+/** Operations on an application's endpoint beyond its fields. */
+export const endpointControlRoutes: readonly Route[] = [
+  pauseRoute(
+    'pause',
+    true,
+    'Hold an endpoint',
+    'What is published meanwhile waits, and is delivered when it is resumed.',
+  ),
+  pauseRoute('resume', false, 'Let a held endpoint go on'),
+  circuitRoute(
+    'open',
+    "Open an endpoint's circuit",
+    'Nothing is sent, and no attempt is spent, until it is closed or reset. What is published waits.',
+  ),
+  circuitRoute('close', "Close an endpoint's circuit", 'What waits is sent, at a rate that climbs to the usual one.'),
+  circuitRoute(
+    'reset',
+    "Close an endpoint's circuit and forget its failures",
+    'What waits is sent at the usual rate at once, and the endpoint counts as never having failed.',
+  ),
+  route({
+    method: 'GET',
+    path: '/app/:app/endpoint/:endpoint/stats',
+    need: view,
+    id: 'v1.endpoint.get-stats',
+    summary: "Count an endpoint's attempts by how they ended",
+    query: StatsQuery,
+    answers: { 200: EndpointStats },
+    handle: async ({ endpoint, query }, { store, clock, explainer }) => {
+      const { since, until } = readStatsRange(query, clock.now())
+      let [success, fail] = [0, 0]
+      // Counted in small parts, with a turn for other requests in between.
+      for (let after = since; after < until; await new Promise<void>((resolve) => clock.soon(resolve))) {
+        const count = await store.countAttempts(endpoint.key, after, until)
+        success += count.delivered
+        fail += count.failed
+        after = count.reached
+      }
+      // A delivery that is being sent waits in the store until its end is recorded.
+      const waiting = await store.countWaiting(endpoint.key, waitingLimit)
+      const sending = Math.min(waiting, (await explainer.lane(endpoint)).live?.snapshot.inFlight ?? 0)
+      return { success, pending: waiting - sending, sending, fail, canceled: 0 }
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/app/:app/endpoint/:endpoint/send-example',
+    need: attempt,
+    id: 'v1.endpoint.send-example',
+    summary: 'Send an example of an event type to an endpoint',
+    description: '`svix.ping` is always there; any other example is made from the schema of the event type.',
+    body: EventExampleIn,
+    answers: { 200: MessageOut },
+    handle: async ({ endpoint, body: { eventType, exampleIndex = 0 } }, { store }) => {
+      const payload = Buffer.from(JSON.stringify(await exampleFor(store, eventType, exampleIndex)))
+      const { key, id } = await publishToOne(store, endpoint, eventType, payload)
+      const head = { key, id, eventType, eventId: null, channels: null, tags: null, headers: null, deliverAt: null }
+      return messageBytes(head, payload)
+    },
+  }),
+]

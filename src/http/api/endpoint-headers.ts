@@ -1,0 +1,103 @@
+import { type Static, Type } from 'typebox'
+import { isSensitiveHeader } from '../../domain/sensitive-header.ts'
+import { Labels } from '../answers/field.ts'
+import { headerProblems } from '../endpoint-problems.ts'
+import { found, refuseDamaged } from '../lookup.ts'
+import { type Out, type Route, route } from '../route.ts'
+import { Headers, headersLimit, headerValue, lowerCased } from '../schemas/endpoint-headers.ts'
+import { nullable } from '../schemas/field.ts'
+import { refuseIf } from '../validate.ts'
+import type { Place } from './endpoint-place.ts'
+
+export const EndpointHeadersIn = Type.Object({ headers: Headers })
+
+/** Changes some headers: null, or being named in `deleteHeaders`, removes one. */
+export const EndpointHeadersPatchIn = Type.Object({
+  headers: Type.Optional(Type.Record(Type.String(), nullable(headerValue), { maxProperties: headersLimit })),
+  deleteHeaders: Type.Optional(Type.Array(Type.String(), { maxItems: headersLimit })),
+})
+
+export const EndpointHeadersOut = Type.Object({
+  headers: Labels,
+  sensitive: Type.Array(Type.String(), { description: 'The names of those whose values are not shown' }),
+})
+
+/** Shows only the names of headers that are secrets. */
+function toHeadersOut(headers: Readonly<Record<string, string>>): Out<typeof EndpointHeadersOut> {
+  const entries = Object.entries(headers)
+  return {
+    headers: Object.fromEntries(entries.filter(([name]) => !isSensitiveHeader(name))),
+    sensitive: entries.map(([name]) => name).filter(isSensitiveHeader),
+  }
+}
+
+function patchedHeaders(
+  before: Readonly<Record<string, string>>,
+  { headers = {}, deleteHeaders = [] }: Static<typeof EndpointHeadersPatchIn>,
+): Record<string, string> {
+  const removed = new Set(deleteHeaders.map((name) => name.toLowerCase()))
+  const kept = Object.entries({ ...before, ...lowerCased(headers) }).filter(
+    (entry): entry is [string, string] => entry[1] !== null && !removed.has(entry[0]),
+  )
+  return Object.fromEntries(kept)
+}
+
+const tooManyHeaders = {
+  at: ['body', 'headers'],
+  message: `must not bring an endpoint to more than ${headersLimit} headers`,
+  type: 'maxProperties',
+}
+
+/** The headers that go out with every delivery of an endpoint. */
+export function endpointHeaderRoutes({ path, id, needs }: Place): Route[] {
+  const headersPath = `${path}/:endpoint/headers` as const
+  return [
+    route({
+      method: 'GET',
+      path: headersPath,
+      need: needs.view,
+      id: `${id}.get-headers`,
+      summary: 'Get the headers that go out with every delivery',
+      answers: { 200: EndpointHeadersOut },
+      handle: ({ endpoint }) => {
+        refuseDamaged(endpoint, 'headers')
+        return toHeadersOut(endpoint.headers)
+      },
+    }),
+    route({
+      method: 'PUT',
+      path: headersPath,
+      need: needs.manage,
+      id: `${id}.update-headers`,
+      summary: 'Replace the headers that go out with every delivery',
+      body: EndpointHeadersIn,
+      answers: { 204: null },
+      handle: async ({ endpoint, params, body: { headers } }, { store }) => {
+        refuseIf(headerProblems(headers))
+        const changed = await store.updateEndpoint(endpoint.app, endpoint.key, { headers: lowerCased(headers) })
+        found(changed, 'endpoint', params.endpoint)
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: headersPath,
+      need: needs.manage,
+      id: `${id}.patch-headers`,
+      summary: 'Change some of the headers that go out with every delivery',
+      description: 'Null, or being named in `deleteHeaders`, removes one.',
+      body: EndpointHeadersPatchIn,
+      answers: { 204: null },
+      handle: async ({ endpoint, params, body }, { store }) => {
+        refuseIf(headerProblems(patchedHeaders({}, { headers: body.headers ?? {} })))
+        const changed = await store.updateEndpoint(endpoint.app, endpoint.key, (before) => {
+          refuseDamaged(before, 'headers')
+          const headers = patchedHeaders(before.headers, body)
+          if (Object.keys(headers).length > headersLimit) refuseIf([tooManyHeaders])
+          refuseIf(headerProblems(headers))
+          return { headers }
+        })
+        found(changed, 'endpoint', params.endpoint)
+      },
+    }),
+  ]
+}

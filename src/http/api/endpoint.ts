@@ -1,0 +1,213 @@
+import type { FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import { AppError, type FieldError, quotaExceeded } from '../../domain/app-error.ts'
+import { type Application, type Endpoint, managementApplication } from '../../domain/endpoint.ts'
+import { defaultFlow, type Flow } from '../../domain/flow.ts'
+import type { NewEndpoint, Store } from '../../store/store.ts'
+import { EndpointOut } from '../answers/endpoint.ts'
+import { listOf } from '../answers/field.ts'
+import { endpointProblems } from '../endpoint-problems.ts'
+import { found, isRef, noSuch } from '../lookup.ts'
+import { PageQuery, paginate } from '../page.ts'
+import { type Parts, Reply, type Route, route } from '../route.ts'
+import {
+  EndpointIn,
+  EndpointPatch,
+  EndpointPut,
+  toEndpointChange,
+  toEndpointOut,
+  toEndpointReplacement,
+  toNewEndpoint,
+} from '../schemas/endpoint.ts'
+import { flowProblems } from '../schemas/flow.ts'
+import { shapingProblems } from '../schemas/shaping.ts'
+import { makeSecret, readSecret, secretProblem } from '../secret.ts'
+import { refuseIf } from '../validate.ts'
+import type { Place } from './endpoint-place.ts'
+
+/** Endpoints: list, create, get, replace, change, delete. */
+export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place): Route[] {
+  const one = `${path}/:endpoint` as const
+
+  async function problemsOf(input: EndpointPatch, { store, checkUrl, limits }: Parts): Promise<FieldError[]> {
+    const problems = endpointProblems(input, checkUrl)
+    const named = (input.eventTypes ?? input.filterTypes ?? []).length
+    if (named > limits.maxEventTypesPerEndpoint) {
+      throw quotaExceeded('An endpoint', limits.maxEventTypesPerEndpoint, 'event types', 'maxEventTypesPerEndpoint')
+    }
+    return problems.length > 0 || !subscribesToEventTypes ? problems : unknownEventTypes(store, input)
+  }
+
+  return [
+    route({
+      method: 'GET',
+      path,
+      need: needs.view,
+      id: `${id}.list`,
+      summary: `List the endpoints of ${whose}`,
+      query: PageQuery,
+      answers: { 200: listOf(EndpointOut) },
+      handle: (call, { store }) => {
+        const list = (page: Parameters<typeof store.listEndpoints>[1]) => store.listEndpoints(ownerOf(call), page)
+        return paginate('ep', call.query, 'descending', list, toEndpointOut, 16)
+      },
+    }),
+    route({
+      method: 'POST',
+      path,
+      need: needs.manage,
+      id: `${id}.create`,
+      summary: `Create an endpoint of ${whose}`,
+      description:
+        'Its limits are kept by every worker together: at most burst + rate × time, never more than concurrency.',
+      body: EndpointIn,
+      answers: { 201: EndpointOut },
+      handle: async (call, parts) => {
+        const { body, request } = call
+        refuseHiding(request, body)
+        const secret = body.secret == null ? makeSecret(parts.randomBytes) : readSecret(body.secret)
+        const problems = await problemsOf(body, parts)
+        refuseIf(secret === undefined ? [...problems, secretProblem('secret')] : problems)
+        const app = ownerOf(call)
+        const made = checked(request, toNewEndpoint(body, secret ?? ''))
+        return toEndpointOut(await parts.store.createEndpoint(app, made, atMost(app, parts)))
+      },
+    }),
+    route({
+      method: 'GET',
+      path: one,
+      need: needs.view,
+      id: `${id}.get`,
+      summary: 'Get an endpoint',
+      answers: { 200: EndpointOut },
+      handle: ({ endpoint }) => toEndpointOut(endpoint),
+    }),
+    route({
+      method: 'PUT',
+      path: one,
+      need: needs.manage,
+      id: `${id}.update`,
+      summary: 'Replace an endpoint, or create it',
+      description: 'What is absent goes back to its default; uid, headers and secret stay.',
+      body: EndpointPut,
+      answers: { 200: EndpointOut, 201: EndpointOut },
+      lookup: 'upsert',
+      handle: async (call, parts) => {
+        const { body, params, request, endpoint } = call
+        refuseHiding(request, body)
+        refuseIf(await problemsOf(body, parts))
+        const replaced = endpoint && (await replace(parts.store, request, endpoint, body))
+        if (replaced) return toEndpointOut(replaced)
+        const { created, ...made } = await createNamed(parts, request, ownerOf(call), params.endpoint, body)
+        return new Reply(created ? 201 : 200, toEndpointOut(made.endpoint))
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: one,
+      need: needs.manage,
+      id: `${id}.patch`,
+      summary: 'Change some fields of an endpoint',
+      description: 'What is absent stays; null unsets.',
+      body: EndpointPatch,
+      answers: { 200: EndpointOut },
+      handle: async ({ endpoint, body, request, params }, parts) => {
+        refuseHiding(request, body)
+        refuseIf(await problemsOf(body, parts))
+        const change = toEndpointChange(body)
+        const changed = await parts.store.updateEndpoint(endpoint.app, endpoint.key, (stored) =>
+          checked(request, change, stored),
+        )
+        return toEndpointOut(found(changed, 'endpoint', params.endpoint))
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: one,
+      need: needs.manage,
+      id: `${id}.delete`,
+      summary: 'Delete an endpoint',
+      description: 'Deliveries that have not ended are cancelled, and the uid is free again.',
+      answers: { 204: null },
+      handle: async ({ endpoint: { app, key } }, { store }) => {
+        await store.deleteEndpoint(app, key)
+      },
+    }),
+  ]
+}
+
+/** The key of the application that owns the endpoints of a request. */
+function ownerOf({ app }: { readonly params: object; readonly app?: Application }): number {
+  return app?.key ?? managementApplication
+}
+
+/** How many endpoints an application may have. The operator's own endpoints are not counted. */
+function atMost(app: number, { limits }: Parts): number | undefined {
+  return app === managementApplication ? undefined : limits.maxEndpointsPerApp
+}
+
+function replace(store: Store, request: FastifyRequest, { app, key }: Endpoint, input: Static<typeof EndpointPut>) {
+  const replacement = toEndpointReplacement(input)
+  return store.updateEndpoint(app, key, (stored) => checked(request, replacement, stored))
+}
+
+/** Creates the endpoint whose uid is the name in the path. Another caller may create it first; it is replaced then. */
+async function createNamed(
+  parts: Parts,
+  request: FastifyRequest,
+  app: number,
+  uid: string,
+  input: Static<typeof EndpointPut>,
+) {
+  const { store, randomBytes } = parts
+  if (!isRef(uid) || uid.startsWith('ep_')) throw noSuch('endpoint', uid)
+  try {
+    const made = checked(request, toNewEndpoint({ ...input, uid: input.uid ?? uid }, makeSecret(randomBytes)))
+    return { endpoint: await store.createEndpoint(app, made, atMost(app, parts)), created: true }
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'conflict') throw error
+    const other = await store.findEndpoint(app, uid)
+    const replaced = other && (await replace(store, request, other, input))
+    if (replaced === undefined) throw error
+    return { endpoint: replaced, created: false }
+  }
+}
+
+/** A portal token may not change what its endpoint gets of a payload. */
+function refuseHiding({ caller }: FastifyRequest, { shape, region }: EndpointPatch): void {
+  if (caller?.capabilities === undefined || (shape === undefined && region === undefined)) return
+  throw new AppError('insufficient_access', 'This token may not change what the endpoint gets of a payload.')
+}
+
+/**
+ * A subscriber's settings never refuse its producer: with `maxWaiting: 1` and a pause, one subscriber would have every
+ * publish of the application answered 429. A limit that refuses is an operator's to set; a subscriber's drops.
+ */
+function refuseRefusing({ maxWaiting, overflow }: Flow, before: Flow): void {
+  if (maxWaiting === null || overflow !== 'refuse') return
+  if (maxWaiting === before.maxWaiting && before.overflow === 'refuse') return
+  const message =
+    'This token may not limit what waits by refusing publishes; give `overflow` as `drop_new` or `drop_oldest` with it.'
+  throw new AppError('insufficient_access', message)
+}
+
+/** The fields to store, if the endpoint's settings go together afterwards and its caller may set them. */
+function checked<T extends Partial<NewEndpoint>>({ caller }: FastifyRequest, fields: T, before?: Endpoint): T {
+  const flow = { ...(before?.flow ?? defaultFlow), ...fields.flow }
+  if (caller?.capabilities !== undefined) refuseRefusing(flow, before?.flow ?? defaultFlow)
+  refuseIf([...flowProblems(flow), ...shapingProblems({ ...flow, secrets: fields.secrets ?? before?.secrets })])
+  return fields
+}
+
+/** Subscriptions to event types that do not exist. */
+async function unknownEventTypes(store: Store, { eventTypes, filterTypes }: EndpointPatch): Promise<FieldError[]> {
+  const fields = Object.entries({ eventTypes: eventTypes ?? [], filterTypes: filterTypes ?? [] })
+  const names = fields.flatMap(([, patterns]) => patterns).filter((pattern) => !pattern.endsWith('*'))
+  if (names.length === 0) return []
+  const unknown = new Set(await store.unknownEventTypes(names))
+  return fields.flatMap(([field, patterns]) =>
+    patterns.flatMap((pattern, i) =>
+      unknown.has(pattern) ? [{ at: ['body', field, i], message: 'is not an event type', type: 'event_type' }] : [],
+    ),
+  )
+}
