@@ -60,39 +60,6 @@ export const endSession: Need = { ...need('admin', capabilities), shared: true }
 /** Everything else. */
 export const admin = need('admin', [])
 
-/**
- * What every route asks for, by method and path. A route that is not here is for admins alone; whoever is bound to one
- * application reaches only paths with `:app` in them, with their own application there, and what is `shared`.
- */
-export const needs: Readonly<Record<string, Need>> = {
-  'GET /app/:app/endpoint/:endpoint/msg': view,
-  'POST /app/:app/msg': publish,
-  'POST /app/:app/msg/batch': publish,
-  'POST /app/:app/msg/raw': publish,
-  'POST /app/:app/msg/precheck/active': publish,
-  'GET /app/:app/msg': view,
-  'GET /app/:app/msg/:message': view,
-  'GET /app/:app/msg/:message/endpoint': view,
-  'GET /app/:app/msg/:message/attempt': view,
-  'GET /app/:app/msg/:message/attempt/:attempt': view,
-  'GET /app/:app/msg/:message/endpoint/:endpoint/attempt': view,
-  'GET /app/:app/attempt/msg/:message': view,
-  'GET /app/:app/attempt/endpoint/:endpoint': view,
-  'GET /app/:app/schedule': read,
-  'GET /app/:app/schedule/:schedule': read,
-  'GET /app/:app/dead': view,
-  'GET /app/:app/dead/export': view,
-  'GET /app/:app/dead/:message/:endpoint': view,
-  'POST /app/:app/dead/replay': attempt,
-  'GET /dead': need('read', []),
-  'GET /dead/export': need('read', []),
-}
-
-/** What a route asks for; HEAD asks for what GET does. */
-export function needOf(method: string, path: string): Need {
-  return needs[`${method === 'HEAD' ? 'GET' : method} ${path}`] ?? admin
-}
-
 /** Whether the caller has what the route asks for, whatever application the path names. */
 export function mayCall(caller: Caller, { scope, portal, shared }: Need, withinApp: boolean): boolean {
   if (caller.app !== null && !withinApp && !shared) return false

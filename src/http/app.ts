@@ -1,39 +1,34 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
+import { batchLimits, type Scanner } from '../intake/scan.ts'
 import { setAnswerHeaders } from './answer-headers.ts'
 import { Authenticator } from './auth.ts'
-import { checkEncoding, readJson } from './body.ts'
 import { answerClientError, answerOddRequests } from './client-error.ts'
 import { rememberAddresses } from './connection.ts'
 import type { HttpContext } from './context.ts'
 import { allowOrigins } from './cors.ts'
+import { docsRoute } from './docs.ts'
 import { answerError } from './errors.ts'
 import { Explainer } from './explainer.ts'
 import { guard } from './guard.ts'
 import { answerOnce } from './idempotency.ts'
-import { nouns } from './nouns.ts'
+import { routes } from './nouns.ts'
+import { openApiDocument } from './openapi/document.ts'
 import { answerOtherMethods } from './other-methods.ts'
+import { portalRoute } from './portal.ts'
 import { limitRates } from './rates.ts'
 import { register } from './register.ts'
-import { attemptRoutes } from './routes/attempt.ts'
-import { deadRoutes } from './routes/dead.ts'
-import { deadImportRoute } from './routes/dead-import.ts'
-import { messageRoutes } from './routes/message.ts'
-import { messageExpungeRoutes } from './routes/message-expunge.ts'
-import { messageListRoutes } from './routes/message-list.ts'
-import { portalRoute } from './routes/portal.ts'
-import { batchRoute, precheckRoute, publishRoute, rawRoute } from './routes/publish.ts'
-import { docsRoute, openApiRoute } from './routes/reference.ts'
-import { scheduleRoutes, scheduleWriteRoutes, splitBody } from './routes/schedule.ts'
+import { acceptBodies, bodyKinds, isPublishing, kindOf } from './request-body.ts'
+import type { Parts } from './route.ts'
 import { boundUnread } from './unread.ts'
 import { boundUploads } from './uploads.ts'
 
 const sweepMs = 20
 
 /**
- * Builds the API. A request goes: route → key (`onRequest`) → bytes → checked JSON, or for a publish the bytes
- * themselves → handler → answer; any error on the way goes through `answerError`.
+ * Builds the API. A request goes: route → key (`onRequest`) → body → checks and lookups (`register.ts`) → Idempotency-Key
+ * → audit log → handler → answer; any error on the way goes through `answerError`.
  */
 export function buildApp(context: HttpContext): FastifyInstance {
   const app = Fastify({
@@ -72,51 +67,27 @@ export function buildApp(context: HttpContext): FastifyInstance {
   boundUnread(app, context.limits)
 
   const auth = new Authenticator(context)
-  const parts = { ...context, auth, explainer: new Explainer(context.store, context.clock) }
-  const routes = nouns.flatMap((noun) => noun.routes)
+  const parts = partsOf(context, auth)
 
   app.decorateRequest('call', null)
   app.register(
     async (api) => {
       api.register(async (open) => {
-        for (const route of routes.filter(({ need }) => need === 'open')) register(open, route, parts)
-        openApiRoute(open)
+        for (const route of routes) if (route.need === 'open') register(open, route, parts)
       })
       api.register(async (closed) => {
         guard(closed, context.store, auth)
         limitRates(closed, context.clock, context.limits)
         boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits)
-        closed.register(async (publishing) => {
-          acceptJson(publishing, (body) => body)
-          publishRoute(publishing, context)
-          batchRoute(publishing, context)
-        })
-        closed.register(async (scheduling) => {
-          acceptJson(scheduling, (body) => splitBody(context.scanner, body))
-          answerOnce(scheduling, context)
-          scheduleWriteRoutes(scheduling, context)
-        })
-        closed.register(async (raw) => {
-          acceptAnything(raw)
-          rawRoute(raw, context)
-        })
-        closed.register(async (rest) => {
-          acceptJson(rest, (body) => readJson(context.scanner, body))
-          requireBody(rest)
-          answerOnce(rest, context)
-          precheckRoute(rest, context)
-          for (const route of routes.filter(({ need }) => need !== 'open')) register(rest, route, parts)
-          messageRoutes(rest, context)
-          messageListRoutes(rest, context)
-          messageExpungeRoutes(rest, context)
-          scheduleRoutes(rest, context)
-          attemptRoutes(rest, context)
-          deadRoutes(rest, context)
-          rest.register(async (lines) => {
-            acceptLines(lines)
-            deadImportRoute(lines, context)
+        for (const kind of bodyKinds) {
+          closed.register(async (scope) => {
+            acceptBodies(scope, kind, context.scanner)
+            if (!isPublishing(kind)) answerOnce(scope, context)
+            for (const route of routes) {
+              if (route.need !== 'open' && kindOf(route) === kind) register(scope, route, parts)
+            }
           })
-        })
+        }
       })
     },
     { prefix: '/api/v1' },
@@ -148,49 +119,20 @@ function endConnectionsOnClose(app: FastifyInstance, clock: Clock): void {
   })
 }
 
-/** Bodies are JSON in UTF-8 and nothing else. */
-function acceptJson(scope: FastifyInstance, read: (body: Buffer) => unknown): void {
-  scope.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      checkEncoding(request.headers['content-type'], request.headers['content-encoding'])
-      done(null, read(body as Buffer))
-    } catch (error) {
-      done(error as Error)
-    }
-  })
-}
-
-/** Without a content type nothing is read; a route that takes a body would otherwise find none. */
-function requireBody(scope: FastifyInstance): void {
-  scope.addHook('preValidation', (request, _reply, done) => {
-    const { method, body, routeOptions } = request
-    const takesBody = method === 'POST' || method === 'PUT' || method === 'PATCH'
-    const missing = takesBody && body === undefined && routeOptions.config.bodyOptional !== true
-    done(missing ? new AppError('invalid_json', 'The body is empty.') : undefined)
-  })
-}
-
-/** Bodies are lines of JSON, which are taken apart by whoever knows what one means. */
-function acceptLines(scope: FastifyInstance): void {
-  const types = ['application/jsonl', 'application/x-ndjson', 'application/x-jsonlines']
-  scope.addContentTypeParser(types, { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      checkEncoding(request.headers['content-type'], request.headers['content-encoding'])
-      done(null, body)
-    } catch (error) {
-      done(error as Error)
-    }
-  })
-}
-
-/** Bodies are bytes of any type, or of none. */
-function acceptAnything(scope: FastifyInstance): void {
-  scope.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      checkEncoding(undefined, request.headers['content-encoding'])
-      done(null, body)
-    } catch (error) {
-      done(error as Error)
-    }
-  })
+function partsOf(context: HttpContext, auth: Authenticator): Parts {
+  let batchScanner: Scanner | undefined
+  let reference: Buffer | undefined
+  return {
+    ...context,
+    auth,
+    explainer: new Explainer(context.store, context.clock),
+    batchScanner: () => {
+      batchScanner ??= context.scanner.sized(batchLimits)
+      return batchScanner
+    },
+    reference: () => {
+      reference ??= Buffer.from(JSON.stringify(openApiDocument()))
+      return reference
+    },
+  }
 }

@@ -5,7 +5,7 @@ import type { Store } from '../store/store.ts'
 import type { Need } from './access.ts'
 import { toApplicationOut } from './api/application-schema.ts'
 import { HungUp, hasHungUp } from './connection.ts'
-import { isRef } from './lookup.ts'
+import type { FoundThings } from './lookup.ts'
 import { toEndpointOut } from './schemas/endpoint.ts'
 
 declare module 'fastify' {
@@ -14,8 +14,6 @@ declare module 'fastify' {
     trail: Trail | null
   }
 }
-
-type Params = Readonly<Record<string, string | undefined>>
 
 const longestJson = 16_384
 const secretName = /secret|token|password|authorization|cookie|^key$|^apikey$/i
@@ -29,24 +27,25 @@ export function leaveTrail(route: RouteOptions, path: string, need: Need, store:
   const reads = [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')
   if (need.audited === 'none' || (need.audited === 'changes' && reads)) return
   const action = `${[route.method].flat().join()} ${path}`
-  const isThing = ['/:app', '/:endpoint', '/:schedule'].some((end) => path.endsWith(end))
+  const last = ['app', 'endpoint', 'schedule'].find((name) => path.endsWith(`/:${name}`))
 
-  async function entryOf(request: FastifyRequest): Promise<AuditEntry> {
-    const { app, thing } = await look(store, request.params as Params, isThing)
+  function entryOf(request: FastifyRequest): AuditEntry {
+    const found: FoundThings = request.call ?? {}
+    const isNew = last === undefined || found[last as keyof FoundThings] === undefined
     return {
       actor: request.caller?.id ?? '',
       ip: request.address ?? '',
       action,
-      app,
+      app: found.app?.id ?? null,
       target: request.url.split('?', 1)[0] as string,
-      before: thing,
+      before: isNew ? null : beforeOf(found),
       after: request.body === undefined ? null : jsonOf(request.body),
     }
   }
 
   const { handler } = route
   route.handler = async function (request: FastifyRequest, reply: FastifyReply) {
-    const trail = { entry: await entryOf(request), written: false }
+    const trail = { entry: entryOf(request), written: false }
     // The last moment at which nothing has begun. From here on the change and its row are made, whoever listens.
     if (hasHungUp(request)) throw new HungUp()
     request.trail = trail
@@ -64,22 +63,11 @@ export function leaveTrail(route: RouteOptions, path: string, need: Need, store:
   ]
 }
 
-/** The application a path names, and what stands at its end, as it is before the call. */
-async function look(
-  store: Store,
-  params: Params,
-  isThing: boolean,
-): Promise<{ app: string | null; thing: string | null }> {
-  const app = params.app !== undefined && isRef(params.app) ? await store.findApplication(params.app) : undefined
-  if (app === undefined) return { app: null, thing: null }
-  if (!isThing) return { app: app.id, thing: null }
-  if (params.schedule !== undefined) {
-    const schedule = isRef(params.schedule) ? await store.findSchedule(app.key, params.schedule) : undefined
-    return { app: app.id, thing: schedule ? jsonOf(schedule) : null }
-  }
-  if (params.endpoint === undefined) return { app: app.id, thing: jsonOf(toApplicationOut(app)) }
-  const endpoint = isRef(params.endpoint) ? await store.findEndpoint(app.key, params.endpoint) : undefined
-  return { app: app.id, thing: endpoint ? jsonOf(toEndpointOut(endpoint)) : null }
+/** The thing at the end of the path as it is before the call; null for a new one. */
+function beforeOf({ app, endpoint, schedule }: FoundThings): string | null {
+  if (app === undefined) return null
+  if (schedule !== undefined) return jsonOf(schedule)
+  return jsonOf(endpoint === undefined ? toApplicationOut(app) : toEndpointOut(endpoint))
 }
 
 /** JSON without anything secret, or how long it would have been. */

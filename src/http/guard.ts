@@ -1,16 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { Store } from '../store/store.ts'
-import { type Need, needOf } from './access.ts'
+import type { Need } from './access.ts'
 import { leaveTrail } from './audit-trail.ts'
 import type { Authenticator } from './auth.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the caller must be permitted; set for every route from `access.ts`. */
+    /** What the caller must be permitted. */
     need?: Need
-    /** Whether a body may be left out. */
-    bodyOptional?: boolean
-    /** Whether the answer holds a secret, so that nothing may keep it. */
+    /** Whether the answer holds a secret, which no Idempotency-Key may keep. */
     answersSecret?: boolean
   }
 }
@@ -18,16 +16,16 @@ declare module 'fastify' {
 const prefix = '/api/v1'
 
 /**
- * Puts every route of the scope behind a key. What each needs is looked up once, as it is declared (`access.ts`); what it
- * changes is written to the audit log.
+ * Puts every route of the scope behind a key. A route without a need cannot be declared. Changes are written to the audit
+ * log.
  */
 export function guard(scope: FastifyInstance, store: Store, authenticator: Authenticator): void {
   scope.decorateRequest('caller', null)
   scope.decorateRequest('trail', null)
   scope.addHook('onRoute', (route) => {
     const path = route.url.startsWith(prefix) ? route.url.slice(prefix.length) : route.url
-    const need = route.config?.need ?? needOf([route.method].flat()[0] as string, path)
-    route.config = { ...route.config, need }
+    const need = route.config?.need
+    if (need === undefined) throw new Error(`${route.method} ${path} is not declared by route().`)
     leaveTrail(route, path, need, store)
   })
   scope.addHook('onRequest', (request, _reply, done) => {

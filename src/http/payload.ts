@@ -1,6 +1,6 @@
 import type { MessageHead } from '../domain/delivery.ts'
 import type { Store } from '../store/store.ts'
-import { messageBytes, noPayload, shownPayload } from './schemas/message.ts'
+import { messageBytes, noPayload, shownPayload } from './api/message-schema.ts'
 
 const expired = Buffer.from('{"expired":true}')
 

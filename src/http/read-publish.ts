@@ -1,14 +1,13 @@
 import type { FieldError } from '../domain/app-error.ts'
-import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { parseInstant } from '../domain/instant.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../intake/scan.ts'
 import type { ApplicationIn } from './api/application-schema.ts'
+import { batchLimit, type EnvelopeIn, MessageHeadIn, type RawQuery } from './api/message-schema.ts'
 import { checkContents } from './body.ts'
 import { headerProblems } from './endpoint-problems.ts'
 import { metadataProblems } from './schemas/field.ts'
-import { type EnvelopeIn, MessageHeadIn, type RawQuery } from './schemas/message.ts'
 import { compile, refuseIf } from './validate.ts'
 
 /** A message as its producer sent it. */
@@ -25,8 +24,6 @@ export interface ReadMessage {
   readonly application: ApplicationIn | null
 }
 
-/** Messages one request may publish together. */
-export const batchLimit = 1000
 /** Further ahead nothing is promised: a payload is kept for 90 days. */
 const deliverAtLimitMs = 90 * 24 * 60 * 60 * 1000
 const openBrace = 0x7b
@@ -193,9 +190,4 @@ function payloadProblem(message: string, type: string): FieldError {
 /** Where a field of an envelope stands in the query. */
 function inQuery([, field = '', ...rest]: FieldError['at']): FieldError['at'] {
   return ['query', String(field).replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), ...rest]
-}
-
-/** Refuses what cannot name an application before anything is looked up. */
-export function noSuchApplication(): AppError {
-  return new AppError('not_found', 'There is no such application.')
 }

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { TSchema } from 'typebox'
-import { AppError, type FieldError } from '../domain/app-error.ts'
+import type { FieldError } from '../domain/app-error.ts'
 import { type FoundThings, finderOf } from './lookup.ts'
+import { bodyReaderOf } from './request-body.ts'
 import { type Parts, Reply, type Route } from './route.ts'
 import { compile, readQuery, refuseIf } from './validate.ts'
 
@@ -13,7 +13,7 @@ declare module 'fastify' {
   }
 }
 
-/** A request after its checks; the things that its path names are added before the handler runs. */
+/** A request after its checks, with the things that its path names. */
 export interface CheckedCall extends FoundThings {
   readonly params: Readonly<Record<string, string>>
   readonly query: unknown
@@ -31,14 +31,12 @@ const jsonLines = 'application/jsonl; charset=utf-8'
 export function register(scope: FastifyInstance, route: Route, parts: Parts): void {
   const check = checkerOf(route)
   const find = finderOf(route)
-  const firstStatus = Number(Object.keys(route.answers)[0])
   scope.route({
     method: route.method,
     url: route.path,
     ...(route.bodyLimit && { bodyLimit: route.bodyLimit(parts) }),
     config: {
       ...(route.need !== 'open' && { need: route.need }),
-      bodyOptional: true,
       answersSecret: route.answersSecret === true,
     },
     preValidation: [
@@ -48,25 +46,29 @@ export function register(scope: FastifyInstance, route: Route, parts: Parts): vo
       },
       ...(find === undefined ? [] : [({ call }: FastifyRequest) => find(parts.store, call as CheckedCall)]),
     ],
-    handler: async ({ call }, reply) => write(reply, firstStatus, await route.handle(call as never, parts)),
+    handler: async ({ call }, reply) => write(reply, route, await route.handle(call as never, parts)),
   })
 }
 
-/** Sets status and headers, and gives the body for Fastify to send. */
-function write(reply: FastifyReply, firstStatus: number, handled: unknown): unknown {
-  const answer = handled instanceof Reply ? handled : new Reply(firstStatus, handled)
+/** Sets status and headers, and gives the body for Fastify to send. A plain value has the first status of the route. */
+function write(reply: FastifyReply, { answers }: Route, handled: unknown): unknown {
+  const answer = handled instanceof Reply ? handled : new Reply(Number(Object.keys(answers)[0]), handled)
   const { status, value, headers } = answer
   reply.code(status).headers(headers)
-  if (Buffer.isBuffer(value)) reply.type(json)
-  else if (value instanceof Readable) reply.type(jsonLines)
+  if (Buffer.isBuffer(value) || value instanceof Readable) {
+    const schema = answers[status] ?? null
+    reply.type(schema !== null && 'lines' in schema ? jsonLines : json)
+  }
   return value
 }
+
+const none: readonly FieldError[] = []
 
 /** Compiles the checks of a route. The problems of the query and of the body are listed together. */
 function checkerOf(route: Route): (request: FastifyRequest) => CheckedCall {
   const { query: schema } = route
   const queryProblems = schema && compile(schema, 'query')
-  const body = bodyOf(route)
+  const body = bodyReaderOf(route)
   return (request) => {
     const query = schema === undefined ? {} : readQuery(schema, request.query)
     const value = body.read(request.body)
@@ -74,24 +76,5 @@ function checkerOf(route: Route): (request: FastifyRequest) => CheckedCall {
     const more = body.problemsOf(value)
     refuseIf(more.length === 0 ? problems : [...problems, ...more])
     return { params: request.params as Record<string, string>, query, body: value, request }
-  }
-}
-
-const none: readonly FieldError[] = []
-
-interface BodyReader {
-  /** The body as the handler sees it. Throws AppError when there is none and the route needs it. */
-  read(body: unknown): unknown
-  problemsOf(value: unknown): readonly FieldError[]
-}
-
-function bodyOf({ body: schema, bodyOptional = false }: Route): BodyReader {
-  if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
-  return {
-    read: (body) => {
-      if (body === undefined && !bodyOptional) throw new AppError('invalid_json', 'The body is empty.')
-      return body === undefined ? {} : body
-    },
-    problemsOf: compile(schema as TSchema, 'body'),
   }
 }

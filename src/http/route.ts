@@ -5,6 +5,7 @@ import type { Attempt, Message } from '../domain/delivery.ts'
 import type { Application, Endpoint } from '../domain/endpoint.ts'
 import type { Schedule } from '../domain/schedule.ts'
 import type { Task } from '../domain/task.ts'
+import type { Scanner } from '../intake/scan.ts'
 import type { Need } from './access.ts'
 import type { Authenticator } from './auth.ts'
 import type { HttpContext } from './context.ts'
@@ -14,6 +15,10 @@ import type { Explainer } from './explainer.ts'
 export interface Parts extends HttpContext {
   readonly auth: Authenticator
   readonly explainer: Explainer
+  /** Checks batches. It has tables of several megabytes, so it is made when the first batch comes. */
+  readonly batchScanner: () => Scanner
+  /** The reference as JSON. */
+  readonly reference: () => Buffer
 }
 
 /** The parts of a path that name a stored thing. Each is looked up once, before the handler runs. */
@@ -73,9 +78,13 @@ export class Reply<Status extends number, Value> {
   }
 }
 
-/** JSON may also be answered as bytes, so that payloads go through no serialiser. */
-// biome-ignore lint/suspicious/noConfusingVoidType: a handler without an answer returns nothing.
-type ValueOf<Answer> = Answer extends TSchema ? Out<Answer> | Buffer : Answer extends JsonLines ? Readable : void
+/** JSON may also be answered as bytes or a stream of them, so that payloads go through no serialiser. */
+type ValueOf<Answer> = Answer extends JsonLines
+  ? Readable
+  : Answer extends TSchema
+    ? Out<Answer> | Buffer | Readable
+    : // biome-ignore lint/suspicious/noConfusingVoidType: a handler without an answer returns nothing.
+      void
 
 type Handled<A extends Answers> =
   | ValueOf<A[keyof A]>
@@ -108,14 +117,14 @@ type Found<Path extends string, L extends Lookup> = L extends 'none'
 
 type QueryOf<Query> = Query extends TSchema ? Static<Query> : Readonly<Record<string, never>>
 
-type BodyOf<Body, R extends Reading> = Body extends TSchema
-  ? R extends 'bytes'
-    ? Buffer
-    : R extends 'split'
-      ? SplitBody<Static<Body>>
-      : Static<Body>
-  : Body extends JsonLines | typeof anyBytes
-    ? Buffer
+type BodyOf<Body, R extends Reading> = Body extends JsonLines | typeof anyBytes
+  ? Buffer
+  : Body extends TSchema
+    ? R extends 'bytes'
+      ? Buffer
+      : R extends 'split'
+        ? SplitBody<Static<Body>>
+        : Static<Body>
     : undefined
 
 /** A body whose payload stays the bytes it is. */

@@ -1,8 +1,8 @@
 import type { Static } from 'typebox'
 import type { DeadReason } from '../domain/judge.ts'
-import type { DeadLetterOut, DeadLetterTrailOut } from '../http/answers/dead.ts'
 import type { TaskStartedOut } from '../http/api/background-task.ts'
-import type { DeadReplayIn } from '../http/schemas/dead.ts'
+import type { DeadReplayIn } from '../http/api/dead-letter.ts'
+import type { DeadLetterOut, DeadLetterTrailOut } from '../http/api/dead-letter-schema.ts'
 import type { Request } from './in-process.ts'
 import { type List, type ListOptions, part, queryOf } from './manage.ts'
 
@@ -11,7 +11,7 @@ export type DeadLetter = Static<typeof DeadLetterOut>
 /** The same, with every attempt that was made. */
 export type DeadLetterTrail = Static<typeof DeadLetterTrailOut>
 /** Which dead letters to send again, and how many a second: all that meet every field given; without any, all. */
-export type DeadReplay = DeadReplayIn
+export type DeadReplay = Static<typeof DeadReplayIn>
 /** Work that was begun and goes on in the background. */
 export type StartedTask = Static<typeof TaskStartedOut>
 

@@ -1,11 +1,10 @@
 import type { Static } from 'typebox'
-import type { ScheduleOut as ScheduleOutSchema } from '../http/answers/schedule.ts'
-import type { ScheduleHeadIn, SchedulePatchHead } from '../http/schemas/schedule.ts'
+import type { ScheduleHead, ScheduleOut as ScheduleOutSchema, SchedulePatchHead } from '../http/api/schedule-schema.ts'
 import type { Request } from './in-process.ts'
 import { type List, type ListOptions, part, queryOf } from './manage.ts'
 
 /** A schedule to make. */
-export type ScheduleIn = ScheduleHeadIn & { readonly payload: object }
+export type ScheduleIn = ScheduleHead & { readonly payload: object }
 /** What to change of a schedule: what is absent stays. */
 export type SchedulePatch = SchedulePatchHead & { readonly payload?: object | undefined }
 /** A schedule as the API shows it. */

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
-import { needs } from '../../src/http/access.ts'
+import Fastify from 'fastify'
+import { Authenticator } from '../../src/http/auth.ts'
+import { guard } from '../../src/http/guard.ts'
+import { operations } from '../../src/http/nouns.ts'
 import { prefix } from '../../src/http/openapi/document.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { type Api, openApi } from './api.ts'
 import { type DeclaredRoute, declaredRoutes } from './declared-routes.ts'
 
@@ -43,13 +47,20 @@ describe('every route', () => {
     return (await api.ask('POST', `${prefix}/api-key`, { name: 'k', ...fields })).json.token
   }
 
-  test('that has a need is there, so that none is left behind by a rename', () => {
+  test('is declared by route(), and every declaration is served', () => {
     const names = new Set(routes.map(({ name }) => name))
-    assert.deepEqual(
-      Object.keys(needs).filter((name) => !names.has(name)),
-      [],
-    )
+    const closed = Object.keys(operations).filter((name) => operations[name]?.need !== 'open')
+    assert.deepEqual([...names].sort(), closed.sort())
     assert.ok(names.size > 60)
+  })
+
+  test('cannot be declared without a need', () => {
+    const bare = Fastify()
+    guard(bare, api.store, new Authenticator({ store: api.store, clock: systemClock, apiKey: null, onBug: () => {} }))
+    assert.throws(
+      () => bare.get('/api/v1/anything', () => 'open to all'),
+      /GET \/anything is not declared by route\(\)/,
+    )
   })
 
   test('lets a key that may read read, and nothing else', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { operations } from '../../src/http/nouns.ts'
 import { prefix } from '../../src/http/openapi/document.ts'
-import { operations } from '../../src/http/operations/all.ts'
 import type { Answer } from './api.ts'
 import { leastBody, leastQuery } from './from-schema.ts'
 import { fill, type Ids, openPopulated, type Populated, takesJson } from './populated.ts'
@@ -47,7 +47,7 @@ let callers = 0
 
 describe('every route', () => {
   for (const { route, method, path, operation } of routes) {
-    if (!operation.open) {
+    if (operation.need !== 'open') {
       test(`${route} asks for a key before it looks at anything else`, async () => {
         const { app, mine } = await sharedApi()
         const answer = await app.inject({

@@ -1,5 +1,5 @@
 import { encodeId } from '../../src/domain/ids.ts'
-import type { Operation } from '../../src/http/operations/operation.ts'
+import type { Route } from '../../src/http/route.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Api, openApi } from './api.ts'
@@ -84,6 +84,6 @@ export function fill(path: string, ids: Ids): string {
 }
 
 /** Whether an operation takes a JSON body. */
-export function takesJson({ body }: Operation): boolean {
+export function takesJson({ body }: Route): boolean {
   return typeof body === 'object' && !('lines' in body)
 }

@@ -147,6 +147,7 @@ describe('endpoints', () => {
       shape: null,
       region: null,
       signature: 'standard',
+      damaged: [],
       metadata: {},
       version: 1,
     })

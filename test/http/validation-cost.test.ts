@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import type { TSchema } from 'typebox'
 import { AppError } from '../../src/domain/app-error.ts'
 import { readJson } from '../../src/http/body.ts'
-import { operations } from '../../src/http/operations/all.ts'
+import { operations } from '../../src/http/nouns.ts'
 import { compile } from '../../src/http/validate.ts'
 import { Scanner } from '../../src/intake/scan.ts'
 

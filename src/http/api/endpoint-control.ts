@@ -1,23 +1,22 @@
 import { type Static, Type } from 'typebox'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import { newestSchema } from '../../domain/event-type.ts'
-import { exampleOf } from '../../domain/example.ts'
+import { type JsonObject, newestSchema } from '../../domain/event-type.ts'
+import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
 import type { CircuitAction } from '../../domain/flow.ts'
 import { parseInstant } from '../../domain/instant.ts'
 import { publishToOne } from '../../intake/publish-to-one.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt, manage, view } from '../access.ts'
 import { EndpointOut } from '../answers/endpoint.ts'
-import { MessageOut } from '../answers/message.ts'
 import { found, noSuch } from '../lookup.ts'
-import { type Route, route } from '../route.ts'
+import { type Parts, type Route, route } from '../route.ts'
 import { toEndpointOut } from '../schemas/endpoint.ts'
 import { integer } from '../schemas/field.ts'
-import { messageBytes } from '../schemas/message.ts'
 import { instantPattern } from '../schemas/pattern.ts'
 import { refuseIf } from '../validate.ts'
 import { eventTypeName } from './event-type-schema.ts'
+import { MessageOut, messageBytes } from './message-schema.ts'
 
 const instant = Type.String({ pattern: instantPattern })
 
@@ -61,7 +60,7 @@ function readStatsRange(query: Static<typeof StatsQuery>, now: EpochMs): { since
 const ping = 'svix.ping'
 const pingExample = { success: true }
 
-async function exampleFor(store: Store, name: string, index: number): Promise<unknown> {
+async function exampleFor({ store, bodyLimitBytes }: Parts, name: string, index: number): Promise<unknown> {
   if (name === ping) return pingExample
   const known = await store.findEventType(name)
   if (known === undefined) throw noSuch('event type', name)
@@ -70,9 +69,21 @@ async function exampleFor(store: Store, name: string, index: number): Promise<un
     refuseIf([{ at: ['body', 'eventType'], message: 'has no schema to make an example from', type: 'schema' }])
     return undefined
   }
-  const example = exampleOf(schema, index)
+  const example = exampleWithin(schema, index, bodyLimitBytes)
   // A payload is an object, as everywhere.
   return typeof example === 'object' && example !== null && !Array.isArray(example) ? example : { value: example }
+}
+
+/** An example as large as a published message may be, and no larger. */
+function exampleWithin(schema: JsonObject, index: number, bytesLimit: number): unknown {
+  try {
+    return exampleOf(schema, index, bytesLimit)
+  } catch (error) {
+    if (!(error instanceof ExampleTooLarge)) throw error
+    const message = `has a schema whose example would have more than ${exampleValuesLimit} values or ${bytesLimit} bytes: add a smaller one to the schema's examples`
+    refuseIf([{ at: ['body', 'eventType'], message, type: 'schema' }])
+    return undefined
+  }
 }
 
 function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string): Route {
@@ -162,9 +173,9 @@ export const endpointControlRoutes: readonly Route[] = [
     description: '`svix.ping` is always there; any other example is made from the schema of the event type.',
     body: EventExampleIn,
     answers: { 200: MessageOut },
-    handle: async ({ endpoint, body: { eventType, exampleIndex = 0 } }, { store }) => {
-      const payload = Buffer.from(JSON.stringify(await exampleFor(store, eventType, exampleIndex)))
-      const { key, id } = await publishToOne(store, endpoint, eventType, payload)
+    handle: async ({ endpoint, body: { eventType, exampleIndex = 0 } }, parts) => {
+      const payload = Buffer.from(JSON.stringify(await exampleFor(parts, eventType, exampleIndex)))
+      const { key, id } = await publishToOne(parts.store, endpoint, eventType, payload)
       const head = { key, id, eventType, eventId: null, channels: null, tags: null, headers: null, deliverAt: null }
       return messageBytes(head, payload)
     },

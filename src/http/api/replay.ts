@@ -7,10 +7,10 @@ import type { Store } from '../../store/store.ts'
 import { attempt } from '../access.ts'
 import { maybe } from '../fields.ts'
 import { type Noun, route } from '../route.ts'
-import { success } from '../schemas/attempt.ts'
 import { integer } from '../schemas/field.ts'
 import { dateTime, readInstants } from '../schemas/instant.ts'
 import { refuseIf } from '../validate.ts'
+import { success } from './attempt-schema.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
 
 /** How many deliveries a second a replay queues at most. The endpoint's own limits hold besides. */

@@ -7,13 +7,12 @@ import { describeAll, wideBlockers, worstFirst } from '../../domain/why-waiting.
 import { countLimit } from '../../store/replaying.ts'
 import { view } from '../access.ts'
 import { Instant, listOf, MaybeInstant } from '../answers/field.ts'
-import { MessageAttemptOut } from '../answers/message.ts'
 import type { ExplainedDelivery, ExplainedEndpoint } from '../explainer.ts'
 import { iso, isoOrNull } from '../fields.ts'
 import { walk } from '../page.ts'
 import { type Out, route } from '../route.ts'
-import { toAttemptOut } from '../schemas/attempt.ts'
 import { nullable } from '../schemas/field.ts'
+import { MessageAttemptOut, toAttemptOut } from './attempt-schema.ts'
 import { toWaitingOut, Waiting } from './waiting.ts'
 
 const defaultLimit = 25

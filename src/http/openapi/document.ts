@@ -1,14 +1,10 @@
 import { type TSchema, Type } from 'typebox'
-import { needOf } from '../access.ts'
 import { codesByStatus } from '../errors.ts'
-import { nouns } from '../nouns.ts'
-import { operations } from '../operations/all.ts'
-import { anyBytes, type JsonLines, type Operation } from '../operations/operation.ts'
+import { namedSchemas, nouns } from '../nouns.ts'
+import { anyBytes, type JsonLines, type Route } from '../route.ts'
 import { Components } from './components.ts'
 import { fieldDescriptions } from './field-descriptions.ts'
-import { namedSchemas } from './named-schemas.ts'
 import { pathParameters } from './path-parameters.ts'
-import { tagDescriptions } from './tag-descriptions.ts'
 
 /** Where the API begins. */
 export const prefix = '/api/v1'
@@ -47,10 +43,12 @@ const components = new Components({
 /** The reference as an OpenAPI 3.1 document, from the schemas the routes check with. */
 export function openApiDocument(): OpenApiDocument {
   const paths: Record<string, Record<string, unknown>> = {}
-  for (const [route, operation] of Object.entries(operations)) {
-    const [method = '', path = ''] = route.split(' ')
-    const at = prefix + path.replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.name ?? name}}`)
-    paths[at] = { ...paths[at], [method.toLowerCase()]: describe(method, path, operation) }
+  for (const { tag, routes } of nouns) {
+    for (const route of routes) {
+      const { method, path } = route
+      const at = prefix + path.replaceAll(/:(\w+)/g, (_, name: string) => `{${pathParameters[name]?.name ?? name}}`)
+      paths[at] = { ...paths[at], [method.toLowerCase()]: describe(tag, route) }
+    }
   }
   return {
     openapi: '3.1.0',
@@ -62,10 +60,7 @@ export function openApiDocument(): OpenApiDocument {
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],
-    tags: [...new Set(Object.values(operations).map(({ tag }) => tag))].map((name) => ({
-      name,
-      description: nouns.find(({ tag }) => tag === name)?.description ?? tagDescriptions[name] ?? '',
-    })),
+    tags: nouns.map(({ tag, description }) => ({ name: tag, description })),
     security: [{ key: [] }],
     paths,
     components: {
@@ -82,25 +77,25 @@ export function openApiDocument(): OpenApiDocument {
   } as OpenApiDocument
 }
 
-function describe(method: string, path: string, operation: Operation): OpenApiOperation {
-  const { id, summary, description, tag, body, answers, open } = operation
+function describe(tag: string, route: Route): OpenApiOperation {
+  const { id, summary, description, need, body, answers } = route
   return {
     operationId: id,
     summary,
     ...(description === undefined ? {} : { description }),
     tags: [tag],
     // The array names the scope a key needs, which OpenAPI 3.1 allows for any kind of scheme.
-    security: open ? [] : [{ key: [(operation.need ?? needOf(method, path)).scope] }],
-    parameters: parameters(method, path, operation),
-    ...(body === undefined ? {} : { requestBody: requestBody(operation) }),
+    security: need === 'open' ? [] : [{ key: [need.scope] }],
+    parameters: parameters(route),
+    ...(body === undefined ? {} : { requestBody: requestBody(route) }),
     responses: {
       ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, response(status, answer)])),
-      ...problemReferences(method, path, operation),
+      ...problemReferences(route),
     },
   }
 }
 
-function parameters(method: string, path: string, { id, query, open }: Operation): OpenApiParameter[] {
+function parameters({ method, path, id, query, need }: Route): OpenApiParameter[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name: pathParameters[name]?.name ?? name,
     in: 'path' as const,
@@ -130,10 +125,10 @@ function parameters(method: string, path: string, { id, query, open }: Operation
     description: 'The same key with the same body gets the same answer for a day; with another body, 422.',
     schema: { type: 'string', maxLength: 255 },
   }
-  return [...inPath, ...inQuery, ...(method === 'POST' && !open ? [idempotency] : [])]
+  return [...inPath, ...inQuery, ...(method === 'POST' && need !== 'open' ? [idempotency] : [])]
 }
 
-function requestBody({ body, bodyOptional = false }: Operation) {
+function requestBody({ body, bodyOptional = false }: Route) {
   const content =
     body === anyBytes
       ? { '*/*': { schema: { description: 'Any bytes of any content type; both are delivered as they are.' } } }
@@ -161,8 +156,9 @@ const descriptions: Readonly<Record<string, string>> = {
   503: 'The store does not answer',
 }
 
-/** The errors an operation can answer with: what it takes decides. */
-function problemReferences(method: string, path: string, { query, body, open, answers }: Operation) {
+/** The errors an operation can answer with. They follow from its path, query and body. */
+function problemReferences({ method, path, query, body, need, answers }: Route) {
+  const open = need === 'open'
   const statuses = [
     ...(open ? [] : [400, 401, 403]),
     ...(path.includes(':') ? [404] : []),

@@ -2,17 +2,12 @@ import { type Static, Type } from 'typebox'
 import type { Attempt, AttemptHead, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/coalescing.ts'
+import { EndpointOut } from '../answers/endpoint.ts'
+import { Instant, MaybeInstant } from '../answers/field.ts'
 import { PageQuery } from '../page.ts'
-import { integer } from './field.ts'
-import { timeProperties } from './instant.ts'
-
-/** What a list of messages is filtered by. */
-export const messageFilterProperties = {
-  channel: Type.Optional(Type.String()),
-  tag: Type.Optional(Type.String()),
-  event_types: Type.Optional(Type.String({ description: 'Names, separated by commas' })),
-  ...timeProperties,
-}
+import type { Out } from '../route.ts'
+import { integer, nullable } from '../schemas/field.ts'
+import { MessageOut, messageFilterProperties } from './message-schema.ts'
 
 /** The filters of a list of attempts. */
 export const AttemptQuery = Type.Object({
@@ -48,13 +43,49 @@ export const fail = 2
 export const canceled = 4
 export type Status = 0 | 1 | 2 | 3 | 4
 
+const status = {
+  status: Type.Enum([0, 1, 2, 3, 4], { description: '0 success, 1 pending, 2 fail, 3 sending, 4 canceled' }),
+  statusText: Type.Enum(['success', 'pending', 'fail', 'sending', 'canceled']),
+}
+
+/** Where a message stands at an endpoint. `canceled` is told only to who asks for expanded statuses. */
+const standing = {
+  ...status,
+  nextAttempt: MaybeInstant,
+  coalescedInto: nullable(Type.String({ description: 'The message of the same kind that took its place unsent' })),
+}
+
+/** One HTTP try as callers see it. */
+export const MessageAttemptOut = Type.Object({
+  id: Type.String(),
+  msgId: Type.String(),
+  endpointId: Type.String(),
+  url: Type.String(),
+  response: Type.String({ description: 'What the receiver answered, cut short; without an answer, what went wrong.' }),
+  responseStatusCode: Type.Integer({ description: '0 when there was no answer' }),
+  responseDurationMs: Type.Integer(),
+  ...status,
+  triggerType: Type.Enum([0, 1], { description: '0 scheduled, 1 manual' }),
+  timestamp: Instant,
+  code: Type.String({ description: 'The outcome by name, such as `delivered`, `timeout` or `tls_failed`.' }),
+  error: nullable(Type.String()),
+  attempt: Type.Integer({ description: '1 for the first try of this message at this endpoint' }),
+  msg: Type.Optional(MessageOut),
+})
+
+/** An endpoint a message was accepted for, and where the message stands there. */
+export const MessageEndpointOut = Type.Object({ ...EndpointOut.properties, ...standing })
+
+/** A message that was tried at an endpoint, and where it stands there. */
+export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...standing })
+
 /** An attempt as callers see it. Without a reply, `response` says what went wrong. */
 export function toAttemptOut(
   attempt: Attempt,
   message: Pick<MessageHead, 'id'>,
   endpoint: Endpoint | undefined,
   withContent: boolean,
-) {
+): Out<typeof MessageAttemptOut> {
   const status = attemptStatus(attempt)
   const reply = attempt.response === null ? (attempt.error ?? '') : Buffer.from(attempt.response).toString('utf8')
   return {
@@ -67,7 +98,7 @@ export function toAttemptOut(
     responseDurationMs: attempt.durationMs,
     status,
     statusText: statusTexts[status],
-    triggerType: attempt.trigger === 'manual' ? (1 as const) : (0 as const),
+    triggerType: attempt.trigger === 'manual' ? 1 : 0,
     timestamp: new Date(attempt.at).toISOString(),
     /** Sluice's own: the named outcome, and the ordinal of the attempt at this endpoint. */
     code: attempt.code,

@@ -5,17 +5,22 @@ import { nextTicks, type Timing, timingProblem } from '../../domain/cron.ts'
 import { given } from '../../domain/given.ts'
 import { missedPolicies, type Schedule, type ScheduleRun } from '../../domain/schedule.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
+import { Instant, idOf, Labels } from '../answers/field.ts'
 import { withField } from '../json-bytes.ts'
 import { PageQuery } from '../page.ts'
-import { integer, Metadata, nullable, uid } from './field.ts'
-import { Channels, EventType, shownPayload, Tags } from './message.ts'
+import { integer, Metadata, nullable, uid } from '../schemas/field.ts'
+import { Channels, EventType, Payload, shownPayload, Tags } from './message-schema.ts'
 
 /** How many ticks to come are shown of one schedule, and of each in a list, unless told. */
 const nextShown = 5
 const nextListed = 1
 
-/** What makes a schedule, without its payload: that stays bytes. */
-export const ScheduleHeadIn = Type.Object({
+const payload = Type.Object(
+  {},
+  { additionalProperties: true, description: 'What every message says; kept and delivered byte for byte.' },
+)
+
+const head = {
   uid: Type.Optional(uid('sch')),
   cron: Type.String({ maxLength: 256 }),
   timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
@@ -26,20 +31,14 @@ export const ScheduleHeadIn = Type.Object({
   missedLimit: Type.Optional(integer(1, 100)),
   paused: Type.Optional(Type.Boolean()),
   metadata: Type.Optional(Metadata),
-})
-export type ScheduleHeadIn = Static<typeof ScheduleHeadIn>
+}
 
-const Payload = Type.Object(
-  {},
-  { additionalProperties: true, description: 'What every message says; kept and delivered byte for byte.' },
-)
+export const ScheduleIn = Type.Object({ ...head, payload })
+export type ScheduleHead = Omit<Static<typeof ScheduleIn>, 'payload'>
 
-export const ScheduleIn = Type.Object({ ...ScheduleHeadIn.properties, payload: Payload })
-
-/** What changes a schedule: what is absent stays. */
-export const SchedulePatchHead = Type.Partial(ScheduleHeadIn)
-export type SchedulePatchHead = Static<typeof SchedulePatchHead>
-export const SchedulePatch = Type.Object({ ...SchedulePatchHead.properties, payload: Type.Optional(Payload) })
+/** Changes a schedule: a field that is absent stays. */
+export const SchedulePatch = Type.Partial(ScheduleIn)
+export type SchedulePatchHead = Omit<Static<typeof SchedulePatch>, 'payload'>
 
 const nextRuns = Type.Optional(Type.Integer({ minimum: 0, maximum: 10 }))
 export const ScheduleQuery = Type.Object({ next_runs: nextRuns })
@@ -47,13 +46,47 @@ export type ScheduleQuery = Static<typeof ScheduleQuery>
 export const ScheduleListQuery = Type.Object({ ...PageQuery.properties, next_runs: nextRuns })
 export type ScheduleListQuery = Static<typeof ScheduleListQuery>
 
+const ScheduleRunOut = Type.Object({
+  at: Type.String({ format: 'date-time', description: 'When it was to run; of those skipped, the last' }),
+  ranAt: Type.String({ format: 'date-time', description: 'When it ran, was skipped, or was last tried' }),
+  state: Type.Enum(['published', 'failed', 'skipped'], { description: 'What became of it' }),
+  trigger: Type.Enum(['cron', 'manual'], { description: 'Whether its time had come, or somebody asked for it' }),
+  msgId: nullable(Type.String({ description: 'The message it published' })),
+  error: nullable(Type.String({ description: 'Why it failed' })),
+  count: Type.Integer({ description: 'How many were skipped, up to a hundred, or how often it failed' }),
+})
+
+/** A schedule as callers see it. */
+export const ScheduleOut = Type.Object({
+  id: idOf('sch'),
+  uid: nullable(Type.String()),
+  cron: Type.String(),
+  timezone: Type.String(),
+  eventType: Type.String(),
+  channels: nullable(Type.Array(Type.String())),
+  tags: nullable(Type.Array(Type.String())),
+  missed: Type.Enum([...missedPolicies]),
+  missedLimit: Type.Integer(),
+  paused: Type.Boolean(),
+  metadata: Labels,
+  failures: Type.Integer({ description: 'Tries in a row that failed; it is tried again until it succeeds' }),
+  nextRuns: Type.Array(Instant, { description: 'When it runs next; none while it is paused' }),
+  lastRuns: Type.Array(ScheduleRunOut, { description: 'The last twenty, the newest first' }),
+  createdAt: Instant,
+  updatedAt: Instant,
+  payload: Payload,
+})
+
+/** The message that a run by hand published. */
+export const ScheduleRanOut = Type.Object({ msgId: idOf('msg') })
+
 /** What is wrong with when a schedule is to run. */
 export function timingProblems(timing: Timing, now: EpochMs): FieldError[] {
   const problem = timingProblem(timing, now)
   return problem === undefined ? [] : [{ at: ['body', problem.field], message: problem.message, type: problem.field }]
 }
 
-export function toNewSchedule(input: ScheduleHeadIn, body: Uint8Array): NewSchedule {
+export function toNewSchedule(input: ScheduleHead, body: Uint8Array): NewSchedule {
   return {
     uid: input.uid ?? null,
     cron: input.cron.trim(),
@@ -71,7 +104,7 @@ export function toNewSchedule(input: ScheduleHeadIn, body: Uint8Array): NewSched
 }
 
 /** All that replacing sets; without a uid the one it has stays, and without `paused` whether it is paused. */
-export function toScheduleReplacement(input: ScheduleHeadIn, body: Uint8Array): Partial<NewSchedule> {
+export function toScheduleReplacement(input: ScheduleHead, body: Uint8Array): Partial<NewSchedule> {
   const { uid, paused, ...rest } = toNewSchedule(input, body)
   return {
     ...rest,

@@ -3,10 +3,14 @@ import { type Static, Type } from 'typebox'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { ApplicationIn } from '../api/application-schema.ts'
-import { Headers } from './endpoint-headers.ts'
-import { integer, nullable } from './field.ts'
-import { namePattern, rfc3339Pattern } from './pattern.ts'
+import type { MessageFilter } from '../../domain/message-filter.ts'
+import { Instant, listOf, MaybeInstant } from '../answers/field.ts'
+import { PageQuery } from '../page.ts'
+import { Headers } from '../schemas/endpoint-headers.ts'
+import { integer, nullable } from '../schemas/field.ts'
+import { timeProperties } from '../schemas/instant.ts'
+import { namePattern, rfc3339Pattern } from '../schemas/pattern.ts'
+import { ApplicationIn } from './application-schema.ts'
 
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
 
@@ -74,17 +78,94 @@ export const RawQuery = Type.Object({
 export type RawQuery = Static<typeof RawQuery>
 
 /** What asks whether a message would be delivered to anyone. */
-export const PrecheckIn = Type.Object({
+export const MessagePrecheckIn = Type.Object({
   eventType: EventType,
   channels: Type.Optional(nullable(Channels)),
   payload: Type.Optional(
     Type.Object({}, { description: "Asked of endpoints' filters; without it, whoever filters by it may want it" }),
   ),
 })
-export type PrecheckIn = Static<typeof PrecheckIn>
 
 export const ContentQuery = Type.Object({ with_content: Type.Optional(Type.Boolean()) })
 export type ContentQuery = Static<typeof ContentQuery>
+
+/** What publishes a message. The payload is checked as bytes, where the rest is checked as `MessageHeadIn`. */
+export const MessageIn = Type.Object({
+  ...MessageHeadIn.properties,
+  payload: Type.Object({}, { additionalProperties: true, description: 'Stored and delivered byte for byte.' }),
+})
+
+/** Messages one request may publish together. */
+export const batchLimit = 1000
+
+/** What publishes several messages. */
+export const MessageBatchIn = Type.Object({ messages: Type.Array(MessageIn, { minItems: 1, maxItems: batchLimit }) })
+
+/** What a message says. */
+export const Payload = Type.Object(
+  {},
+  {
+    additionalProperties: true,
+    description:
+      'The very bytes that were published. `{}` when not asked for, `{"expired":true}` when gone; what is no JSON object stands in one as `contentType` and `base64`.',
+  },
+)
+
+/** A message as callers see it. */
+export const MessageOut = Type.Object({
+  id: Type.String(),
+  eventType: Type.String(),
+  payload: Payload,
+  eventId: nullable(Type.String()),
+  channels: nullable(Type.Array(Type.String())),
+  tags: nullable(Type.Array(Type.String())),
+  deliverAt: MaybeInstant,
+  expiresAt: MaybeInstant,
+  orderingKey: nullable(Type.String()),
+  timestamp: Instant,
+})
+
+/** Whether a message would reach anybody. */
+export const MessagePrecheckOut = Type.Object({ active: Type.Boolean() })
+
+/** Messages that were published together. */
+export const MessageBatchOut = listOf(MessageOut)
+
+/** What a list of messages is filtered by. */
+export const messageFilterProperties = {
+  channel: Type.Optional(Type.String()),
+  tag: Type.Optional(Type.String()),
+  event_types: Type.Optional(Type.String({ description: 'Names, separated by commas' })),
+  ...timeProperties,
+}
+
+/** The filters of the list of an application's messages. */
+export const MessageListQuery = Type.Object({
+  ...PageQuery.properties,
+  ...messageFilterProperties,
+  with_content: Type.Optional(Type.Boolean()),
+})
+export type MessageListQuery = Static<typeof MessageListQuery>
+
+/** What a query asks of messages beside their time. */
+export function toMessageFilter(query: {
+  readonly channel?: string
+  readonly tag?: string
+  readonly event_types?: string
+}): MessageFilter {
+  return { channel: query.channel, tag: query.tag, eventTypes: query.event_types?.split(',') }
+}
+
+/** Which messages' contents to erase. */
+export const BulkExpungeContentsIn = Type.Object({
+  ids: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 })),
+})
+export type BulkExpungeContentsIn = Static<typeof BulkExpungeContentsIn>
+
+/** What became of the messages whose contents were to be erased, by the names they were given. */
+export const BulkExpungeContentsOut = Type.Object({
+  results: Type.Record(Type.String(), Type.Enum(['expunged', 'not-found'])),
+})
 
 export interface MessageHead extends Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> {
   readonly tags?: readonly string[] | null

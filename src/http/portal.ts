@@ -25,7 +25,7 @@ interface Page {
 
 function makePage(): Page {
   const [body, style, script] = ['portal.html', 'portal.css', 'portal.js'].map((name) =>
-    readFileSync(new URL(`../portal/${name}`, import.meta.url), 'utf8'),
+    readFileSync(new URL(`./portal/${name}`, import.meta.url), 'utf8'),
   ) as [string, string, string]
   const digest = (text: string) => `'sha256-${hash('sha256', text, 'base64')}'`
   return {

@@ -1,15 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import { openApiDocument } from '../openapi/document.ts'
-import { pagePolicy, renderPage } from '../openapi/page.ts'
-
-/** The reference as data. Written once, when it is first asked for. */
-export function openApiRoute(api: FastifyInstance): void {
-  let text: string | undefined
-  api.get('/openapi.json', (_request, reply) => {
-    text ??= JSON.stringify(openApiDocument())
-    reply.header('content-type', 'application/json; charset=utf-8').send(text)
-  })
-}
+import { openApiDocument } from './openapi/document.ts'
+import { pagePolicy, renderPage } from './openapi/page.ts'
 
 /** The reference to read. */
 export function docsRoute(app: FastifyInstance): void {

@@ -1,0 +1,177 @@
+import type { AttemptHead, Message, MessageHead } from '../../domain/delivery.ts'
+import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import { isOfClass, meetsFilter } from '../../domain/message-filter.ts'
+import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/browsing.ts'
+import type { Store } from '../../store/store.ts'
+import { withField } from '../json-bytes.ts'
+import { isRef } from '../lookup.ts'
+import { numbers, type Walked, writePage } from '../page.ts'
+import { messagesAsBytes } from '../payload.ts'
+import type { Parts } from '../route.ts'
+import { readTimes } from '../schemas/instant.ts'
+import { type AttemptedQuery, type AttemptQuery, attemptStatus, type Standing, toAttemptOut } from './attempt-schema.ts'
+import { toMessageFilter } from './message-schema.ts'
+
+/** A message that was tried at an endpoint. */
+export interface Tried extends Standing {
+  readonly row: ListedAttempt
+  readonly message: MessageHead
+}
+export type AttemptPlace = NonNullable<AttemptRange['after']>
+
+/** The attempts of one message, all of which are at hand: there are few, unless it went to very many endpoints. */
+export async function attemptsOf(
+  parts: Parts,
+  { app, message: asked }: { readonly app: Application; readonly message: Message },
+  filter: AttemptQuery,
+  at?: Endpoint,
+) {
+  const { store, clock } = parts
+  const message = { ...asked, bytes: asked.body.length }
+  const { from, until } = readTimes({ after: '1970-01-01T00:00:00Z', ...filter }, clock.now())
+  const heads = await store.attemptHeadsOf(message.key)
+  const all = heads.sort((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
+  const wanted = filter.endpoint_id === undefined ? at : await namedEndpoint(store, app, filter.endpoint_id)
+  const meets = (attempt: AttemptBrief) =>
+    attempt.at >= from &&
+    attempt.at < until &&
+    (wanted === undefined || attempt.endpoint === wanted?.key) &&
+    meetsAttempt(attempt, filter) &&
+    meetsFilter(message, toMessageFilter(filter))
+  return writeAttempts(parts, filter, {
+    read: async (after: number | null, order, limit) => {
+      if (order === 'ascending') return all.slice(after === null ? 0 : after + 1).slice(0, limit)
+      return all
+        .slice(0, after ?? all.length)
+        .toReversed()
+        .slice(0, limit)
+    },
+    keep: async (rows) => rows.filter(meets).map((row) => ({ row, message })),
+    keepsAll: false,
+    positionOf: (row) => all.indexOf(row),
+    write: (row) => row.id,
+    parse: (text) => {
+      const place = all.findIndex((attempt) => attempt.id === text)
+      return place < 0 ? undefined : place
+    },
+  })
+}
+
+/** The endpoint a filter names; null when there is none, of which there are no attempts either. */
+async function namedEndpoint(store: Store, { key }: Application, ref: string): Promise<Endpoint | null> {
+  return (isRef(ref) ? await store.findEndpoint(key, ref) : undefined) ?? null
+}
+
+/** An endpoint's attempts with their messages and the status of each. */
+export function attemptsAt(
+  { store, clock }: Pick<Parts, 'store' | 'clock'>,
+  endpoint: Endpoint,
+  filter: AttemptQuery | AttemptedQuery,
+  meets: (attempt: ListedAttempt) => boolean,
+  isShown: (standing: Standing) => boolean,
+): Walked<ListedAttempt, Tried, AttemptPlace> {
+  const times = readTimes(filter, clock.now())
+  const messageFilter = toMessageFilter(filter)
+  return {
+    read: (after, order, limit) => {
+      return store.listAttempts(endpoint.key, { ...times, after, order, limit })
+    },
+    keep: async (rows) => {
+      const met = rows.filter(meets)
+      const heads = await store.loadHeads([...new Set(met.map((row) => row.message))])
+      const byKey = new Map(heads.map((head) => [head.key, head]))
+      const replaying = await replayingAmong(store, met)
+      const dead = await deadAmong(store, met)
+      return met.flatMap((row) => {
+        const message = byKey.get(row.message)
+        if (message === undefined || !meetsFilter(message, messageFilter)) return []
+        const pair = pairOf(row.endpoint, row.message)
+        const standing = { message, latest: row, replaying: replaying.has(pair), dead: dead.has(pair) }
+        return isShown(standing) ? [{ row, ...standing }] : []
+      })
+    },
+    keepsAll: false,
+    positionOf: (row) => row,
+    write: ({ at, message, n }) => numbers.write(at, message, n),
+    parse: (text) => {
+      const [at, message, n] = numbers.parse(text, 3) ?? []
+      return at === undefined || message === undefined || n === undefined ? undefined : { at, message, n }
+    },
+  }
+}
+
+/** A page of attempts, with their messages if asked. */
+export function writeAttempts<Row extends AttemptKey & { readonly bytes: number }, Position>(
+  { store, clock }: Pick<Parts, 'store' | 'clock'>,
+  filter: AttemptQuery,
+  list: Walked<Row, { readonly row: Row; readonly message: MessageHead }, Position>,
+) {
+  const withContent = filter.with_content ?? true
+  const withMessage = filter.with_msg ?? false
+  const bytesOf = ({ row, message }: { row: Row; message: MessageHead }) => {
+    return withContent ? row.bytes + (withMessage ? message.bytes : 0) : 0
+  }
+  return writePage(clock, filter, { ...list, bytesOf }, async (items) => {
+    const attempts = await store.loadAttempts(items.map(({ row }) => row))
+    const endpoints = await store.loadEndpoints([...new Set(items.map(({ row }) => row.endpoint))])
+    const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
+    const heads = items.map(({ message }) => message)
+    const messages = withMessage ? await messagesAsBytes(store, heads, withContent) : []
+    return items.flatMap(({ message }, i) => {
+      const attempt = attempts[i]
+      if (attempt === undefined) return []
+      const out = toAttemptOut(attempt, message, byKey.get(attempt.endpoint), withContent)
+      const bytes = Buffer.from(JSON.stringify(out))
+      return [withMessage ? withField(bytes, 'msg', messages[i] as Buffer) : bytes]
+    })
+  })
+}
+
+/** The status of a message at each of these endpoints that still exist. */
+export async function standingsOf(store: Store, message: Message, keys: readonly number[]) {
+  const deliveries = keys.map((endpoint) => ({ endpoint, message: message.key }))
+  const [endpoints, latest, replaying, dead, coalesced] = await Promise.all([
+    store.loadEndpoints(keys),
+    store.latestAttempts(deliveries),
+    replayingAmong(store, deliveries),
+    deadAmong(store, deliveries),
+    store.findCoalesced(deliveries),
+  ])
+  const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
+  return keys.flatMap((row, i) => {
+    const endpoint = byKey.get(row)
+    if (endpoint === undefined) return []
+    const pair = pairOf(row, message.key)
+    const known = { replaying: replaying.has(pair), dead: dead.has(pair), coalesced: coalesced[i] }
+    return [{ row, endpoint, message, latest: latest[i], ...known }]
+  })
+}
+
+/** Which of these deliveries wait to be sent once more on request. */
+async function replayingAmong(store: Store, deliveries: readonly DeliveryKey[]): Promise<Set<string>> {
+  const found = await store.findReplaying(deliveries)
+  return new Set(found.map(({ endpoint, message }) => pairOf(endpoint, message)))
+}
+
+/** Which of these deliveries are dead letters. */
+async function deadAmong(store: Store, deliveries: readonly DeliveryKey[]): Promise<Set<string>> {
+  const found = await store.deadAmong(deliveries)
+  return new Set(found.map(({ endpoint, message }) => pairOf(endpoint, message)))
+}
+
+function pairOf(endpoint: number, message: number): string {
+  return `${endpoint}.${message}`
+}
+
+function keyOf(attempt: AttemptBrief): number {
+  return decodeKey('atmpt', attempt.id) ?? 0
+}
+
+export function meetsAttempt(
+  attempt: Pick<AttemptHead, 'code' | 'status'>,
+  { status, status_code_class: statusClass }: AttemptQuery,
+): boolean {
+  if (status !== undefined && status !== attemptStatus(attempt)) return false
+  return statusClass === undefined || isOfClass(attempt, statusClass)
+}

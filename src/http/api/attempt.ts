@@ -1,0 +1,178 @@
+import type { ListedAttempt, Order } from '../../store/browsing.ts'
+import { admin, view } from '../access.ts'
+import { listOf } from '../answers/field.ts'
+import { withFields } from '../json-bytes.ts'
+import { numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
+import { messagesAsBytes } from '../payload.ts'
+import { type Noun, route } from '../route.ts'
+import { toEndpointOut } from '../schemas/endpoint.ts'
+import {
+  type AttemptPlace,
+  attemptsAt,
+  attemptsOf,
+  meetsAttempt,
+  standingsOf,
+  type Tried,
+  writeAttempts,
+} from './attempt-list.ts'
+import {
+  AttemptedQuery,
+  AttemptQuery,
+  EndpointMessageOut,
+  MessageAttemptOut,
+  MessageEndpointOut,
+  OneAttemptQuery,
+  type Standing,
+  toAttemptOut,
+  toStandingOut,
+} from './attempt-schema.ts'
+
+const shorterPages = 'Where a filter leaves out much, a page may be shorter than asked: go on until `done`.'
+
+export const attempts: Noun = {
+  tag: 'Message Attempt',
+  description: 'One HTTP try, and where each message stands at each endpoint.',
+  schemas: { MessageAttemptOut, MessageEndpointOut, EndpointMessageOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/app/:app/attempt/endpoint/:endpoint',
+      need: view,
+      id: 'v1.message-attempt.list-by-endpoint',
+      summary: 'List the attempts at an endpoint',
+      description: `The latest first, of the last 90 days unless a time is given. ${shorterPages}`,
+      query: AttemptQuery,
+      answers: { 200: listOf(MessageAttemptOut) },
+      handle: ({ endpoint, query }, parts) => {
+        const meets = (attempt: ListedAttempt) => meetsAttempt(attempt, query)
+        return writeAttempts(
+          parts,
+          query,
+          attemptsAt(parts, endpoint, query, meets, () => true),
+        )
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app/attempt/msg/:message',
+      need: view,
+      id: 'v1.message-attempt.list-by-msg',
+      summary: 'List the attempts of a message',
+      query: AttemptQuery,
+      answers: { 200: listOf(MessageAttemptOut) },
+      handle: (call, parts) => attemptsOf(parts, call, call.query),
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app/endpoint/:endpoint/msg',
+      need: view,
+      id: 'v1.message-attempt.list-attempted-messages',
+      summary: 'List the messages tried at an endpoint, and where each stands',
+      description: `By their latest attempt, the last 90 days unless a time is given. ${shorterPages}`,
+      query: AttemptedQuery,
+      answers: { 200: listOf(EndpointMessageOut) },
+      handle: ({ endpoint, query }, parts) => {
+        const { store, clock } = parts
+        const { status, expanded_statuses: expanded = false, with_content: withContent = true } = query
+        const isShown = (standing: Standing) =>
+          status === undefined || status === toStandingOut(standing, expanded).status
+        const list: Walked<ListedAttempt, Tried, AttemptPlace> = {
+          ...attemptsAt(parts, endpoint, query, (attempt) => attempt.isLatest, isShown),
+          bytesOf: ({ message }) => (withContent ? message.bytes : 0),
+        }
+        return writePage(clock, query, list, async (items) => {
+          const heads = items.map(({ message }) => message)
+          const messages = await messagesAsBytes(store, heads, withContent)
+          return items.map((standing, i) => withFields(messages[i] as Buffer, toStandingOut(standing, expanded)))
+        })
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app/msg/:message/endpoint',
+      need: view,
+      id: 'v1.message-attempt.list-attempted-destinations',
+      summary: 'List the endpoints a message was accepted for',
+      query: PageQuery,
+      answers: { 200: listOf(MessageEndpointOut) },
+      handle: async ({ message, query }, { store, clock }) => {
+        // There may be very many: only those on the page are looked at closely.
+        const attempted = await store.attemptedEndpoints(message.key)
+        const keys = [...new Set([...message.endpoints, ...attempted])].sort(byNumber)
+        const list = await walk(
+          clock,
+          { order: 'ascending', ...query },
+          {
+            read: async (after: number | null, order: Order, limit: number) =>
+              behind(keys, after, order).slice(0, limit),
+            keep: (page) => standingsOf(store, message, page),
+            keepsAll: true,
+            positionOf: (key: number) => key,
+            write: (key) => `key.${numbers.write(key)}`,
+            parse: (text) => (text.startsWith('key.') ? numbers.parse(text.slice('key.'.length), 1)?.[0] : undefined),
+          },
+        )
+        const data = list.data.map(({ endpoint, ...standing }) => ({
+          ...toEndpointOut(endpoint),
+          ...toStandingOut(standing, false),
+        }))
+        return { ...list, data }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app/msg/:message/attempt/:attempt',
+      need: view,
+      id: 'v1.message-attempt.get',
+      summary: 'Get an attempt',
+      query: OneAttemptQuery,
+      answers: { 200: MessageAttemptOut },
+      handle: async ({ message, attempt }, { store }) => {
+        const [endpoint] = await store.loadEndpoints([attempt.endpoint])
+        return toAttemptOut(attempt, message, endpoint, true)
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/app/:app/msg/:message/attempt/:attempt/content',
+      need: admin,
+      id: 'v1.message-attempt.expunge-content',
+      summary: 'Erase what a receiver answered',
+      answers: { 204: null },
+      handle: async ({ attempt }, { store }) => {
+        await store.expungeAttempt(attempt)
+      },
+    }),
+    // Svix's older paths.
+    route({
+      method: 'GET',
+      path: '/app/:app/msg/:message/attempt',
+      need: view,
+      id: 'v1.message-attempt.list-by-msg-deprecated',
+      summary: 'List the attempts of a message (older path)',
+      query: AttemptQuery,
+      answers: { 200: listOf(MessageAttemptOut) },
+      handle: (call, parts) => attemptsOf(parts, call, call.query),
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app/msg/:message/endpoint/:endpoint/attempt',
+      need: view,
+      id: 'v1.message-attempt.list-by-endpoint-deprecated',
+      summary: 'List the attempts of a message at an endpoint (older path)',
+      query: AttemptQuery,
+      answers: { 200: listOf(MessageAttemptOut) },
+      handle: (call, parts) => attemptsOf(parts, call, call.query, call.endpoint),
+    }),
+  ],
+}
+
+/** Keys behind a position, in the asked order. */
+function behind(keys: readonly number[], after: number | null, order: Order): readonly number[] {
+  if (order === 'ascending') return after === null ? keys : keys.filter((key) => key > after)
+  return (after === null ? keys : keys.filter((key) => key < after)).toReversed()
+}
+
+function byNumber(a: number, b: number): number {
+  return a - b
+}

@@ -1,0 +1,109 @@
+import type { FieldError } from '../../domain/app-error.ts'
+import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import type { BroughtLetter } from '../../store/transferring.ts'
+import { admin } from '../access.ts'
+import { type ReadLine, readLine } from '../dead-letter-jsonl.ts'
+import { isRef, requireEndpoint } from '../lookup.ts'
+import { type Parts, route } from '../route.ts'
+import { refuseIf } from '../validate.ts'
+import { DeadImportOut, DeadImportQuery, DeadLineIn } from './dead-letter-schema.ts'
+
+/** One transaction takes in this many. */
+const lineLimit = 500
+/** A line is longer than its body: base64 adds a third, and there is an answer beside it. */
+const lengthFactor = 4
+const newLine = 0x0a
+
+/** Imports exported dead letters. */
+export const deadLetterImport = route({
+  method: 'POST',
+  path: '/app/:app/dead/import',
+  need: admin,
+  id: 'v1.dead.import',
+  summary: 'Bring exported dead letters back',
+  description:
+    'All lines or none, unless bad ones are to be skipped; 500 lines at most. A message that no longer exists is made again with its id. Importing twice changes nothing.',
+  query: DeadImportQuery,
+  body: { lines: DeadLineIn },
+  bodyLimit: ({ bodyLimitBytes }) => lengthFactor * bodyLimitBytes,
+  answers: { 200: DeadImportOut },
+  handle: async ({ app, query, body }, parts) => {
+    const { endpoint_id: ref, skip_bad: skipsBad = false, dry_run: isTrial = false, first_line: firstLine = 1 } = query
+    const target = ref === undefined ? undefined : await requireEndpoint(parts.store, app.key, ref)
+    const { letters, bad, problems } = await readLines(parts, app, target, linesOf(body), firstLine)
+    if (!skipsBad) refuseIf(problems)
+    const brought = isTrial ? [] : await parts.store.importDead(app.key, letters)
+    return {
+      checked: letters.length,
+      imported: brought.filter((answer) => answer === 'imported').length,
+      unchanged: brought.filter((answer) => answer !== 'imported').length,
+      skipped: bad,
+    }
+  },
+})
+
+async function readLines(
+  { scanner, clock, store }: Parts,
+  app: Application,
+  target: Endpoint | undefined,
+  lines: readonly Buffer[],
+  firstLine: number,
+) {
+  const letters: BroughtLetter[] = []
+  const bad: { line: number; problem: string }[] = []
+  const problems: FieldError[] = []
+  const endpoints = new Map<string, Endpoint | undefined>()
+  for (const [i, line] of lines.entries()) {
+    if (line.length === 0) continue
+    const wrong: FieldError[] = []
+    const read = readLine(scanner, line, clock.now(), wrong)
+    const letter = read && (await complete(read, wrong))
+    if (letter !== undefined) letters.push(letter)
+    for (const { at, message, type } of wrong) {
+      problems.push({ at: ['body', firstLine + i, ...at.slice(1)], message, type })
+    }
+    if (wrong.length > 0) bad.push({ line: firstLine + i, problem: wrong.map(sentence).join('; ') })
+  }
+  return { letters, bad, problems }
+
+  /** The line with its endpoint; undefined when that or the message is nowhere to be found. */
+  async function complete(
+    { endpointId, endpointUid, letter }: ReadLine,
+    wrong: FieldError[],
+  ): Promise<BroughtLetter | undefined> {
+    const endpoint = target ?? (await find(endpointId)) ?? (endpointUid === null ? undefined : await find(endpointUid))
+    if (endpoint === undefined) {
+      wrong.push({ at: ['body', 'endpointId'], message: 'is no endpoint of the application', type: 'not_found' })
+    }
+    if (letter.body === null && (await store.findMessage(app.key, letter.message.id)) === undefined) {
+      wrong.push({ at: ['body', 'payload'], message: 'is missing, and so is the message', type: 'missing_payload' })
+    }
+    return endpoint === undefined || wrong.length > 0 ? undefined : { ...letter, endpoint: endpoint.key }
+  }
+
+  async function find(ref: string): Promise<Endpoint | undefined> {
+    if (!endpoints.has(ref)) {
+      endpoints.set(ref, isRef(ref) ? await store.findEndpoint(app.key, ref) : undefined)
+    }
+    return endpoints.get(ref)
+  }
+}
+
+function linesOf(body: Buffer): Buffer[] {
+  const lines: Buffer[] = []
+  for (let start = 0; start < body.length && lines.length <= lineLimit; ) {
+    const end = body.indexOf(newLine, start)
+    const line = body.subarray(start, end < 0 ? body.length : end)
+    lines.push(line.at(-1) === 0x0d ? line.subarray(0, -1) : line)
+    start = end < 0 ? body.length : end + 1
+  }
+  if (lines.length > lineLimit) {
+    refuseIf([{ at: ['body'], message: `must not have more than ${lineLimit} lines`, type: 'maxItems' }])
+  }
+  return lines
+}
+
+function sentence({ at, message }: FieldError): string {
+  const where = at.slice(1).join('.')
+  return where === '' ? message : `${where} ${message}`
+}

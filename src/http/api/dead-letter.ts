@@ -1,0 +1,290 @@
+import type { DeadHead, MessageHead } from '../../domain/delivery.ts'
+import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import type { DeadFilter } from '../../domain/task.ts'
+import type { DeadRange, Order } from '../../store/browsing.ts'
+import type { Store } from '../../store/store.ts'
+import { admin, attempt, type Need, read, view } from '../access.ts'
+import { listOf } from '../answers/field.ts'
+import { writeLine } from '../dead-letter-jsonl.ts'
+import { noSuch } from '../lookup.ts'
+import { numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
+import { type Noun, type Parts, type Route, route } from '../route.ts'
+import { Turns } from '../turns.ts'
+import { toAttemptOut } from './attempt-schema.ts'
+import { TaskStartedOut, toStartedOut } from './background-task.ts'
+import { filterBody, filterQuery, namesIn, toDeadFilter, type Whose } from './dead-letter-filter.ts'
+import { deadLetterImport } from './dead-letter-import.ts'
+import {
+  DeadImportOut,
+  DeadLetterLine,
+  DeadLetterOut,
+  DeadLetterTrailOut,
+  DeadLineIn,
+  toDeadOut,
+} from './dead-letter-schema.ts'
+import { perSecond } from './replay.ts'
+
+export const DeadReplayIn = filterBody('one', { perSecond })
+const AnyDeadReplayIn = filterBody('all', { perSecond })
+
+/** An export looks at this many at a time, and holds no transaction in between. */
+const exportRows = 50
+const newLine = Buffer.from('\n')
+
+/** Dead letters of one application, or with a path that names none, of all. */
+interface Place {
+  readonly path: '/app/:app/dead' | '/dead'
+  readonly whose: Whose
+  readonly needs: { readonly view: Need; readonly replay: Need }
+  readonly ids: '' | '-all'
+  readonly summaries: Readonly<Record<'list' | 'replay' | 'purge' | 'export', string>>
+  readonly replayIn: typeof DeadReplayIn
+  readonly replayed: string
+}
+
+const inApplication: Place = {
+  path: '/app/:app/dead',
+  whose: 'one',
+  needs: { view, replay: attempt },
+  ids: '',
+  summaries: {
+    list: 'List dead letters',
+    replay: 'Send dead letters again',
+    purge: 'Throw dead letters away',
+    export: 'Export dead letters with their payloads, one per line',
+  },
+  replayIn: DeadReplayIn,
+  replayed: 'All that meet every field given; without any, all of the application.',
+}
+
+const inAll: Place = {
+  path: '/dead',
+  whose: 'all',
+  needs: { view: read, replay: admin },
+  ids: '-all',
+  summaries: {
+    list: 'List the dead letters of all applications',
+    replay: 'Send dead letters of all applications again',
+    purge: 'Throw dead letters of all applications away',
+    export: 'Export the dead letters of all applications, one per line',
+  },
+  replayIn: AnyDeadReplayIn,
+  replayed: 'All that meet every field given.',
+}
+
+function listRoute({ path, whose, needs, ids, summaries }: Place): Route {
+  return route({
+    method: 'GET',
+    path,
+    need: needs.view,
+    id: `v1.dead.list${ids}`,
+    summary: summaries.list,
+    query: filterQuery(whose, 'list'),
+    answers: { 200: listOf(DeadLetterOut) },
+    handle: async (call, parts) => {
+      const { store, clock } = parts
+      const app = appOf(call)
+      const filter = await toDeadFilter(parts, app, namesIn(call.query), 'query')
+      const list = {
+        read: (after: DeadRange['after'], order: Order, limit: number) =>
+          store.listDead(app?.key ?? null, rangeOf(filter, after, order, limit)),
+        keep: async (rows: DeadHead[]) => (await described(store, rows)).filter((one) => meets(one, filter)),
+        keepsAll: filter.reason === null && filter.eventTypes === null,
+        bytesOf: ({ row }: Described) => row.bytes,
+        positionOf: (row: DeadHead) => row,
+        write: ({ diedAt, endpoint, message }: DeadHead) => numbers.write(diedAt, endpoint, message),
+        parse: (text: string) => {
+          const [diedAt, endpoint, message] = numbers.parse(text, 3) ?? []
+          return diedAt === undefined || endpoint === undefined || message === undefined
+            ? undefined
+            : { diedAt, endpoint, message }
+        },
+      }
+      return writePage(clock, call.query, list, async (items) => {
+        const heads = items.map(({ row }) => row)
+        const [ids, letters] = [await applicationIds(store, heads), await store.loadDead(heads)]
+        return items.flatMap(({ message, endpoint }, i) => {
+          const letter = letters[i]
+          if (letter === undefined) return []
+          return [Buffer.from(JSON.stringify(toDeadOut(letter, message, endpoint, ids.get(letter.app) ?? '')))]
+        })
+      })
+    },
+  })
+}
+
+function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place): Route {
+  return route({
+    method: 'POST',
+    path: `${path}/replay`,
+    need: needs.replay,
+    id: `v1.dead.replay${ids}`,
+    summary: summaries.replay,
+    description: replayed,
+    body: replayIn,
+    answers: { 202: TaskStartedOut },
+    handle: async (call, parts) => {
+      const app = appOf(call)
+      const filter = await toDeadFilter(parts, app, call.body, 'body')
+      const work = { type: 'dead.replay', input: { ...filter, perSecond: call.body.perSecond ?? null } } as const
+      const data = { scanned: 0, replayed: 0 }
+      return toStartedOut(await parts.store.createTask({ app: app?.key ?? null, work, data }))
+    },
+  })
+}
+
+function purgeRoute({ path, whose, ids, summaries }: Place): Route {
+  return route({
+    method: 'DELETE',
+    path,
+    need: admin,
+    id: `v1.dead.purge${ids}`,
+    summary: summaries.purge,
+    query: filterQuery(whose, 'all'),
+    answers: { 202: TaskStartedOut },
+    handle: async (call, parts) => {
+      const app = appOf(call)
+      const filter = await toDeadFilter(parts, app, namesIn(call.query), 'query')
+      const work = { type: 'dead.purge', input: filter } as const
+      const data = { scanned: 0, purged: 0 }
+      return toStartedOut(await parts.store.createTask({ app: app?.key ?? null, work, data }))
+    },
+  })
+}
+
+function exportRoute({ path, whose, needs, ids, summaries }: Place): Route {
+  return route({
+    method: 'GET',
+    path: `${path}/export`,
+    need: needs.view,
+    id: `v1.dead.export${ids}`,
+    summary: summaries.export,
+    query: filterQuery(whose, 'all'),
+    answers: { 200: { lines: DeadLetterLine } },
+    handle: async (call, parts) => {
+      const app = appOf(call)
+      const filter = await toDeadFilter(parts, app, namesIn(call.query), 'query')
+      return streamOf(linesOf(parts, app?.key ?? null, filter))
+    },
+  })
+}
+
+export const deadLetters: Noun = {
+  tag: 'Dead Letter',
+  description: 'A delivery that used up its attempts or its time, with the last error and answer.',
+  schemas: {
+    AnyDeadReplayIn,
+    DeadReplayIn,
+    DeadLetterOut,
+    DeadLetterTrailOut,
+    DeadLetterLine,
+    DeadLineIn,
+    DeadImportOut,
+  },
+  routes: [
+    listRoute(inApplication),
+    route({
+      method: 'GET',
+      path: '/app/:app/dead/:message/:endpoint',
+      need: view,
+      id: 'v1.dead.get',
+      summary: 'Get a dead letter with every attempt',
+      answers: { 200: DeadLetterTrailOut },
+      handle: async ({ app, message, endpoint }, { store, clock }) => {
+        const letter = await store.findDead(endpoint.key, message.key)
+        if (letter === undefined) throw noSuch('dead letter', message.id)
+        const attempts = (await store.attemptHeadsOf(message.key)).filter((head) => head.endpoint === endpoint.key)
+        const out = JSON.stringify(toDeadOut(letter, message, endpoint, app.id))
+        return writeParts(
+          clock,
+          `${out.slice(0, -1)},"trail":[`,
+          partsOf(attempts, ({ bytes }) => bytes),
+          async (part) => {
+            const trail = (await store.loadAttempts(part)).filter((each) => each !== undefined)
+            return trail.map((each) => Buffer.from(JSON.stringify(toAttemptOut(each, message, endpoint, true))))
+          },
+          ']}',
+        )
+      },
+    }),
+    replayRoute(inApplication),
+    purgeRoute(inApplication),
+    exportRoute(inApplication),
+    deadLetterImport,
+    listRoute(inAll),
+    replayRoute(inAll),
+    purgeRoute(inAll),
+    exportRoute(inAll),
+  ],
+}
+
+/** The application in the path; undefined where it names none. */
+function appOf({ app }: { readonly params: object; readonly app?: Application }): Application | undefined {
+  return app
+}
+
+/** One JSON object a line, oldest first, each with its payload. */
+async function* linesOf(
+  { store, clock, scanner }: Parts,
+  app: number | null,
+  filter: DeadFilter,
+): AsyncGenerator<Buffer> {
+  for (let after: DeadHead | null = null; ; ) {
+    const rows: DeadHead[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
+    const kept = (await described(store, rows)).filter((one) => meets(one, filter))
+    const ids = await applicationIds(
+      store,
+      kept.map(({ row }) => row),
+    )
+    // A delivery may have a body of its own, which is about as large as the message's.
+    for (const part of partsOf(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {
+      const heads = part.map(({ row }) => row)
+      const [letters, contents] = [await store.loadDead(heads), await store.loadContents(heads)]
+      for (const [i, { endpoint }] of part.entries()) {
+        const letter = letters[i]
+        if (letter === undefined) continue
+        await Turns.by(clock).next()
+        yield Buffer.concat([writeLine(scanner, ids.get(letter.app) ?? '', letter, endpoint, contents[i]), newLine])
+      }
+    }
+    if (rows.length < exportRows) return
+    after = rows.at(-1) ?? null
+  }
+}
+
+interface Described {
+  readonly row: DeadHead
+  readonly message: MessageHead | undefined
+  readonly endpoint: Endpoint | undefined
+}
+
+/** Dead letters with their messages and endpoints. */
+async function described(store: Store, letters: readonly DeadHead[]): Promise<Described[]> {
+  const [heads, endpoints] = await Promise.all([
+    store.loadHeads([...new Set(letters.map(({ message }) => message))]),
+    store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))]),
+  ])
+  const messageOf = new Map(heads.map((head) => [head.key, head]))
+  const endpointOf = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
+  return letters.map((row) => ({ row, message: messageOf.get(row.message), endpoint: endpointOf.get(row.endpoint) }))
+}
+
+/** The ids of the applications whose dead letters these are. */
+async function applicationIds(store: Store, letters: readonly DeadHead[]): Promise<Map<number, string>> {
+  const ids = new Map<number, string>()
+  for (const key of new Set(letters.map(({ app }) => app))) {
+    const { items } = await store.listApplications({ after: key - 1, order: 'ascending', limit: 1 })
+    for (const { key: found, id } of items) if (found === key) ids.set(key, id)
+  }
+  return ids
+}
+
+function meets({ row, message }: Described, { message: key, reason, eventTypes }: DeadFilter): boolean {
+  if (key !== null && row.message !== key) return false
+  if (reason !== null && row.reason !== reason) return false
+  return eventTypes === null || eventTypes.includes(message?.eventType ?? '')
+}
+
+function rangeOf(filter: DeadFilter, after: DeadRange['after'], order: Order, limit: number): DeadRange {
+  return { endpoint: filter.endpoint, from: filter.after, until: filter.before, after, order, limit }
+}

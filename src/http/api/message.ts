@@ -1,0 +1,279 @@
+import type { FastifyRequest } from 'fastify'
+import type { Static } from 'typebox'
+import { AppError } from '../../domain/app-error.ts'
+import type { MessageHead } from '../../domain/delivery.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import { isOpen, meetsFilter } from '../../domain/message-filter.ts'
+import type { Accepted, Publisher } from '../../intake/publisher.ts'
+import type { Once } from '../../store/idempotency.ts'
+import type { Store } from '../../store/store.ts'
+import { admin, publish, view } from '../access.ts'
+import { listOf } from '../answers/field.ts'
+import { hasKey, onceOf, queryOf } from '../idempotency.ts'
+import { isRef, noSuch } from '../lookup.ts'
+import { writePage } from '../page.ts'
+import { messagesAsBytes, payloadOf } from '../payload.ts'
+import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
+import { anyBytes, type Noun, route } from '../route.ts'
+import { keyRangeOf, readTimes } from '../schemas/instant.ts'
+import { type ApplicationIn, toNewApplication } from './application-schema.ts'
+import { TaskStartedOut, toStartedOut } from './background-task.ts'
+import {
+  BulkExpungeContentsIn,
+  BulkExpungeContentsOut,
+  ContentQuery,
+  MessageBatchIn,
+  MessageBatchOut,
+  MessageIn,
+  MessageListQuery,
+  MessageOut,
+  MessagePrecheckIn,
+  MessagePrecheckOut,
+  messageBytes,
+  noPayload,
+  RawQuery,
+  shownPayload,
+  toMessageFilter,
+} from './message-schema.ts'
+
+/** A message published a moment ago may have a key of the next millisecond, or of a store whose clock is ahead. */
+const skewMs = 1000
+
+export const messages: Noun = {
+  tag: 'Message',
+  description: 'One accepted event. Its bytes never change on their way.',
+  schemas: {
+    MessageIn,
+    MessageBatchIn,
+    MessageOut,
+    MessagePrecheckIn,
+    MessagePrecheckOut,
+    BulkExpungeContentsIn,
+    BulkExpungeContentsOut,
+  },
+  routes: [
+    // The hot path: the body comes as bytes, and its payload stays so all the way to the receiver.
+    route({
+      method: 'POST',
+      path: '/app/:app/msg',
+      need: publish,
+      id: 'v1.message.create',
+      summary: 'Publish a message',
+      description:
+        'The answer comes after a commit that survives a power cut. A refused publish leaves no trace. An eventId that was used before is a conflict.',
+      query: ContentQuery,
+      body: MessageIn,
+      reading: 'bytes',
+      answers: { 202: MessageOut },
+      lookup: 'none',
+      handle: async ({ params: { app }, query, body: bytes, request }, { publisher, scanner, clock, store }) => {
+        assertRef(app)
+        const message = readPublish(scanner, bytes, clock.now())
+        const { envelope, body, application } = message
+        const send = async () => publisher.publish(app, envelope, body, await onceFor(publisher, app, request, bytes))
+        const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
+        return shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload)
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/app/:app/msg/batch',
+      need: publish,
+      id: 'v1.message.create-batch',
+      summary: 'Publish several messages, all or none',
+      query: ContentQuery,
+      body: MessageBatchIn,
+      reading: 'bytes',
+      answers: { 202: MessageBatchOut },
+      lookup: 'none',
+      handle: async ({ params: { app }, query, body: bytes, request }, parts) => {
+        assertRef(app)
+        const { publisher, store } = parts
+        const batch = readBatch(parts.scanner, parts.batchScanner(), bytes, parts.clock.now())
+        const send = async () => publisher.publishTogether(app, batch, await onceFor(publisher, app, request, bytes))
+        const application = batch.find((message) => message.application !== null)?.application ?? null
+        const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
+        const withContent = query.with_content ?? true
+        return list(batch.map((m, i) => shown(m, accepted[i] as Accepted, withContent ? m.payload : noPayload)))
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/app/:app/msg/raw',
+      need: publish,
+      id: 'v1.message.create-raw',
+      summary: 'Publish any bytes, to be delivered with their content type',
+      query: RawQuery,
+      body: anyBytes,
+      answers: { 202: MessageOut },
+      lookup: 'none',
+      handle: async ({ params: { app }, query, body: bytes, request }, { publisher, clock }) => {
+        assertRef(app)
+        const message = readRaw(query, request.headers['content-type'], bytes, clock.now())
+        const { envelope, body } = message
+        const about = Buffer.from(`${queryOf(request.url)}\n${envelope.contentType}\n`)
+        const once = hasKey(request) ? await onceFor(publisher, app, request, Buffer.concat([about, bytes])) : null
+        const accepted = await publisher.publish(app, envelope, body, once)
+        const withContent = query.with_content ?? true
+        return shown(message, accepted, withContent ? shownPayload(body, envelope.contentType) : noPayload)
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/app/:app/msg/precheck/active',
+      need: publish,
+      id: 'v1.message.precheck',
+      summary: 'Ask whether a message would reach anybody',
+      body: MessagePrecheckIn,
+      answers: { 200: MessagePrecheckOut },
+      lookup: 'none',
+      handle: async ({ params: { app }, body: { eventType, channels = null, payload } }, { publisher }) => {
+        assertRef(app)
+        return { active: await publisher.reaches(app, eventType, channels, payload) }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app/msg',
+      need: view,
+      id: 'v1.message.list',
+      summary: 'List messages',
+      description: 'The last 90 days, unless `before` or `after` says otherwise.',
+      query: MessageListQuery,
+      answers: { 200: listOf(MessageOut) },
+      handle: ({ app, query }, { store, clock }) => {
+        const range = keyRangeOf(readTimes(query, clock.now()))
+        const filter = toMessageFilter(query)
+        const withContent = query.with_content ?? true
+        return writePage(
+          clock,
+          query,
+          {
+            read: (after: number | null, order, limit) =>
+              store.listMessages(app.key, { ...range, after, order, limit }),
+            keep: async (rows) => rows.filter((row) => meetsFilter(row, filter)).map((row) => ({ row })),
+            keepsAll: isOpen(filter),
+            bytesOf: ({ row }) => (withContent ? row.bytes : 0),
+            positionOf: ({ key }: MessageHead) => key,
+            write: ({ id }) => id,
+            parse: (text) => decodeKey('msg', text),
+          },
+          (items) => {
+            const heads = items.map(({ row }) => row)
+            return messagesAsBytes(store, heads, withContent)
+          },
+        )
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app/msg/:message',
+      need: view,
+      id: 'v1.message.get',
+      summary: 'Get a message by its id or eventId',
+      query: ContentQuery,
+      answers: { 200: MessageOut },
+      handle: ({ message, query: { with_content: withContent = true } }) =>
+        messageBytes(message, withContent ? payloadOf(message, message.body) : noPayload),
+    }),
+    route({
+      method: 'POST',
+      path: '/app/:app/msg/bulk-expunge',
+      need: admin,
+      id: 'v1.message.bulk-expunge-content',
+      summary: 'Erase what several messages said',
+      body: BulkExpungeContentsIn,
+      answers: { 200: BulkExpungeContentsOut },
+      handle: async ({ app, body: { ids = [] } }, { store }) => {
+        const results = new Map<string, 'expunged' | 'not-found'>()
+        for (const id of ids) {
+          const message = isRef(id) ? await store.findMessage(app.key, id) : undefined
+          if (message !== undefined) await store.expungeMessage(message.key)
+          results.set(id, message === undefined ? 'not-found' : 'expunged')
+        }
+        return { results: Object.fromEntries(results) }
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/app/:app/msg/expunge-all-contents',
+      need: admin,
+      id: 'v1.message.expunge-all-contents',
+      summary: "Erase what all of an application's messages said",
+      description: 'Those accepted so far, in the background.',
+      answers: { 202: TaskStartedOut },
+      handle: async ({ app }, { store, clock }) => {
+        const input = { since: 0, until: clock.now() + skewMs }
+        const work = { type: 'application.purge_content', input } as const
+        const data = { scanned: 0, messagesPurged: 0 }
+        return toStartedOut(await store.createTask({ app: app.key, work, data }))
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: '/app/:app/msg/:message/content',
+      need: admin,
+      id: 'v1.message.expunge-content',
+      summary: 'Erase what a message said',
+      description: 'That it was, when, and what became of it stays. What has not been sent will not be.',
+      answers: { 204: null },
+      handle: async ({ message }, { store }) => {
+        await store.expungeMessage(message.key)
+      },
+    }),
+  ],
+}
+
+/** The publisher finds the application among those it remembers; a name that cannot be one is not looked up. */
+function assertRef(app: string): void {
+  if (!isRef(app)) throw noSuch('application', app)
+}
+
+/** The once-only key of a publish; null without an Idempotency-Key. AppError `not_found` when there is no application. */
+async function onceFor(
+  publisher: Publisher,
+  app: string,
+  request: FastifyRequest,
+  content: Uint8Array,
+): Promise<Once | null> {
+  return hasKey(request) ? onceOf(request, { app: await publisher.keyOf(app) }, content) : null
+}
+
+function shown({ envelope, deliverAt, expiresAt }: ReadMessage, accepted: Accepted, payload: Uint8Array): Buffer {
+  const { key, id } = accepted
+  return messageBytes({ ...envelope, key, id, deliverAt, expiresAt }, payload)
+}
+
+const comma = Buffer.from(',')
+
+/** The list of messages that were just published; it has one page. */
+function list(items: readonly Buffer[]): Buffer {
+  const parts: Buffer[] = [Buffer.from('{"data":[')]
+  for (const [i, item] of items.entries()) parts.push(...(i === 0 ? [item] : [comma, item]))
+  parts.push(Buffer.from('],"iterator":null,"prevIterator":null,"done":true}'))
+  return Buffer.concat(parts)
+}
+
+/** Publishes; when there is no such application, makes it under the uid in the path, if the caller may. */
+async function orMaking<T>(
+  store: Store,
+  app: string,
+  { caller }: FastifyRequest,
+  application: Static<typeof ApplicationIn>,
+  send: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await send()
+  } catch (error) {
+    const mayMake = caller?.scopes.has('admin') === true && caller.app === null
+    const missing = error instanceof AppError && error.code === 'not_found'
+    if (!missing || !mayMake || app.startsWith('app_')) throw error
+  }
+  try {
+    await store.createApplication({ ...toNewApplication(application), uid: app })
+  } catch (error) {
+    // Another caller has just made it.
+    if (!(error instanceof AppError) || error.code !== 'conflict') throw error
+  }
+  return send()
+}

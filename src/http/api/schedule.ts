@@ -1,0 +1,193 @@
+import { decodeKey } from '../../domain/ids.ts'
+import type { Schedule } from '../../domain/schedule.ts'
+import { runNow } from '../../intake/scheduled.ts'
+import { admin, read } from '../access.ts'
+import { listOf } from '../answers/field.ts'
+import { found, isRef, noSuch } from '../lookup.ts'
+import { writePage } from '../page.ts'
+import { type Noun, Reply, type Route, route } from '../route.ts'
+import { metadataProblems } from '../schemas/field.ts'
+import { refuseIf } from '../validate.ts'
+import {
+  listedOf,
+  ScheduleIn,
+  ScheduleListQuery,
+  ScheduleOut,
+  SchedulePatch,
+  ScheduleQuery,
+  ScheduleRanOut,
+  scheduleBytes,
+  shownOf,
+  timingProblems,
+  toNewSchedule,
+  toScheduleChange,
+  toScheduleReplacement,
+} from './schedule-schema.ts'
+
+const one = '/app/:app/schedule/:schedule'
+
+function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string): Route {
+  return route({
+    method: 'POST',
+    path: `${one}/${name}`,
+    need: admin,
+    id: `v1.schedule.${name}`,
+    summary,
+    ...(description && { description }),
+    query: ScheduleQuery,
+    answers: { 200: ScheduleOut },
+    handle: async ({ schedule: { app, key, id }, query }, { store, clock }) => {
+      const changed: Schedule = found(await store.updateSchedule(app, key, { paused }), 'schedule', id)
+      return scheduleBytes(changed, clock.now(), shownOf(query))
+    },
+  })
+}
+
+export const schedules: Noun = {
+  tag: 'Schedule',
+  description: 'A message that is published again and again, by a cron expression in a time zone.',
+  schemas: { ScheduleIn, SchedulePatch, ScheduleOut, ScheduleRanOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/app/:app/schedule',
+      need: read,
+      id: 'v1.schedule.list',
+      summary: 'List schedules',
+      query: ScheduleListQuery,
+      answers: { 200: listOf(ScheduleOut) },
+      handle: ({ app, query }, { store, clock }) => {
+        const [now, count] = [clock.now(), listedOf(query)]
+        return writePage(
+          clock,
+          query,
+          {
+            // A schedule has its payload with it: the page keeps the size alone, and reads the schedule once more to show it.
+            read: async (after: number | null, order, limit) => {
+              const { items } = await store.listSchedules(app.key, { after, order, limit })
+              return items.map(({ id, body }) => ({ id, bytes: body.length }))
+            },
+            keep: async (rows) => rows.map((row) => ({ row })),
+            keepsAll: true,
+            rowsAtOnce: 4,
+            bytesOf: ({ row }) => row.bytes,
+            positionOf: ({ id }) => decodeKey('sch', id) as number,
+            write: ({ id }) => id,
+            parse: (text) => decodeKey('sch', text),
+          },
+          async (items) => {
+            const listed = await Promise.all(items.map(({ row }) => store.findSchedule(app.key, row.id)))
+            return listed.flatMap((schedule) => (schedule === undefined ? [] : [scheduleBytes(schedule, now, count)]))
+          },
+        )
+      },
+    }),
+    route({
+      method: 'POST',
+      path: '/app/:app/schedule',
+      need: admin,
+      id: 'v1.schedule.create',
+      summary: 'Publish a message again and again, by a cron expression',
+      description:
+        'Five fields of cron in a time zone. A time that does not exist because clocks are set forward runs at the moment they are; one that exists twice runs the first time. What repeats within a day, such as every half hour, goes by the time that passes. An application may have 1,000.',
+      query: ScheduleQuery,
+      body: ScheduleIn,
+      reading: 'split',
+      answers: { 201: ScheduleOut },
+      handle: async ({ app, query, body: { head, payload } }, { store, clock, limits }) => {
+        refuseIf(metadataProblems(head.metadata))
+        refuseIf(timingProblems({ cron: head.cron, timezone: head.timezone ?? 'UTC' }, clock.now()))
+        const created = await store.createSchedule(app.key, toNewSchedule(head, payload), limits.maxSchedulesPerApp)
+        return scheduleBytes(created, clock.now(), shownOf(query))
+      },
+    }),
+    route({
+      method: 'GET',
+      path: one,
+      need: read,
+      id: 'v1.schedule.get',
+      summary: 'Get a schedule, when it ran and when it will',
+      query: ScheduleQuery,
+      answers: { 200: ScheduleOut },
+      handle: ({ schedule, query }, { clock }) => scheduleBytes(schedule, clock.now(), shownOf(query)),
+    }),
+    route({
+      method: 'PUT',
+      path: one,
+      need: admin,
+      id: 'v1.schedule.update',
+      summary: 'Replace a schedule, or create it',
+      description:
+        'What is absent goes back to its default; the uid stays, and whether it is paused. Another timing begins anew from now on.',
+      query: ScheduleQuery,
+      body: ScheduleIn,
+      reading: 'split',
+      answers: { 200: ScheduleOut, 201: ScheduleOut },
+      lookup: 'upsert',
+      handle: async ({ app, schedule, params, query, body: { head, payload } }, { store, clock, limits }) => {
+        refuseIf(metadataProblems(head.metadata))
+        refuseIf(timingProblems({ cron: head.cron, timezone: head.timezone ?? 'UTC' }, clock.now()))
+        const replacement = toScheduleReplacement(head, payload)
+        const replaced = schedule && (await store.updateSchedule(app.key, schedule.key, replacement))
+        if (replaced) return scheduleBytes(replaced, clock.now(), shownOf(query))
+        const { schedule: ref } = params
+        if (!isRef(ref) || ref.startsWith('sch_')) throw noSuch('schedule', ref)
+        const named = toNewSchedule({ ...head, uid: head.uid ?? ref }, payload)
+        const created = await store.createSchedule(app.key, named, limits.maxSchedulesPerApp)
+        return new Reply(201, scheduleBytes(created, clock.now(), shownOf(query)))
+      },
+    }),
+    route({
+      method: 'PATCH',
+      path: one,
+      need: admin,
+      id: 'v1.schedule.patch',
+      summary: 'Change some fields of a schedule',
+      description: 'What is absent stays. Another timing begins anew from now on.',
+      query: ScheduleQuery,
+      body: SchedulePatch,
+      reading: 'split',
+      answers: { 200: ScheduleOut },
+      handle: async ({ schedule, query, body: { head, payload } }, { store, clock }) => {
+        refuseIf(metadataProblems(head.metadata))
+        const change = toScheduleChange(head, payload)
+        const { cron = schedule.cron, timezone = schedule.timezone } = change
+        refuseIf(timingProblems({ cron, timezone }, clock.now()))
+        const changed = await store.updateSchedule(schedule.app, schedule.key, change)
+        return scheduleBytes(found(changed, 'schedule', schedule.id), clock.now(), shownOf(query))
+      },
+    }),
+    route({
+      method: 'DELETE',
+      path: one,
+      need: admin,
+      id: 'v1.schedule.delete',
+      summary: 'Delete a schedule',
+      description: 'What it has published stays.',
+      answers: { 204: null },
+      handle: async ({ schedule: { app, key } }, { store }) => {
+        await store.deleteSchedule(app, key)
+      },
+    }),
+    pauseRoute('pause', true, 'Pause a schedule'),
+    pauseRoute(
+      'resume',
+      false,
+      'Resume a schedule',
+      'It goes on with the next run. What its pause left out is not made up for.',
+    ),
+    route({
+      method: 'POST',
+      path: `${one}/run`,
+      need: admin,
+      id: 'v1.schedule.run',
+      summary: 'Publish the message of a schedule now',
+      description: 'Also while it is paused. When it runs by itself stays as it is.',
+      answers: { 202: ScheduleRanOut },
+      handle: async ({ app, schedule }, { store, publisher }) => {
+        const { id } = await runNow(store, publisher, app.id, schedule)
+        return { msgId: id }
+      },
+    }),
+  ],
+}

@@ -1,0 +1,106 @@
+import type { FastifyInstance } from 'fastify'
+import { type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { AppError, type FieldError } from '../domain/app-error.ts'
+import type { Scanner } from '../intake/scan.ts'
+import { checkContents, checkEncoding, readJson } from './body.ts'
+import { textWithout } from './read-publish.ts'
+import { anyBytes, type Route } from './route.ts'
+import { compile } from './validate.ts'
+
+/** How the bytes of a body are taken in. Fastify keeps one parser per scope, so routes are registered by kind. */
+export type BodyKind = 'value' | 'bytes' | 'split' | 'any' | 'lines'
+export const bodyKinds: readonly BodyKind[] = ['value', 'bytes', 'split', 'any', 'lines']
+
+export function kindOf({ body, reading = 'value' }: Route): BodyKind {
+  if (body === anyBytes) return 'any'
+  return body !== undefined && 'lines' in body ? 'lines' : reading
+}
+
+/** Publishing has its own way to happen once per Idempotency-Key, because it shares its transaction with others. */
+export function isPublishing(kind: BodyKind): boolean {
+  return kind === 'bytes' || kind === 'any'
+}
+
+const lineTypes = ['application/jsonl', 'application/x-ndjson', 'application/x-jsonlines']
+
+/** Makes a scope take in bodies of one kind. */
+export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Scanner): void {
+  if (kind === 'any') return accept(scope, '*', (body) => body, false)
+  if (kind === 'lines') accept(scope, lineTypes, (body) => body)
+  const read: Record<typeof kind, (body: Buffer) => unknown> = {
+    value: (body) => readJson(scanner, body),
+    bytes: (body) => body,
+    split: (body) => splitBody(scanner, body),
+    lines: (body) => readJson(scanner, body),
+  }
+  accept(scope, 'application/json', read[kind])
+}
+
+function accept(
+  scope: FastifyInstance,
+  types: string | string[],
+  read: (body: Buffer) => unknown,
+  isText = true,
+): void {
+  scope.addContentTypeParser(types, { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      checkEncoding(isText ? request.headers['content-type'] : undefined, request.headers['content-encoding'])
+      done(null, read(body as Buffer))
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+}
+
+/** Takes a body apart into its payload, which stays bytes, and the rest. Throws AppError when it is no acceptable JSON. */
+function splitBody(scanner: Scanner, bytes: Buffer) {
+  const span = scanner.scan(bytes, 'payload')
+  const head = checkContents(JSON.parse(textWithout(bytes, span)))
+  return { head, payload: span && bytes.subarray(span.start, span.end) }
+}
+
+/** How a route sees its body. */
+export interface BodyReader {
+  /** Throws AppError when there is no body and the route needs one. */
+  read(body: unknown): unknown
+  problemsOf(value: unknown): readonly FieldError[]
+}
+
+const none: readonly FieldError[] = []
+const noBytes = Buffer.alloc(0)
+
+export function bodyReaderOf(route: Route): BodyReader {
+  const { body: schema, bodyOptional = false } = route
+  if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
+  const kind = kindOf(route)
+  // The scanner finds fault with an empty body.
+  if (isPublishing(kind)) return { read: (body) => body ?? noBytes, problemsOf: () => none }
+  const read = (body: unknown) => {
+    if (body === undefined && !bodyOptional) throw new AppError('invalid_json', 'The body is empty.')
+    return body === undefined ? {} : body
+  }
+  if (kind === 'lines') return { read: (body) => linesOnly(read(body)), problemsOf: () => none }
+  return { read, problemsOf: kind === 'split' ? splitProblems(schema as TSchema) : compile(schema as TSchema, 'body') }
+}
+
+function linesOnly(body: unknown): Buffer {
+  if (Buffer.isBuffer(body)) return body
+  throw new AppError('unsupported_media_type', 'Send lines of JSON, as application/jsonl.')
+}
+
+const openBrace = 0x7b
+
+function splitProblems(schema: TSchema): (value: unknown) => readonly FieldError[] {
+  const { required = [] } = schema as unknown as { required?: readonly string[] }
+  const problemsOf = compile(Type.Omit(schema as TObject<TProperties>, ['payload']), 'body')
+  const isRequired = required.includes('payload')
+  return (value) => {
+    const { head, payload } = value as ReturnType<typeof splitBody>
+    const problems = [...problemsOf(head)]
+    const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
+    const at = ['body', 'payload']
+    if (isRequired && isObject && payload === undefined) problems.push({ at, message: 'is required', type: 'required' })
+    if (payload && payload[0] !== openBrace) problems.push({ at, message: 'must be object', type: 'type' })
+    return problems
+  }
+}
