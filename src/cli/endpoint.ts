@@ -4,16 +4,8 @@ import { choice, count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { flowFacts, flowOf, unsettableFlow, withFlow } from './endpoint-flow.ts'
 import { CommandError, exitCode } from './outcome.ts'
-import {
-  jsonValue,
-  limitOption,
-  option,
-  pairsOf,
-  type RemoteCommands,
-  repeated,
-  type Session,
-  showList,
-} from './remote.ts'
+import { limitOption, option, pairsOf, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
+import { retryPolicy } from './retry.ts'
 import { instant, nameOf, text } from './show.ts'
 import { facts, table } from './table.ts'
 
@@ -154,7 +146,13 @@ function withFields(command: Commander): Commander {
     .addOption(option('--concurrency <NUMBER>', 'attempts under way at once', count(1, 10_000)))
     .addOption(option('--timeout <DURATION>', 'limit of one attempt', duration(100, 300_000)))
     .addOption(option('--method <METHOD>', 'POST, PUT or PATCH', choice(['POST', 'PUT', 'PATCH'])))
-    .addOption(option('--retry <JSON>', 'the retry policy, as the API takes it', jsonValue))
+    .addOption(
+      option(
+        '--retry <POLICY>',
+        'waits such as 5s,1m,1h; exponential:5s..1h,x12; none; or JSON (docs/retry.md)',
+        retryPolicy,
+      ),
+    )
     .addOption(repeated('--header <NAME=VALUE>', 'a header every delivery carries; may be repeated'))
     .addOption(repeated('--metadata <NAME=VALUE>', 'a note of yours; may be repeated'))
     .option('--disable', 'stop delivering')

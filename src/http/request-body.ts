@@ -9,7 +9,7 @@ import { compile } from './validate.ts'
 
 /** How the bytes of a body are taken in. Fastify keeps one parser per scope, so routes are registered by kind. */
 export type BodyKind = 'value' | 'bytes' | 'split' | 'any' | 'lines'
-export const bodyKinds: readonly BodyKind[] = ['value', 'bytes', 'split', 'any', 'lines']
+export const bodyKinds: readonly BodyKind[] = ['bytes', 'split', 'any', 'value', 'lines']
 
 export function kindOf({ body, reading = 'value' }: Route): BodyKind {
   if (body === anyBytes) return 'any'

@@ -441,7 +441,7 @@ describe('a path that leads nowhere', () => {
     const { ask } = await sharedApi()
     const answer = await ask('PUT', '/app', 'not json', { 'content-type': 'text/plain' })
     assertProblem(answer, 405, 'method_not_allowed')
-    assert.equal(answer.headers.allow, 'POST, GET, HEAD, OPTIONS')
+    assert.equal(answer.headers.allow, 'GET, HEAD, POST, OPTIONS')
   })
 
   test('to publish for an unknown application is 404', async () => {
