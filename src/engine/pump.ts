@@ -24,9 +24,11 @@ const hangUpGraceMs = 100
 
 /**
  * The life of a delivery in this worker, from top to bottom:
- * `run` takes it from its lane → `#send` sends it → `#end` judges the outcome → `settling` records the verdict, and brings
- * the lane in line when that is durable. A delivery leaves this way early if its time is up (`#endUnsent`), if it may not be
- * sent any more (`#giveBack`), or if its attempt was given up (`OwnedLane.handBack`): its row is then read again.
+ * taken from its lane (`run`) → sent (`#send`) → judged (`#end`) → settled (`settling.attempted`), which records the verdict and
+ * brings the lane in line once that is durable.
+ *
+ * Three ways lead out of it early: its time is up (`#endUnsent`), it may not be sent any more and goes back to its queue
+ * (`#giveBack`), or the worker gave the attempt up and its row is read again (`#handBack`).
  */
 export class Pump {
   readonly #parts: PumpParts
@@ -84,6 +86,7 @@ export class Pump {
     this.#giveBack(keptBack)
   }
 
+  /** Sends a delivery. Where the circuit is open it is the probe. */
   #send(delivery: Delivery, message: Outgoing): void {
     const { clock, settling } = this.#parts
     const { owned } = delivery
@@ -102,6 +105,7 @@ export class Pump {
     )
   }
 
+  /** An attempt ended: frees its slot, judges the receiver and the delivery, and has the verdict recorded. */
   #end(delivery: Delivery, outcome: Outcome): void {
     const { clock, random, scheduler, settling, loop } = this.#parts
     const { owned } = delivery
