@@ -1,84 +1,50 @@
-import { isMap, isScalar, LineCounter, parseDocument, visit } from 'yaml'
+import { once } from 'node:events'
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { AppError } from '../domain/app-error.ts'
+import type { Clock } from '../domain/clock.ts'
 import { checkContents } from './body.ts'
+import type { Parsed } from './yaml-thread.ts'
 
-/** Nothing else happens while it is parsed: about half a second at this length, two when it is made for taking long. */
-const lengthLimit = 256 * 1024
-/** Aliases stand for what they point to each time: a few lines of them can stand for more than fits into memory. */
-const aliasLimit = 100
-const valueLimit = 100_000
+const lengthLimit = 1024 * 1024
+/** A document of the full length takes about two seconds, a hostile one far longer. */
+const timeLimitMs = 10_000
+const resourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 
-/** Reads YAML 1.2 as the JSON it stands for. Throws AppError, with the line, when it is none or stands for too much. */
-export function readYaml(text: string, at: readonly string[]): unknown {
+/** The document before this one: the process parses one at a time, because a thread takes up to 256 MB. */
+let last: Promise<unknown> = Promise.resolve()
+
+/**
+ * Reads YAML 1.2 as the JSON that it stands for. Rejects with AppError, with the line, when the text is no YAML or stands
+ * for too much. A thread parses it, because the library cannot be interrupted: a hostile text takes seconds or any amount
+ * of memory, and then only the thread ends.
+ */
+export async function readYaml(text: string, at: readonly string[], clock: Clock): Promise<unknown> {
   if (text.length > lengthLimit) {
     throw new AppError('payload_too_large', `YAML must not be longer than ${lengthLimit} characters; send JSON.`)
   }
-  return shallow(at, () => {
-    const value = parse(text, at)
-    if (valuesIn(value, valueLimit) === 0) {
-      throw refusal(at, `must not stand for more than ${valueLimit} values, aliases included`)
-    }
-    return checkContents(value)
-  })
+  const parsing = last.then(() => parseApart(text, clock))
+  last = parsing.catch(() => {})
+  const parsed = await parsing
+  if ('json' in parsed) return checkContents(JSON.parse(parsed.json))
+  throw new AppError('validation', 'Some fields are not valid.', [{ at, message: parsed.problem, type: 'yaml' }])
 }
 
-function parse(text: string, at: readonly string[]): unknown {
-  const lineCounter = new LineCounter()
-  const placeOf = (offset: number) => {
-    const { line, col } = lineCounter.linePos(offset)
-    return `line ${Math.max(1, line)}, column ${Math.max(1, col)}`
-  }
-  // The library's own look for keys that come twice takes the square of their number: 46 s for 40,000 of them. So does
-  // making its errors pretty.
-  const options = { version: '1.2', schema: 'core', uniqueKeys: false, prettyErrors: false, logLevel: 'error' } as const
-  const document = parseDocument(text, { ...options, lineCounter })
-  const [error] = document.errors
-  // The library makes an error of its own of a stack that overflows.
-  if (error?.message.includes('call stack')) throw new RangeError(error.message)
-  if (error !== undefined) throw refusal(at, `is not valid YAML: ${placeOf(error.pos[0])}: ${error.message}`)
-  visit(document, {
-    Map(_, map) {
-      const keys = new Set<unknown>()
-      for (const { key } of map.items) {
-        const name = isScalar(key) ? String(key.value) : key
-        if (keys.has(name)) {
-          throw refusal(at, `has a key twice: ${placeOf(isScalar(key) ? (key.range?.[0] ?? 0) : 0)}: ${name}`)
-        }
-        keys.add(name)
-      }
-    },
-  })
-  if (!isMap(document.contents)) throw refusal(at, 'must be a mapping')
+async function parseApart(text: string, clock: Clock): Promise<Parsed> {
+  const file = new URL(`./yaml-thread${extname(import.meta.url)}`, import.meta.url)
+  const thread = new Worker(file, { workerData: text, resourceLimits, execArgv: [] })
+  const late = Promise.withResolvers<[Parsed]>()
+  const cancel = clock.after(timeLimitMs, () =>
+    late.resolve([{ problem: `takes longer than ${timeLimitMs / 1000} s to parse; send JSON` }]),
+  )
   try {
-    return document.toJS({ maxAliasCount: aliasLimit })
+    const [parsed] = (await Promise.race([once(thread, 'message'), late.promise])) as [Parsed]
+    return parsed
   } catch (error) {
-    // What an alias points to is looked up here: it may be nothing, or too much.
-    if (!(error instanceof ReferenceError)) throw error
-    throw refusal(at, `is not valid YAML: ${error.message}`)
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
+    return { problem: 'takes too much memory to parse; send JSON' }
+  } finally {
+    cancel()
+    await thread.terminate()
   }
-}
-
-/** What nests so deep that the stack does not hold it is refused like anything else. */
-function shallow<T>(at: readonly string[], work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-    throw refusal(at, 'is nested too deep')
-  }
-}
-
-/** How many more values there may be; 0 when there were too many. */
-function valuesIn(value: unknown, left: number): number {
-  if (typeof value !== 'object' || value === null) return left - 1
-  let rest = left - 1
-  for (const item of Object.values(value)) {
-    if (rest <= 0) return 0
-    rest = valuesIn(item, rest)
-  }
-  return Math.max(0, rest)
-}
-
-function refusal(at: readonly string[], message: string): AppError {
-  return new AppError('validation', 'Some fields are not valid.', [{ at, message, type: 'yaml' }])
 }

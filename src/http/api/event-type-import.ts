@@ -2,12 +2,11 @@ import { type Static, Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
 import type { JsonObject } from '../../domain/event-type.ts'
 import { eventTypesOf } from '../../domain/openapi-webhooks.ts'
-import type { Scanner } from '../../intake/scan.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import { admin } from '../access.ts'
 import { readJson } from '../body.ts'
 import { maybe } from '../fields.ts'
-import { type Out, route } from '../route.ts'
+import { type Out, type Parts, route } from '../route.ts'
 import { nullable } from '../schemas/field.ts'
 import { compile, refuseIf } from '../validate.ts'
 import { readYaml } from '../yaml.ts'
@@ -38,7 +37,10 @@ function problemsOf(eventType: NewEventType): FieldError[] {
   }))
 }
 
-function readDocument(scanner: Scanner, { spec, specRaw }: Static<typeof EventTypeImportOpenApiIn>): JsonObject {
+async function readDocument(
+  { scanner, clock }: Pick<Parts, 'scanner' | 'clock'>,
+  { spec, specRaw }: Static<typeof EventTypeImportOpenApiIn>,
+): Promise<JsonObject> {
   if ((spec == null) === (specRaw == null)) {
     throw new AppError('invalid_request', 'Send either spec or specRaw.')
   }
@@ -46,7 +48,7 @@ function readDocument(scanner: Scanner, { spec, specRaw }: Static<typeof EventTy
   const text = specRaw ?? ''
   // JSON is YAML, too; the JSON parser is faster and describes mistakes better.
   const isJson = /^\s*[{[]/.test(text)
-  const document = isJson ? readJson(scanner, Buffer.from(text)) : readYaml(text, ['body', 'specRaw'])
+  const document = isJson ? readJson(scanner, Buffer.from(text)) : await readYaml(text, ['body', 'specRaw'], clock)
   if (typeof document === 'object' && document !== null && !Array.isArray(document)) return document as JsonObject
   throw new AppError('invalid_request', 'An OpenAPI document is an object.')
 }
@@ -69,13 +71,13 @@ export const eventTypeImport = {
       summary: 'Import event types from the webhooks of an OpenAPI document',
       body: EventTypeImportOpenApiIn,
       answers: { 200: EventTypeImportOpenApiOut },
-      handle: async ({ body }, { store, scanner }) => {
+      handle: async ({ body }, parts) => {
         const { dryRun = false, replaceAll = false } = body
-        const eventTypes = eventTypesOf(readDocument(scanner, body))
+        const eventTypes = eventTypesOf(await readDocument(parts, body))
         refuseIf(eventTypes.flatMap(problemsOf))
         const modified = eventTypes.map(({ name }) => name)
         if (dryRun) return { data: { modified, to_modify: eventTypes.map(toImportedOut) } }
-        await store.importEventTypes(eventTypes, replaceAll)
+        await parts.store.importEventTypes(eventTypes, replaceAll)
         return { data: { modified, to_modify: null } }
       },
     }),
