@@ -1,3 +1,4 @@
+import type { SteadyMs } from '../../domain/clock.ts'
 import type { Identity } from '../identity.ts'
 import { type Administration, administration } from '../sql/administration.ts'
 import { finishLater, waitFor } from '../sql/port.ts'
@@ -34,6 +35,19 @@ export interface PostgresOptions {
 }
 
 const pingServer = statement('ping', 'select 1')
+
+/**
+ * A durable write that changes no table: a record of the server's log. The update of no row fails where the database is
+ * read-only; the record fails on a standby and on a full disk.
+ */
+const writeNothing = statement(
+  'write-nothing',
+  `with refused as (update leader set epoch = epoch where false returning epoch)
+   select pg_logical_emit_message(true, 'sluice', 'health') from (select count(*) from refused) as counted`,
+)
+
+/** How long a verdict about the server counts, so that asking for health cannot load it. */
+const verdictMs = 1000
 
 /** Opens the database, makes sure that a commit survives power loss, and brings the tables up to date. */
 export async function openPostgresStore(context: StoreContext, options: PostgresOptions): Promise<Store> {
@@ -76,6 +90,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     )
   const partitions = keepPartitions(durable, context)
   let closing: Promise<void> | undefined
+  let probe: { readonly at: SteadyMs; readonly verdict: Promise<undefined> } | undefined
 
   async function close(): Promise<void> {
     signals.watcher = undefined
@@ -100,9 +115,12 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     watch(watcher) {
       signals.watcher = watcher
     },
-    async ping() {
-      await durable.run(pingServer)
-      return undefined
+    ping() {
+      const now = context.clock.steady()
+      if (probe === undefined || now - probe.at >= verdictMs) {
+        probe = { at: now, verdict: durable.run(writeNothing).then(() => undefined) }
+      }
+      return probe.verdict
     },
     close: () => (closing ??= close()),
   }

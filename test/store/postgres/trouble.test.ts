@@ -3,6 +3,7 @@ import { type TestContext, test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import { type Store, StoreTrouble, type Watcher } from '../../../src/store/store.ts'
+import { eventually } from '../../e2e/eventually.ts'
 import { plainEndpoint } from '../conformance/harness.ts'
 import { context, newDatabase, sharedServer, useOwnServer } from '../postgres-harness.ts'
 
@@ -169,6 +170,32 @@ test('a wake-up that fails is made good', async (t) => {
   await ear.next(([kind]) => kind === 'lanes')
   const worker = await store.join({ leaseMs: 60_000, description: 'here' })
   assert.equal((await store.claim(worker, 1)).lanes[0]?.endpoint.key, endpoint.key)
+})
+
+test('a database that takes no writes is not healthy, and is again once it takes them', async (t) => {
+  const server = await sharedServer()
+  const url = await newDatabase()
+  const name = new URL(url).pathname.slice(1)
+  const setReadOnly = async (value: 'on' | 'off') => {
+    await server.query(`alter database "${name}" set default_transaction_read_only = ${value}`)
+    await server.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
+  }
+  const store = await openStore(t, url)
+  assert.equal(await store.ping(), undefined)
+  await setReadOnly('on')
+  await eventually('the store is unhealthy because it is read-only', () =>
+    store.ping().then(
+      () => false,
+      (error) => error instanceof StoreTrouble && /read-only/.test(error.message),
+    ),
+  )
+  await setReadOnly('off')
+  await eventually('the store is healthy', () =>
+    store.ping().then(
+      () => true,
+      () => false,
+    ),
+  )
 })
 
 const ownServer = { skip: process.env.DATABASE_URL ? 'the server at DATABASE_URL is not ours to stop' : false }
