@@ -3,15 +3,37 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { TestContext } from 'node:test'
+import { after, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import { eventually } from '../e2e/eventually.ts'
 
 /** The browser that comes with the development dependencies runs here; elsewhere name one in CHROME. */
 export const hasBrowser = process.env.CHROME !== undefined || (process.platform === 'linux' && process.arch === 'x64')
 
-/** Opens a page in a browser of its own, which is gone with everything it wrote when the test ends. */
+interface Browser {
+  /** Where its debugger listens. */
+  readonly host: string
+  close(): Promise<void>
+}
+
+let shared: Promise<Browser> | undefined
+
+after(async () => (await shared)?.close())
+
+/** Opens a page in the browser that the tests of a file share. Each page has a tab, and with it a session, of its own. */
 export async function openPage(t: TestContext, width = 1000): Promise<BrowserPage> {
+  shared ??= startBrowser()
+  const { host } = await shared
+  const made = await fetch(`http://${host}/json/new?about:blank`, { method: 'PUT' })
+  const { id, webSocketDebuggerUrl } = (await made.json()) as { id: string; webSocketDebuggerUrl: string }
+  t.after(async () => void (await fetch(`http://${host}/json/close/${id}`)))
+  const page = new BrowserPage(new WebSocket(webSocketDebuggerUrl))
+  await page.begin(width)
+  return page
+}
+
+/** Starts a browser. Unpacking it takes longer than any of the tests. */
+async function startBrowser(): Promise<Browser> {
   const place = await mkdtemp(join(tmpdir(), 'sluice-browser-'))
   const { path, env } = await unpack(place)
   const flags = ['--headless', '--no-sandbox', '--no-zygote', '--disable-gpu', '--disable-dev-shm-usage']
@@ -19,17 +41,15 @@ export async function openPage(t: TestContext, width = 1000): Promise<BrowserPag
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, ...env },
   })
-  t.after(async () => {
-    const ended = new Promise((resolve) => browser.once('exit', resolve))
-    if (browser.kill('SIGKILL')) await ended
-    await rm(place, { recursive: true, force: true, maxRetries: 5 })
-  })
   const { host } = new URL(await debuggerOf(browser))
-  const made = await fetch(`http://${host}/json/new?about:blank`, { method: 'PUT' })
-  const { webSocketDebuggerUrl } = (await made.json()) as { webSocketDebuggerUrl: string }
-  const page = new BrowserPage(new WebSocket(webSocketDebuggerUrl))
-  await page.begin(width)
-  return page
+  return {
+    host,
+    async close() {
+      const ended = new Promise((resolve) => browser.once('exit', resolve))
+      if (browser.kill('SIGKILL')) await ended
+      await rm(place, { recursive: true, force: true, maxRetries: 5 })
+    },
+  }
 }
 
 /** Unpacks the browser, with the libraries that a bare machine lacks, into the place. */

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
+import { tmpdir } from 'node:os'
 import { describe, type TestContext, test } from 'node:test'
 import { openPlace, type Place } from '../e2e/place.ts'
 import { Receiver } from '../e2e/receiver.ts'
 import { connect, embed } from '../library/embedded.ts'
 import { testEncryptionKey } from '../store/test-vault.ts'
-import { type Run, workplace } from './program.ts'
+import { type Run, runHere, workplace } from './program.ts'
 
 const hour = 3_600_000
 
@@ -17,16 +18,27 @@ async function waiting(t: TestContext, place: Place, count: number, url: string,
   await sluice.close()
 }
 
-/** Runs the program on the store, where it may deliver to this machine. */
-function runner(place: Place): (args: string) => Run {
-  const { run } = workplace()
-  const env = {
+/** The settings of a program on the store, which may deliver to this machine. */
+function settings(place: Place): Record<string, string> {
+  return {
     SLUICE_STORE: place.store,
     SLUICE_ENCRYPTION_KEY: testEncryptionKey,
     SLUICE_ALLOW_NETWORKS: '127.0.0.0/8',
     SLUICE_LOG_LEVEL: 'warn',
   }
-  return (args) => run(args, env)
+}
+
+/** Runs the program on the store in a process of its own. */
+function runner(place: Place): (args: string) => Run {
+  const { run } = workplace()
+  return (args) => run(args, settings(place))
+}
+
+/** Runs the program on the store within this process, to its end; throws unless that is a good one. */
+async function drained(place: Place, args: string): Promise<string> {
+  const { ended, out, err } = await runHere(args.split(' '), { directory: tmpdir() }, settings(place))
+  assert.equal(ended, 0, err)
+  return out
 }
 
 for (const dialect of ['sqlite', 'postgres'] as const) {
@@ -35,9 +47,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
       await waiting(t, place, 6, `${receiver.url}/slow`, { throttleRate: 10, burst: 1 })
-      const program = runner(place)('drain --for 50s --json')
-      assert.equal(await program.ended, 0, program.err)
-      assert.deepEqual(JSON.parse(program.out), { ended: 'idle', delivered: 6, waiting: 0, dead: 0 })
+      const out = await drained(place, 'drain --for 10m --json')
+      assert.deepEqual(JSON.parse(out), { ended: 'idle', delivered: 6, waiting: 0, dead: 0 })
       assert.equal(receiver.arrivals.length, 6)
       assert.deepEqual(await place.query('select * from pending'), [])
     })
@@ -54,11 +65,10 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await sluice.close()
       // Their time came three hours ago, twice over, and nobody was there.
       await place.query(`update schedule set reached_at = reached_at - ${3 * hour}, due_at = 1 returning key`)
-      const program = runner(place)('drain --for 50s --json')
-      assert.equal(await program.ended, 0, program.err)
-      assert.deepEqual(JSON.parse(program.out), { ended: 'idle', delivered: 2, waiting: 0, dead: 0 })
+      const out = await drained(place, 'drain --for 10m --json')
+      assert.deepEqual(JSON.parse(out), { ended: 'idle', delivered: 2, waiting: 0, dead: 0 })
       assert.deepEqual(receiver.arrivals.map(({ body }) => body.toString()).sort(), ['{"uid":"one"}', '{"uid":"two"}'])
-      assert.equal(await runner(place)('drain --for 50s --quiet').ended, 0)
+      await drained(place, 'drain --for 10m --quiet')
       assert.equal(receiver.arrivals.length, 2)
     })
 
@@ -69,9 +79,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       receiver.behave('/gone', () => ({ status: 410 }))
       await waiting(t, place, 1, `${receiver.url}/bad`, { retry: { waits: { kind: 'list', ms: [hour] } } })
       await waiting(t, place, 1, `${receiver.url}/gone`, { eventTypes: ['x.y'] })
-      const program = runner(place)('drain --for 50s')
-      assert.equal(await program.ended, 0, program.err)
-      assert.equal(program.out, 'Drained: 0 delivered, 2 to be tried again, 1 dead; nothing more is due.\n')
+      const out = await drained(place, 'drain --for 10m')
+      assert.equal(out, 'Drained: 0 delivered, 2 to be tried again, 1 dead; nothing more is due.\n')
     })
 
     test('ends when its time is up, and leaves the rest for the next one', async (t) => {
@@ -94,18 +103,18 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const receiver = await Receiver.listen(t)
       receiver.behave('/', () => ({ status: 500 }))
       await waiting(t, place, 2, `${receiver.url}/`, { retry: { waits: { kind: 'list', ms: [] } } })
-      const run = runner(place)
-      const first = run('drain --json')
-      assert.equal(await first.ended, 0, first.err)
-      assert.equal(JSON.parse(first.out).dead, 2)
+      assert.equal(JSON.parse(await drained(place, 'drain --json')).dead, 2)
       const sluice = await embed(t, place, { deliver: false })
       // At a pace it rests in between, and is not done before it has.
       await sluice.request('POST', '/app/a/dead/replay', { perSecond: 1 })
       await sluice.close()
       receiver.behave('/', () => ({ status: 200 }))
-      const second = run('drain --json')
-      assert.equal(await second.ended, 0, second.err)
-      assert.deepEqual(JSON.parse(second.out), { ended: 'idle', delivered: 2, waiting: 0, dead: 0 })
+      assert.deepEqual(JSON.parse(await drained(place, 'drain --json')), {
+        ended: 'idle',
+        delivered: 2,
+        waiting: 0,
+        dead: 0,
+      })
     })
 
     test('finds what was published in a transaction whose program never said that it committed', async (t) => {
@@ -117,9 +126,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await own.run('begin')
       await own.publishWith(sluice, 'a', { eventType: 'x.y', payload: {} })
       await own.run('commit')
-      const program = runner(place)('drain --json')
-      assert.equal(await program.ended, 0, program.err)
-      assert.equal(JSON.parse(program.out).delivered, 1)
+      assert.equal(JSON.parse(await drained(place, 'drain --json')).delivered, 1)
     })
 
     test('with nothing to do ends at once', async (t) => {
@@ -141,7 +148,7 @@ test('a second drain of a SQLite file, or one beside a server, says who has it a
   receiver.behave('/held', () => new Promise((resolve) => (answer = () => resolve({ status: 200 }))))
   await waiting(t, place, 1, `${receiver.url}/held`)
   const run = runner(place)
-  const first = run('drain --for 1m')
+  const first = run('drain --for 10m')
   await receiver.until('an attempt', () => receiver.arrivals.length === 1)
   const second = run('drain')
   assert.equal(await second.ended, 0, second.err)
@@ -169,7 +176,7 @@ test('two drains at once on Postgres share the work', async (t) => {
   for (const path of ['/a', '/b', '/c', '/d']) await waiting(t, place, 0, `${receiver.url}${path}`)
   await waiting(t, place, 25, `${receiver.url}/e`)
   const run = runner(place)
-  const both = [run('drain --for 50s'), run('drain --for 50s')]
+  const both = [run('drain --for 10m'), run('drain --for 10m')]
   for (const { ended } of both) assert.equal(await ended, 0)
   const sent = receiver.arrivals.map(({ path, headers }) => `${path} ${headers['webhook-id']}`)
   assert.equal(sent.length, 125)

@@ -91,16 +91,26 @@ export interface Served extends Workplace {
   readonly env: Record<string, string>
 }
 
+/** How a command ended, and what it said. */
+export interface Ended {
+  readonly ended: number
+  readonly out: string
+  readonly err: string
+}
+
+const parts = () => import('../../src/compose.ts')
+
 /**
- * Runs a command that only asks a server within this process: the real program, over a terminal that remembers. Starting
- * a process for each of the 170 commands of these tests took a minute and a half.
+ * Runs a command within this process: the real program over the real parts and a terminal that remembers. Starting a
+ * process for each of the 200 commands of these tests took two minutes. Tests of signals, of exits and of several
+ * processes start processes.
  */
-async function runHere(
+export async function runHere(
   args: readonly string[],
-  { directory }: Workplace,
+  { directory }: Pick<Workplace, 'directory'>,
   env: Readonly<Record<string, string>>,
   input = '',
-): Promise<{ readonly ended: number; readonly out: string; readonly err: string }> {
+): Promise<Ended> {
   let out = ''
   let err = ''
   const terminal: Terminal = {
@@ -124,7 +134,6 @@ async function runHere(
     style: (_format, text) => text,
     stopRequested: () => new Promise(() => {}),
   }
-  const ownProcess = () => Promise.reject(new Error('a command that opens the store is started as a process'))
   const ended = await runProgram(
     {
       version,
@@ -132,10 +141,10 @@ async function runHere(
       randomText: systemRandomText,
       terminal,
       openLog: (config) => openLog(config.logLevel),
-      openStore: ownProcess,
-      newestSchema: ownProcess,
-      openApi: ownProcess,
-      startDelivering: ownProcess,
+      openStore: async (config, log) => (await parts()).openStore(config, log),
+      newestSchema: async (config) => (await parts()).newestSchema(config),
+      openApi: async (config, store, log) => (await parts()).openApi(config, store, log),
+      startDelivering: async (...given) => (await parts()).startDelivering(...given),
     },
     args,
   )
