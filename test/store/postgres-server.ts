@@ -90,20 +90,29 @@ async function serverAt(url: string, end: () => Promise<void>, restart: Restart 
     await client.connect()
     return client
   }
-  const query = async (sql: string, at: string = url) => {
-    const client = await session(at)
-    try {
-      return await client.query(sql)
-    } finally {
-      await client.end()
-    }
+  // Tests ask every few milliseconds until something is so. A connection for each question would cost more than the rest.
+  const pools = new Map<string, pg.Pool>()
+  const poolOf = (at: string) => {
+    const pool = pools.get(at) ?? new pg.Pool({ connectionString: at, max: 2, idleTimeoutMillis: 2000 })
+    // A connection that ends while it is idle is replaced by the next question.
+    if (!pools.has(at)) pool.on('error', () => {})
+    pools.set(at, pool)
+    return pool
   }
+  const endPool = async (at: string) => {
+    const pool = pools.get(at)
+    pools.delete(at)
+    await pool?.end()
+  }
+  const query = (sql: string, at: string = url) => poolOf(at).query(sql)
   const cannotRestart = () => Promise.reject(new Error('the server at DATABASE_URL is not ours to stop'))
   return {
     url,
     async createDatabase(template) {
       const name = `sluice_test_${process.pid}_${made.length}`
       made.push(name)
+      // A database that has a connection cannot be copied.
+      if (template !== undefined) await endPool(template)
       const from = template === undefined ? '' : ` template "${new URL(template).pathname.slice(1)}"`
       await query(`create database "${name}"${from}`)
       const database = new URL(url)
@@ -120,6 +129,7 @@ async function serverAt(url: string, end: () => Promise<void>, restart: Restart 
       if (process.env.DATABASE_URL) {
         for (const name of made) await query(`drop database if exists "${name}" with (force)`)
       }
+      for (const at of [...pools.keys()]) await endPool(at)
       await end()
     },
   }
