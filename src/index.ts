@@ -22,6 +22,6 @@ export type { ScheduleIn, ScheduleOut, SchedulePatch, Schedules } from './librar
 export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './library/sluice.ts'
 export { ConfigError } from './runtime/config.ts'
 export { version } from './runtime/version.ts'
-export { NotEnlistableError } from './store/enlisting.ts'
+export { NotEnlistableError } from './store/publishing.ts'
 export { FileOwnedError } from './store/sqlite/file-lock.ts'
 export { StoreTrouble } from './store/store.ts'

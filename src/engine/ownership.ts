@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { LaneRest } from '../store/ownership.ts'
+import type { LaneRest } from '../store/lanes.ts'
 import type { Store } from '../store/store.ts'
 import type { LaneRegistry } from './lane-registry.ts'
 import type { Membership } from './membership.ts'

@@ -17,7 +17,8 @@ import {
 } from '../domain/task.ts'
 import { readFilter } from '../shaping/filter.ts'
 import { passing } from '../shaping/passing.ts'
-import type { CountedList, DeliveryKey } from '../store/browsing.ts'
+import type { CountedList } from '../store/dead-letters.ts'
+import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
 import type { StepDone } from '../store/tasks.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { AuditEntry } from '../domain/audit.ts'
-import type { Trail } from '../store/auditing.ts'
+import type { Trail } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
 import type { Need } from './access.ts'
 import { toApplicationOut } from './api/application-schema.ts'

@@ -7,9 +7,8 @@ import type { Endpoint } from '../domain/endpoint.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { type Why, whyNotDelivered } from '../domain/why.ts'
 import { type EndpointWhy, totalOf, whyWaiting } from '../domain/why-waiting.ts'
-import type { DeliveryKey } from '../store/browsing.ts'
-import { countLimit, type LaneFacts, type QueuedRow } from '../store/replaying.ts'
-import type { FirstRow, RowStanding } from '../store/standing.ts'
+import { countLimit, type FirstRow, type LaneFacts, type QueuedRow, type RowStanding } from '../store/lanes.ts'
+import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
 
 /** How long an owner is waited for. It answers within a few milliseconds, or it is busy, stalled or dead. */

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import { digest, keyLifeMs } from '../intake/once.ts'
 import { usedKey } from '../intake/refusals.ts'
-import type { Once } from '../store/idempotency.ts'
+import type { Once } from '../store/publishing.ts'
 import type { HttpContext } from './context.ts'
 
 declare module 'fastify' {

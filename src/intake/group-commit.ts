@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { queuedAtOnce } from '../store/fan-out.ts'
+import { queuedAtOnce } from '../store/plan.ts'
 import type { Publication, Published, Store } from '../store/store.ts'
 import { AnswerRate } from './answer-rate.ts'
 

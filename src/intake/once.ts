@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { Once } from '../store/idempotency.ts'
+import type { Once } from '../store/publishing.ts'
 import type { Envelope } from './publication.ts'
 
 /** How long an Idempotency-Key is remembered. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
-import type { Once } from '../store/idempotency.ts'
+import type { Once } from '../store/publishing.ts'
 import type { Publication } from '../store/store.ts'
 import { dedupeOnce } from './once.ts'
 import type { Route } from './routes.ts'

@@ -1,7 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Filter } from '../shaping/filter.ts'
-import type { Once } from '../store/idempotency.ts'
+import type { Once } from '../store/publishing.ts'
 import type { Publication, Published, PublishedTogether, Store } from '../store/store.ts'
 import type { Admission } from './admission.ts'
 import { GroupCommit } from './group-commit.ts'

@@ -1,5 +1,5 @@
 import type { Publisher } from '../intake/publisher.ts'
-import type { RetentionLimits } from '../store/retention.ts'
+import type { RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
 import type { LeaderJob } from './leader.ts'
 import { sendNotices } from './notice-sender.ts'

@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { Job } from '../engine/job.ts'
-import type { Candidate } from '../store/leading.ts'
+import type { Candidate } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
 
 /** A job that the leader does for the whole store. Two processes that do it at once do no harm. */

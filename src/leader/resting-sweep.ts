@@ -1,5 +1,5 @@
 import { oldest, overdue, retryPolicyOf, trimmedTo } from '../domain/bounds.ts'
-import type { RestingEnd, RestingLane } from '../store/bounding.ts'
+import type { RestingEnd, RestingLane } from '../store/delivering.ts'
 import type { Store } from '../store/store.ts'
 import { SurplusCount } from '../store/surplus.ts'
 

@@ -1,9 +1,12 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class, Message } from '../domain/delivery.ts'
-import type { DisabledReason } from '../domain/endpoint.ts'
+import type { DisabledReason, Endpoint } from '../domain/endpoint.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Notice } from '../domain/notice.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
+
+/** Deliveries on their way out, and the end of those that wait too long. */
+export interface Deliveries extends Delivering, Bounding {}
 
 /** Deliveries on their way out, for whoever owns their lanes. */
 export interface Delivering {
@@ -116,3 +119,56 @@ export interface LaneEffects {
   /** What else operators are to be told. */
   readonly notices?: readonly Notice[]
 }
+
+/**
+ * Ending what waits for too long, or as one of too many, without a try. On a lane that somebody owns only the owner does
+ * so, by settling; on a lane that nobody owns anybody may, here, because it stays unowned until that is done. So a
+ * delivery never has two ends. What ends and why is decided by the caller.
+ */
+export interface Bounding {
+  /**
+   * The lanes in which something waits and which nobody owns: those of the next `limit` endpoints behind `after` that have
+   * anything waiting. Each comes with the first row of every class, due or not.
+   */
+  readResting(after: number | null, limit: number): Promise<Resting>
+  /** The first `limit` rows of every class of one queue, due or not. */
+  readHeads(endpoint: number, limit: number): Promise<PendingRow[]>
+  /**
+   * Up to `limit` deliveries whose message's time is up, the earliest first, from `next` of another page on; those in lanes
+   * that somebody owns are left out. A page may be short, or repeat what an earlier one had.
+   */
+  readExpired(from: number | null, limit: number): Promise<Expired>
+  /** Ends deliveries without a try, where nobody owns their lane and they still wait; answers which. */
+  endResting(ends: readonly RestingEnd[]): Promise<RestingEnd[]>
+}
+
+export interface Resting {
+  readonly lanes: readonly RestingLane[]
+  /** Where to go on; null behind the last endpoint. */
+  readonly next: number | null
+}
+
+/** A lane that nobody owns, with what decides how long its rows may wait. */
+export interface RestingLane extends Pick<Endpoint, 'app' | 'retry' | 'flow'> {
+  readonly endpoint: number
+  readonly rows: readonly PendingRow[]
+}
+
+export interface Expired {
+  readonly deliveries: readonly WaitingDelivery[]
+  /** Where to go on; null when nothing more has expired. */
+  readonly next: number | null
+}
+
+export interface WaitingDelivery {
+  readonly endpoint: number
+  readonly app: number
+  readonly row: PendingRow
+}
+
+export interface RestingEnd extends WaitingDelivery {
+  readonly reason: DeadReason
+}
+
+/** What a dead letter says of its last attempt when it ended without being tried. */
+export const untried = { status: 0, code: 'untried', error: null, response: null } as const

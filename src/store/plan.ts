@@ -1,4 +1,4 @@
-import type { Publication, Special } from './intake.ts'
+import type { Publication, Special } from './publishing.ts'
 
 /** How a message's deliveries differ from plain ones, by endpoint: kept with it for those that are queued later or anew. */
 export type Plan = Readonly<Record<string, Planned>>
@@ -48,4 +48,19 @@ export function keptPlan(special: readonly Special[] = [], isWide: boolean): Pla
 export function planOf(special: readonly Special[] = []): Plan | null {
   if (special.length === 0) return null
   return Object.fromEntries(special.map(({ endpoint, ...planned }) => [endpoint, planned]))
+}
+
+/** A message for more endpoints than this is stored with a cursor, and its deliveries are queued afterwards. */
+export const queuedAtOnce = 1000
+/** Deliveries that one transaction queues in all, so that no group of wide messages holds the database for long. */
+const queuedPerGroup = 20_000
+
+/** Which messages of a group are to be expanded afterwards. */
+export function wideOnes(publications: readonly Publication[]): boolean[] {
+  let left = queuedPerGroup
+  return publications.map(({ endpoints }) => {
+    const wide = endpoints.length > queuedAtOnce || endpoints.length > left
+    if (!wide) left -= endpoints.length
+    return wide
+  })
 }

@@ -2,8 +2,8 @@ import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { given } from '../domain/given.ts'
 import { nextAfter, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
-import type { Publication, Published } from './intake.ts'
 import type { Page, PageRequest } from './page.ts'
+import type { Publication, Published } from './publishing.ts'
 
 /**
  * Messages that are published by a cron expression. A schedule begins with the first tick after it is made, resumed or

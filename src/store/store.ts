@@ -2,40 +2,28 @@ import type { Clock, EpochMs, Random, SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Access } from './access.ts'
-import type { Auditing, Trailing } from './auditing.ts'
-import type { Bounding } from './bounding.ts'
-import type { Browsing } from './browsing.ts'
-import type { Coalescing } from './coalescing.ts'
-import type { Configuration } from './configuration.ts'
-import type { Delivering } from './delivering.ts'
-import type { Enlisting } from './enlisting.ts'
+import type { Applications } from './applications.ts'
+import type { DeadLetters } from './dead-letters.ts'
+import type { Deliveries } from './delivering.ts'
+import type { Endpoints } from './endpoints.ts'
 import type { EventTypes } from './event-types.ts'
-import type { Heads } from './heads.ts'
-import type { History } from './history.ts'
-import type { Idempotency } from './idempotency.ts'
 import type { Identity } from './identity.ts'
-import type { Intake, Publication } from './intake.ts'
-import type { Leading } from './leading.ts'
-import type { Notices } from './notices.ts'
-import type { Ownership } from './ownership.ts'
-import type { Regions } from './regions.ts'
-import type { Removals } from './removals.ts'
-import type { Replaying } from './replaying.ts'
-import type { Retention } from './retention.ts'
+import type { Lanes } from './lanes.ts'
+import type { Maintenance } from './maintenance.ts'
+import type { Messages } from './messages.ts'
+import type { Publication, Publishing } from './publishing.ts'
 import type { Schedules } from './schedules.ts'
-import type { Standing } from './standing.ts'
-import type { Statistics } from './statistics.ts'
 import type { Tasks } from './tasks.ts'
-import type { Transferring } from './transferring.ts'
 import type { Vault } from './vault.ts'
 
-// What every part speaks of. The rest is imported from where it is declared.
-export type * from './configuration.ts'
+// Types that most callers name. The others are imported from the file of their noun.
+export type * from './applications.ts'
 export type * from './delivering.ts'
-export type * from './history.ts'
-export type * from './intake.ts'
-export type * from './ownership.ts'
+export type * from './endpoints.ts'
+export type * from './lanes.ts'
+export type * from './messages.ts'
 export type * from './page.ts'
+export type * from './publishing.ts'
 
 /**
  * Everything Sluice remembers, in domain words. Two databases implement it, and one conformance suite
@@ -48,32 +36,18 @@ export type * from './page.ts'
  * later; with `AppError` when the caller asked for something impossible; anything else is a bug.
  */
 export interface Store
-  extends Configuration,
-    Intake,
-    Ownership,
-    Delivering,
-    History,
-    Enlisting,
-    Idempotency,
-    Bounding,
-    Heads,
-    Browsing,
-    Coalescing,
-    Replaying,
-    Transferring,
-    Tasks,
+  extends Applications,
+    Endpoints,
     EventTypes,
-    Regions,
-    Removals,
+    Publishing,
+    Lanes,
+    Deliveries,
+    Messages,
+    DeadLetters,
     Schedules,
-    Leading,
-    Retention,
-    Statistics,
-    Standing,
+    Tasks,
     Access,
-    Auditing,
-    Notices,
-    Trailing {
+    Maintenance {
   readonly dialect: 'sqlite' | 'postgres'
   /** Tells what others did: see `Watcher`. One watcher per store. */
   watch(watcher: Watcher): void

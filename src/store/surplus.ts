@@ -1,4 +1,4 @@
-import type { QueueCursor } from './intake.ts'
+import type { QueueCursor } from './publishing.ts'
 import type { Store } from './store.ts'
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */

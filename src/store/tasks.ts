@@ -1,5 +1,5 @@
 import type { Task, TaskCursor, TaskData, TaskOrder, TaskStatus, TaskWork } from '../domain/task.ts'
-import type { DeliveryKey } from './browsing.ts'
+import type { DeliveryKey } from './messages.ts'
 import type { PageRequest } from './page.ts'
 
 /** Long work, see `Task`. Whoever takes a task holds it for a lease that every step extends. */

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Attempt, AttemptHead, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import type { Coalesced } from '../../store/coalescing.ts'
+import type { Coalesced } from '../../store/messages.ts'
 import { EndpointOut } from '../answers/endpoint.ts'
 import { Instant, MaybeInstant } from '../answers/field.ts'
 import { PageQuery } from '../page.ts'

@@ -1,4 +1,4 @@
-import type { ListedAttempt, Order } from '../../store/browsing.ts'
+import type { ListedAttempt, Order } from '../../store/messages.ts'
 import { admin, view } from '../access.ts'
 import { listOf } from '../answers/field.ts'
 import { withFields } from '../json-bytes.ts'

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { type AuditHead, type AuditRow, auditStart, verifyAudit } from '../../domain/audit.ts'
-import { type AuditFilter, hashText } from '../../store/auditing.ts'
+import { type AuditFilter, hashText } from '../../store/access.ts'
 import type { Store } from '../../store/store.ts'
 import { admin } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'

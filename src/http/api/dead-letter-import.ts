@@ -1,6 +1,6 @@
 import type { FieldError } from '../../domain/app-error.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
-import type { BroughtLetter } from '../../store/transferring.ts'
+import type { BroughtLetter } from '../../store/dead-letters.ts'
 import { admin } from '../access.ts'
 import { type ReadLine, readLine } from '../dead-letter-jsonl.ts'
 import { isRef, requireEndpoint } from '../lookup.ts'

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import type { Region } from '../../store/regions.ts'
+import type { Region } from '../../store/applications.ts'
 import { admin, read } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'
 import { iso, maybe } from '../fields.ts'

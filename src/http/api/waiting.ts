@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { countLimit } from '../../store/replaying.ts'
+import { countLimit } from '../../store/lanes.ts'
 import type { KnownLane } from '../explainer.ts'
 import type { Out } from '../route.ts'
 

@@ -1,7 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
-import { type Coalescing, closingMs } from '../coalescing.ts'
-import type { Special } from '../intake.ts'
+import { closingMs, type Sweeping } from '../maintenance.ts'
+import type { Messages } from '../messages.ts'
+import type { Special } from '../publishing.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'
@@ -213,7 +214,10 @@ function kindOf({ endpoint, key }: { readonly endpoint: number; readonly key: st
 }
 
 /** What gave way to something newer. */
-export function coalescing({ durable, relaxed }: Database): Coalescing {
+export function coalescing({
+  durable,
+  relaxed,
+}: Database): Pick<Messages, 'findCoalesced'> & Pick<Sweeping, 'sweepWindows'> {
   return {
     async findCoalesced(deliveries) {
       if (deliveries.length === 0) return []

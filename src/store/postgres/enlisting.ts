@@ -1,7 +1,13 @@
 import type { Class } from '../../domain/delivery.ts'
-import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
-import type { Published } from '../intake.ts'
 import { uncoalesced } from '../plan.ts'
+import {
+  type Enlisted,
+  type Enlisting,
+  type Match,
+  matchTries,
+  NotEnlistableError,
+  type Published,
+} from '../publishing.ts'
 import { applications } from '../sql/applications.ts'
 import { finishLater } from '../sql/port.ts'
 import { subscriptions } from '../sql/subscriptions.ts'

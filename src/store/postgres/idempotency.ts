@@ -1,4 +1,4 @@
-import { type Idempotency, type Once, openAnswer, sealAnswer } from '../idempotency.ts'
+import { type Idempotency, type Once, openAnswer, sealAnswer } from '../publishing.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'

@@ -1,6 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { StoreContext } from '../store.ts'
-import { StoreTrouble } from '../store.ts'
+import { type StoreContext, StoreTrouble } from '../store.ts'
 import { integers } from './arrays.ts'
 import { withClock } from './server-time.ts'
 import { type Sessions, statement } from './sessions.ts'

@@ -1,5 +1,4 @@
-import type { ClaimedLane, LaneRest, Ownership, Renewal } from '../ownership.ts'
-import { longestRestMs } from '../ownership.ts'
+import { type ClaimedLane, type LaneRest, longestRestMs, type Ownership, type Renewal } from '../lanes.ts'
 import { type SendableRow, sendableColumns, toSendable } from '../sql/endpoint-rows.ts'
 import type { StoreContext } from '../store.ts'
 import { booleans, integers, texts } from './arrays.ts'

@@ -1,5 +1,5 @@
 import type { Identity } from '../identity.ts'
-import type { Publication } from '../intake.ts'
+import type { Publication } from '../publishing.ts'
 import { integers } from './arrays.ts'
 import { type Run, statement } from './sessions.ts'
 

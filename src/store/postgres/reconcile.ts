@@ -1,4 +1,4 @@
-import { longestRestMs } from '../ownership.ts'
+import { longestRestMs } from '../lanes.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { sqlOfWork, sqlWorkDue } from './lane-wakes.ts'

@@ -1,4 +1,4 @@
-import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
+import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../maintenance.ts'
 import { writeChangeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
 import { integers } from './arrays.ts'

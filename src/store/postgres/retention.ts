@@ -1,5 +1,5 @@
 import { firstKeyAt } from '../../domain/ids.ts'
-import { nothingRetained, type Retained, type Retention } from '../retention.ts'
+import { nothingRetained, type Retained, type Retention } from '../maintenance.ts'
 import { StoreTrouble } from '../store.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Trail, Trailing } from '../auditing.ts'
+import type { Trail, Trailing } from '../access.ts'
 import { appendAudit } from '../sql/auditing.ts'
 import { finishLater } from '../sql/port.ts'
 import type { Database } from './database.ts'

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { type Access, type ApiKey, type AppToken, noteUseEveryMs } from '../access.ts'
+import { type ApiKey, type AppToken, type Keys, noteUseEveryMs } from '../access.ts'
 import { listStart, toPage } from '../page.ts'
 import { insertNew } from './inserting.ts'
 import { toJson } from './json.ts'
@@ -113,7 +113,7 @@ const shortenAppTokens = statement(
 )
 
 /** API keys and application tokens. */
-export function access(port: Port): Methods<Access> {
+export function access(port: Port): Methods<Keys> {
   return {
     *createApiKey({ name, hash, scopes, app = null, expiresInMs = null }) {
       const values = { name, hash, scopes: toJson(scopes), app, expires_in_ms: rounded(expiresInMs) }

@@ -1,19 +1,4 @@
-import type { Access } from '../access.ts'
-import type { Auditing } from '../auditing.ts'
-import type { Browsing } from '../browsing.ts'
-import type { Applications, Endpoints } from '../configuration.ts'
-import type { EventTypes } from '../event-types.ts'
-import type { Heads } from '../heads.ts'
-import type { History } from '../history.ts'
-import type { Intake } from '../intake.ts'
-import type { Leading } from '../leading.ts'
-import type { Notices } from '../notices.ts'
-import type { Regions } from '../regions.ts'
-import type { Schedules } from '../schedules.ts'
-import type { Standing } from '../standing.ts'
-import type { Statistics } from '../statistics.ts'
-import type { Tasks } from '../tasks.ts'
-import type { Transferring } from '../transferring.ts'
+import type { Store } from '../store.ts'
 import { access } from './access.ts'
 import { applications } from './applications.ts'
 import { auditing } from './auditing.ts'
@@ -24,7 +9,7 @@ import { lanes } from './lanes.ts'
 import { leading } from './leading.ts'
 import { messages } from './messages.ts'
 import { notices } from './notices.ts'
-import type { Methods, Port } from './port.ts'
+import type { Port } from './port.ts'
 import { regions } from './regions.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
 import { statistics } from './statistics.ts'
@@ -32,43 +17,27 @@ import { subscriptions } from './subscriptions.ts'
 import { tasks } from './tasks.ts'
 import { waiting } from './waiting.ts'
 
-/** The parts of the store that are written once, for both databases. */
-export interface Administration
-  extends Applications,
-    Endpoints,
-    Regions,
-    EventTypes,
-    Access,
-    Auditing,
-    Notices,
-    Leading,
-    Statistics,
-    Schedules,
-    Tasks,
-    Browsing,
-    History,
-    Transferring,
-    Standing,
-    Heads,
-    Pick<Intake, 'subscriptions' | 'surveyWaiting'> {}
+/** The methods of the store that are written once, for both databases. */
+export type Administration = Pick<Store, keyof ReturnType<typeof administration>>
 
-export function administration(port: Port, publishAlong: PublishAlong): Methods<Administration> {
+/** Makes those methods. `publishAlong` is the one path that both databases write by hand and a schedule needs. */
+export function administration(port: Port, publishAlong: PublishAlong) {
   return {
     ...applications(port),
-    ...endpoints(port),
     ...regions(port),
+    ...endpoints(port),
+    ...statistics(port),
     ...eventTypes(port),
     ...access(port),
     ...auditing(port),
-    ...notices(port),
-    ...leading(port),
-    ...statistics(port),
-    ...schedules(port, publishAlong),
-    ...tasks(port),
     ...messages(port),
     ...deadLetters(port),
     ...lanes(port),
-    ...subscriptions(port),
     ...waiting(port),
+    ...subscriptions(port),
+    ...schedules(port, publishAlong),
+    ...tasks(port),
+    ...notices(port),
+    ...leading(port),
   }
 }

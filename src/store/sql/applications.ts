@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { given } from '../../domain/given.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { Applications } from '../configuration.ts'
+import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
 import { conflictOnUid, insertNew } from './inserting.ts'
 import { toJson } from './json.ts'
@@ -69,8 +69,13 @@ export const bumpVersion = statement<{ key: number }>(
   'update application set version = version + 1 where key = :app and deleted_at is null returning key',
 )
 
+type ApplicationMethods = Pick<
+  Applications,
+  'createApplication' | 'findApplication' | 'listApplications' | 'updateApplication'
+>
+
 /** Applications. */
-export function applications(port: Port): Methods<Applications> {
+export function applications(port: Port): Methods<ApplicationMethods> {
   return {
     *createApplication(input) {
       const row = yield* conflictOnUid(port, input.uid, () =>

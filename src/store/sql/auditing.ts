@@ -1,6 +1,6 @@
 import { type AuditEntry, type AuditRow, auditHash, auditStart } from '../../domain/audit.ts'
 import { encodeId } from '../../domain/ids.ts'
-import { type Auditing, hashText } from '../auditing.ts'
+import { type Auditing, hashText } from '../access.ts'
 import { listStart, toPage } from '../page.ts'
 import type { StoreContext } from '../store.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'

@@ -1,11 +1,10 @@
 import { keyTime } from '../../domain/ids.ts'
-import type { Browsing, CountedList, DeliveryKey } from '../browsing.ts'
-import type { History } from '../history.ts'
+import { type Brought, type BroughtLetter, type CountedList, type DeadLetters, placesOf } from '../dead-letters.ts'
 import type { Identity } from '../identity.ts'
-import type { Variant } from '../intake.ts'
+import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { Plan, Planned } from '../plan.ts'
-import { type Brought, type BroughtLetter, placesOf, type Transferring } from '../transferring.ts'
+import type { Variant } from '../publishing.ts'
 import type { Dialect } from './dialect.ts'
 import { toJson } from './json.ts'
 import {
@@ -162,9 +161,7 @@ const insertDead = statement(
    on conflict do nothing returning message`,
 )
 
-type DeadLetterMethods = Pick<Browsing, 'listDead' | 'listDeadOf' | 'loadDead' | 'countListed'> &
-  Pick<History, 'findDead' | 'deadAmong'> &
-  Transferring
+type DeadLetterMethods = Omit<DeadLetters, 'replay' | 'findReplaying'>
 
 /** Dead letters: listing, loading, exporting and importing them. */
 export function deadLetters(port: Port): Methods<DeadLetterMethods> {

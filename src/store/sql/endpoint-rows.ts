@@ -8,11 +8,11 @@ import {
 } from '../../domain/endpoint.ts'
 import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
-import type { NewEndpoint } from '../configuration.ts'
-import { openRegion } from '../regions.ts'
+import type { NewEndpoint } from '../endpoints.ts'
 import type { StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
 import { toJson } from './json.ts'
+import { openRegion } from './region-secrets.ts'
 import type { Shape, Value } from './statement.ts'
 
 export interface EndpointRow {

@@ -2,10 +2,8 @@ import { AppError, quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
-import { changedEndpoint, isEnabled, restsAnew, uidIn } from '../changing.ts'
-import type { Endpoints } from '../configuration.ts'
+import { changedEndpoint, type Endpoints, isEnabled, restsAnew, uidIn } from '../endpoints.ts'
 import { listStart, toPage } from '../page.ts'
-import { unknownRegion } from '../regions.ts'
 import { bumpVersion } from './applications.ts'
 import {
   type EndpointRow,
@@ -22,6 +20,7 @@ import {
 import { conflictOnUid, insertNew } from './inserting.ts'
 import { writeChangeNotices } from './notices.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
+import { unknownRegion } from './region-secrets.ts'
 import { inBothOrders, statement } from './statement.ts'
 
 const insertEndpoint = statement<EndpointRow>(
@@ -92,8 +91,10 @@ const endRest = statement(
     where endpoint = :endpoint and (health is not null or not :forget_health)`,
 )
 
+type EndpointMethods = Omit<Endpoints, 'deleteEndpoint' | 'countAttempts' | 'countWaiting'>
+
 /** Endpoints, and with each its lane. */
-export function endpoints(port: Port): Methods<Endpoints> {
+export function endpoints(port: Port): Methods<EndpointMethods> {
   const { vault, log } = port.context
   const opened = (row: EndpointRow) => toEndpoint(row, vault)
 

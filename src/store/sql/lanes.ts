@@ -1,9 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, timed } from '../../domain/delivery.ts'
-import type { HeadAnswer, Heads } from '../heads.ts'
 import { skipMark, sqlHeldMs, toHeldMs } from '../held.ts'
-import { countLimit } from '../replaying.ts'
-import type { Standing, StoredAnswer } from '../standing.ts'
+import { countLimit, type HeadAnswer, type LaneViews, type StoredAnswer } from '../lanes.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { statement } from './statement.ts'
 
@@ -108,7 +106,7 @@ interface HeadRow {
 const behindAll = { dueAt: Number.MAX_SAFE_INTEGER, message: 0 }
 
 /** The state of lanes, as their owners answer and as their queues show, and commands to their heads. */
-export function lanes(port: Port): Methods<Standing & Heads> {
+export function lanes(port: Port): Methods<LaneViews> {
   return {
     *askLanes(endpoints) {
       return endpoints.length === 0 || (yield* port.askOwners(endpoints))

@@ -1,4 +1,4 @@
-import type { Leading } from '../leading.ts'
+import type { Leading } from '../maintenance.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
 import { statement } from './statement.ts'
 

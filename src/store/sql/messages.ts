@@ -1,7 +1,5 @@
 import { decodeKey } from '../../domain/ids.ts'
-import type { AttemptBrief, Browsing, DestinationCount, Order } from '../browsing.ts'
-import { expungedResponse } from '../browsing.ts'
-import type { History } from '../history.ts'
+import { type AttemptBrief, type DestinationCount, expungedResponse, type Messages, type Order } from '../messages.ts'
 import { listStart } from '../page.ts'
 import {
   type AttemptHeadRow,
@@ -142,8 +140,7 @@ interface Counts {
   attempts: number
 }
 
-type MessageMethods = Omit<Browsing, 'listDead' | 'listDeadOf' | 'loadDead' | 'countListed'> &
-  Pick<History, 'findMessage' | 'attemptsOf' | 'counts'>
+type MessageMethods = Omit<Messages, 'findCoalesced' | 'expungeMessage'>
 
 /** Messages and their attempts. */
 export function messages(port: Port): Methods<MessageMethods> {

@@ -7,7 +7,7 @@ import {
   noticeData,
   type StoredNotice,
 } from '../../domain/notice.ts'
-import type { Notices } from '../notices.ts'
+import type { Notices } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
 import { appendAudit } from './auditing.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'

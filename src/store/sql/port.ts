@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Prefix } from '../../domain/ids.ts'
-import type { DeliveryKey } from '../browsing.ts'
 import type { Identity } from '../identity.ts'
+import type { DeliveryKey } from '../messages.ts'
 import type { StoreContext } from '../store.ts'
 import type { Statement, Values } from './statement.ts'
 

@@ -1,9 +1,10 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
+import type { Applications, Region } from '../applications.ts'
 import { toPage } from '../page.ts'
-import { type Region, type Regions, sealRegion } from '../regions.ts'
 import { bumpVersion } from './applications.ts'
 import type { Methods, Port } from './port.ts'
+import { sealRegion } from './region-secrets.ts'
 import { inBothOrders, statement } from './statement.ts'
 
 interface RegionRow {
@@ -34,7 +35,7 @@ const deleteRegionRow = statement(
 )
 
 /** The secrets that pseudonyms are made with. */
-export function regions(port: Port): Methods<Regions> {
+export function regions(port: Port): Methods<Pick<Applications, 'createRegion' | 'listRegions' | 'deleteRegion'>> {
   return {
     *createRegion(app, name, secret) {
       return yield* port.transaction(function* (sql) {

@@ -2,8 +2,8 @@ import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
-import type { Publication, PublishedTogether } from '../intake.ts'
 import { listStart, toPage } from '../page.ts'
+import type { Publication, PublishedTogether } from '../publishing.ts'
 import {
   type Advanced,
   advanced,

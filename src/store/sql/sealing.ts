@@ -1,8 +1,8 @@
 import { sealedFields } from '../../domain/endpoint.ts'
-import { type RegionPlace, sealedPlace } from '../regions.ts'
 import { isSettled, proofOf, Resealer, type SealingKey, sealingChunk } from '../sealing.ts'
 import type { EndpointRow } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
+import { type RegionPlace, sealedPlace } from './region-secrets.ts'
 import { statement } from './statement.ts'
 
 type SealedRow = Pick<EndpointRow, 'key' | 'app' | 'secrets' | 'headers'>

@@ -1,4 +1,4 @@
-import { attemptsPerCount, type Statistics } from '../statistics.ts'
+import { attemptsPerCount, type Endpoints } from '../endpoints.ts'
 import type { Methods, Port } from './port.ts'
 import { statement } from './statement.ts'
 
@@ -21,7 +21,7 @@ const countPending = statement<{ count: number }>(
 )
 
 /** Counts for the statistics of an endpoint. */
-export function statistics(port: Port): Methods<Statistics> {
+export function statistics(port: Port): Methods<Pick<Endpoints, 'countAttempts' | 'countWaiting'>> {
   return {
     *countAttempts(endpoint, after, until) {
       const reached = (yield* port.first(selectReach, { endpoint, after, until }))?.at ?? until

@@ -1,7 +1,7 @@
-import type { Intake } from '../intake.ts'
-import { noRegions, openRegions } from '../regions.ts'
+import type { Intake } from '../publishing.ts'
 import { type SubscriptionRow, toSubscription } from './endpoint-rows.ts'
 import type { Methods, Port } from './port.ts'
+import { noRegions, openRegions } from './region-secrets.ts'
 import { type Shape, statement } from './statement.ts'
 
 interface VersionRow {

@@ -8,7 +8,7 @@ import {
   type TaskStatus,
   type TaskWork,
 } from '../../domain/task.ts'
-import type { DeliveryKey } from '../browsing.ts'
+import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
 import { insertNew } from './inserting.ts'

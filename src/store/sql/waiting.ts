@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Class } from '../../domain/delivery.ts'
-import type { Intake, QueueCursor } from '../intake.ts'
+import type { Intake, QueueCursor } from '../publishing.ts'
 import type { Methods, Port } from './port.ts'
 import { statement } from './statement.ts'
 

@@ -1,9 +1,14 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { classes } from '../../domain/delivery.ts'
 import { toFlow } from '../../domain/flow.ts'
-import type { Bounding, Expired, RestingEnd, RestingLane } from '../bounding.ts'
-import type { PendingRow } from '../delivering.ts'
-import { untried } from '../untried.ts'
+import {
+  type Bounding,
+  type Expired,
+  type PendingRow,
+  type RestingEnd,
+  type RestingLane,
+  untried,
+} from '../delivering.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
 

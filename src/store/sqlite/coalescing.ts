@@ -1,7 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
-import { type Coalesced, type Coalescing, closingMs } from '../coalescing.ts'
-import type { Special } from '../intake.ts'
+import { closingMs, type Sweeping } from '../maintenance.ts'
+import type { Coalesced, Messages } from '../messages.ts'
+import type { Special } from '../publishing.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 const selectWindow = 'select message, due_at from coalescing where endpoint = ? and key = ?'
@@ -61,7 +62,9 @@ export function windows(connection: Connection): (joining: Joining, now: EpochMs
 }
 
 /** What gave way to something newer. */
-export function coalescing(connection: Connection): Synchronous<Coalescing> {
+export function coalescing(
+  connection: Connection,
+): Synchronous<Pick<Messages, 'findCoalesced'> & Pick<Sweeping, 'sweepWindows'>> {
   const found = connection.prepare<{ at: EpochMs; id: string | null }>(selectCoalesced)
   const sweep = connection.prepare(deleteEnded)
   return {

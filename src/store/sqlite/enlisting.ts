@@ -1,9 +1,17 @@
 import { realpathSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import type { Applications } from '../configuration.ts'
-import { type Enlisted, type Enlisting, type Match, matchTries, NotEnlistableError } from '../enlisting.ts'
-import type { Intake, Publication, Published } from '../intake.ts'
+import type { Applications } from '../applications.ts'
 import { uncoalesced } from '../plan.ts'
+import {
+  type Enlisted,
+  type Enlisting,
+  type Intake,
+  type Match,
+  matchTries,
+  NotEnlistableError,
+  type Publication,
+  type Published,
+} from '../publishing.ts'
 import { applications } from '../sql/applications.ts'
 import { finishNow } from '../sql/port.ts'
 import { subscriptions } from '../sql/subscriptions.ts'

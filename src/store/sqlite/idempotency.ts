@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type Idempotency, type Once, openAnswer, type Reservation, sealAnswer } from '../idempotency.ts'
+import { type Idempotency, type Once, openAnswer, type Reservation, sealAnswer } from '../publishing.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 const dayMs = 24 * 60 * 60 * 1000

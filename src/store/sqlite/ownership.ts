@@ -1,6 +1,13 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Claim, ClaimedLane, LaneRest, NewWorker, Ownership, Renewal } from '../ownership.ts'
-import { longestRestMs } from '../ownership.ts'
+import {
+  type Claim,
+  type ClaimedLane,
+  type LaneRest,
+  longestRestMs,
+  type NewWorker,
+  type Ownership,
+  type Renewal,
+} from '../lanes.ts'
 import { sendableColumns, sendableShape, toSendable } from '../sql/endpoint-rows.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'

@@ -1,4 +1,4 @@
-import { longestRestMs } from '../ownership.ts'
+import { longestRestMs } from '../lanes.ts'
 import type { Connection } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
 

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { NoticeType } from '../../domain/notice.ts'
-import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../removals.ts'
+import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../maintenance.ts'
 import { writeChangeNotices } from '../sql/notices.ts'
 import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'

@@ -1,6 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Once } from '../idempotency.ts'
-import type { Publication, Published } from '../intake.ts'
+import type { Once, Publication, Published } from '../publishing.ts'
 import type { Connection } from './connection.ts'
 import type { TakenOnce } from './idempotency.ts'
 

@@ -1,6 +1,6 @@
 import { replay } from '../../domain/delivery.ts'
 import { firstKeyAt, keyTime } from '../../domain/ids.ts'
-import { nothingRetained, type Retained, type Retention } from '../retention.ts'
+import { nothingRetained, type Retained, type Retention } from '../maintenance.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
 // Leans on dead_died.

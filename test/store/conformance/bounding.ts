@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RestingEnd } from '../../../src/store/bounding.ts'
+import type { RestingEnd } from '../../../src/store/delivering.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 export function bounding(open: Open): void {

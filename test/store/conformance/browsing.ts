@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeadHead, DeadLetter } from '../../../src/domain/delivery.ts'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
-import type { AttemptRange, CountedList, DeadRange, KeyRange } from '../../../src/store/browsing.ts'
+import type { CountedList, DeadRange } from '../../../src/store/dead-letters.ts'
+import type { AttemptRange, KeyRange } from '../../../src/store/messages.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 const all = { from: 0, until: Number.MAX_SAFE_INTEGER, after: null, order: 'ascending', limit: 100 } as const

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Application, Endpoint } from '../../../src/domain/endpoint.ts'
-import { queuedAtOnce } from '../../../src/store/fan-out.ts'
+import { queuedAtOnce } from '../../../src/store/plan.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 /** Real endpoints at both ends of a list long enough to be wide; between them keys that were deleted meanwhile. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Once } from '../../../src/store/idempotency.ts'
+import type { Once } from '../../../src/store/publishing.ts'
 import type { Published } from '../../../src/store/store.ts'
 import { begin, inTime, longMs, type Open } from './harness.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
-import { queuedAtOnce } from '../../../src/store/fan-out.ts'
+import { queuedAtOnce } from '../../../src/store/plan.ts'
 import type { Publication } from '../../../src/store/store.ts'
 import { assertRemaining, begin, type Foreign, inTime, type Open, type World } from './harness.ts'
 

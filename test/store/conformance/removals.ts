@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
-import { endpointsPerRemoval, rowsPerRemoval } from '../../../src/store/removals.ts'
+import { endpointsPerRemoval, rowsPerRemoval } from '../../../src/store/maintenance.ts'
 import { begin, type Open, plainEndpoint, type World } from './harness.ts'
 
 /** Sweeps until nothing is left to do right away; answers how much was cancelled, and in how many steps. */

@@ -4,8 +4,8 @@ import type { DeadLetter } from '../../../src/domain/delivery.ts'
 import { replay } from '../../../src/domain/delivery.ts'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { decodeKey, encodeId, firstKeyAt } from '../../../src/domain/ids.ts'
+import type { BroughtLetter } from '../../../src/store/dead-letters.ts'
 import type { Publication } from '../../../src/store/store.ts'
-import type { BroughtLetter } from '../../../src/store/transferring.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 export function transferring(open: Open): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RestingEnd } from '../../../src/store/bounding.ts'
+import type { RestingEnd } from '../../../src/store/delivering.ts'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { type Harness, noEffects, World } from '../conformance/harness.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
-import { closingMs } from '../../../src/store/coalescing.ts'
+import { closingMs } from '../../../src/store/maintenance.ts'
 import { openPostgresStore } from '../../../src/store/postgres/open.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { noEffects, plainEndpoint } from '../conformance/harness.ts'

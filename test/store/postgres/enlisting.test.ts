@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pg from 'pg'
-import { type Match, NotEnlistableError } from '../../../src/store/enlisting.ts'
+import { type Match, NotEnlistableError } from '../../../src/store/publishing.ts'
 import { World } from '../conformance/harness.ts'
 import { openPostgresHarness, sharedServer } from '../postgres-harness.ts'
 

@@ -12,7 +12,7 @@ import { migrate } from '../../../src/store/sqlite/migrate.ts'
 import { onSqlite, sqlitePort } from '../../../src/store/sqlite/port.ts'
 import { promised } from '../../../src/store/sqlite/promised.ts'
 import { asTrouble } from '../../../src/store/sqlite/trouble.ts'
-import type { Applications, Configuration, Endpoints, History, Intake, Publication } from '../../../src/store/store.ts'
+import type { Intake, Publication, Store } from '../../../src/store/store.ts'
 import { VirtualClock } from '../../virtual-clock.ts'
 import { plainEndpoint } from '../conformance/harness.ts'
 import { contextWith, placeFor } from '../sqlite-harness.ts'
@@ -23,16 +23,19 @@ function openParts(path: string) {
   const connection = new Connection(db, contextWith(new VirtualClock()))
   migrate(connection)
   const parts = {
-    ...onSqlite<Applications>(applications(sqlitePort(connection))),
-    ...onSqlite<Endpoints>(endpoints(sqlitePort(connection))),
+    ...onSqlite<Pick<Store, 'createApplication'>>(applications(sqlitePort(connection))),
+    ...onSqlite<Pick<Store, 'createEndpoint'>>(endpoints(sqlitePort(connection))),
     ...promised<Taking>(intake(connection)),
     ...onSqlite<Pick<Intake, 'subscriptions'>>(subscriptions(sqlitePort(connection))),
-    ...onSqlite<Pick<History, 'counts'>>(messages(sqlitePort(connection))),
+    ...onSqlite<Pick<Store, 'counts'>>(messages(sqlitePort(connection))),
   }
   return { db, connection, parts, [Symbol.dispose]: () => db.close() }
 }
 
-async function publicationFor(parts: Configuration, bytes: number): Promise<Publication> {
+async function publicationFor(
+  parts: Pick<Store, 'createApplication' | 'createEndpoint'>,
+  bytes: number,
+): Promise<Publication> {
   const app = await parts.createApplication({ name: 'Acme', uid: null, throttleRate: null, metadata: {} })
   const endpoint = await parts.createEndpoint(app.key, plainEndpoint)
   return {

@@ -1,23 +1,6 @@
-import { AppError } from '../domain/app-error.ts'
-import type { EpochMs } from '../domain/clock.ts'
-import type { Page, PageRequest } from './page.ts'
-import type { StoreContext } from './store.ts'
-import { openValue, SealError, type SealedPlace, sealValue, type Vault } from './vault.ts'
-
-/** The secrets that pseudonyms are made with. An endpoint names one by its region; it cannot be read back. */
-export interface Regions {
-  /** Rejects with AppError `conflict` when the name is taken, `not_found` when there is no such application. */
-  createRegion(app: number, name: string, secret: string): Promise<Region>
-  /** By name, in the order of its bytes. */
-  listRegions(app: number, page: PageRequest<string>): Promise<Page<Region>>
-  /** Answers whether there was one. Rejects with AppError `conflict` while an endpoint is in it. */
-  deleteRegion(app: number, name: string): Promise<boolean>
-}
-
-export interface Region {
-  readonly name: string
-  readonly createdAt: EpochMs
-}
+import { AppError } from '../../domain/app-error.ts'
+import type { StoreContext } from '../store.ts'
+import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
 
 /** A region's secret as it is stored. */
 export function sealRegion(vault: Vault, secret: string, place: RegionPlace): string {

@@ -1,6 +1,5 @@
-import type { Once } from './idempotency.ts'
 import type { Identity } from './identity.ts'
-import type { Published, PublishedTogether } from './intake.ts'
+import type { Once, Published, PublishedTogether } from './publishing.ts'
 
 // Messages that are stored all or none.
 

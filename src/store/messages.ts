@@ -1,12 +1,18 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { Attempt, AttemptHead, DeadHead, DeadLetter, MessageHead } from '../domain/delivery.ts'
+import type { Attempt, AttemptHead, Message, MessageHead } from '../domain/delivery.ts'
 
 /**
- * Looking back over many messages, attempts and dead letters. Each list is a range of an index, read in its order or
- * backwards, with at most `limit` rows. A list has no bodies and no answers, only their sizes: a caller loads those that
- * it shows, as many at a time as it can hold.
+ * Messages and their attempts. Each list is a range of an index, read in its order or backwards, with at most `limit` rows.
+ * A list has no bodies and no answers, only their sizes: a caller loads those that it shows, as many at a time as it can
+ * hold.
  */
-export interface Browsing {
+export interface Messages {
+  /** By id or eventId, within the application. */
+  findMessage(app: number, ref: string): Promise<Message | undefined>
+  /** All attempts of one message, by endpoint and ordinal. */
+  attemptsOf(message: number): Promise<Attempt[]>
+  /** Counts for people and tests: deliveries not finished, dead letters, messages, attempts. */
+  counts(): Promise<{ pending: number; dead: number; messages: number; attempts: number }>
   /** An application's messages by key, from `from` on and before `until`. */
   listMessages(app: number, range: KeyRange): Promise<MessageHead[]>
   /** Several messages by key, whatever their application; those that no longer exist are left out. */
@@ -28,14 +34,16 @@ export interface Browsing {
   latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(AttemptHead | undefined)[]>
   /** Replaces what the receiver answered, also in the dead letter that quotes it. */
   expungeAttempt(attempt: AttemptKey): Promise<void>
-  /** An application's dead letters, those of one of its endpoints, or all there are, by the instant they died. */
-  listDead(app: number | null, range: DeadRange): Promise<DeadHead[]>
-  /** An endpoint's dead letters by message. */
-  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadHead[]>
-  /** Several dead letters, in the order asked; undefined where there is none any more. */
-  loadDead(deliveries: readonly DeliveryKey[]): Promise<(DeadLetter | undefined)[]>
-  /** How many rows one of these lists has, counted up to `limit`. */
-  countListed(list: CountedList, limit: number): Promise<number>
+  /** What deliveries gave way to, in the order asked; undefined for those that did not. */
+  findCoalesced(deliveries: readonly DeliveryKey[]): Promise<(Coalesced | undefined)[]>
+  /** Erases a message's body and takes its deliveries out of every queue. What is being sent at this moment may arrive. */
+  expungeMessage(message: number): Promise<void>
+}
+
+export interface Coalesced {
+  readonly at: EpochMs
+  /** The message that took its place, which may have given way itself; null when that message is gone. */
+  readonly into: string | null
 }
 
 export type Order = 'ascending' | 'descending'
@@ -81,28 +89,6 @@ export interface ListedAttempt extends AttemptHead {
   /** Whether no later attempt of the same delivery is recorded. */
   readonly isLatest: boolean
 }
-
-export interface DeadRange {
-  /** Only this endpoint's; null for all of the application's, or of every application. */
-  readonly endpoint: number | null
-  readonly from: EpochMs
-  readonly until: EpochMs
-  readonly after: Pick<DeadLetter, 'diedAt' | 'endpoint' | 'message'> | null
-  readonly order: Order
-  readonly limit: number
-}
-
-/** A list to be counted: keys or instants in `[from, until)`. */
-export type CountedList =
-  | { readonly of: 'messages'; readonly app: number; readonly from: number; readonly until: number }
-  | { readonly of: 'dead by message'; readonly endpoint: number; readonly from: number; readonly until: number }
-  | {
-      readonly of: 'dead'
-      readonly app: number | null
-      readonly endpoint: number | null
-      readonly from: EpochMs
-      readonly until: EpochMs
-    }
 
 /** What stands in place of an answer that was erased. */
 export const expungedResponse = new TextEncoder().encode('EXPUNGED')

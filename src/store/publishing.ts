@@ -1,8 +1,12 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
+import type { Application } from '../domain/endpoint.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
-import type { Once } from './idempotency.ts'
+import { SealError, type Vault } from './vault.ts'
+
+/** Publishing: alone, in groups, in a caller's transaction, and once per key. */
+export interface Publishing extends Intake, Enlisting, Idempotency {}
 
 /** Messages on their way in. */
 export interface Intake {
@@ -125,3 +129,99 @@ export type PublishedTogether =
   | { readonly state: 'stale' }
   | { readonly state: 'conflict'; readonly index: number; readonly id: string }
   | { readonly state: 'mismatch' }
+
+/** Publishing as part of a transaction that belongs to somebody else. */
+export interface Enlisting {
+  /**
+   * Publishes within the transaction that is open on a connection of the caller's own: a `DatabaseSync` on the store's
+   * file, or a `pg` client on its database. What was published exists if and only if that transaction commits; until
+   * then nobody sees it. Nothing is changed when this fails, and the transaction can go on.
+   *
+   * SQLite answers at once instead of by a promise: whoever waits in the middle of a transaction holds the file's one
+   * write lock against this very process.
+   *
+   * `match` is given the application and its subscriptions as the transaction sees them. The answer is undefined when
+   * there is no such application. Throws `NotEnlistableError` when the connection cannot take part.
+   */
+  publishWithin(connection: object, ref: string, match: Match): Enlisted | undefined | Promise<Enlisted | undefined>
+}
+
+/** Decides what to publish, given an application and who is subscribed. */
+export type Match = (application: Application, subscriptions: Subscriptions) => Publication
+
+export interface Enlisted {
+  /**
+   * What an `Intake` answers; `accepted` holds once the transaction commits. `stale` when the application's endpoints
+   * changed all the time.
+   */
+  readonly published: Published
+  /**
+   * Says that the transaction has committed, so that the deliveries start at once. Without it they are found: on SQLite
+   * within milliseconds, on Postgres by the next reconcile.
+   */
+  committed(): void
+}
+
+/** How often a message is matched anew because endpoints changed between two statements of the transaction. */
+export const matchTries = 8
+
+/** A connection cannot take part in publishing: it is none, not on the store's database, or has no transaction open. */
+export class NotEnlistableError extends Error {
+  override readonly name = 'NotEnlistableError'
+}
+
+/**
+ * What may happen only once for a while: a request under its Idempotency-Key, a publish within its application's dedupe
+ * window. Hashes are the caller's; the store only compares them.
+ */
+export interface Idempotency {
+  /**
+   * Takes a hash for a request that is about to be carried out, for `reserveMs` at most: whoever dies with it leaves it
+   * to expire. Whatever else the answer is, nothing was taken.
+   */
+  reserve(once: Once, reserveMs: number): Promise<Reservation>
+  /** Keeps the answer under a hash reserved before, for as long as `once` says. */
+  complete(once: Once, answer: KeptAnswer): Promise<void>
+  /** Frees a hash reserved before, because the request was refused. An answer under it stays. */
+  abandon(once: Once): Promise<void>
+  /** Removes up to `limit` of what has expired; answers how many that were. */
+  sweepIdempotency(limit: number): Promise<number>
+}
+
+/** A hash that can be taken once within `ttlMs`. Asked for again with another fingerprint, it is a mismatch. */
+export interface Once {
+  readonly hash: string
+  readonly fingerprint: string
+  readonly ttlMs: number
+}
+
+export interface KeptAnswer {
+  readonly status: number
+  readonly body: Uint8Array
+}
+
+export type Reservation =
+  | { readonly state: 'reserved' }
+  | { readonly state: 'in_flight' }
+  | { readonly state: 'mismatch' }
+  | { readonly state: 'answered'; readonly answer: KeptAnswer }
+
+/** An answer as it is stored: sealed, for it may hold a key that is shown once. */
+export function sealAnswer(vault: Vault, hash: string, body: Uint8Array): Buffer {
+  return Buffer.from(vault.seal(Buffer.from(body).toString('latin1'), placeOf(hash)))
+}
+
+/** What a stored answer says. One whose key is gone cannot be given again, and is not to be carried out again either. */
+export function openAnswer(vault: Vault, hash: string, status: number, sealed: Uint8Array | null): Reservation {
+  try {
+    const text = vault.open(Buffer.from(sealed ?? []).toString(), placeOf(hash))
+    return { state: 'answered', answer: { status, body: Buffer.from(text, 'latin1') } }
+  } catch (error) {
+    if (error instanceof SealError) return { state: 'in_flight' }
+    throw error
+  }
+}
+
+function placeOf(hash: string) {
+  return { app: 0, endpoint: 0, field: `answer ${hash}` }
+}

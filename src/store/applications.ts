@@ -1,0 +1,36 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { Application, ApplicationSettings } from '../domain/endpoint.ts'
+import type { Page, PageRequest } from './page.ts'
+
+/** Applications, and the regions whose secrets pseudonyms are made with. */
+export interface Applications {
+  /** Rejects with AppError `conflict` when the uid is taken. */
+  createApplication(input: NewApplication): Promise<Application>
+  /** By id or uid. */
+  findApplication(ref: string): Promise<Application | undefined>
+  listApplications(page: PageRequest): Promise<Page<Application>>
+  /** Changes the given fields, and makes publishers look the application up again. */
+  updateApplication(app: number, change: Partial<NewApplication>): Promise<Application | undefined>
+  /**
+   * Answers whether there was such an application. It is gone for every caller at once. Its first few hundred endpoints are
+   * stopped here, and the rest by `sweepRemoved`.
+   */
+  deleteApplication(app: number): Promise<boolean>
+  /** Rejects with AppError `conflict` when the name is taken, `not_found` when there is no such application. */
+  createRegion(app: number, name: string, secret: string): Promise<Region>
+  /** By name, in the order of its bytes. */
+  listRegions(app: number, page: PageRequest<string>): Promise<Page<Region>>
+  /** Answers whether there was one. Rejects with AppError `conflict` while an endpoint is in it. */
+  deleteRegion(app: number, name: string): Promise<boolean>
+}
+
+export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'> & {
+  readonly dedupeSeconds?: number | null
+  readonly settings?: ApplicationSettings
+}
+
+/** A region of an application. Its secret cannot be read back. */
+export interface Region {
+  readonly name: string
+  readonly createdAt: EpochMs
+}

@@ -1,0 +1,99 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { DeadHead, DeadLetter, Message } from '../domain/delivery.ts'
+import { withKey } from '../domain/ids.ts'
+import type { Lanes } from './lanes.ts'
+import type { DeliveryKey, KeyRange, Messages, Order } from './messages.ts'
+import type { Variant } from './publishing.ts'
+
+/** Dead letters: listing them, sending them again, and taking them to another store. */
+export interface DeadLetters {
+  findDead(endpoint: number, message: number): Promise<DeadLetter | undefined>
+  /** Those of these deliveries that are dead letters. */
+  deadAmong(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
+  /** An application's dead letters, those of one of its endpoints, or all there are, by the instant they died. */
+  listDead(app: number | null, range: DeadRange): Promise<DeadHead[]>
+  /** An endpoint's dead letters by message. */
+  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadHead[]>
+  /** Several dead letters, in the order asked; undefined where there is none any more. */
+  loadDead(deliveries: readonly DeliveryKey[]): Promise<(DeadLetter | undefined)[]>
+  /** How many rows one of these lists has, counted up to `limit`. */
+  countListed(list: CountedList, limit: number): Promise<number>
+  /**
+   * Queues deliveries once more, in the class that is served last, with their attempts and their age counted anew and
+   * numbered on; a dead letter ceases to be one. Answers those it queued. Left out are those that are queued already
+   * (one that waits for more than a moment is brought forward instead) and those whose message is expunged or gone.
+   */
+  replay(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
+  /** Which of these deliveries wait in the class of replays. */
+  findReplaying(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
+  /** What deliveries consist of, in the order asked; undefined where the message no longer exists. */
+  loadContents(deliveries: readonly DeliveryKey[]): Promise<(Contents | undefined)[]>
+  /**
+   * Brings dead letters of an application back, all or none, each with its message where that no longer exists. A message
+   * keeps its id, unless that is another's here: then it gets one of a neighbouring key, the same one every time. Answers
+   * what became of each:
+   *   imported  — it is a dead letter now;
+   *   unchanged — it is one already, or the delivery has gone on since: it is queued, or was tried after it died;
+   *   missing   — its message no longer exists, and came without a body.
+   */
+  importDead(app: number, letters: readonly BroughtLetter[]): Promise<Brought[]>
+}
+
+export interface DeadRange {
+  /** Only this endpoint's; null for all of the application's, or of every application. */
+  readonly endpoint: number | null
+  readonly from: EpochMs
+  readonly until: EpochMs
+  readonly after: Pick<DeadLetter, 'diedAt' | 'endpoint' | 'message'> | null
+  readonly order: Order
+  readonly limit: number
+}
+
+/** A list to be counted: keys or instants in `[from, until)`. */
+export type CountedList =
+  | { readonly of: 'messages'; readonly app: number; readonly from: number; readonly until: number }
+  | { readonly of: 'dead by message'; readonly endpoint: number; readonly from: number; readonly until: number }
+  | {
+      readonly of: 'dead'
+      readonly app: number | null
+      readonly endpoint: number | null
+      readonly from: EpochMs
+      readonly until: EpochMs
+    }
+
+/** What a delivery consists of beside where it goes. */
+export interface Contents extends Planning {
+  readonly message: Message
+}
+
+/** How a delivery differs from a plain one, where that outlives its first end. */
+export interface Planning {
+  readonly orderKey: number | null
+  readonly variant: Variant | null
+}
+
+/** A dead letter that comes from somewhere. */
+export interface BroughtLetter extends Omit<DeadLetter, 'app' | 'message'>, Planning {
+  readonly message: Omit<Message, 'app' | 'body' | 'endpoints' | 'expunged'>
+  /** Null when only the message that is here will do. */
+  readonly body: Uint8Array | null
+}
+
+export type Brought = 'imported' | 'unchanged' | 'missing'
+
+/** Keys that are tried for a message whose own is taken by another. */
+const neighbours = 64
+
+/** Where a message may be: under its own key, or under one of the next, as the ids there must then be. */
+export function* placesOf({ key, id }: { readonly key: number; readonly id: string }) {
+  for (let i = 0; i < neighbours; i++) yield { key: key + i, id: withKey('msg', id, key + i) }
+}
+
+/** A timed row due within this time stays where it is: a worker may already be about to read it, and would send it too. */
+export const bringForwardMs = 1000
+
+/** The methods that search the queues: each database has its own. */
+export interface Replaying
+  extends Pick<DeadLetters, 'replay' | 'findReplaying'>,
+    Pick<Lanes, 'findLane' | 'findQueued'>,
+    Pick<Messages, 'expungeMessage'> {}

@@ -1,0 +1,90 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
+import type { Flow } from '../domain/flow.ts'
+import { given } from '../domain/given.ts'
+import type { Page, PageRequest } from './page.ts'
+
+/** Endpoints, each with its lane. */
+export interface Endpoints {
+  /**
+   * Also makes the endpoint's lane. Rejects with AppError `conflict` when the uid is taken within the application, and
+   * `quota_exceeded` when the application has `atMost` endpoints already.
+   */
+  createEndpoint(app: number, input: NewEndpoint, atMost?: number): Promise<Endpoint>
+  /** By id or uid, within the application. */
+  findEndpoint(app: number, ref: string): Promise<Endpoint | undefined>
+  listEndpoints(app: number, page: PageRequest): Promise<Page<Endpoint>>
+  /**
+   * Changes the given fields. Disabling or pausing stops the lane and keeps what waits; undoing it releases the lane. A
+   * change that depends on what is stored is a function, run inside the transaction: nobody else's change comes between.
+   */
+  updateEndpoint(app: number, endpoint: number, change: EndpointChange): Promise<Endpoint | undefined>
+  /** Several endpoints by key, whatever their application; those that no longer exist are left out. */
+  loadEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
+  /**
+   * Answers whether the application had such an endpoint. It is gone for every caller at once; deliveries that waited end
+   * as cancelled, a few at a time, by `sweepRemoved`.
+   */
+  deleteEndpoint(app: number, endpoint: number): Promise<boolean>
+  /**
+   * Counts attempts at an endpoint made after `after` and not after `until`, from the earliest on, until it has seen
+   * enough of them; `reached` is the instant up to which it counted.
+   */
+  countAttempts(endpoint: number, after: EpochMs, until: EpochMs): Promise<AttemptCount>
+  /** Deliveries waiting at an endpoint, counted up to the limit. */
+  countWaiting(endpoint: number, limit: number): Promise<number>
+}
+
+export type NewEndpoint = Omit<
+  Endpoint,
+  'key' | 'id' | 'app' | 'disabledReason' | 'flow' | 'damaged' | 'createdAt' | 'updatedAt'
+> & {
+  /** What is missing is as before, or as by default. */
+  readonly flow?: Partial<Flow>
+}
+
+/** What to change of an endpoint, or how to find that out from what is stored at that instant; it may throw AppError. */
+export type EndpointChange = Partial<NewEndpoint> | ((before: Endpoint, now: EpochMs) => Partial<NewEndpoint>)
+
+export interface AttemptCount {
+  readonly delivered: number
+  readonly failed: number
+  readonly reached: EpochMs
+}
+
+/** About how many attempts one call counts. */
+export const attemptsPerCount = 5000
+
+/** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
+export function changedEndpoint(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
+  const { flow, ...rest } = given(typeof change === 'function' ? change(before, now) : change)
+  const { damaged: wasDamaged = [], ...whole } = before
+  // A field that is set replaces its damaged record.
+  const damaged = wasDamaged.filter((field) => rest[field] === undefined)
+  const after: Endpoint = {
+    ...whole,
+    ...rest,
+    ...(damaged.length > 0 && { damaged }),
+    flow: { ...before.flow, ...flow },
+  }
+  if (after.disabled === before.disabled) return after
+  return { ...after, disabledReason: after.disabled ? 'operator' : null }
+}
+
+/** The uid a change sets, for saying which one is taken. */
+export function uidIn(change: EndpointChange): string | null {
+  return typeof change === 'function' ? null : (change.uid ?? null)
+}
+
+/** Whether a lane that rests is to be looked at anew: its endpoint wants to be judged, or to have messages, otherwise. */
+export function restsAnew(before: Endpoint, after: Endpoint): boolean {
+  const { circuit, circuitOrder, adaptive } = after.flow
+  if (before.flow.circuit !== circuit || before.flow.circuitOrder !== circuitOrder) return true
+  if (before.flow.adaptive !== adaptive || isEnabled(before, after)) return true
+  return before.flow.order !== after.flow.order || before.flow.deadHead !== after.flow.deadHead
+}
+
+/** Whether the endpoint is enabled again: how its receiver did before is forgotten. */
+export function isEnabled(before: Endpoint, after: Endpoint): boolean {
+  return before.disabled && !after.disabled
+}

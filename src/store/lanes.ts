@@ -1,0 +1,203 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { Class } from '../domain/delivery.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
+import type { DeliveryKey } from './messages.ts'
+
+/** Lanes: the workers that own them, their state, and commands to their queues. */
+export interface Lanes extends Ownership, LaneViews {
+  /** The facts that are stored of an endpoint's lane; undefined when there is no such endpoint. */
+  findLane(endpoint: number): Promise<LaneFacts | undefined>
+  /** The place where a delivery waits; undefined when it is in no queue. */
+  findQueued(delivery: DeliveryKey): Promise<QueuedRow | undefined>
+}
+
+/** A hold, a debt or a rest that is read back from the store counts as no longer than this, whatever the clock did. */
+export const longestRestMs = 24 * 60 * 60 * 1000
+
+/**
+ * Who delivers what. A worker joins and keeps renewing its lease; it claims lanes that have something to do and are
+ * owned by nobody, and releases them when they rest. A worker whose lease has lapsed may be declared dead by any other;
+ * its lanes then become claimable, and nothing it says is recorded any more.
+ */
+export interface Ownership {
+  join(worker: NewWorker): Promise<number>
+  /** Extends the lease, and declares dead whoever let theirs lapse. `alive: false` means this worker was declared dead. */
+  renew(worker: number, leaseMs: number): Promise<Renewal>
+  /** Hands back every lane and leaves. What the worker had not settled is delivered by others. */
+  leave(worker: number): Promise<void>
+  /**
+   * Takes up to `limit` lanes that are due, the longest waiting first. With `ownedToo` it also answers every lane the
+   * worker owns already: for when the answer to an earlier claim was lost.
+   */
+  claim(worker: number, limit: number, ownedToo?: boolean): Promise<Claim>
+  /**
+   * Gives lanes back with what their next owner must know. The store itself finds out when each is due next, in a way
+   * that cannot miss a row published at the same moment. A lane whose endpoint's circuit was changed since it was claimed
+   * does not rest, whatever is said here: whoever takes it next looks anew.
+   */
+  release(worker: number, lanes: readonly LaneRest[]): Promise<void>
+  /**
+   * Wakes every lane that nobody owns, that has something to do and that would sleep past it. It repairs what a
+   * publisher that died between its commit and its wake-up left behind; the answer is how many it had to repair.
+   */
+  reconcile(): Promise<number>
+}
+
+export interface NewWorker {
+  readonly leaseMs: number
+  /** For people: host, process id, what it listens on. */
+  readonly description: string
+}
+
+export interface Renewal {
+  readonly alive: boolean
+  /** Workers alive, this one included. */
+  readonly workers: number
+  /** Lanes to share among them: owned by any worker, or due and owned by nobody. */
+  readonly activeLanes: number
+  /** How many lanes the worker owns that owns the fewest. */
+  readonly fewestLanes: number
+}
+
+export interface Claim {
+  readonly lanes: ClaimedLane[]
+  /** When the next lane that nobody owns is due, from now; undefined when none is. */
+  readonly nextInMs: number | undefined
+}
+
+export interface ClaimedLane {
+  readonly endpoint: Endpoint
+  /** False when the last owner died: how full its bucket was is then unknown. */
+  readonly clean: boolean
+  /** How far from full the bucket is, by the last owner's word. */
+  readonly bucketDebtMs: number
+  /** How long a Retry-After still holds the lane. */
+  readonly holdMs: number
+  /** How well the receiver does, as it was last saved, and how long ago that was. */
+  readonly health: string | null
+  readonly healthAgeMs: number
+}
+
+export interface LaneRest {
+  readonly endpoint: number
+  readonly bucketDebtMs: number
+  /** How long nothing may be sent, for want of a token or by Retry-After; the lane sleeps at least this long. */
+  readonly notBeforeMs: number
+  /** Missing when nothing of it has changed since it was saved. */
+  readonly health?: string | null | undefined
+}
+
+/**
+ * The state of lanes at this moment. Only a lane's owner knows what is in flight, how full its bucket is and which rows it
+ * has read. It is asked for a snapshot and stores one; a caller does not wait for an owner that does not answer.
+ */
+export interface LaneViews {
+  /** Asks the owners of these lanes; answers whether any worker can hear the question. */
+  askLanes(endpoints: readonly number[]): Promise<boolean>
+  /** Stores what the owner of lanes says of them. Of lanes that are not the worker's, nothing is stored. */
+  answerLanes(worker: number, answers: readonly LaneAnswer[]): Promise<void>
+  /** What was last answered, of those of these lanes that exist; in the order of their endpoints. */
+  readAnswers(endpoints: readonly number[]): Promise<StoredAnswer[]>
+  /** What the row of a queued delivery tells beside its place; undefined when it is not there any more. */
+  findRow(endpoint: number, place: RowPlace): Promise<RowStanding | undefined>
+  /**
+   * Who is first of those that wait in a lane with an order: of all, or of those with an ordering key, and only in front of
+   * a place, where one is named. With a key, it is looked for among the first `countLimit` of each class.
+   */
+  findFirst(endpoint: number, orderKey: number | null, before: RowPlace | null): Promise<FirstRow | undefined>
+  /** Those of these endpoints that something waits for, in their order. */
+  waitingAmong(endpoints: readonly number[]): Promise<number[]>
+  /**
+   * Has the first delivery of an endpoint's line, or the named one, tried anew at once with all its attempts (`retry`), or
+   * taken out of the way as a dead letter (`skip`). Whoever has the lane carries it out, so that the delivery has one end:
+   *   told — it is stored, and the lane's owner knows, or will when there is one;
+   *   busy — there is nothing to retry: it does not wait for a retry, but for its turn, or is being sent;
+   *   none — no such delivery waits.
+   */
+  directHead(endpoint: number, message: number | null, order: HeadOrder): Promise<HeadAnswer>
+}
+
+/** Where a row lies. */
+export interface RowPlace {
+  readonly class: Class
+  readonly dueAt: EpochMs
+  readonly message: number
+}
+
+export interface RowStanding {
+  /** See `PendingRow`. */
+  readonly heldMs: number
+  readonly orderKey: number | null
+  /** When it was first due. */
+  readonly since: EpochMs
+  /** When nobody wants it any more; null for never. */
+  readonly expiresAt: EpochMs | null
+}
+
+/** A delivery that others may stand behind. */
+export interface FirstRow {
+  /** The id of its message; null when that is gone. */
+  readonly id: string | null
+  readonly message: number
+  readonly attempts: number
+  readonly heldMs: number
+}
+
+/** An owner's word on one lane: a `LaneSnapshot` as text. */
+export interface LaneAnswer {
+  readonly endpoint: number
+  readonly snapshot: string
+}
+
+export interface StoredAnswer {
+  readonly endpoint: number
+  /** The worker that owns the lane now; null when nobody does. */
+  readonly owner: number | null
+  readonly snapshot: string | null
+  /** When it was stored; 0 when there is none. */
+  readonly snapshotAt: EpochMs
+}
+
+export type HeadOrder = 'retry' | 'skip'
+
+export type HeadAnswer =
+  | { readonly state: 'told'; readonly message: number }
+  | { readonly state: 'busy'; readonly message: number }
+  | { readonly state: 'none' }
+
+export interface QueuedRow {
+  readonly class: Class
+  readonly dueAt: EpochMs
+  readonly attempts: number
+  /** Rows of its class in front of it, counted up to `countLimit`. */
+  readonly ahead: number
+}
+
+/** What the store knows of a lane. Its owner knows more: what is in flight, and how full the bucket is at this moment. */
+export interface LaneFacts {
+  /** The store's clock, for comparing with the instants here. */
+  readonly now: EpochMs
+  readonly stopped: boolean
+  readonly owner: { readonly worker: number; readonly description: string; readonly leaseUntil: EpochMs } | null
+  /** When the lane wakes; null while it is owned, stopped or has nothing to do. */
+  readonly dueAt: EpochMs | null
+  /** Retry-After; in the past when nothing holds the lane. */
+  readonly holdUntil: EpochMs
+  /** When the bucket is full again, by the last owner's word. */
+  readonly bucketFullAt: EpochMs
+  /** No sooner than this, by the last owner's word. */
+  readonly notBefore: EpochMs
+  /** Rows per class, each counted up to `countLimit`. */
+  readonly waiting: readonly [fresh: number, timed: number, replay: number]
+  /** When the earliest timed row is due. */
+  readonly nextTimedAt: EpochMs | null
+  /** Since when the longest waiting of the counted rows has been waiting. */
+  readonly oldestSince: EpochMs | null
+  /** How well the receiver does, as it was last saved, and how long ago that was. */
+  readonly health: string | null
+  readonly healthAgeMs: number
+  readonly workersAlive: number
+}
+
+/** Counting stops here: a backlog of a million is "at least this many", and costs no more than this. */
+export const countLimit = 1000
