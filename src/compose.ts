@@ -192,6 +192,7 @@ function startLeading(config: Config, store: Store, log: Logger, description: st
     candidate: { id: systemRandomText(16), description },
     jobs: leaderJobs({
       store,
+      clock: systemClock,
       publisher: () => openPublisher(config, store, log),
       retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
       waitingLimit: config.maxWaitingPerEndpoint,

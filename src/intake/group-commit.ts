@@ -16,36 +16,45 @@ const groupDeliveriesLimit = 1000
  */
 const groupsAtOnce = { sqlite: 1, postgres: 4 } as const
 
-/** Something to be stored that waits for its answer. */
+/** A publication that waits for its commit. */
 export interface Unanswered {
   readonly publication: Publication
   readonly since: SteadyMs
+  /** Called with the store's answer. */
+  stored(answer: Published): void
+  /** Called when the store failed; as far as is known, the message was not stored. */
+  failed(error: unknown): void
   /** Answers with an error. Must not throw. */
-  readonly refuse: (reason: unknown) => void
+  refuse(reason: unknown): void
+}
+
+export interface GroupCommitParts {
+  readonly store: Pick<Store, 'publish' | 'dialect'>
+  readonly clock: Clock
 }
 
 /**
  * Stores what arrives in one turn of the event loop in one transaction (64,000 messages/s against 6,500 one by one); while
  * transactions are under way, later arrivals gather for the next.
  */
-export class GroupCommit<T extends Unanswered> {
-  readonly #parts: GroupCommitParts<T>
-  #waiting: T[] = []
+export class GroupCommit {
+  readonly #parts: GroupCommitParts
+  #waiting: Unanswered[] = []
   /** Transactions under way. */
-  readonly #groups = new Set<readonly T[]>()
+  readonly #groups = new Set<readonly Unanswered[]>()
   readonly #rate = new AnswerRate()
   #planned = false
 
-  constructor(parts: GroupCommitParts<T>) {
+  constructor(parts: GroupCommitParts) {
     this.#parts = parts
   }
 
-  add(one: T): void {
+  add(one: Unanswered): void {
     this.#waiting.push(one)
     this.#soon()
   }
 
-  /** One transaction begins per turn, so that what else there is to do gets its turn in between. */
+  /** One transaction begins per turn, so that other work gets its turn in between. */
   #soon(): void {
     if (this.#planned || this.#waiting.length === 0 || this.#groups.size === groupsAtOnce[this.#parts.store.dialect])
       return
@@ -57,7 +66,7 @@ export class GroupCommit<T extends Unanswered> {
     })
   }
 
-  /** How long a message that arrives now is likely to wait: as the oldest has, or as what is ahead of it will take. */
+  /** The likely wait of a message that arrives now: as long as the oldest has waited, or as the messages ahead will take. */
   delayMs(): number {
     const now = this.#parts.clock.steady()
     let oldest = this.#waiting[0]?.since ?? now
@@ -69,15 +78,15 @@ export class GroupCommit<T extends Unanswered> {
     return Math.max(now - oldest, this.#rate.delayMs(unanswered, now))
   }
 
-  /** Stores a group and answers each of it. Never rejects: its promise has no owner. */
-  async #storeGroup(group: readonly T[]): Promise<void> {
+  /** Stores a group and answers each message of it. Never rejects: its promise has no owner. */
+  async #storeGroup(group: readonly Unanswered[]): Promise<void> {
     this.#groups.add(group)
-    let answer: (one: T, i: number) => void
+    let answer: (one: Unanswered, i: number) => void
     try {
       const answers = await this.#parts.store.publish(group.map(({ publication }) => publication))
-      answer = (one, i) => this.#parts.onStored(one, answers[i] as Published)
+      answer = (one, i) => one.stored(answers[i] as Published)
     } catch (error) {
-      answer = (one) => this.#parts.onFailed(one, error)
+      answer = (one) => one.failed(error)
     }
     this.#groups.delete(group)
     this.#rate.add(group.length, this.#parts.clock.steady())
@@ -85,18 +94,18 @@ export class GroupCommit<T extends Unanswered> {
       try {
         answer(one, i)
       } catch (error) {
-        // A fault in one answer stays with its message: the rest of the group is stored and waits for its own.
+        // A fault in one answer stays with its message: the rest of the group is stored and waits for its answers.
         one.refuse(error)
       }
     }
     this.#soon()
   }
 
-  #takeGroup(): T[] {
+  #takeGroup(): Unanswered[] {
     let [bytes, deliveries, count] = [0, 0, 0]
     for (const { publication } of this.#waiting) {
       bytes += bytesOf(publication)
-      // Those of a message for very many are queued afterwards.
+      // A message for very many endpoints has its deliveries queued afterwards.
       deliveries += publication.endpoints.length > queuedAtOnce ? 0 : publication.endpoints.length
       const isFull = count === groupLimit || bytes > groupBytesLimit || deliveries > groupDeliveriesLimit
       if (isFull && count > 0) break
@@ -113,13 +122,4 @@ function bytesOf({ body, variants }: Publication): number {
   let bytes = body.length
   for (const variant of variants ?? []) bytes += variant.body?.length ?? 0
   return bytes
-}
-
-export interface GroupCommitParts<T extends Unanswered> {
-  readonly store: Pick<Store, 'publish' | 'dialect'>
-  readonly clock: Clock
-  /** The store answered. */
-  onStored(one: T, answer: Published): void
-  /** The store failed; as far as is known, the message was not stored. */
-  onFailed(one: T, error: unknown): void
 }

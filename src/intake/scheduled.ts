@@ -1,5 +1,6 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Schedule, ScheduleRun } from '../domain/schedule.ts'
+import { staleTries } from '../store/publishing.ts'
 import type { Store } from '../store/store.ts'
 import type { Envelope } from './publication.ts'
 import type { Accepted, Publisher } from './publisher.ts'
@@ -13,9 +14,6 @@ export function envelopeOf(schedule: Schedule, eventId: string | null): Envelope
   return { eventType, eventId, channels, contentType, tags, delayMs: 0, dedupeKey: eventId ?? `${id}-run-${revision}` }
 }
 
-/** How often to try anew because the schedule ran or was changed meanwhile. */
-const movedLimit = 8
-
 /**
  * Publishes a schedule's message now, whatever its ticks; paused or not. Rejects like `publish`, and with `not_found` when
  * the schedule is gone.
@@ -26,7 +24,7 @@ export async function runNow(
   appId: string,
   { app, id }: Pick<Schedule, 'app' | 'id'>,
 ): Promise<Accepted> {
-  for (let tries = 0; tries < movedLimit; tries++) {
+  for (let tries = 0; tries < staleTries; tries++) {
     const schedule = await store.findSchedule(app, id)
     if (schedule === undefined) throw new AppError('not_found', 'There is no such schedule.')
     const item = { envelope: envelopeOf(schedule, null), body: schedule.body }

@@ -5,6 +5,8 @@ const pauseSteps = 100_000
 /** Steps that the filters and shapes of one request may take, and those of one application per second. */
 const requestSteps = 10_000_000
 const applicationStepsPerSecond = 10_000_000
+/** Steps of work that cannot pause, because its caller holds a transaction open: 50 ms. */
+export const atOnceSteps = 1_000_000
 /** Applications whose use is remembered; beyond, the one that published first starts afresh. */
 const applicationsLimit = 4096
 
@@ -14,9 +16,9 @@ export class Work {
   #sincePause = 0
   readonly #application: Allowance | undefined
 
-  constructor(application?: Allowance, limit: number = requestSteps) {
+  constructor(application?: Allowance, limitSteps: number = requestSteps) {
     this.#application = application
-    this.#left = limit
+    this.#left = limitSteps
   }
 
   /** The steps that may still be taken. */
@@ -80,14 +82,14 @@ export class Allowances {
   }
 
   /** The work that one request of an application may cause. */
-  workOf(app: number): Work {
+  workOf(app: number, limitSteps: number = requestSteps): Work {
     let known = this.#known.get(app)
     if (known === undefined) {
       known = new Allowance(this.#clock)
       this.#known.set(app, known)
       if (this.#known.size > applicationsLimit) this.#known.delete(this.#known.keys().next().value as number)
     }
-    return new Work(known)
+    return new Work(known, limitSteps)
   }
 }
 

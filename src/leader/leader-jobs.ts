@@ -1,3 +1,5 @@
+import type { Clock } from '../domain/clock.ts'
+import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
@@ -22,6 +24,7 @@ const retentionMs = 5 * minute
 
 export interface LeaderJobsParts {
   readonly store: Store
+  readonly clock: Clock
   /** Opened when there is something to publish, because it counts the waiting deliveries, which costs the store time. */
   publisher(): Publisher
   readonly retention: RetentionLimits
@@ -31,8 +34,16 @@ export interface LeaderJobsParts {
 }
 
 /** All jobs that one process does for the whole store. A new job is an entry here. */
-export function leaderJobs({ store, publisher, retention, waitingLimit, onTrouble }: LeaderJobsParts): LeaderJob[] {
+export function leaderJobs({
+  store,
+  clock,
+  publisher,
+  retention,
+  waitingLimit,
+  onTrouble,
+}: LeaderJobsParts): LeaderJob[] {
   const sweep = new RestingSweep(store, waitingLimit)
+  const preparer = new Preparer({ clock })
   const runner = new ScheduleRunner(store, publisher, onTrouble)
   return [
     {
@@ -48,7 +59,7 @@ export function leaderJobs({ store, publisher, retention, waitingLimit, onTroubl
       name: 'notices',
       everyMs: noticesMs,
       async step() {
-        const { more, published } = await sendNotices(store)
+        const { more, published } = await sendNotices(store, preparer)
         return { more, inMs: undefined, published }
       },
     },

@@ -1,8 +1,9 @@
 import { managementApplication } from '../domain/endpoint.ts'
 import type { StoredNotice } from '../domain/notice.ts'
-import { publicationOf } from '../intake/publication.ts'
-import { routeOf } from '../intake/routes.ts'
-import type { Store } from '../store/store.ts'
+import type { Preparer } from '../intake/preparer.ts'
+import type { Item } from '../intake/publication.ts'
+import { appSubscriptions } from '../intake/subscriptions.ts'
+import type { Store, Subscriptions } from '../store/store.ts'
 
 type NoticeStore = Pick<Store, 'listNotices' | 'removeNotices' | 'subscriptions' | 'publish' | 'loadHeads'>
 
@@ -17,29 +18,35 @@ export interface Sent {
 
 /**
  * Publishes notices to the endpoints of operational webhooks that subscribe to them, and removes them. The event id is made
- * from the notice, so that a crash before its removal, or another process at the same time, publishes nothing twice.
+ * from the notice, so that a crash before its removal, or another process at the same time, publishes nothing twice. The
+ * preparer has no admission: notices are the server's own and few.
  */
-export async function sendNotices(store: NoticeStore): Promise<Sent> {
+export async function sendNotices(store: NoticeStore, preparer: Preparer): Promise<Sent> {
   const notices = await store.listNotices(perStep)
   if (notices.length === 0) return { more: false, published: 0 }
   const subscriptions = await store.subscriptions(managementApplication)
   // There are no notices about operational webhooks: one that fails would make another with every failure.
   const wanted = subscriptions?.list.length ? notices.filter(({ app }) => app !== managementApplication) : []
   const complete = await withMessages(store, wanted)
-  const route = subscriptions && routeOf({ key: managementApplication }, subscriptions, 0)
-  const publications = complete.flatMap((notice) => {
-    const { eventType, body } = messageOf(notice)
-    const eventId = `notice_${notice.key}_${notice.at}`
-    const envelope = { eventType, eventId, channels: null, contentType: 'application/json', delayMs: 0 }
-    const publication = route && publicationOf({ route, envelope, body })
-    return publication === undefined || publication.endpoints.length === 0 ? [] : [{ notice, publication }]
-  })
+  const publications = subscriptions === undefined ? [] : await publicationsOf(preparer, subscriptions, complete)
   const answers = await store.publish(publications.map(({ publication }) => publication))
   // Subscriptions changed at this moment: stale notices are matched again in the next step.
   const stale = new Set(publications.filter((_, i) => answers[i]?.state === 'stale').map(({ notice }) => notice.key))
   await store.removeNotices(notices.map(({ key }) => key).filter((key) => !stale.has(key)))
   const published = answers.filter((answer) => answer.state === 'accepted').length
   return { more: notices.length === perStep || stale.size > 0, published }
+}
+
+/** The notices that an operational endpoint subscribes to, as publications. */
+async function publicationsOf(preparer: Preparer, subscriptions: Subscriptions, notices: readonly StoredNotice[]) {
+  const prepared = await preparer.prepare(
+    appSubscriptions(managementApplication, subscriptions, 0),
+    notices.map(messageOf),
+  )
+  return notices.flatMap((notice, i) => {
+    const publication = prepared.publications[i]
+    return publication === undefined || publication.endpoints.length === 0 ? [] : [{ notice, publication }]
+  })
 }
 
 /** Completes notices about messages, and leaves out those whose message no longer exists. */
@@ -55,7 +62,8 @@ async function withMessages(store: NoticeStore, notices: readonly StoredNotice[]
 }
 
 /** The message of a notice, in Svix's shape. */
-function messageOf({ type, at, data }: StoredNotice) {
+function messageOf({ key, type, at, data }: StoredNotice): Item {
   const body = Buffer.from(JSON.stringify({ type, timestamp: new Date(at).toISOString(), data }))
-  return { eventType: type, body }
+  const eventId = `notice_${key}_${at}`
+  return { envelope: { eventType: type, eventId, channels: null, contentType: 'application/json', delayMs: 0 }, body }
 }

@@ -3,18 +3,14 @@ import type { FastifyInstance } from 'fastify'
 import { type Delivering, openApi, openPublisher, openStore, startDelivering } from '../compose.ts'
 import { AppError } from '../domain/app-error.ts'
 import { batchLimit } from '../http/api/message-schema.ts'
-import { publicationOf } from '../intake/publication.ts'
-import type { Publisher } from '../intake/publisher.ts'
-import { keepChanging, refusalFor, usedKey } from '../intake/refusals.ts'
-import { routeOf } from '../intake/routes.ts'
+import type { AcceptedWithin, Publisher } from '../intake/publisher.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type Logger, openLog } from '../runtime/log.ts'
 import { systemTerminal } from '../runtime/process.ts'
 import { systemRandomText } from '../runtime/random.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
-import type { Enlisted, Match } from '../store/publishing.ts'
-import type { Publication, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 import { type DeadLetters, deadLetters } from './dead-letters.ts'
 import { type Explain, explain } from './explain.ts'
 import { inProcess, invalid, type Request } from './in-process.ts'
@@ -170,30 +166,8 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
   function publishWithin(connection: object, app: string, message: NewMessage): Enqueued | Promise<Enqueued> {
     refuseClosed()
     const item = readMessage(app, message, config.bodyLimit)
-    const admitted: Publication[] = []
-    const withdraw = () => publisher.admission?.withdraw(admitted.splice(0))
-    const match: Match = (application, subscriptions) => {
-      withdraw()
-      const route = routeOf(application, subscriptions, systemClock.steady())
-      const wanted = publicationOf({ route, ...item })
-      const [publication = wanted] = publisher.admission?.admit([wanted], 0, route.bounds) ?? []
-      admitted.push(publication)
-      return publication
-    }
-    const finish = (enlisted: Enlisted | undefined): Enqueued => {
-      if (enlisted?.published.state !== 'accepted') withdraw()
-      return enqueued(enlisted)
-    }
-    const fail = (error: unknown): never => {
-      withdraw()
-      throw refusalFor(error)
-    }
-    try {
-      const answer = store.publishWithin(connection, app, match)
-      return answer instanceof Promise ? answer.then(finish, fail) : finish(answer)
-    } catch (error) {
-      return fail(error)
-    }
+    const answer = publisher.publishWithin(connection, app, item)
+    return answer instanceof Promise ? answer.then(enqueued) : enqueued(answer)
   }
 
   return {
@@ -225,15 +199,8 @@ function sluiceOver(parts: Parts, running: Running): Sluice {
   }
 }
 
-function enqueued(enlisted: Enlisted | undefined): Enqueued {
-  if (enlisted === undefined) throw new AppError('not_found', 'There is no such application.')
-  const { published: answer, committed } = enlisted
-  if (answer.state === 'accepted' || answer.state === 'repeated') return { ...published(answer), committed }
-  if (answer.state === 'conflict') {
-    throw new AppError('conflict', `The eventId is already used by the message ${answer.id}.`)
-  }
-  if (answer.state === 'mismatch') throw usedKey()
-  throw keepChanging()
+function enqueued({ committed, ...accepted }: AcceptedWithin): Enqueued {
+  return { ...published(accepted), committed }
 }
 
 async function listenOn(api: FastifyInstance, { listen: { host, port } }: Config): Promise<string> {

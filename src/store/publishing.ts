@@ -108,6 +108,9 @@ export interface Variant {
   readonly signature: string | null
 }
 
+/** How often a publication is prepared, when the store keeps answering `stale`, before it is refused. */
+export const staleTries = 8
+
 export type Published =
   | {
       readonly state: 'accepted'
@@ -161,9 +164,6 @@ export interface Enlisted {
    */
   committed(): void
 }
-
-/** How often a message is matched anew because endpoints changed between two statements of the transaction. */
-export const matchTries = 8
 
 /** A connection cannot take part in publishing: it is none, not on the store's database, or has no transaction open. */
 export class NotEnlistableError extends Error {

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { GroupCommit, type Unanswered } from '../../src/intake/group-commit.ts'
+import { GroupCommit } from '../../src/intake/group-commit.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Publication, Store } from '../../src/store/store.ts'
 import { testVault } from '../store/test-vault.ts'
-
-interface Message extends Unanswered {
-  readonly name: string
-}
 
 /** Publishes through a real store in memory; `answer` stands for the code that each answer is handed to. */
 async function createWorld(answer: (name: string) => void, store?: Pick<Store, 'publish'>) {
@@ -18,11 +14,9 @@ async function createWorld(answer: (name: string) => void, store?: Pick<Store, '
   const { key } = await real.createApplication({ name: 'Acme', uid: 'acme', throttleRate: null, metadata: {} })
   const { version = 0 } = (await real.subscriptions(key)) ?? {}
   const refused = new Map<string, unknown>()
-  const groups = new GroupCommit<Message>({
+  const groups = new GroupCommit({
     clock: systemClock,
     store: { dialect: 'sqlite', publish: (publications) => (store ?? real).publish(publications) },
-    onStored: ({ name }) => answer(name),
-    onFailed: ({ name }) => answer(name),
   })
   const publication: Publication = {
     ...{ app: key, version, eventType: 'a', eventId: null, channels: null, contentType: 'text/plain', delayMs: 0 },
@@ -30,7 +24,13 @@ async function createWorld(answer: (name: string) => void, store?: Pick<Store, '
     ...{ orderingKey: null, endpoints: [], once: [] },
   }
   const add = (name: string) =>
-    groups.add({ name, publication, since: systemClock.steady(), refuse: (error) => refused.set(name, error) })
+    groups.add({
+      publication,
+      since: systemClock.steady(),
+      stored: () => answer(name),
+      failed: () => answer(name),
+      refuse: (error) => refused.set(name, error),
+    })
   return { add, refused, store: real }
 }
 

@@ -25,6 +25,7 @@ class World {
         dialect,
         findApplication: (ref) => store.findApplication(ref),
         subscriptions: (app) => store.subscriptions(app),
+        publishWithin: (...given) => store.publishWithin(...given),
         publishTogether: (publications, once) => store.publishTogether(publications, once),
         publish: async (publications) => {
           this.groups.push(publications)
@@ -193,7 +194,7 @@ describe('publishing', () => {
     world.before = async () => void (await world.addEndpoint())
     await assert.rejects(world.publish(), { name: 'AppError', code: 'unavailable' })
     assert.deepEqual(await world.store.counts(), { pending: 0, dead: 0, messages: 0, attempts: 0 })
-    assert.equal(world.groups.length, 9)
+    assert.equal(world.groups.length, 8)
   })
 })
 

@@ -2,10 +2,14 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type Endpoint, managementApplication } from '../../src/domain/endpoint.ts'
 import type { Notice } from '../../src/domain/notice.ts'
+import { Preparer } from '../../src/intake/preparer.ts'
 import { sendNotices } from '../../src/leader/notice-sender.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import type { NewEndpoint } from '../../src/store/store.ts'
 import { begin, noEffects, plainEndpoint, type World } from '../store/conformance/harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'
+
+const preparer = new Preparer({ clock: systemClock })
 
 /** An application's endpoint that things happen to, and what tells of them. */
 async function scene(t: TestContext) {
@@ -39,7 +43,7 @@ test('a notice becomes a message for each operational endpoint that wants it, an
   ]
   await tell(opened(endpoint))
   const [{ at } = { at: 0 }] = await world.store.listNotices(1)
-  assert.deepEqual(await sendNotices(world.store), { more: false, published: 1 })
+  assert.deepEqual(await sendNotices(world.store, preparer), { more: false, published: 1 })
   const expected = {
     type: 'endpoint.circuit.opened',
     timestamp: new Date(at).toISOString(),
@@ -49,17 +53,17 @@ test('a notice becomes a message for each operational endpoint that wants it, an
   assert.deepEqual(await waitingFor(world, circuits), [expected])
   assert.deepEqual(await waitingFor(world, other), [])
   assert.deepEqual(await world.store.listNotices(10), [])
-  assert.deepEqual(await sendNotices(world.store), { more: false, published: 0 })
+  assert.deepEqual(await sendNotices(world.store, preparer), { more: false, published: 0 })
 })
 
 test('a notice without a subscription is removed, and so is one about an operational endpoint', async (t) => {
   const { world, endpoint, tell, listen } = await scene(t)
   await tell(opened(endpoint))
-  assert.deepEqual(await sendNotices(world.store), { more: false, published: 0 })
+  assert.deepEqual(await sendNotices(world.store, preparer), { more: false, published: 0 })
   assert.deepEqual(await world.store.listNotices(10), [])
   const listener = await listen()
   await tell(opened(listener))
-  assert.deepEqual(await sendNotices(world.store), { more: false, published: 0 })
+  assert.deepEqual(await sendNotices(world.store, preparer), { more: false, published: 0 })
   assert.deepEqual(await world.store.listNotices(10), [])
   assert.equal((await world.store.counts()).messages, 0)
 })
@@ -69,10 +73,14 @@ test('a notice is sent once, though a process dies before its removal or two sen
   const listener = await listen()
   for (let i = 0; i < 130; i++) await tell(opened(endpoint))
   const dying = { ...world.store, removeNotices: () => Promise.reject(new Error('died')) }
-  await assert.rejects(sendNotices(dying), /died/)
-  const answers = await Promise.all([sendNotices(world.store), sendNotices(world.store), sendNotices(world.store)])
+  await assert.rejects(sendNotices(dying, preparer), /died/)
+  const answers = await Promise.all([
+    sendNotices(world.store, preparer),
+    sendNotices(world.store, preparer),
+    sendNotices(world.store, preparer),
+  ])
   assert.equal(answers[0]?.more, true)
-  while ((await sendNotices(world.store)).more);
+  while ((await sendNotices(world.store, preparer)).more);
   assert.equal((await world.store.counts()).messages, 130)
   assert.equal((await world.store.counts()).pending, 130)
   assert.equal((await waitingFor(world, listener)).length, 100)
@@ -92,8 +100,8 @@ test('a notice that meets a change of subscriptions is matched again', async (t)
       return found
     },
   }
-  assert.deepEqual(await sendNotices(changing), { more: true, published: 0 })
-  assert.deepEqual(await sendNotices(changing), { more: false, published: 1 })
+  assert.deepEqual(await sendNotices(changing, preparer), { more: true, published: 0 })
+  assert.deepEqual(await sendNotices(changing, preparer), { more: false, published: 1 })
   for (const listener of [first, second as Endpoint]) assert.equal((await waitingFor(world, listener)).length, 1)
 })
 
@@ -106,7 +114,7 @@ test('a notice about a message names it, and says nothing when it no longer exis
     return { type: 'message.attempt.exhausted', endpoint: endpoint.key, message, data: { lastAttempt } }
   }
   await tell(exhausted(key), exhausted(key + 1))
-  assert.equal((await sendNotices(world.store)).published, 1)
+  assert.equal((await sendNotices(world.store, preparer)).published, 1)
   const [told] = await waitingFor(world, listener)
   assert.deepEqual([told.data.msgId, told.data.msgEventId, told.data.lastAttempt], [id, 'e1', lastAttempt])
   assert.deepEqual(await world.store.listNotices(10), [])

@@ -45,6 +45,7 @@ class Place {
       leaseMs,
       candidate: { id: name, description: name },
       jobs: leaderJobs({
+        clock,
         store,
         publisher: () => publisher,
         retention: { historyMs: null, deadMs: null },

@@ -107,6 +107,7 @@ export class LeadingWorld {
       leaseMs,
       candidate: { id: process.name, description: process.name },
       jobs: leaderJobs({
+        clock: process.clock,
         store,
         publisher: () => publisher,
         retention: { historyMs: null, deadMs: null },

@@ -6,7 +6,7 @@ import { Engine } from '../../src/engine/engine.ts'
 import { Job } from '../../src/engine/job.ts'
 import { Admission } from '../../src/intake/admission.ts'
 import { Depths } from '../../src/intake/depths.ts'
-import { routeOf } from '../../src/intake/routes.ts'
+import { appSubscriptions } from '../../src/intake/subscriptions.ts'
 import { treat } from '../../src/intake/treat.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import type { Sender } from '../../src/sender/send.ts'
@@ -489,7 +489,7 @@ export class World {
       fact.asked = ++this.#moments
       const expiresInMs = this.#bounds.chance(0.2) ? this.#bounds.between(100, 15_000) : null
       Object.assign(fact, { publishedFrom: clock.steady(), delayMs, expiresInMs: expiresInMs && expiresInMs + delayMs })
-      const { treatments, bounds } = routeOf({ key: app }, subscriptions, 0)
+      const { treatments, bounds } = appSubscriptions(app, subscriptions, 0)
       const treated = treatments && treat(treatments, publication, publication.body, endpoints)
       const wanted = { ...publication, ...treated, expiresInMs: fact.expiresInMs }
       const [admitted = wanted] = admission.admit([wanted], 0, bounds)

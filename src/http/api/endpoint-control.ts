@@ -5,7 +5,7 @@ import { type JsonObject, newestSchema } from '../../domain/event-type.ts'
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
 import type { CircuitAction } from '../../domain/flow.ts'
 import { parseInstant } from '../../domain/instant.ts'
-import { publishToOne } from '../../intake/publish-to-one.ts'
+import type { Envelope } from '../../intake/publication.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt, manage, view } from '../access.ts'
 import { EndpointOut } from '../answers/endpoint.ts'
@@ -175,9 +175,16 @@ export const endpointControlRoutes: readonly Route[] = [
     answers: { 200: MessageOut },
     handle: async ({ endpoint, body: { eventType, exampleIndex = 0 } }, parts) => {
       const payload = Buffer.from(JSON.stringify(await exampleFor(parts, eventType, exampleIndex)))
-      const { key, id } = await publishToOne(parts.store, endpoint, eventType, payload)
+      const { key, id } = await parts.publisher.publishToOne(endpoint, {
+        envelope: envelopeOf(eventType),
+        body: payload,
+      })
       const head = { key, id, eventType, eventId: null, channels: null, tags: null, headers: null, deliverAt: null }
       return messageBytes(head, payload)
     },
   }),
 ]
+
+function envelopeOf(eventType: string): Envelope {
+  return { eventType, eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
+}

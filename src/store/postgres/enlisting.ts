@@ -4,9 +4,9 @@ import {
   type Enlisted,
   type Enlisting,
   type Match,
-  matchTries,
   NotEnlistableError,
   type Published,
+  staleTries,
 } from '../publishing.ts'
 import { applications } from '../sql/applications.ts'
 import { finishLater } from '../sql/port.ts'
@@ -113,7 +113,7 @@ export function enlisting(database: Database, url: string): Enlisting {
     const application = await finishLater(applications(port).findApplication(ref))
     if (application === undefined) return undefined
     let published: Published = { state: 'stale' }
-    for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
+    for (let tries = 0; tries < staleTries && published.state === 'stale'; tries++) {
       const subscribed = await finishLater(subscriptions(port).subscriptions(application.key))
       if (subscribed === undefined) return undefined
       published = ((await publish([uncoalesced(match(application, subscribed))])) as [Published])[0]

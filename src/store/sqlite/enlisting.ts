@@ -7,10 +7,10 @@ import {
   type Enlisting,
   type Intake,
   type Match,
-  matchTries,
   NotEnlistableError,
   type Publication,
   type Published,
+  staleTries,
 } from '../publishing.ts'
 import { applications } from '../sql/applications.ts'
 import { finishNow } from '../sql/port.ts'
@@ -87,7 +87,7 @@ export function enlisting(connection: Connection, path: string): Enlisting {
     if (application === undefined) return undefined
     let publication: Publication | undefined
     let published: Published = { state: 'stale' }
-    for (let tries = 0; tries < matchTries && published.state === 'stale'; tries++) {
+    for (let tries = 0; tries < staleTries && published.state === 'stale'; tries++) {
       const subscribed = subscriptionsOf(application.key)
       if (subscribed === undefined) return undefined
       publication = uncoalesced(match(application, subscribed))

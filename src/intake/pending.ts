@@ -1,0 +1,130 @@
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { Once } from '../store/publishing.ts'
+import { type Publication, staleTries } from '../store/publishing.ts'
+import type { Prepared, Preparer } from './preparer.ts'
+import type { Item } from './publication.ts'
+import { keepChanging, refusalFor } from './refusals.ts'
+import type { AppSubscriptions, SubscriptionSource } from './subscriptions.ts'
+
+/** The store's answer to a commit. */
+export interface Answer {
+  readonly state: string
+  /** See `Published`. */
+  readonly merged?: readonly number[]
+}
+
+/** Stores what was prepared, and then calls `pending.stored` or `pending.failed` once. Must not throw. */
+export type Commit<A extends Answer> = (pending: Pending<A>) => void
+
+export interface PendingParts<A extends Answer> {
+  readonly source: SubscriptionSource
+  readonly preparer: Preparer
+  readonly clock: Clock
+  /** The application's id or uid. */
+  readonly ref: string
+  readonly items: readonly Item[]
+  /** The request's Idempotency-Key, if each message is stored under it. */
+  readonly request: Once | null
+  readonly commit: Commit<A>
+  /** Called with an answer that is not `stale`. An error that it throws refuses the request. */
+  readonly accept: (answer: A) => void
+  readonly refuse: (reason: unknown) => void
+}
+
+/**
+ * One request to publish, on its way: subscriptions → prepared → committed → answered. While the application's endpoints
+ * change in between, it starts again. With known subscriptions and little work it reaches its commit synchronously.
+ */
+export class Pending<A extends Answer> {
+  readonly since: SteadyMs
+  readonly #parts: PendingParts<A>
+  #prepared: Prepared | undefined
+  #tries = 0
+
+  constructor(parts: PendingParts<A>) {
+    this.#parts = parts
+    this.since = parts.clock.steady()
+  }
+
+  get publications(): readonly Publication[] {
+    return this.#prepared?.publications ?? []
+  }
+
+  get publication(): Publication {
+    return this.publications[0] as Publication
+  }
+
+  /** Never throws: the request's own promise carries every error. */
+  start(): void {
+    const { source, ref } = this.#parts
+    this.#tries++
+    const known = source.known(ref)
+    if (known === undefined) void this.#load()
+    else this.#prepare(known)
+  }
+
+  stored(answer: A): void {
+    if (answer.state !== 'accepted') this.#prepared?.withdraw()
+    else if (answer.merged !== undefined) this.#prepared?.merged(answer.merged)
+    if (answer.state === 'stale') return this.#again(this.#prepared?.subscriptions)
+    try {
+      this.#parts.accept(answer)
+    } catch (error) {
+      this.refuse(error)
+    }
+  }
+
+  /** As far as is known, nothing was stored. */
+  failed(error: unknown): void {
+    this.#prepared?.withdraw()
+    this.refuse(refusalFor(error))
+  }
+
+  refuse(reason: unknown): void {
+    this.#parts.refuse(reason)
+  }
+
+  async #load(): Promise<void> {
+    try {
+      this.#prepare(await this.#parts.source.load(this.#parts.ref))
+    } catch (error) {
+      this.refuse(error)
+    }
+  }
+
+  #prepare(subscriptions: AppSubscriptions): void {
+    const { preparer, items, request } = this.#parts
+    try {
+      const prepared = preparer.prepare(subscriptions, items, request)
+      if (prepared instanceof Promise) void this.#commitWhenPrepared(subscriptions, prepared)
+      else this.#commit(prepared)
+    } catch (error) {
+      this.#refused(subscriptions, error)
+    }
+  }
+
+  async #commitWhenPrepared(subscriptions: AppSubscriptions, prepared: Promise<Prepared>): Promise<void> {
+    try {
+      this.#commit(await prepared)
+    } catch (error) {
+      this.#refused(subscriptions, error)
+    }
+  }
+
+  #commit(prepared: Prepared): void {
+    this.#prepared = prepared
+    this.#parts.commit(this)
+  }
+
+  #refused(subscriptions: AppSubscriptions, error: unknown): void {
+    if (this.#parts.preparer.isOutdated(subscriptions, error)) this.#again(subscriptions)
+    else this.refuse(error)
+  }
+
+  #again(stale: AppSubscriptions | undefined): void {
+    const { source, ref } = this.#parts
+    if (stale) source.forget(ref, stale)
+    if (this.#tries === staleTries) this.refuse(keepChanging())
+    else this.start()
+  }
+}

@@ -1,0 +1,148 @@
+import { AppError } from '../domain/app-error.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { Filter, Filterable } from '../shaping/filter.ts'
+import type { Once } from '../store/publishing.ts'
+import type { Publication } from '../store/store.ts'
+import type { Admission } from './admission.ts'
+import { type Item, plainPublication } from './publication.ts'
+import type { AppSubscriptions } from './subscriptions.ts'
+import { stepsOf, treating } from './treat.ts'
+import { Allowances, atOnceSteps, doneAtOnce, doneInParts, type Parts, pauseOf, type Work } from './work.ts'
+
+/** A refusal by limits that were read longer ago than this is not final: the endpoints may have changed since. */
+const boundsFreshMs = 1000
+/** Steps of about 50 ns to match one message, beside one per endpoint. */
+const messageSteps = 50
+
+/** Admitted publications: their deliveries count as waiting. A caller commits them, or else withdraws them. */
+export class Prepared {
+  readonly subscriptions: AppSubscriptions
+  readonly publications: readonly Publication[]
+  #admission: Admission | undefined
+
+  constructor(subscriptions: AppSubscriptions, publications: readonly Publication[], admission: Admission | undefined) {
+    this.subscriptions = subscriptions
+    this.publications = publications
+    this.#admission = admission
+  }
+
+  /** Stops counting the deliveries as waiting, because they were not stored. A second call does nothing. */
+  withdraw(): void {
+    this.#admission?.withdraw(this.publications)
+    this.#admission = undefined
+  }
+
+  /** Stops counting the deliveries to these endpoints, which replaced waiting ones. */
+  merged(endpoints: readonly number[]): void {
+    this.#admission?.merged(this.subscriptions.app, endpoints)
+  }
+}
+
+export interface PreparerParts {
+  readonly clock: Clock
+  /** Without admission there is always room. */
+  readonly admission?: Admission | undefined
+  /** The time for which a message waits for its commit at the moment. */
+  readonly delayMs?: () => number
+}
+
+/**
+ * Prepares messages for the store: matches endpoints, applies their filters and shapes within the work budgets, and admits
+ * the deliveries if there is room.
+ */
+export class Preparer {
+  readonly #clock: Clock
+  readonly #admission: Admission | undefined
+  readonly #delayMs: () => number
+  readonly #allowances: Allowances
+
+  constructor({ clock, admission, delayMs = () => 0 }: PreparerParts) {
+    this.#clock = clock
+    this.#admission = admission
+    this.#delayMs = delayMs
+    this.#allowances = new Allowances(clock)
+  }
+
+  /**
+   * Prepares the messages of one request; `request` is its Idempotency-Key, if each message is stored under it. Answers at
+   * once, or by a promise when the work takes more than one part. Throws or rejects with AppError `overloaded`.
+   */
+  prepare(
+    subscriptions: AppSubscriptions,
+    items: readonly Item[],
+    request: Once | null = null,
+  ): Prepared | Promise<Prepared> {
+    const [only] = items
+    if (subscriptions.treatments === undefined && only !== undefined && items.length === 1) {
+      return this.#admit(subscriptions, [plainPublication(subscriptions, only, request)], this.#delayMs())
+    }
+    const work = this.#allowances.workOf(subscriptions.app)
+    const publications = doneInParts(publicationsOf(subscriptions, items, request, work), this.#clock)
+    if (!(publications instanceof Promise)) return this.#admit(subscriptions, publications, this.#delayMs())
+    return publications.then((list) => this.#admit(subscriptions, list, this.#delayMs()))
+  }
+
+  /**
+   * Prepares a message without a pause, for a caller that holds a transaction open; with as much work as fits into 50 ms.
+   * The message does not wait for the commits of others.
+   */
+  prepareAtOnce(subscriptions: AppSubscriptions, item: Item): Prepared {
+    const work = this.#allowances.workOf(subscriptions.app, atOnceSteps)
+    return this.#admit(subscriptions, doneAtOnce(publicationsOf(subscriptions, [item], null, work)), 0)
+  }
+
+  /** Whether a refusal may rest on limits that the endpoints no longer have: only storing a message would show it. */
+  isOutdated({ bounds, readAt }: AppSubscriptions, error: unknown): boolean {
+    if (!(error instanceof AppError) || error.code !== 'overloaded') return false
+    return bounds !== undefined && this.#clock.steady() - readAt > boundsFreshMs
+  }
+
+  /** Whether any endpoint would get the message. Without a payload, an endpoint with a filter counts as one that would. */
+  async reaches(
+    { app, matcher, treatments }: AppSubscriptions,
+    eventType: string,
+    channels: readonly string[] | null,
+    payload?: unknown,
+  ): Promise<boolean> {
+    const matched = matcher.match(eventType, channels)
+    if (treatments === undefined || payload === undefined) return matched.length > 0
+    const message: Filterable = { payload, eventType, eventId: null, channels, tags: null }
+    const work = this.#allowances.workOf(app)
+    const refusing = new Set<Filter>()
+    for (const endpoint of matched) {
+      const filter = treatments.get(endpoint)?.filter ?? null
+      if (filter === null) return true
+      if (refusing.has(filter)) continue
+      // A filter that would take too long counts as passed: publishing the message would leave a dead letter.
+      if (!work.take(stepsOf(filter, message, work)) || filter.passes(message)) return true
+      refusing.add(filter)
+      if (work.isPauseDue()) await pauseOf(this.#clock)
+    }
+    return false
+  }
+
+  #admit(subscriptions: AppSubscriptions, publications: readonly Publication[], delayMs: number): Prepared {
+    const admitted = this.#admission?.admit(publications, delayMs, subscriptions.bounds) ?? publications
+    return new Prepared(subscriptions, admitted, this.#admission)
+  }
+}
+
+/** The publications of one request, made in parts within the work that one request may cause. */
+function* publicationsOf(
+  subscriptions: AppSubscriptions,
+  items: readonly Item[],
+  request: Once | null,
+  work: Work,
+): Parts<Publication[]> {
+  const publications: Publication[] = []
+  for (const item of items) {
+    const plain = plainPublication(subscriptions, item, request)
+    work.add(messageSteps + plain.endpoints.length)
+    if (work.isPauseDue()) yield
+    const { treatments } = subscriptions
+    const { envelope, body } = item
+    const treated = treatments && (yield* treating(treatments, envelope, body, plain.endpoints, work))
+    publications.push(treated === undefined ? plain : { ...plain, ...treated })
+  }
+  return publications
+}
