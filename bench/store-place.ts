@@ -2,11 +2,12 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Endpoint } from '../src/domain/endpoint.ts'
 import { systemClock } from '../src/runtime/clock.ts'
+import { readEncryptionKeys } from '../src/runtime/encryption-keys.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../src/runtime/random.ts'
 import { openPostgresStore } from '../src/store/postgres/open.ts'
 import { openSqliteStore } from '../src/store/sqlite/open.ts'
 import type { NewEndpoint, Store, StoreContext } from '../src/store/store.ts'
-import { openVault, readVaultKeys } from '../src/store/vault.ts'
+import { openVault } from '../src/store/vault.ts'
 import type { Bench } from './bench.ts'
 import { eventType, payload } from './event.ts'
 import { createDatabase } from './postgres.ts'
@@ -16,7 +17,7 @@ const context: StoreContext = {
   clock: systemClock,
   random: systemRandom,
   randomText: systemRandomText,
-  vault: openVault(readVaultKeys(encryptionKey) ?? [], systemRandomBytes),
+  vault: openVault(readEncryptionKeys(encryptionKey) ?? [], systemRandomBytes),
 }
 
 /** Where an empty store is, as the setting `SLUICE_STORE` says it. */

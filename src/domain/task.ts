@@ -21,10 +21,10 @@ export type TaskStatus = 'running' | 'paused' | 'finished' | 'failed' | 'cancell
 export const taskStatuses: readonly TaskStatus[] = ['running', 'paused', 'finished', 'failed', 'cancelled']
 
 /** What somebody may say to a task. */
-export type TaskOrder = 'pause' | 'resume' | 'cancel'
+export type TaskCommand = 'pause' | 'resume' | 'cancel'
 
 /** What a task that has this status becomes by an order; undefined when it is past that. */
-export function statusAfter(status: TaskStatus, order: TaskOrder): TaskStatus | undefined {
+export function statusAfter(status: TaskStatus, order: TaskCommand): TaskStatus | undefined {
   if (status !== 'running' && status !== 'paused')
     return order === 'cancel' && status === 'cancelled' ? status : undefined
   return order === 'pause' ? 'paused' : order === 'resume' ? 'running' : 'cancelled'

@@ -114,6 +114,7 @@ export class Engine {
         this.#bodies.forget(messages)
       },
       fanOuts: () => this.#jobs.expand(),
+      tasks: () => this.#jobs.lookForTasks(),
       asked: (endpoints) => {
         if (this.#state !== 'stopped') this.#snapshots.request(endpoints)
       },

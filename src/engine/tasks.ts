@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
-import type { HeldTask } from '../store/tasks.ts'
+import type { LeasedTask } from '../store/tasks.ts'
 import { Job } from './job.ts'
 import { nextStep } from './task-steps.ts'
 
@@ -67,7 +67,7 @@ export class Tasks {
 export class TaskRunner {
   readonly #store: Store
   readonly #onRest: (restMs: number) => void
-  #leased: HeldTask | undefined
+  #leased: LeasedTask | undefined
   #underWay: Promise<boolean> | undefined
 
   /** `onRest` is called with the time that a paced task sleeps; the first worker to ask after that continues it. */
@@ -106,7 +106,7 @@ export class TaskRunner {
     return true
   }
 
-  async #advance(task: HeldTask): Promise<void> {
+  async #advance(task: LeasedTask): Promise<void> {
     const step = await nextStep(this.#store, task)
     const status = step.cursor === null ? 'finished' : 'running'
     let data = task.data
@@ -130,7 +130,7 @@ export class TaskRunner {
   }
 
   /** A step that can never succeed must not be tried for ever. */
-  async #fail(task: HeldTask, error: unknown): Promise<void> {
+  async #fail(task: LeasedTask, error: unknown): Promise<void> {
     const message = error instanceof Error ? error.message : String(error)
     const data = () => ({ ...task.data, error: message })
     await this.#store.advanceTask(task, {

@@ -63,6 +63,11 @@ export class WorkerJobs {
     this.#expand.request()
   }
 
+  /** Takes a task, if there is one. */
+  lookForTasks(): void {
+    this.#tasks.request()
+  }
+
   /** Releases the task that this worker holds, for another to continue. */
   releaseTask(): Promise<void> {
     return this.#tasks.release()

@@ -1,6 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Once } from '../store/publishing.ts'
-import { type Publication, staleTries } from '../store/publishing.ts'
+import { type Once, type Publication, staleTries } from '../store/publishing.ts'
 import type { Prepared, Preparer } from './preparer.ts'
 import type { Item } from './publication.ts'
 import { keepChanging, refusalFor } from './refusals.ts'

@@ -1,6 +1,6 @@
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { readVaultKeys, SealError, type VaultKey } from '../store/vault.ts'
+import { type EncryptionKey, EncryptionKeyError, readEncryptionKeys } from './encryption-keys.ts'
 import type { RandomBytes } from './random.ts'
 import type { Config } from './settings.ts'
 
@@ -13,19 +13,19 @@ const fileName = 'encryption.key'
 export function loadEncryptionKeys(
   { store, encryptionKey }: Pick<Config, 'store' | 'encryptionKey'>,
   randomBytes: RandomBytes,
-): readonly VaultKey[] {
+): readonly EncryptionKey[] {
   if (encryptionKey !== null) return encryptionKey
   const fresh = Buffer.from(randomBytes(32)).toString('base64')
   if (store.kind === 'postgres') {
-    throw new SealError(
+    throw new EncryptionKeyError(
       'SLUICE_ENCRYPTION_KEY is not set, and with Postgres every process needs the same one ' +
         '(make one with `openssl rand -base64 32` and keep it apart from the database)',
     )
   }
-  if (store.path === ':memory:') return readVaultKeys(fresh) as VaultKey[]
+  if (store.path === ':memory:') return readEncryptionKeys(fresh) as EncryptionKey[]
   const file = join(dirname(store.path), fileName)
-  const keys = readVaultKeys(readOrMake(file, `${fresh}\n`, Buffer.from(randomBytes(6)).toString('hex')))
-  if (keys === undefined) throw new SealError(`${file} does not hold encryption keys: 32 bytes in base64 each`)
+  const keys = readEncryptionKeys(readOrMake(file, `${fresh}\n`, Buffer.from(randomBytes(6)).toString('hex')))
+  if (keys === undefined) throw new EncryptionKeyError(`${file} does not hold encryption keys: 32 bytes in base64 each`)
   return keys
 }
 

@@ -1,5 +1,5 @@
 import { BlockList, isIP } from 'node:net'
-import { readVaultKeys, type VaultKey } from '../store/vault.ts'
+import { type EncryptionKey, readEncryptionKeys } from './encryption-keys.ts'
 
 /**
  * How one kind of setting is read and shown. `parse` takes text from a flag or a variable, or any JSON value from the
@@ -135,11 +135,11 @@ export const token: Kind<string> = {
   show: (value) => value,
 }
 
-/** Encryption keys, the sealing one first; see `readVaultKeys`. */
-export const encryptionKeys: Kind<readonly VaultKey[]> = {
+/** Encryption keys, the sealing one first; see `readEncryptionKeys`. */
+export const encryptionKeys: Kind<readonly EncryptionKey[]> = {
   placeholder: 'KEYS',
   parse(raw) {
-    const keys = typeof raw === 'string' ? readVaultKeys(raw) : undefined
+    const keys = typeof raw === 'string' ? readEncryptionKeys(raw) : undefined
     if (keys === undefined) throw new WrongValue('32 bytes in base64, or several such keys as id:base64,id:base64')
     return keys
   },

@@ -8,6 +8,8 @@ export interface Applications {
   createApplication(input: NewApplication): Promise<Application>
   /** By id or uid. */
   findApplication(ref: string): Promise<Application | undefined>
+  /** The ids of several applications by key; those that no longer exist are left out. */
+  applicationIds(apps: readonly number[]): Promise<ReadonlyMap<number, string>>
   listApplications(page: PageRequest): Promise<Page<Application>>
   /** Changes the given fields, and makes publishers look the application up again. */
   updateApplication(app: number, change: Partial<NewApplication>): Promise<Application | undefined>

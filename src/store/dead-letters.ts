@@ -89,6 +89,13 @@ export function* placesOf({ key, id }: { readonly key: number; readonly id: stri
   for (let i = 0; i < neighbours; i++) yield { key: key + i, id: withKey('msg', id, key + i) }
 }
 
+/**
+ * A fresh row is due within this time of its message's key, or else its whole class is searched. On Postgres the key is
+ * made before the statement waits for a connection and a lock, so 20 ms, which are enough for SQLite, were too few there;
+ * the range holds only rows that still wait, so that the wider one costs SQLite nothing.
+ */
+export const nearMs = 2000
+
 /** A timed row due within this time stays where it is: a worker may already be about to read it, and would send it too. */
 export const bringForwardMs = 1000
 

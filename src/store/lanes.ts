@@ -110,11 +110,11 @@ export interface LaneViews {
   /**
    * Has the first delivery of an endpoint's line, or the named one, tried anew at once with all its attempts (`retry`), or
    * taken out of the way as a dead letter (`skip`). Whoever has the lane carries it out, so that the delivery has one end:
-   *   told — it is stored, and the lane's owner knows, or will when there is one;
+   *   stored — the lane's owner carries it out, or the next one;
    *   busy — there is nothing to retry: it does not wait for a retry, but for its turn, or is being sent;
    *   none — no such delivery waits.
    */
-  directHead(endpoint: number, message: number | null, order: HeadOrder): Promise<HeadAnswer>
+  directHead(endpoint: number, message: number | null, order: HeadCommand): Promise<HeadAnswer>
 }
 
 /** Where a row lies. */
@@ -158,10 +158,10 @@ export interface StoredAnswer {
   readonly snapshotAt: EpochMs
 }
 
-export type HeadOrder = 'retry' | 'skip'
+export type HeadCommand = 'retry' | 'skip'
 
 export type HeadAnswer =
-  | { readonly state: 'told'; readonly message: number }
+  | { readonly state: 'stored'; readonly message: number }
   | { readonly state: 'busy'; readonly message: number }
   | { readonly state: 'none' }
 

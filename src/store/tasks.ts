@@ -1,4 +1,4 @@
-import type { Task, TaskCursor, TaskData, TaskOrder, TaskStatus, TaskWork } from '../domain/task.ts'
+import type { Task, TaskCommand, TaskCursor, TaskData, TaskStatus, TaskWork } from '../domain/task.ts'
 import type { DeliveryKey } from './messages.ts'
 import type { PageRequest } from './page.ts'
 
@@ -9,19 +9,19 @@ export interface Tasks {
   /** By key. */
   listTasks(page: PageRequest): Promise<Task[]>
   /** Takes the running task that has waited longest for somebody; undefined when all are held, resting or done. */
-  takeTask(leaseMs: number): Promise<HeldTask | undefined>
+  takeTask(leaseMs: number): Promise<LeasedTask | undefined>
   /**
    * Does one step's work, saves where the next one goes on and extends the lease, all or nothing. `lost` means that the
    * task was taken by somebody else meanwhile: nothing was done. Answers how many deliveries were queued and purged.
    */
-  advanceTask(held: HeldTask, step: TaskStep): Promise<StepDone | 'lost'>
+  advanceTask(held: LeasedTask, step: TaskStep): Promise<StepDone | 'lost'>
   /** Gives a task back, for somebody to take at once. */
-  releaseTask(held: HeldTask): Promise<void>
+  releaseTask(held: LeasedTask): Promise<void>
   /**
    * Pauses, resumes or cancels a task. A step under way when it is paused or cancelled does nothing any more. `ended`
    * means that it is past that; undefined that there is none.
    */
-  orderTask(id: string, order: TaskOrder): Promise<Task | 'ended' | undefined>
+  commandTask(id: string, order: TaskCommand): Promise<Task | 'ended' | undefined>
 }
 
 export interface NewTask {
@@ -30,7 +30,7 @@ export interface NewTask {
   readonly data: TaskData
 }
 
-export interface HeldTask extends Task {
+export interface LeasedTask extends Task {
   readonly epoch: number
 }
 

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createSecretKey, hash } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createSecretKey } from 'node:crypto'
 
 /**
  * Seals what must not be readable in the database, in its log or in a copy of either: the secrets and headers of
@@ -36,7 +36,6 @@ export class SealError extends Error {
 }
 
 const version = 'v1'
-const keyBytes = 32
 const ivBytes = 12
 const sealedPattern = /^v1\|([A-Za-z0-9_-]{1,32})\|([A-Za-z0-9+/]{16})\|([A-Za-z0-9+/]{22}==)\|([A-Za-z0-9+/]*={0,2})$/
 
@@ -107,23 +106,6 @@ export function newestSecret(
     log?.(`nothing can be signed for ${endpoint}: ${error.message}`)
     return null
   }
-}
-
-/**
- * Reads keys from text: 32 bytes in base64, or several as `id:base64`, separated by commas or lines. A key without an id
- * gets one made from its hash. Undefined when the text is anything else.
- */
-export function readVaultKeys(text: string): VaultKey[] | undefined {
-  const keys: VaultKey[] = []
-  for (const part of text.split(/[,\n]/).map((piece) => piece.trim())) {
-    if (part === '') continue
-    const [, id, encoded = ''] = /^(?:([A-Za-z0-9_-]{1,32}):)?([A-Za-z0-9+/]{43}=)$/.exec(part) ?? []
-    const bytes = Buffer.from(encoded, 'base64')
-    if (bytes.length !== keyBytes) return undefined
-    keys.push({ id: id ?? hash('sha256', bytes, 'hex').slice(0, 8), bytes })
-  }
-  const ids = new Set(keys.map(({ id }) => id))
-  return keys.length === 0 || ids.size < keys.length ? undefined : keys
 }
 
 function contextOf({ app, endpoint, field }: SealedPlace, keyId: string): Buffer {

@@ -10,7 +10,7 @@ export const seed = Number(process.env.FUZZ_SEED ?? 20_261_115)
 /** Refused to any API key, whatever the body. */
 const onlyForTokens = 'POST /auth/logout'
 /** Refused once one of them has ended the task; they take no body that could be at fault. */
-const taskOrders = ['pause', 'resume', 'cancel'].map((order) => `POST /background-task/:task/${order}`)
+const taskCommands = ['pause', 'resume', 'cancel'].map((order) => `POST /background-task/:task/${order}`)
 /** Refused unless something keeps others back in order; what they do then is in the tests of order. */
 const headOrders = ['retry', 'skip'].map((order) => `POST /app/:app/endpoint/:endpoint/lane/head/${order}`)
 /** Nothing made up names an endpoint and a message; what it does accept is in the tests of dead letters. */
@@ -41,7 +41,7 @@ export async function fuzzBodies(
       return fc.tuple(fc.constant(route), fc.constant(leastQuery(query)), bodies)
     }),
   )
-  const accepted = new Set<string>([onlyForTokens, linesRoute, ...taskOrders, ...headOrders])
+  const accepted = new Set<string>([onlyForTokens, linesRoute, ...taskCommands, ...headOrders])
   await fc.assert(
     fc.asyncProperty(requests, async ([route, query, body]) => {
       const [method = '', path = ''] = route.split(' ')

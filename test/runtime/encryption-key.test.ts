@@ -27,7 +27,7 @@ test('a file of its own is made beside a SQLite database, for its owner alone, a
 test('a key file that holds something else is refused by name and left alone', (t) => {
   const { file, load } = sqliteIn(t)
   writeFileSync(file, 'password1\n')
-  assert.throws(load, { name: 'SealError', message: /encryption\.key does not hold encryption keys/ })
+  assert.throws(load, { name: 'EncryptionKeyError', message: /encryption\.key does not hold encryption keys/ })
   assert.equal(readFileSync(file, 'utf8'), 'password1\n')
 })
 
@@ -36,7 +36,7 @@ test('the setting goes before the file, and Postgres has nothing else', () => {
   const store = { kind: 'postgres', url: 'postgres://x/y' } as const
   assert.deepEqual(loadEncryptionKeys({ store, encryptionKey }, systemRandomBytes), encryptionKey)
   assert.throws(() => loadEncryptionKeys({ store, encryptionKey: null }, systemRandomBytes), {
-    name: 'SealError',
+    name: 'EncryptionKeyError',
     message: /SLUICE_ENCRYPTION_KEY is not set/,
   })
 })

@@ -170,7 +170,7 @@ export class ReplayingWorld {
     const now = this.clock.steady()
     const last = this.#pauses.at(-1)
     if (order === 'resume' && last !== undefined) last.until = Math.min(last.until, now)
-    const answer = await this.#store.orderTask(id, order)
+    const answer = await this.#store.commandTask(id, order)
     if (order === 'pause' && typeof answer === 'object' && (last?.until ?? 0) <= now) {
       this.#pauses.push({ from: now, until: Number.POSITIVE_INFINITY })
     }

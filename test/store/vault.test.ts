@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { readEncryptionKeys } from '../../src/runtime/encryption-keys.ts'
 import { systemRandomBytes } from '../../src/runtime/random.ts'
-import { openVault, readVaultKeys, SealError, sealedWith, type VaultKey } from '../../src/store/vault.ts'
+import { openVault, SealError, sealedWith, type VaultKey } from '../../src/store/vault.ts'
 
 const place = { app: 1, endpoint: 2, field: 'secrets' }
 const old: VaultKey = { id: 'old', bytes: Buffer.alloc(32, 1) }
@@ -49,13 +50,13 @@ describe('encryption keys', () => {
   const base64 = Buffer.alloc(32, 7).toString('base64')
 
   test('are read alone or several, with ids of their own or made from their hash', () => {
-    const [made] = readVaultKeys(base64) ?? []
+    const [made] = readEncryptionKeys(base64) ?? []
     assert.match(made?.id ?? '', /^[0-9a-f]{8}$/)
     assert.deepEqual(
-      readVaultKeys(`a:${base64},b:${Buffer.from(old.bytes).toString('base64')}`)?.map(({ id }) => id),
+      readEncryptionKeys(`a:${base64},b:${Buffer.from(old.bytes).toString('base64')}`)?.map(({ id }) => id),
       ['a', 'b'],
     )
-    assert.deepEqual(readVaultKeys(`a:${base64}\n`)?.length, 1)
+    assert.deepEqual(readEncryptionKeys(`a:${base64}\n`)?.length, 1)
   })
 
   for (const [what, text] of [
@@ -66,6 +67,6 @@ describe('encryption keys', () => {
     ['the same id twice', `a:${base64},a:${base64}`],
     ['an id with a separator', `a|b:${base64}`],
   ] as const) {
-    test(`are not read from ${what}`, () => assert.equal(readVaultKeys(text), undefined))
+    test(`are not read from ${what}`, () => assert.equal(readEncryptionKeys(text), undefined))
   }
 })

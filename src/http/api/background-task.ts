@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { type Task, type TaskOrder, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
+import { type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
 import { admin, read } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'
 import { iso } from '../fields.ts'
@@ -65,7 +65,7 @@ function isWanted({ status, state, task: type }: Static<typeof TaskQuery>) {
     (type === undefined || task.work.type === type)
 }
 
-function orderRoute(order: TaskOrder, summary: string, description?: string) {
+function orderRoute(order: TaskCommand, summary: string, description?: string) {
   return route({
     method: 'POST',
     path: `/background-task/:task/${order}`,
@@ -75,7 +75,7 @@ function orderRoute(order: TaskOrder, summary: string, description?: string) {
     ...(description && { description }),
     answers: { 200: BackgroundTaskOut },
     handle: async ({ task: { id } }, { store }) => {
-      const task = await store.orderTask(id, order)
+      const task = await store.commandTask(id, order)
       if (task === undefined) throw noSuch('task', id)
       if (task === 'ended') throw new AppError('conflict', 'The task has ended.')
       return toTaskOut(task)

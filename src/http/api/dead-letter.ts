@@ -103,7 +103,7 @@ function listRoute({ path, whose, needs, ids, summaries }: Place): Route {
       }
       return writePage(clock, call.query, list, async (items) => {
         const heads = items.map(({ row }) => row)
-        const [ids, letters] = [await applicationIds(store, heads), await store.loadDead(heads)]
+        const [ids, letters] = [await store.applicationIds(heads.map(({ app }) => app)), await store.loadDead(heads)]
         return items.flatMap(({ message, endpoint }, i) => {
           const letter = letters[i]
           if (letter === undefined) return []
@@ -233,10 +233,7 @@ async function* linesOf(
   for (let after: DeadHead | null = null; ; ) {
     const rows: DeadHead[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
     const kept = (await described(store, rows)).filter((one) => meets(one, filter))
-    const ids = await applicationIds(
-      store,
-      kept.map(({ row }) => row),
-    )
+    const ids = await store.applicationIds(kept.map(({ row }) => row.app))
     // A delivery may have a body of its own, which is about as large as the message's.
     for (const part of partsOf(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {
       const heads = part.map(({ row }) => row)
@@ -268,16 +265,6 @@ async function described(store: Store, letters: readonly DeadHead[]): Promise<De
   const messageOf = new Map(heads.map((head) => [head.key, head]))
   const endpointOf = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
   return letters.map((row) => ({ row, message: messageOf.get(row.message), endpoint: endpointOf.get(row.endpoint) }))
-}
-
-/** The ids of the applications whose dead letters these are. */
-async function applicationIds(store: Store, letters: readonly DeadHead[]): Promise<Map<number, string>> {
-  const ids = new Map<number, string>()
-  for (const key of new Set(letters.map(({ app }) => app))) {
-    const { items } = await store.listApplications({ after: key - 1, order: 'ascending', limit: 1 })
-    for (const { key: found, id } of items) if (found === key) ids.set(key, id)
-  }
-  return ids
 }
 
 function meets({ row, message }: Described, { message: key, reason, eventTypes }: DeadFilter): boolean {

@@ -3,7 +3,7 @@ import { AppError } from '../../domain/app-error.ts'
 import { laneBlockers } from '../../domain/blocker.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { healthFacts } from '../../domain/health-facts.ts'
-import type { HeadOrder } from '../../store/lanes.ts'
+import type { HeadCommand } from '../../store/lanes.ts'
 import { manage, view } from '../access.ts'
 import { EndpointOut } from '../answers/endpoint.ts'
 import { Instant, MaybeInstant } from '../answers/field.ts'
@@ -177,7 +177,7 @@ function future(at: number, now: number): string | null {
 }
 
 /** Commands the worker that has the lane to retry or skip the delivery that keeps others back. */
-function headRoute(order: HeadOrder, summary: string, description: string) {
+function headRoute(order: HeadCommand, summary: string, description: string) {
   return route({
     method: 'POST',
     path: `/app/:app/endpoint/:endpoint/lane/head/${order}`,

@@ -41,7 +41,7 @@ export function announce(
   let onlyFresh = opened.length === 0
   // What took another's place is due when that was, and its lane knows.
   for (const { endpoint, since } of opened) {
-    wakes.wish([endpoint], since, false)
+    wakes.request([endpoint], since, false)
     endpoints.add(endpoint)
   }
   if (wideOnes(queued).includes(true)) signals.fanOuts()
@@ -52,7 +52,7 @@ export function announce(
     const isFresh = publication.delayMs <= 0
     if (!isFresh) {
       onlyFresh = false
-      wakes.wish(those, now + Math.ceil(publication.delayMs), false)
+      wakes.request(those, now + Math.ceil(publication.delayMs), false)
     }
     for (const endpoint of those) {
       endpoints.add(endpoint)
@@ -60,7 +60,7 @@ export function announce(
     }
   }
   if (endpoints.size === 0) return
-  wakes.wish(freshOnes, 0, true)
+  wakes.request(freshOnes, 0, true)
   if (stored.length === queued.length) signals.stored(stored, begunAt)
   else signals.rows([...endpoints], onlyFresh ? fresh : undefined)
 }

@@ -82,9 +82,9 @@ class LaterWakes extends LaneWakes {
     this.#wakes = wakes
   }
 
-  override wish(endpoints: Iterable<number>, dueAt: number, areFresh: boolean): void {
+  override request(endpoints: Iterable<number>, dueAt: number, areFresh: boolean): void {
     const list = [...endpoints]
-    this.kept.push(() => this.#wakes.wish(list, dueAt, areFresh))
+    this.kept.push(() => this.#wakes.request(list, dueAt, areFresh))
   }
 }
 

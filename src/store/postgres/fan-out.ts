@@ -96,7 +96,7 @@ export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) =
     if (since === null) return false
     if (endpoints !== null) {
       const isFresh = since <= now
-      wakes.wish(endpoints, isFresh ? 0 : since, isFresh)
+      wakes.request(endpoints, isFresh ? 0 : since, isFresh)
       signals.rows(endpoints, isFresh ? fresh : undefined)
     }
     return leftOver > done

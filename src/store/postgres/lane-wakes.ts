@@ -90,7 +90,7 @@ export class LaneWakes {
   readonly #signals: Signals
   /** What this process's own workers own: they hear of new rows directly. */
   readonly #owners = new Map<number, number>()
-  readonly #wishes = new Map<number, EpochMs>()
+  readonly #requests = new Map<number, EpochMs>()
   #onlyFresh = true
   #flushing: Promise<void> | undefined
   #cancelTimer: (() => void) | undefined
@@ -116,11 +116,11 @@ export class LaneWakes {
    * Asks for lanes to be woken by an instant, 0 for now, because of rows already committed. A lane owned here needs none:
    * its owner will look at the queue at the latest when it releases the lane, which it has not begun to do.
    */
-  wish(endpoints: Iterable<number>, dueAt: EpochMs, areFresh: boolean): void {
+  request(endpoints: Iterable<number>, dueAt: EpochMs, areFresh: boolean): void {
     for (const endpoint of endpoints) {
       if (this.#owners.has(endpoint)) continue
-      const earlier = this.#wishes.get(endpoint)
-      if (earlier === undefined || earlier > dueAt) this.#wishes.set(endpoint, dueAt)
+      const earlier = this.#requests.get(endpoint)
+      if (earlier === undefined || earlier > dueAt) this.#requests.set(endpoint, dueAt)
       if (!areFresh) this.#onlyFresh = false
     }
     this.#schedule(0)
@@ -142,7 +142,7 @@ export class LaneWakes {
   }
 
   #schedule(waitMs: number): void {
-    if (this.#wishes.size === 0 || this.#flushing || this.#cancelTimer || this.#closed) return
+    if (this.#requests.size === 0 || this.#flushing || this.#cancelTimer || this.#closed) return
     const start = () => {
       this.#cancelTimer = undefined
       this.#flushing = this.#flush().then((waitMs) => {
@@ -155,13 +155,13 @@ export class LaneWakes {
 
   /** Never rejects; answers how long to wait before the next. */
   async #flush(): Promise<number> {
-    if (this.#wishes.size === 0) return gapMs
-    const wishes = [...this.#wishes].slice(0, lanesPerStatement)
-    for (const [endpoint] of wishes) this.#wishes.delete(endpoint)
+    if (this.#requests.size === 0) return gapMs
+    const requests = [...this.#requests].slice(0, lanesPerStatement)
+    for (const [endpoint] of requests) this.#requests.delete(endpoint)
     const onlyFresh = this.#onlyFresh
-    if (this.#wishes.size === 0) this.#onlyFresh = true
-    const endpoints = wishes.map(([endpoint]) => endpoint)
-    const dues = wishes.map(([, dueAt]) => dueAt)
+    if (this.#requests.size === 0) this.#onlyFresh = true
+    const endpoints = requests.map(([endpoint]) => endpoint)
+    const dues = requests.map(([, dueAt]) => dueAt)
     const kind = onlyFresh ? 'f' : 'r'
     try {
       const values = [integers(endpoints), integers(dues), kind, this.#signals.payload(endpoints)]
@@ -171,7 +171,7 @@ export class LaneWakes {
     } catch (error) {
       this.#context.log?.(`postgres: lanes could not be woken, trying again: ${(error as Error).message}`)
       if (!(error instanceof StoreTrouble)) return retryMs
-      for (const [endpoint, dueAt] of wishes) this.wish([endpoint], dueAt, onlyFresh)
+      for (const [endpoint, dueAt] of requests) this.request([endpoint], dueAt, onlyFresh)
       return retryMs
     }
   }

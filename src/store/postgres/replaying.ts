@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { bringForwardMs, type Replaying } from '../dead-letters.ts'
+import { bringForwardMs, nearMs, type Replaying } from '../dead-letters.ts'
 import { countLimit } from '../lanes.ts'
 import { type DeliveryKey, expungedResponse } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
@@ -12,9 +12,6 @@ import type { Database } from './database.ts'
 import { sqlOver } from './port.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import { type Run, statement } from './sessions.ts'
-
-/** How far from its message's key a fresh row's instant is looked for before its whole class is. */
-const nearMs = 2000
 
 /**
  * Finds a delivery's row. Rows are not indexed by message, since every delivery would pay for it; but a replay's instant
@@ -286,7 +283,7 @@ export async function requeue(run: Run, deliveries: readonly DeliveryKey[]): Pro
 export function tell({ signals, wakes }: Database, queued: readonly DeliveryKey[]): void {
   if (queued.length === 0) return
   const endpoints = [...new Set(queued.map(({ endpoint }) => endpoint))]
-  wakes.wish(endpoints, 0, false)
+  wakes.request(endpoints, 0, false)
   signals.rows(endpoints, replay)
 }
 

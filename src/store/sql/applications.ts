@@ -43,6 +43,10 @@ const selectByUid = statement<ApplicationRow>(
   `select ${columns} from application where uid = :uid and deleted_at is null`,
   shape,
 )
+const selectIds = statement<{ key: number; id: string }>(
+  'application-ids',
+  ({ among }) => `select key, id from application where ${among('key', ':apps', 'bigint')} and deleted_at is null`,
+)
 // Ranges of the primary key. The management application has the key 0 and is not listed.
 const selectApplications = inBothOrders<ApplicationRow>(
   'applications',
@@ -71,7 +75,7 @@ export const bumpVersion = statement<{ key: number }>(
 
 type ApplicationMethods = Pick<
   Applications,
-  'createApplication' | 'findApplication' | 'listApplications' | 'updateApplication'
+  'createApplication' | 'findApplication' | 'applicationIds' | 'listApplications' | 'updateApplication'
 >
 
 /** Applications. */
@@ -89,6 +93,11 @@ export function applications(port: Port): Methods<ApplicationMethods> {
       const named = key === undefined ? undefined : yield* port.first(selectApplication, { key })
       const row = named?.id === ref ? named : yield* port.first(selectByUid, { uid: ref })
       return row && toApplication(row)
+    },
+
+    *applicationIds(apps) {
+      const rows = apps.length === 0 ? [] : yield* port.all(selectIds, { apps: [...new Set(apps)] })
+      return new Map(rows.map(({ key, id }) => [key, id]))
     },
 
     *listApplications({ limit, order, after }) {

@@ -165,7 +165,7 @@ export function lanes(port: Port): Methods<LaneViews> {
         yield* sql.all(endRest, { endpoint })
         yield* sql.settingsChanged([endpoint])
         yield* sql.wakeLane(endpoint)
-        return { state: 'told', message: row.message }
+        return { state: 'stored', message: row.message }
       })
     },
   }

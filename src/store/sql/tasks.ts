@@ -152,7 +152,7 @@ export function tasks(port: Port): Methods<Tasks> {
       yield* port.relaxed.all(releaseLeased, { key, epoch })
     },
 
-    *orderTask(id, order) {
+    *commandTask(id, order) {
       const key = decodeKey('qtask', id)
       if (key === undefined) return undefined
       return yield* port.transaction(function* (sql): Work<Task | 'ended' | undefined> {

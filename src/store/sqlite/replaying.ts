@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, fresh, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { bringForwardMs, type Replaying } from '../dead-letters.ts'
+import { bringForwardMs, nearMs, type Replaying } from '../dead-letters.ts'
 import { countLimit, type LaneFacts, type QueuedRow } from '../lanes.ts'
 import { type DeliveryKey, expungedResponse } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
@@ -252,9 +252,6 @@ export function rowFinder(connection: Connection): (delivery: DeliveryKey) => Qu
   return (delivery) =>
     search(delivery, () => JSON.parse(message.get(delivery.message)?.endpoints ?? '[]').includes(delivery.endpoint))
 }
-
-/** How far from its message's key a fresh row's instant is looked for before its whole class is. */
-const nearMs = 20
 
 type QueueSearch = (delivery: DeliveryKey, isAccepted: () => boolean) => QueuedColumns | undefined
 

@@ -120,7 +120,7 @@ export function ordering(open: Open): void {
     await world.pass(20)
     await world.settle(worker, world.settlement(endpoint, await world.head(endpoint), { state: 'blocked' }))
     const message = row.message
-    assert.deepEqual(await world.store.directHead(endpoint.key, null, 'retry'), { state: 'told', message })
+    assert.deepEqual(await world.store.directHead(endpoint.key, null, 'retry'), { state: 'stored', message })
     const head = await world.head(endpoint)
     assert.deepEqual([head.attempts, head.priorAttempts, head.heldMs], [0, 2, 0])
     assert.deepEqual(await world.store.directHead(endpoint.key, null, 'retry'), { state: 'busy', message })
@@ -159,7 +159,7 @@ export function ordering(open: Open): void {
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
     const second = await publishInOrder(world, endpoint)
-    assert.equal((await world.store.directHead(endpoint.key, null, 'skip')).state, 'told')
+    assert.equal((await world.store.directHead(endpoint.key, null, 'skip')).state, 'stored')
     assert.equal((await world.head(endpoint)).heldMs, skipped)
     await world.settle(worker, world.settlement(endpoint, row, { state: 'held', waitMs: minute }))
     const head = await world.head(endpoint)
@@ -167,7 +167,7 @@ export function ordering(open: Open): void {
     const end = world.settlement(endpoint, head, { state: 'dead', reason: 'skipped' })
     await world.settle(worker, { ...end, attempt: null })
     assert.equal((await world.store.findDead(endpoint.key, row.message))?.reason, 'skipped')
-    assert.deepEqual(await world.store.directHead(endpoint.key, second, 'skip'), { state: 'told', message: second })
+    assert.deepEqual(await world.store.directHead(endpoint.key, second, 'skip'), { state: 'stored', message: second })
     assert.deepEqual(await world.store.directHead(endpoint.key, row.message, 'skip'), { state: 'none' })
   })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { replay } from '../../../src/domain/delivery.ts'
 import type { TaskWork } from '../../../src/domain/task.ts'
-import type { HeldTask, TaskStep } from '../../../src/store/tasks.ts'
+import type { LeasedTask, TaskStep } from '../../../src/store/tasks.ts'
 import { begin, inTime, longMs, type Open, type World } from './harness.ts'
 
 const work: TaskWork = { type: 'event-type.aggregate', input: {} }
@@ -17,6 +17,18 @@ const idleStep: TaskStep = {
 }
 
 export function tasks(open: Open): void {
+  test('a new or resumed task is signalled to the watcher', async (t) => {
+    const { store } = await begin(t, open)
+    let signals = 0
+    store.watch({ rows() {}, lanes() {}, settings() {}, tasks: () => void signals++ })
+    const { id } = await store.createTask({ app: null, work, data: {} })
+    assert.equal(signals, 1)
+    await store.commandTask(id, 'pause')
+    assert.equal(signals, 1)
+    await store.commandTask(id, 'resume')
+    assert.equal(signals, 2)
+  })
+
   test('a task is kept as it was made, and found by its whole id', async (t) => {
     const { store } = await begin(t, open)
     const input = { endpoint: 7, since: 1, until: 2 }
@@ -109,7 +121,7 @@ export function tasks(open: Open): void {
     await store.createTask({ app: endpoint.app, work, data: {} })
     const steps = [await take(world, longMs), await take(world, longMs)]
     const step = { ...idleStep, replay: [letter], onlyDead: true }
-    const replayed = async (held: HeldTask | undefined) => store.advanceTask(held as HeldTask, step)
+    const replayed = async (held: LeasedTask | undefined) => store.advanceTask(held as LeasedTask, step)
     assert.deepEqual(await replayed(steps[0]), { replayed: 1, purged: 0 })
     const [again] = await world.rows(endpoint, replay)
     assert(again)
@@ -140,7 +152,7 @@ export function tasks(open: Open): void {
     const held = await take(world, longMs)
     await store.advanceTask(held, { ...idleStep, cursor: [1] })
     for (let times = 0; times < 2; times++) {
-      const paused = await store.orderTask(id, 'pause')
+      const paused = await store.commandTask(id, 'pause')
       assert(typeof paused === 'object')
       assert.deepEqual([paused.status, paused.cursor], ['paused', [1]])
     }
@@ -148,7 +160,7 @@ export function tasks(open: Open): void {
     assert.equal(await store.advanceTask(held, { ...idleStep, cursor: [2] }), 'lost')
     await store.releaseTask(held)
     assert.equal(await store.takeTask(longMs), undefined)
-    const resumed = await store.orderTask(id, 'resume')
+    const resumed = await store.commandTask(id, 'resume')
     assert(typeof resumed === 'object')
     assert.deepEqual([resumed.status, resumed.cursor], ['running', [1]])
     assert.deepEqual((await take(world, longMs)).cursor, [1])
@@ -158,19 +170,19 @@ export function tasks(open: Open): void {
     const world = await begin(t, open)
     const { store } = world
     const { id } = await store.createTask({ app: null, work, data: {} })
-    await store.orderTask(id, 'pause')
-    const cancelled = await store.orderTask(id, 'cancel')
+    await store.commandTask(id, 'pause')
+    const cancelled = await store.commandTask(id, 'cancel')
     assert(typeof cancelled === 'object')
     assert.equal(cancelled.status, 'cancelled')
-    assert.deepEqual(await store.orderTask(id, 'cancel'), cancelled)
-    assert.equal(await store.orderTask(id, 'resume'), 'ended')
+    assert.deepEqual(await store.commandTask(id, 'cancel'), cancelled)
+    assert.equal(await store.commandTask(id, 'resume'), 'ended')
     assert.equal(await store.takeTask(longMs), undefined)
     const other = await store.createTask({ app: null, work, data: {} })
     await store.advanceTask(await take(world, longMs), { ...idleStep, status: 'finished' })
     for (const order of ['pause', 'resume', 'cancel'] as const) {
-      assert.equal(await store.orderTask(other.id, order), 'ended')
+      assert.equal(await store.commandTask(other.id, order), 'ended')
     }
-    assert.equal(await store.orderTask('qtask_nonsense', 'pause'), undefined)
+    assert.equal(await store.commandTask('qtask_nonsense', 'pause'), undefined)
   })
 
   test('a step that fails leaves nothing', async (t) => {
@@ -189,6 +201,6 @@ export function tasks(open: Open): void {
   })
 }
 
-async function take(world: World, leaseMs: number): Promise<HeldTask> {
+async function take(world: World, leaseMs: number): Promise<LeasedTask> {
   return (await world.store.takeTask(leaseMs)) ?? assert.fail('no task to take')
 }
