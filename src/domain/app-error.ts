@@ -22,6 +22,12 @@ export class AppError extends Error {
   }
 }
 
+/** A name that names nothing. The name is told as it was given, where it is known. */
+export function noSuch(noun: string, name?: string): AppError {
+  const sentence = name === undefined ? `There is no such ${noun}.` : `There is no ${noun} ${JSON.stringify(name)}.`
+  return new AppError('not_found', sentence)
+}
+
 /** `at` is the path to the value, such as `['body', 'throttleRate']`. */
 export interface FieldError {
   readonly at: readonly (string | number)[]

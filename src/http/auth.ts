@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { AppError } from '../domain/app-error.ts'
+import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { noteUseEveryMs } from '../store/access.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
@@ -128,7 +128,7 @@ export class Authenticator {
     if (caller.app === null || params.app === undefined) return
     // Any other application is as unknown as one that does not exist.
     if (params.app !== caller.app.id && params.app !== caller.app.uid) {
-      throw new AppError('not_found', 'There is no such application.')
+      throw noSuch('application', params.app)
     }
     // From here on by its id, which stays its own: a uid may have been given to another application a moment ago.
     params.app = caller.app.id

@@ -1,4 +1,4 @@
-import { AppError } from '../domain/app-error.ts'
+import { noSuch } from '../domain/app-error.ts'
 import type { LaneStatus } from '../domain/blocker.ts'
 import { retryPolicyOf } from '../domain/bounds.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
@@ -165,7 +165,7 @@ export class Explainer {
 
   async #lane(endpoint: Endpoint, asked: Asked): Promise<KnownLane> {
     const lane = await this.#findLane(endpoint, asked)
-    if (lane === undefined) throw new AppError('not_found', 'There is no such endpoint.')
+    if (lane === undefined) throw noSuch('endpoint', endpoint.id)
     return lane
   }
 

@@ -1,4 +1,4 @@
-import { AppError } from '../domain/app-error.ts'
+import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Message } from '../domain/delivery.ts'
 import { type Application, type Endpoint, managementApplication, type SealedField } from '../domain/endpoint.ts'
 import { decodeKey } from '../domain/ids.ts'
@@ -58,11 +58,6 @@ export function finderOf({ path, lookup = 'each' }: Route) {
 
 function isThing(name: string): name is keyof Things {
   return Object.hasOwn(kinds, name)
-}
-
-/** The answer to a name that names nothing. */
-export function noSuch(noun: string, _name: string): AppError {
-  return new AppError('not_found', `There is no such ${noun}.`)
 }
 
 /** Whether a text can name anything. Other texts are not looked up: Postgres would refuse some of them as a parameter. */

@@ -79,13 +79,9 @@ export function bodyReaderOf(route: Route): BodyReader {
     if (body === undefined && !bodyOptional) throw new AppError('invalid_json', 'The body is empty.')
     return body === undefined ? {} : body
   }
-  if (kind === 'lines') return { read: (body) => linesOnly(read(body)), problemsOf: () => none }
+  // The handler reads the lines, and refuses other JSON when it knows its application.
+  if (kind === 'lines') return { read, problemsOf: () => none }
   return { read, problemsOf: kind === 'split' ? splitProblems(schema as TSchema) : compile(schema as TSchema, 'body') }
-}
-
-function linesOnly(body: unknown): Buffer {
-  if (Buffer.isBuffer(body)) return body
-  throw new AppError('unsupported_media_type', 'Send lines of JSON, as application/jsonl.')
 }
 
 const openBrace = 0x7b

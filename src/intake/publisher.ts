@@ -1,4 +1,4 @@
-import { AppError } from '../domain/app-error.ts'
+import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import type { Enlisted, Match, Once } from '../store/publishing.ts'
@@ -106,7 +106,7 @@ export class Publisher {
     }
     const finish = (enlisted: Enlisted | undefined): AcceptedWithin => {
       if (enlisted?.published.state !== 'accepted') last.prepared?.withdraw()
-      if (enlisted === undefined) throw new AppError('not_found', 'There is no such application.')
+      if (enlisted === undefined) throw noSuch('application')
       const { published, committed } = enlisted
       return { ...messageOf(published, item), committed }
     }

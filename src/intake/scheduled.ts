@@ -1,4 +1,4 @@
-import { AppError } from '../domain/app-error.ts'
+import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Schedule, ScheduleRun } from '../domain/schedule.ts'
 import { staleTries } from '../store/publishing.ts'
 import type { Store } from '../store/store.ts'
@@ -26,7 +26,7 @@ export async function runNow(
 ): Promise<Accepted> {
   for (let tries = 0; tries < staleTries; tries++) {
     const schedule = await store.findSchedule(app, id)
-    if (schedule === undefined) throw new AppError('not_found', 'There is no such schedule.')
+    if (schedule === undefined) throw noSuch('schedule', id)
     const item = { envelope: envelopeOf(schedule, null), body: schedule.body }
     const answer = await publisher.publishBy(appId, item, (publication) => {
       const run: NewRun = { at: 0, state: 'published', trigger: 'manual', error: null, count: 1 }

@@ -1,4 +1,4 @@
-import { AppError } from '../domain/app-error.ts'
+import { AppError, noSuch } from '../domain/app-error.ts'
 import { isUsualBound, type WaitingBound } from '../domain/bounds.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
@@ -86,7 +86,7 @@ export class SubscriptionCache implements SubscriptionSource {
     } catch (error) {
       throw refusalFor(error)
     }
-    throw new AppError('not_found', 'There is no such application.')
+    throw noSuch('application', ref)
   }
 }
 
@@ -108,7 +108,7 @@ export function onlyEndpoint(
       })
       const subscription = stored?.list.find(({ endpoint }) => endpoint === key)
       if (stored === undefined || subscription === undefined) {
-        throw new AppError('not_found', 'There is no such endpoint.')
+        throw noSuch('endpoint')
       }
       return appSubscriptions(app, { ...stored, list: [matchingAll(subscription)], dedupeSeconds: null }, readAt)
     },

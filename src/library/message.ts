@@ -1,4 +1,4 @@
-import { AppError } from '../domain/app-error.ts'
+import { AppError, noSuch } from '../domain/app-error.ts'
 import { keyTime } from '../domain/ids.ts'
 import { EnvelopeIn } from '../http/api/message-schema.ts'
 import { checkContents } from '../http/body.ts'
@@ -34,7 +34,7 @@ export function readMessage(
   message: NewMessage,
   limitBytes: number,
 ): { envelope: Envelope; body: Buffer } {
-  if (!isRef(app)) throw new AppError('not_found', 'There is no such application.')
+  if (!isRef(app)) throw noSuch('application', app)
   const { payload, contentType = 'application/json', ...input } = message
   const problems = [...envelopeProblems(checkContents(input))]
   if (!contentTypePattern.test(contentType)) {

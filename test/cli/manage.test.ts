@@ -28,7 +28,7 @@ describe('managing over the API', () => {
     assert.match(await sluice('app get acme'), /^metadata +\{"team":"video"\}$/m)
     assert.equal((await json(['app', 'update', 'other', '--name', 'New name'])).name, 'New name')
     assert.match(await sluice('app delete other'), /^Deleted application other/)
-    assert.match(await sluice('app get other', 4), /^There is no such application\.\n$/)
+    assert.match(await sluice('app get other', 4), /^There is no application "other"\.\n$/)
     assert.equal((await json<unknown[]>('app list --limit 1')).length, 1)
   })
 
@@ -210,7 +210,7 @@ describe('managing over the API', () => {
 
   test('what is wrong is said in one message, with a code for scripts', async () => {
     const { sluice, run } = place
-    assert.equal(await sluice('app get acne', 4), 'There is no such application. Did you mean acme?\n')
+    assert.equal(await sluice('app get acne', 4), 'There is no application "acne". Did you mean acme?\n')
     assert.match(await sluice('app create Acme --uid acme', 6), /already in use/)
     assert.match(await sluice('endpoint create acme ftp://x/', 2), /^The server does not accept this:\n {2}- url: /)
     assert.match(await sluice('app lst', 2), /unknown command 'lst'\n\(Did you mean list\?\)/)

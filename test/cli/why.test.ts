@@ -58,10 +58,10 @@ describe('sluice why', () => {
     assert.equal(told.match(/^(one|two) +paused +– +0 +The endpoint is paused/gm)?.length, 2)
     assert.match(await sluice(`why w ${id} one`), /^paused: The endpoint is paused/)
     assert.match(await sluice(`why w ${id} one --endpoint two`, 2), /^Name the endpoint once\./)
-    assert.equal(await sluice('why w msg_unknown', 4), 'There is no such message.\n')
+    assert.equal(await sluice('why w msg_unknown', 4), 'There is no message "msg_unknown".\n')
     assert.equal(
       await sluice('why w one', 4),
-      'There is no such message. For the endpoint: `sluice why w --endpoint one`.\n',
+      'There is no message "one". For the endpoint: `sluice why w --endpoint one`.\n',
     )
   })
 })

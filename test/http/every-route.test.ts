@@ -27,9 +27,10 @@ const routes = Object.entries(operations).map(([route, operation]) => {
   return { route, method, path, operation }
 })
 
-/** A problem, whatever path it was met at. */
+/** A problem, whatever path it was met at and whatever name it echoes. */
 function withoutInstance({ status, json }: Answer): unknown {
-  return { status, ...json, instance: '' }
+  const detail = typeof json?.detail === 'string' ? json.detail.replace(/"[^"]*"/g, '"…"') : json?.detail
+  return { status, ...json, detail, instance: '' }
 }
 
 /** The names of what a path has ids for. */

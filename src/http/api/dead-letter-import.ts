@@ -1,4 +1,4 @@
-import type { FieldError } from '../../domain/app-error.ts'
+import { AppError, type FieldError } from '../../domain/app-error.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import type { BroughtLetter } from '../../store/dead-letters.ts'
 import { admin } from '../access.ts'
@@ -89,7 +89,10 @@ async function readLines(
   }
 }
 
-function linesOf(body: Buffer): Buffer[] {
+function linesOf(body: unknown): Buffer[] {
+  if (!Buffer.isBuffer(body)) {
+    throw new AppError('unsupported_media_type', 'Send lines of JSON, as application/jsonl.')
+  }
   const lines: Buffer[] = []
   for (let start = 0; start < body.length && lines.length <= lineLimit; ) {
     const end = body.indexOf(newLine, start)

@@ -1,4 +1,4 @@
-import { AppError, quotaExceeded } from '../../domain/app-error.ts'
+import { noSuch, quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
@@ -103,7 +103,7 @@ export function endpoints(port: Port): Methods<EndpointMethods> {
       return yield* conflictOnUid(port, input.uid, () =>
         port.transaction(function* (sql) {
           if ((yield* sql.first(bumpVersion, { app })) === undefined) {
-            throw new AppError('not_found', 'There is no such application.')
+            throw noSuch('application')
           }
           // The application's row is locked, so that no two count at once.
           const counted = atMost === undefined ? undefined : yield* sql.first(countEndpoints, { app, limit: atMost })

@@ -1,4 +1,4 @@
-import { AppError } from '../../domain/app-error.ts'
+import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Applications, Region } from '../applications.ts'
 import { toPage } from '../page.ts'
@@ -40,7 +40,7 @@ export function regions(port: Port): Methods<Pick<Applications, 'createRegion' |
     *createRegion(app, name, secret) {
       return yield* port.transaction(function* (sql) {
         if ((yield* sql.first(bumpVersion, { app })) === undefined) {
-          throw new AppError('not_found', 'There is no such application.')
+          throw noSuch('application')
         }
         const sealed = sealRegion(port.context.vault, secret, { app, name })
         const row = yield* sql.first(insertRegion, { app, name, secret: sealed })

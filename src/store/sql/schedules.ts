@@ -1,4 +1,4 @@
-import { AppError } from '../../domain/app-error.ts'
+import { noSuch } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
@@ -162,7 +162,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
       return yield* conflictOnUid(port, input.uid, () =>
         port.transaction(function* (sql) {
           if ((yield* sql.first(lockApplication, { app })) === undefined) {
-            throw new AppError('not_found', 'There is no such application.')
+            throw noSuch('application')
           }
           const counted = yield* sql.first(countSchedules, { app })
           if ((counted?.count ?? 0) >= atMost) throw tooManySchedules(atMost)
