@@ -17,9 +17,9 @@ export function instant(description: string) {
   return Type.String({ format: 'date-time', description })
 }
 
-export const id = Type.String({ description: 'Made here, and never used again' })
-export const createdAt = instant('When it was made')
-export const updatedAt = instant('When it last changed')
+export const id = Type.String({ description: 'Unique id, assigned by the server.' })
+export const createdAt = instant('Time of creation.')
+export const updatedAt = instant('Time of the last change.')
 
 /** An instant as answers write it. */
 export function iso(at: EpochMs): string {

@@ -15,9 +15,20 @@ import { Turns } from './turns.ts'
 
 /** The query every list takes. */
 export const PageQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 250 })),
-  iterator: Type.Optional(Type.String({ maxLength: 264 })),
-  order: Type.Optional(Type.Enum(['ascending', 'descending'])),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 250, description: 'Largest number of items; 50 by default.' }),
+  ),
+  iterator: Type.Optional(
+    Type.String({
+      maxLength: 264,
+      description: 'Position to continue from: the `iterator` or `prevIterator` of another page.',
+    }),
+  ),
+  order: Type.Optional(
+    Type.Enum(['ascending', 'descending'], {
+      description: 'Sort direction: by age, or by name in lists that are sorted by name.',
+    }),
+  ),
 })
 export type PageQuery = Static<typeof PageQuery>
 

@@ -106,7 +106,7 @@ export class Publisher {
     }
     const finish = (enlisted: Enlisted | undefined): AcceptedWithin => {
       if (enlisted?.published.state !== 'accepted') last.prepared?.withdraw()
-      if (enlisted === undefined) throw noSuch('application')
+      if (enlisted === undefined) throw noSuch('application', ref)
       const { published, committed } = enlisted
       return { ...messageOf(published, item), committed }
     }

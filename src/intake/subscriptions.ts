@@ -1,4 +1,4 @@
-import { AppError, noSuch } from '../domain/app-error.ts'
+import { noSuch } from '../domain/app-error.ts'
 import { isUsualBound, type WaitingBound } from '../domain/bounds.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'

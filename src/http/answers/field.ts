@@ -14,9 +14,9 @@ export const Labels = Type.Record(Type.String(), Type.String())
 export function listOf<T extends TSchema>(item: T) {
   return Type.Object({
     data: Type.Array(item),
-    iterator: nullable(Type.String({ description: 'Pass it back to get what follows; set even on the last page.' })),
-    prevIterator: nullable(Type.String({ description: 'Pass it back as `iterator` to get what came before.' })),
-    done: Type.Boolean({ description: 'Whether nothing follows.' }),
+    iterator: nullable(Type.String({ description: 'Pass it to get the next page; set even on the last page.' })),
+    prevIterator: nullable(Type.String({ description: 'Pass it as `iterator` to get the page before.' })),
+    done: Type.Boolean({ description: 'Whether this is the last page.' }),
   })
 }
 

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { signatureProfiles } from '../../domain/flow.ts'
+import { described } from '../fields.ts'
 import { nullable } from '../schemas/field.ts'
 import { shapeMeanings } from '../schemas/shaping.ts'
 
@@ -14,9 +15,14 @@ export const ShapeOut = Type.Object({
 /** Which messages an endpoint gets, in which form, and how they are signed. */
 export const shapingOut = {
   filter: nullable(
-    Type.String({ description: 'A condition in CEL over the message; what it is not true of is left out' }),
+    Type.String({ description: 'CEL condition over the message; a message is delivered only if it is true.' }),
   ),
-  shape: nullable(ShapeOut),
+  shape: nullable(
+    described(
+      ShapeOut,
+      'Fields of the payload that the endpoint gets; null for all. It stays when the endpoint is replaced without it.',
+    ),
+  ),
   region: nullable(Type.String({ description: 'The region whose secret its pseudonyms are made with' })),
-  signature: Type.Enum([...signatureProfiles], { description: 'How its requests are signed' }),
+  signature: Type.Enum([...signatureProfiles], { description: 'Signature profile of the requests.' }),
 }

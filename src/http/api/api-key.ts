@@ -11,36 +11,36 @@ import { type Noun, type Out, route } from '../route.ts'
 import { integer, nullable } from '../schemas/field.ts'
 
 const year = 365 * 24 * 3600
-const scopesMeaning = 'What it may do: `admin` everything, `publish` publish, `read` read'
-const name = Type.String({ description: 'For people' })
+const scopesMeaning = 'Scopes: `admin` for everything, `publish` to publish, `read` to read.'
+const name = Type.String({ description: 'Display name.' })
 
 const ApiKeyIn = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 256, description: 'For people' }),
+  name: Type.String({ minLength: 1, maxLength: 256, description: 'Display name.' }),
   scopes: Type.Array(Type.Enum([...scopes]), { minItems: 1, uniqueItems: true, description: scopesMeaning }),
   app: maybe(
     Type.String({
       minLength: 1,
       maxLength: 256,
-      description: 'The id or uid of the one application it is for; all when null',
+      description: 'Application that it is limited to, by id or uid; null for all.',
     }),
   ),
-  expiresInSeconds: maybe(described(integer(1, 10 * year), 'When it stops working by itself; never when null')),
+  expiresInSeconds: maybe(described(integer(1, 10 * year), 'Time until it expires; null for never.')),
 })
 
 const ApiKeyOut = Type.Object({
   id,
   name,
   scopes: Type.Array(Type.String(), { description: scopesMeaning }),
-  appId: nullable(Type.String({ description: 'The one application it is for' })),
+  appId: nullable(Type.String({ description: 'Id of the only application it is for; null for all.' })),
   createdAt,
-  expiresAt: nullable(instant('When it stops working by itself')),
-  lastUsedAt: nullable(instant('When it was last used, to the minute or so')),
-  revokedAt: nullable(instant('When it was revoked')),
+  expiresAt: nullable(instant('Time at which it expires; null for never.')),
+  lastUsedAt: nullable(instant('Time of the last use, accurate to about a minute.')),
+  revokedAt: nullable(instant('Time at which it was revoked.')),
 })
 
 const ApiKeyCreatedOut = Type.Object({
   ...ApiKeyOut.properties,
-  token: Type.String({ description: 'Shown this once' }),
+  token: Type.String({ description: 'The key itself; shown only once.' }),
 })
 
 function toApiKeyOut(key: ApiKey): Out<typeof ApiKeyOut> {
@@ -58,7 +58,7 @@ function toApiKeyOut(key: ApiKey): Out<typeof ApiKeyOut> {
 
 export const apiKeys: Noun = {
   tag: 'API Key',
-  description: 'Who may use this API, and for what.',
+  description: 'Keys for this API, with their scopes.',
   schemas: { ApiKeyIn, ApiKeyOut, ApiKeyCreatedOut },
   routes: [
     route({
@@ -77,8 +77,8 @@ export const apiKeys: Noun = {
       path: '/api-key',
       need: admin,
       id: 'v1.api-key.create',
-      summary: 'Make an API key',
-      description: 'Its text is in this answer and nowhere else.',
+      summary: 'Create an API key',
+      description: 'The key itself is shown only in this answer.',
       body: ApiKeyIn,
       answers: { 201: ApiKeyCreatedOut },
       answersSecret: true,

@@ -5,7 +5,7 @@ import { given } from '../../domain/given.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { Instant, Labels } from '../answers/field.ts'
 import { isReservedHeader } from '../endpoint-problems.ts'
-import { iso } from '../fields.ts'
+import { described, iso } from '../fields.ts'
 import type { Out } from '../route.ts'
 import { closed, integer, Metadata, nullable, uid } from '../schemas/field.ts'
 
@@ -14,24 +14,47 @@ const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
 /** What an application calls the headers that its endpoints' requests are signed with. */
 const SignatureHeadersIn = Type.Object(
   {
-    id: Type.Optional(headerName),
-    timestamp: Type.Optional(headerName),
-    signature: Type.Optional(headerName),
+    id: Type.Optional(described(headerName, 'Replaces `webhook-id`.')),
+    timestamp: Type.Optional(described(headerName, 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.')),
+    signature: Type.Optional(described(headerName, 'Replaces `webhook-signature` or `x-sluice-signature`.')),
   },
   closed,
 )
 
 /** What creates an application. */
 export const ApplicationIn = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 1024 }),
-  uid: Type.Optional(uid('app')),
-  throttleRate: Type.Optional(nullable(integer(1, 1_000_000))),
+  name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
+  uid: Type.Optional(
+    described(uid('app'), 'Your own name for it, unique among its kind; accepted wherever the id is.'),
+  ),
+  throttleRate: Type.Optional(
+    nullable(
+      described(
+        integer(1, 1_000_000),
+        'Attempts per second over all endpoints of the application and all workers; unlimited by default.',
+      ),
+    ),
+  ),
   /** Svix's older name for it. */
-  rateLimit: Type.Optional(nullable(integer(1, 1_000_000))),
+  rateLimit: Type.Optional(nullable(described(integer(1, 1_000_000), "Svix's older name for `throttleRate`."))),
   /** For how long publishing the same again stores nothing: the same `dedupeKey`, or without one the same content. */
-  dedupeSeconds: Type.Optional(nullable(integer(1, 7 * 86_400))),
-  signatureHeaders: Type.Optional(nullable(SignatureHeadersIn)),
-  metadata: Type.Optional(Metadata),
+  dedupeSeconds: Type.Optional(
+    nullable(
+      described(
+        integer(1, 7 * 86_400),
+        'Time during which publishing the same message again stores nothing and answers with the first; null to turn it off.',
+      ),
+    ),
+  ),
+  signatureHeaders: Type.Optional(
+    nullable(
+      described(
+        SignatureHeadersIn,
+        "Names of the signature headers of the application's endpoints; null for the default names.",
+      ),
+    ),
+  ),
+  metadata: Type.Optional(described(Metadata, 'Your own labels, up to 4096 bytes as JSON.')),
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
 
@@ -40,29 +63,31 @@ export const ApplicationPatch = Type.Partial(ApplicationIn)
 export type ApplicationPatch = Static<typeof ApplicationPatch>
 
 export const ApplicationOut = Type.Object({
-  id: Type.String(),
-  uid: nullable(Type.String()),
-  name: Type.String(),
-  throttleRate: nullable(Type.Integer()),
+  id: Type.String({ description: 'Unique id, assigned by the server.' }),
+  uid: nullable(
+    Type.String({ description: 'Your own name for it, unique among its kind; accepted wherever the id is.' }),
+  ),
+  name: Type.String({ description: 'Display name.' }),
+  throttleRate: nullable(
+    Type.Integer({
+      description: 'Attempts per second over all endpoints of the application and all workers; null for unlimited.',
+    }),
+  ),
   rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
   dedupeSeconds: nullable(Type.Integer({ description: 'For how long publishing the same again stores nothing.' })),
   signatureHeaders: nullable(
     Type.Object(
       {
-        id: Type.Optional(Type.String({ description: 'In place of `webhook-id`' })),
-        timestamp: Type.Optional(
-          Type.String({ description: 'In place of `webhook-timestamp` or `x-sluice-timestamp`' }),
-        ),
-        signature: Type.Optional(
-          Type.String({ description: 'In place of `webhook-signature` or `x-sluice-signature`' }),
-        ),
+        id: Type.Optional(Type.String({ description: 'Replaces `webhook-id`.' })),
+        timestamp: Type.Optional(Type.String({ description: 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.' })),
+        signature: Type.Optional(Type.String({ description: 'Replaces `webhook-signature` or `x-sluice-signature`.' })),
       },
-      { description: "What its endpoints' requests call the headers they are signed with" },
+      { description: "Names of the signature headers of its endpoints' requests." },
     ),
   ),
-  metadata: Labels,
-  createdAt: Instant,
-  updatedAt: Instant,
+  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+  createdAt: described(Instant, 'Time of creation.'),
+  updatedAt: described(Instant, 'Time of the last change.'),
 })
 
 /** The fields that were given, in the store's words. */

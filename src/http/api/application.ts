@@ -20,7 +20,11 @@ import {
   toNewApplication,
 } from './application-schema.ts'
 
-const CreateQuery = Type.Object({ get_if_exists: Type.Optional(Type.Boolean()) })
+const CreateQuery = Type.Object({
+  get_if_exists: Type.Optional(
+    Type.Boolean({ description: 'Whether an existing application with the uid is answered instead of a conflict.' }),
+  ),
+})
 
 type NewApplication = Static<typeof ApplicationIn>
 
@@ -75,7 +79,7 @@ export const applications: Noun = {
       need: admin,
       id: 'v1.application.update',
       summary: 'Replace an application, or create it',
-      description: 'What is absent goes back to its default; the uid stays.',
+      description: 'Absent fields return to their defaults; the uid stays.',
       body: ApplicationIn,
       answers: { 200: ApplicationOut, 201: ApplicationOut },
       lookup: 'upsert',
@@ -94,7 +98,7 @@ export const applications: Noun = {
       need: admin,
       id: 'v1.application.patch',
       summary: 'Change some fields of an application',
-      description: 'What is absent stays; null unsets.',
+      description: 'Absent fields stay; null unsets.',
       body: ApplicationPatch,
       answers: { 200: ApplicationOut },
       handle: async ({ app, params, body, request }, { store }) => {

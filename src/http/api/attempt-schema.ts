@@ -4,6 +4,7 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/messages.ts'
 import { EndpointOut } from '../answers/endpoint.ts'
 import { Instant, MaybeInstant } from '../answers/field.ts'
+import { described } from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
 import { integer, nullable } from '../schemas/field.ts'
@@ -13,25 +14,29 @@ import { MessageOut, messageFilterProperties } from './message-schema.ts'
 export const AttemptQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
-  status: Type.Optional(integer(0, 4)),
-  status_code_class: Type.Optional(integer(0, 599)),
-  endpoint_id: Type.Optional(Type.String()),
-  with_content: Type.Optional(Type.Boolean()),
-  with_msg: Type.Optional(Type.Boolean()),
-  expanded_statuses: Type.Optional(Type.Boolean()),
+  status: Type.Optional(described(integer(0, 4), '0 success, 1 pending, 2 fail, 3 sending, 4 canceled.')),
+  status_code_class: Type.Optional(
+    described(integer(0, 599), 'Only attempts with this class of answer: 0 for no answer, 200, 300, 400 or 500.'),
+  ),
+  endpoint_id: Type.Optional(Type.String({ description: 'Only this endpoint, by id or uid.' })),
+  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
+  with_msg: Type.Optional(Type.Boolean({ description: 'Whether each attempt includes its message.' })),
+  expanded_statuses: Type.Optional(Type.Boolean({ description: 'Whether `canceled` is distinguished from `fail`.' })),
 })
 export type AttemptQuery = Static<typeof AttemptQuery>
 
 /** What asking for one attempt takes. */
-export const OneAttemptQuery = Type.Object({ expanded_statuses: Type.Optional(Type.Boolean()) })
+export const OneAttemptQuery = Type.Object({
+  expanded_statuses: Type.Optional(Type.Boolean({ description: 'Whether `canceled` is distinguished from `fail`.' })),
+})
 
 /** The filters of the list of messages that were tried at an endpoint. */
 export const AttemptedQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
-  status: Type.Optional(integer(0, 4)),
-  with_content: Type.Optional(Type.Boolean()),
-  expanded_statuses: Type.Optional(Type.Boolean()),
+  status: Type.Optional(described(integer(0, 4), '0 success, 1 pending, 2 fail, 3 sending, 4 canceled.')),
+  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
+  expanded_statuses: Type.Optional(Type.Boolean({ description: 'Whether `canceled` is distinguished from `fail`.' })),
 })
 export type AttemptedQuery = Static<typeof AttemptedQuery>
 
@@ -45,28 +50,28 @@ export type Status = 0 | 1 | 2 | 3 | 4
 
 const status = {
   status: Type.Enum([0, 1, 2, 3, 4], { description: '0 success, 1 pending, 2 fail, 3 sending, 4 canceled' }),
-  statusText: Type.Enum(['success', 'pending', 'fail', 'sending', 'canceled']),
+  statusText: Type.Enum(['success', 'pending', 'fail', 'sending', 'canceled'], { description: 'Status by name.' }),
 }
 
 /** Where a message stands at an endpoint. `canceled` is told only to who asks for expanded statuses. */
 const standing = {
   ...status,
-  nextAttempt: MaybeInstant,
+  nextAttempt: described(MaybeInstant, 'Time of the next attempt.'),
   coalescedInto: nullable(Type.String({ description: 'The message of the same kind that took its place unsent' })),
 }
 
 /** One HTTP try as callers see it. */
 export const MessageAttemptOut = Type.Object({
-  id: Type.String(),
-  msgId: Type.String(),
-  endpointId: Type.String(),
-  url: Type.String(),
-  response: Type.String({ description: 'What the receiver answered, cut short; without an answer, what went wrong.' }),
+  id: Type.String({ description: 'Unique id, assigned by the server.' }),
+  msgId: Type.String({ description: 'Message, by id; where it is a filter, also by eventId.' }),
+  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
+  url: Type.String({ description: 'URL that deliveries are sent to.' }),
+  response: Type.String({ description: 'Answer of the receiver, cut short; without an answer, the error.' }),
   responseStatusCode: Type.Integer({ description: '0 when there was no answer' }),
-  responseDurationMs: Type.Integer(),
+  responseDurationMs: Type.Integer({ description: 'Duration of the attempt.' }),
   ...status,
   triggerType: Type.Enum([0, 1], { description: '0 scheduled, 1 manual' }),
-  timestamp: Instant,
+  timestamp: described(Instant, 'Time of the event.'),
   code: Type.String({ description: 'The outcome by name, such as `delivered`, `timeout` or `tls_failed`.' }),
   error: nullable(Type.String()),
   attempt: Type.Integer({ description: '1 for the first try of this message at this endpoint' }),

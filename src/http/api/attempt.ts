@@ -27,11 +27,11 @@ import {
   toStandingOut,
 } from './attempt-schema.ts'
 
-const shorterPages = 'Where a filter leaves out much, a page may be shorter than asked: go on until `done`.'
+const shorterPages = 'When a filter skips many rows, a page may be shorter than asked: continue until `done`.'
 
 export const attempts: Noun = {
   tag: 'Message Attempt',
-  description: 'One HTTP try, and where each message stands at each endpoint.',
+  description: 'One HTTP request of a delivery, and the status of each message at each endpoint.',
   schemas: { MessageAttemptOut, MessageEndpointOut, EndpointMessageOut },
   routes: [
     route({
@@ -40,7 +40,7 @@ export const attempts: Noun = {
       need: view,
       id: 'v1.message-attempt.list-by-endpoint',
       summary: 'List the attempts at an endpoint',
-      description: `The latest first, of the last 90 days unless a time is given. ${shorterPages}`,
+      description: `Newest first; the last 90 days by default. ${shorterPages}`,
       query: AttemptQuery,
       answers: { 200: listOf(MessageAttemptOut) },
       handle: ({ endpoint, query }, parts) => {
@@ -67,8 +67,8 @@ export const attempts: Noun = {
       path: '/app/:app/endpoint/:endpoint/msg',
       need: view,
       id: 'v1.message-attempt.list-attempted-messages',
-      summary: 'List the messages tried at an endpoint, and where each stands',
-      description: `By their latest attempt, the last 90 days unless a time is given. ${shorterPages}`,
+      summary: 'List the messages tried at an endpoint, with their status',
+      description: `Sorted by their latest attempt; the last 90 days by default. ${shorterPages}`,
       query: AttemptedQuery,
       answers: { 200: listOf(EndpointMessageOut) },
       handle: ({ endpoint, query }, parts) => {
@@ -137,7 +137,7 @@ export const attempts: Noun = {
       path: '/app/:app/msg/:message/attempt/:attempt/content',
       need: admin,
       id: 'v1.message-attempt.expunge-content',
-      summary: 'Erase what a receiver answered',
+      summary: 'Erase the answer of a receiver',
       answers: { 204: null },
       handle: async ({ attempt }, { store }) => {
         await store.expungeAttempt(attempt)

@@ -4,7 +4,7 @@ import { type AuditFilter, hashText } from '../../store/access.ts'
 import type { Store } from '../../store/store.ts'
 import { admin } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'
-import { iso } from '../fields.ts'
+import { described, iso } from '../fields.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { nullable } from '../schemas/field.ts'
@@ -16,32 +16,32 @@ const instant = Type.String({ pattern: instantPattern })
 
 const AuditQuery = Type.Object({
   ...PageQuery.properties,
-  actor: Type.Optional(Type.String({ maxLength: 256 })),
-  action: Type.Optional(Type.String({ maxLength: 256 })),
-  app_id: Type.Optional(Type.String({ maxLength: 256 })),
-  before: Type.Optional(instant),
-  after: Type.Optional(instant),
+  actor: Type.Optional(Type.String({ maxLength: 256, description: 'Id of the key or token that made the change.' })),
+  action: Type.Optional(Type.String({ maxLength: 256, description: 'Method and path of the route.' })),
+  app_id: Type.Optional(Type.String({ maxLength: 256, description: 'Only this application.' })),
+  before: Type.Optional(described(instant, 'Only items before this instant, RFC 3339.')),
+  after: Type.Optional(described(instant, 'Only items after this instant, RFC 3339.')),
 })
 
 const AuditOut = Type.Object({
-  id: Type.String(),
-  number: Type.Integer(),
-  timestamp: Instant,
-  actor: Type.String(),
-  ip: nullable(Type.String()),
-  action: Type.String(),
-  appId: nullable(Type.String()),
-  target: nullable(Type.String()),
-  before: Type.Unknown(),
-  after: Type.Unknown(),
-  hash: Type.String({ description: 'Over this row and the hash before it' }),
+  id: Type.String({ description: 'Unique id, assigned by the server.' }),
+  number: Type.Integer({ description: 'Number of the row.' }),
+  timestamp: described(Instant, 'Time of the event.'),
+  actor: Type.String({ description: 'Id of the key or token that made the change.' }),
+  ip: nullable(Type.String({ description: 'Address of the caller.' })),
+  action: Type.String({ description: 'Method and path of the route.' }),
+  appId: nullable(Type.String({ description: 'Id of the application.' })),
+  target: nullable(Type.String({ description: 'Path of the request.' })),
+  before: Type.Unknown({ description: 'State before the change.' }),
+  after: Type.Unknown({ description: 'The request that made the change.' }),
+  hash: Type.String({ description: 'Hash over this row and the hash before it.' }),
 })
 
 const AuditVerifyOut = Type.Object({
-  whole: Type.Boolean(),
-  rows: Type.Integer(),
-  head: Type.String({ description: 'Worth keeping elsewhere: it shows a later cut at the end' }),
-  brokenAt: nullable(Type.Integer()),
+  whole: Type.Boolean({ description: 'Whether every hash is right.' }),
+  rows: Type.Integer({ description: 'Rows that were checked.' }),
+  head: Type.String({ description: 'Hash of the last row. Keep it elsewhere to detect a later cut at the end.' }),
+  brokenAt: nullable(Type.Integer({ description: 'Number of the first wrong row.' })),
 })
 
 function toAuditOut(row: AuditRow): Out<typeof AuditOut> {
@@ -81,7 +81,7 @@ async function verifyAll(store: Pick<Store, 'listAudit'>): Promise<Out<typeof Au
 
 export const audit: Noun = {
   tag: 'Audit',
-  description: 'Who changed what and when, each row hashed together with the one before.',
+  description: 'Changes with their author and time, each row hashed together with the one before.',
   schemas: { AuditOut, AuditVerifyOut },
   routes: [
     route({
@@ -89,7 +89,7 @@ export const audit: Noun = {
       path: '/audit',
       need: admin,
       id: 'v1.audit.list',
-      summary: 'List what was changed, by whom',
+      summary: 'List changes and their authors',
       query: AuditQuery,
       answers: { 200: listOf(AuditOut) },
       handle: ({ query }, { store }) => {
@@ -102,7 +102,7 @@ export const audit: Noun = {
       path: '/audit/verify',
       need: admin,
       id: 'v1.audit.verify',
-      summary: 'Check that nobody changed the audit log',
+      summary: 'Verify the audit log',
       answers: { 200: AuditVerifyOut },
       handle: (_call, { store }) => verifyAll(store),
     }),

@@ -5,7 +5,7 @@ import type { Application } from '../../domain/endpoint.ts'
 import { admin, capabilities, endSession } from '../access.ts'
 import { hashApiKey, makeAppToken } from '../api-key.ts'
 import { fixedCaller } from '../auth.ts'
-import { maybe } from '../fields.ts'
+import { described, maybe } from '../fields.ts'
 import { type Noun, type Out, type Parts, route } from '../route.ts'
 import { integer, metadataProblems } from '../schemas/field.ts'
 import { namePattern } from '../schemas/pattern.ts'
@@ -17,20 +17,33 @@ const defaultExpirySeconds = 3600
 const sessionId = Type.String({ minLength: 1, maxLength: 256 })
 
 const AppPortalAccessIn = Type.Object({
-  application: maybe(ApplicationIn),
-  capabilities: maybe(Type.Array(Type.Enum([...capabilities]), { minItems: 1, uniqueItems: true })),
-  readOnly: maybe(Type.Boolean()),
-  expiry: maybe(integer(60, week)),
-  sessionId: maybe(sessionId),
+  application: maybe(
+    described(ApplicationIn, 'Creates the application with this under the uid in the path, if it does not exist.'),
+  ),
+  capabilities: maybe(
+    Type.Array(Type.Enum([...capabilities]), {
+      minItems: 1,
+      uniqueItems: true,
+      description: "Capabilities of the token, by Svix's names; everything in its application by default.",
+    }),
+  ),
+  readOnly: maybe(Type.Boolean({ description: 'Read-only: the same as the one capability `ViewBase`.' })),
+  expiry: maybe(described(integer(60, week), 'Seconds from now.')),
+  sessionId: maybe(described(sessionId, 'Name by which this token can be ended, together with others.')),
   /** Accepted for Svix's clients. */
-  featureFlags: Type.Optional(Type.Array(Type.String({ maxLength: 256, pattern: namePattern }))),
+  featureFlags: Type.Optional(
+    Type.Array(Type.String({ maxLength: 256, pattern: namePattern }), { description: "Kept for Svix's clients." }),
+  ),
 })
 
-const AppPortalAccessOut = Type.Object({ url: Type.String(), token: Type.String() })
+const AppPortalAccessOut = Type.Object({
+  url: Type.String({ description: 'Link to the portal; the token follows the `#`.' }),
+  token: Type.String({ description: 'Token in the link.' }),
+})
 
 const ApplicationTokenExpireIn = Type.Object({
-  expiry: maybe(integer(0, week)),
-  sessionIds: Type.Optional(Type.Array(sessionId, { maxItems: 1000 })),
+  expiry: maybe(described(integer(0, week), 'Seconds from now.')),
+  sessionIds: Type.Optional(Type.Array(sessionId, { maxItems: 1000, description: 'Only tokens of these sessions.' })),
 })
 
 /** Makes a token for the portal of an application, and the link that carries it. */
@@ -64,7 +77,7 @@ export const authentication: Noun = {
       path: '/auth/app-portal-access/:app',
       need: admin,
       id: 'v1.authentication.app-portal-access',
-      summary: "Let somebody into an application's portal",
+      summary: 'Make a link to the portal of an application',
       description: 'The token works for this application alone, for an hour unless `expiry` says otherwise.',
       body: AppPortalAccessIn,
       answers: { 200: AppPortalAccessOut },
@@ -84,7 +97,7 @@ export const authentication: Noun = {
       path: '/auth/dashboard-access/:app',
       need: admin,
       id: 'v1.authentication.dashboard-access',
-      summary: "Let somebody into an application's portal, by Svix's older name",
+      summary: 'Make a link to the portal of an application (older path)',
       answers: { 200: AppPortalAccessOut },
       answersSecret: true,
       handle: ({ app, request }, parts) => letIn(parts, request, app, {}),

@@ -4,7 +4,7 @@ import { decodeKey } from '../../domain/ids.ts'
 import { type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
 import { admin, read } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'
-import { iso } from '../fields.ts'
+import { described, iso } from '../fields.ts'
 import { PageQuery, walk } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { nullable } from '../schemas/field.ts'
@@ -19,24 +19,28 @@ function svixStatus(status: TaskStatus): (typeof svixStatuses)[number] {
 
 const TaskQuery = Type.Object({
   ...PageQuery.properties,
-  status: Type.Optional(Type.Enum([...svixStatuses])),
-  state: Type.Optional(Type.Enum([...taskStatuses])),
-  task: Type.Optional(Type.Enum([...taskTypes])),
+  status: Type.Optional(Type.Enum([...svixStatuses], { description: 'Only tasks with this status.' })),
+  state: Type.Optional(
+    Type.Enum([...taskStatuses], {
+      description: 'Only tasks with this state; unlike `status`, it includes `paused` and `cancelled`.',
+    }),
+  ),
+  task: Type.Optional(Type.Enum([...taskTypes], { description: 'Kind of work.' })),
 })
 
 /** A task that was just begun. */
 export const TaskStartedOut = Type.Object({
-  id: Type.String(),
-  status: Type.Enum([...svixStatuses]),
-  task: Type.Enum([...taskTypes]),
-  updatedAt: Instant,
+  id: Type.String({ description: 'Unique id, assigned by the server.' }),
+  status: Type.Enum([...svixStatuses], { description: 'Status of the task.' }),
+  task: Type.Enum([...taskTypes], { description: 'Kind of work.' }),
+  updatedAt: described(Instant, 'Time of the last change.'),
 })
 
 const BackgroundTaskOut = Type.Object({
   ...TaskStartedOut.properties,
-  state: Type.Enum([...taskStatuses], { description: 'As `status`, and whether it was paused or cancelled' }),
-  perSecond: nullable(Type.Integer({ description: 'The pace of a replay; null for as fast as it can' })),
-  createdAt: Instant,
+  state: Type.Enum([...taskStatuses], { description: 'As `status`, but also `paused` and `cancelled`.' }),
+  perSecond: nullable(Type.Integer({ description: 'Largest number of deliveries per second; null for unlimited.' })),
+  createdAt: described(Instant, 'Time of creation.'),
   data: Type.Object(
     {},
     {
@@ -84,7 +88,7 @@ function orderRoute(order: TaskCommand, summary: string, description?: string) {
 
 export const backgroundTasks: Noun = {
   tag: 'Background Task',
-  description: 'Work that goes on after the request that asked for it, over restarts.',
+  description: 'Work that continues after the request that started it, also over restarts.',
   schemas: { BackgroundTaskOut, TaskStartedOut },
   routes: [
     route({
@@ -120,9 +124,9 @@ export const backgroundTasks: Noun = {
     orderRoute(
       'pause',
       'Pause a background task',
-      'It does nothing more until it is resumed, also over restarts. What it has queued already is sent.',
+      'The task rests until it is resumed, also over restarts. Deliveries that it has queued are sent.',
     ),
-    orderRoute('resume', 'Let a paused background task go on'),
-    orderRoute('cancel', 'End a background task', 'What it has done stays done.'),
+    orderRoute('resume', 'Resume a background task'),
+    orderRoute('cancel', 'End a background task', 'Work that is done stays done.'),
   ],
 }

@@ -1,29 +1,33 @@
 import { type Static, type TProperties, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import type { Application } from '../../domain/endpoint.ts'
-import { deadReasons } from '../../domain/judge.ts'
 import type { DeadFilter } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
-import { maybe } from '../fields.ts'
+import { described, maybe } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import { closed } from '../schemas/field.ts'
 import { dateTime, readInstants } from '../schemas/instant.ts'
 import type { Part } from '../validate.ts'
+import { reason } from './dead-letter-schema.ts'
 
 /**
  * Which dead letters a request means: all that meet every field. The filter is defined here once. Bodies have these
  * fields; queries have the same in snake case, with lists separated by commas.
  */
 const ofApplication = {
-  msgId: Type.String({ maxLength: 256 }),
-  endpointId: Type.String({ maxLength: 256 }),
+  msgId: Type.String({ maxLength: 256, description: 'Message, by id; where it is a filter, also by eventId.' }),
+  endpointId: Type.String({ maxLength: 256, description: 'Endpoint, by id; where it is a filter, also by uid.' }),
 }
 const ofAny = {
-  eventTypes: Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000 }),
-  reason: Type.Enum([...deadReasons]),
-  before: dateTime,
-  after: dateTime,
+  eventTypes: Type.Array(Type.String({ maxLength: 256 }), {
+    minItems: 1,
+    maxItems: 1000,
+    description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
+  }),
+  reason,
+  before: described(dateTime, 'Only items before this instant, RFC 3339.'),
+  after: described(dateTime, 'Only items after this instant, RFC 3339.'),
 }
 
 type Fields = typeof ofApplication & typeof ofAny

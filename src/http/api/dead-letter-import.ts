@@ -20,9 +20,9 @@ export const deadLetterImport = route({
   path: '/app/:app/dead/import',
   need: admin,
   id: 'v1.dead.import',
-  summary: 'Bring exported dead letters back',
+  summary: 'Import exported dead letters',
   description:
-    'All lines or none, unless bad ones are to be skipped; 500 lines at most. A message that no longer exists is made again with its id. Importing twice changes nothing.',
+    'All lines or none, unless `skip_bad` is set; up to 500 lines. A message that no longer exists is restored with its id. Importing twice changes nothing.',
   query: DeadImportQuery,
   body: { lines: DeadLineIn },
   bodyLimit: ({ bodyLimitBytes }) => lengthFactor * bodyLimitBytes,

@@ -4,7 +4,7 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
 import { Instant, Labels, MaybeInstant } from '../answers/field.ts'
-import { iso } from '../fields.ts'
+import { described, iso } from '../fields.ts'
 import type { Out } from '../route.ts'
 import { Headers } from '../schemas/endpoint-headers.ts'
 import { integer, nullable } from '../schemas/field.ts'
@@ -12,24 +12,31 @@ import { dateTime } from '../schemas/instant.ts'
 import { MessageAttemptOut } from './attempt-schema.ts'
 import { Channels, EventId, EventType, Payload, Tags } from './message-schema.ts'
 
-const reason = Type.Enum([...deadReasons])
+/** The reason why a delivery became a dead letter. */
+export const reason = Type.Enum([...deadReasons], {
+  description: `Reason: ${deadReasons.map((name) => `\`${name}\``).join(', ')}.`,
+})
 
 const letter = {
-  appId: Type.String(),
-  msgId: Type.String(),
-  endpointId: Type.String(),
-  url: Type.String(),
-  eventType: Type.String(),
-  eventId: nullable(Type.String()),
-  channels: nullable(Type.Array(Type.String())),
-  reason: Type.Enum([...deadReasons]),
-  attempts: Type.Integer(),
-  publishedAt: Instant,
-  diedAt: Instant,
-  responseStatusCode: Type.Integer(),
-  code: Type.String(),
-  error: nullable(Type.String()),
-  response: nullable(Type.String()),
+  appId: Type.String({ description: 'Id of the application.' }),
+  msgId: Type.String({ description: 'Message, by id; where it is a filter, also by eventId.' }),
+  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
+  url: Type.String({ description: 'URL that deliveries are sent to.' }),
+  eventType: Type.String({ description: 'Event type, such as `video.trending`.' }),
+  eventId: nullable(Type.String({ description: 'Your own name for the event; using it again is a conflict.' })),
+  channels: nullable(
+    Type.Array(Type.String(), {
+      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
+    }),
+  ),
+  reason,
+  attempts: Type.Integer({ description: 'Attempts that were made.' }),
+  publishedAt: described(Instant, 'Time of the publish.'),
+  diedAt: described(Instant, 'Time at which it became a dead letter.'),
+  responseStatusCode: Type.Integer({ description: 'HTTP status of the last answer; 0 without one.' }),
+  code: Type.String({ description: 'Outcome of the last attempt by name.' }),
+  error: nullable(Type.String({ description: 'Error of the last attempt.' })),
+  response: nullable(Type.String({ description: 'Last answer, cut short.' })),
 }
 
 /** A delivery that used up its attempts or its time. */
@@ -41,19 +48,31 @@ export const DeadLetterTrailOut = Type.Object({ ...letter, trail: Type.Array(Mes
 /** The same, with what was to be delivered and all it takes to bring it back. */
 export const DeadLetterLine = Type.Object({
   ...letter,
-  responseBase64: nullable(Type.String({ description: 'What was answered, where that is no text' })),
+  responseBase64: nullable(Type.String({ description: 'The answer, if it is not UTF-8 text.' })),
   endpointUid: nullable(Type.String()),
   contentType: nullable(Type.String()),
-  tags: nullable(Type.Array(Type.String())),
-  headers: nullable(Labels),
-  deliverAt: MaybeInstant,
-  expiresAt: MaybeInstant,
-  orderingKey: nullable(Type.String()),
-  orderKey: nullable(Type.Integer({ description: 'What it goes one after the other with, at this endpoint' })),
+  tags: nullable(Type.Array(Type.String(), { description: 'Labels to find messages by.' })),
+  headers: nullable(
+    described(
+      Labels,
+      'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+    ),
+  ),
+  deliverAt: described(MaybeInstant, 'Earliest delivery, up to 90 days ahead.'),
+  expiresAt: described(MaybeInstant, 'Discard if undelivered by then; null for never.'),
+  orderingKey: nullable(
+    Type.String({
+      description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
+    }),
+  ),
+  orderKey: nullable(Type.Integer({ description: 'Key of its queue in an ordered lane.' })),
   variant: nullable(
     Type.Object(
-      { bodyBase64: nullable(Type.String()), signature: nullable(Type.String()) },
-      { description: 'What this endpoint gets instead of the payload, or with it' },
+      {
+        bodyBase64: nullable(Type.String()),
+        signature: nullable(Type.String({ description: 'Signature profile of the requests; `standard` by default.' })),
+      },
+      { description: "Body and signature of this endpoint, where they differ from the message's." },
     ),
   ),
   bodyBase64: nullable(Type.String({ description: 'The body, where the payload is missing or not exactly its bytes' })),
@@ -62,9 +81,11 @@ export const DeadLetterLine = Type.Object({
 
 /** What became of lines that were to be imported. */
 export const DeadImportOut = Type.Object({
-  checked: Type.Integer({ description: 'How many lines could be read' }),
-  imported: Type.Integer({ description: 'How many are dead letters now' }),
-  unchanged: Type.Integer({ description: 'How many were dead letters already, or have gone on since' }),
+  checked: Type.Integer({ description: 'Lines that are valid.' }),
+  imported: Type.Integer({ description: 'Lines that became dead letters.' }),
+  unchanged: Type.Integer({
+    description: 'Lines whose delivery was a dead letter already, or has been delivered or replayed since.',
+  }),
   skipped: Type.Array(
     Type.Object({ line: Type.Integer(), problem: Type.String() }, { description: 'A line that was left out, and why' }),
   ),
@@ -72,7 +93,7 @@ export const DeadImportOut = Type.Object({
 
 /** How lines are imported. */
 export const DeadImportQuery = Type.Object({
-  endpoint_id: Type.Optional(Type.String({ maxLength: 256, description: 'Bring all of them to this endpoint' })),
+  endpoint_id: Type.Optional(Type.String({ maxLength: 256, description: 'Import all of them for this endpoint.' })),
   skip_bad: Type.Optional(Type.Boolean({ description: 'Whether lines that cannot be imported are left out' })),
   dry_run: Type.Optional(Type.Boolean({ description: 'Whether the lines are only checked' })),
   first_line: Type.Optional(
@@ -90,18 +111,36 @@ const text = (maxLength: number) => Type.String({ maxLength })
 
 /** What a line must hold beside the payload to become a dead letter. Other fields are ignored. */
 export const DeadLineIn = Type.Object({
-  msgId: text(64),
-  endpointId: text(256),
+  msgId: described(text(64), 'Message, by id; where it is a filter, also by eventId.'),
+  endpointId: described(text(256), 'Endpoint, by id; where it is a filter, also by uid.'),
   endpointUid: Type.Optional(nullable(text(256))),
-  eventType: EventType,
-  eventId: Type.Optional(nullable(EventId)),
-  channels: Type.Optional(nullable(Channels)),
-  tags: Type.Optional(nullable(Tags)),
-  headers: Type.Optional(nullable(Headers)),
+  eventType: described(EventType, 'Event type, such as `video.trending`.'),
+  eventId: Type.Optional(nullable(described(EventId, 'Your own name for the event; using it again is a conflict.'))),
+  channels: Type.Optional(
+    nullable(
+      described(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
+    ),
+  ),
+  tags: Type.Optional(nullable(described(Tags, 'Labels to find messages by.'))),
+  headers: Type.Optional(
+    nullable(
+      described(
+        Headers,
+        'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+      ),
+    ),
+  ),
   contentType: Type.Optional(nullable(text(256))),
-  deliverAt: Type.Optional(nullable(dateTime)),
-  expiresAt: Type.Optional(nullable(dateTime)),
-  orderingKey: Type.Optional(nullable(text(256))),
+  deliverAt: Type.Optional(nullable(described(dateTime, 'Earliest delivery, up to 90 days ahead.'))),
+  expiresAt: Type.Optional(nullable(described(dateTime, 'Discard if undelivered by then; null for never.'))),
+  orderingKey: Type.Optional(
+    nullable(
+      described(
+        text(256),
+        'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
+      ),
+    ),
+  ),
   orderKey: Type.Optional(nullable(integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER))),
   reason,
   attempts: integer(0, 1_000_000_000),
@@ -112,7 +151,16 @@ export const DeadLineIn = Type.Object({
   response: Type.Optional(nullable(Type.String())),
   responseBase64: base64,
   bodyBase64: base64,
-  variant: Type.Optional(nullable(Type.Object({ bodyBase64: base64, signature: Type.Optional(nullable(text(1000))) }))),
+  variant: Type.Optional(
+    nullable(
+      Type.Object({
+        bodyBase64: base64,
+        signature: Type.Optional(
+          nullable(described(text(1000), 'Signature profile of the requests; `standard` by default.')),
+        ),
+      }),
+    ),
+  ),
 })
 export type DeadLineIn = Static<typeof DeadLineIn>
 

@@ -51,11 +51,11 @@ const inApplication: Place = {
   summaries: {
     list: 'List dead letters',
     replay: 'Send dead letters again',
-    purge: 'Throw dead letters away',
+    purge: 'Delete dead letters',
     export: 'Export dead letters with their payloads, one per line',
   },
   replayIn: DeadReplayIn,
-  replayed: 'All that meet every field given; without any, all of the application.',
+  replayed: 'All dead letters that match every field; without fields, all of the application.',
 }
 
 const inAll: Place = {
@@ -66,11 +66,11 @@ const inAll: Place = {
   summaries: {
     list: 'List the dead letters of all applications',
     replay: 'Send dead letters of all applications again',
-    purge: 'Throw dead letters of all applications away',
+    purge: 'Delete dead letters of all applications',
     export: 'Export the dead letters of all applications, one per line',
   },
   replayIn: AnyDeadReplayIn,
-  replayed: 'All that meet every field given.',
+  replayed: 'All dead letters that match every field.',
 }
 
 function listRoute({ path, whose, needs, ids, summaries }: Place): Route {

@@ -10,6 +10,7 @@ import type { Envelope } from '../../intake/publication.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt, manage, view } from '../access.ts'
 import { EndpointOut } from '../answers/endpoint.ts'
+import { described } from '../fields.ts'
 import { found } from '../lookup.ts'
 import { type Parts, type Route, route } from '../route.ts'
 import { toEndpointOut } from '../schemas/endpoint.ts'
@@ -22,7 +23,10 @@ import { MessageOut, messageBytes } from './message-schema.ts'
 const instant = Type.String({ pattern: instantPattern })
 
 /** The time to count, 28 days at most. */
-const StatsQuery = Type.Object({ since: Type.Optional(instant), until: Type.Optional(instant) })
+const StatsQuery = Type.Object({
+  since: Type.Optional(described(instant, 'From this instant on, RFC 3339.')),
+  until: Type.Optional(described(instant, 'Before this instant, RFC 3339; now by default.')),
+})
 
 export const EndpointStats = Type.Object({
   success: Type.Integer(),
@@ -33,8 +37,8 @@ export const EndpointStats = Type.Object({
 })
 
 export const EventExampleIn = Type.Object({
-  eventType: eventTypeName,
-  exampleIndex: Type.Optional(integer(0, 10_000)),
+  eventType: described(eventTypeName, 'Event type, such as `video.trending`.'),
+  exampleIndex: Type.Optional(described(integer(0, 10_000), "Index into the schema's own examples.")),
 })
 
 const longestMs = 28 * 24 * 60 * 60 * 1000
@@ -126,20 +130,24 @@ export const endpointControlRoutes: readonly Route[] = [
   pauseRoute(
     'pause',
     true,
-    'Hold an endpoint',
-    'What is published meanwhile waits, and is delivered when it is resumed.',
+    'Pause an endpoint',
+    'Messages published meanwhile wait, and are delivered after `resume`.',
   ),
-  pauseRoute('resume', false, 'Let a held endpoint go on'),
+  pauseRoute('resume', false, 'Resume an endpoint'),
   circuitRoute(
     'open',
     "Open an endpoint's circuit",
-    'Nothing is sent, and no attempt is spent, until it is closed or reset. What is published waits.',
+    'No attempt is made or used up until the circuit is closed or reset. Published messages wait.',
   ),
-  circuitRoute('close', "Close an endpoint's circuit", 'What waits is sent, at a rate that climbs to the usual one.'),
+  circuitRoute(
+    'close',
+    "Close an endpoint's circuit",
+    'Waiting deliveries are sent, at a rate that climbs to the normal one.',
+  ),
   circuitRoute(
     'reset',
     "Close an endpoint's circuit and forget its failures",
-    'What waits is sent at the usual rate at once, and the endpoint counts as never having failed.',
+    'Waiting deliveries are sent at the normal rate at once, and the failure count starts from 0.',
   ),
   route({
     method: 'GET',

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { isSensitiveHeader } from '../../domain/sensitive-header.ts'
 import { Labels } from '../answers/field.ts'
 import { headerProblems } from '../endpoint-problems.ts'
+import { described } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
 import { type Out, type Route, route } from '../route.ts'
 import { Headers, headersLimit, headerValue, lowerCased } from '../schemas/endpoint-headers.ts'
@@ -9,16 +10,32 @@ import { nullable } from '../schemas/field.ts'
 import { refuseIf } from '../validate.ts'
 import type { Place } from './endpoint-place.ts'
 
-export const EndpointHeadersIn = Type.Object({ headers: Headers })
+export const EndpointHeadersIn = Type.Object({
+  headers: described(
+    Headers,
+    'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+  ),
+})
 
 /** Changes some headers: null, or being named in `deleteHeaders`, removes one. */
 export const EndpointHeadersPatchIn = Type.Object({
-  headers: Type.Optional(Type.Record(Type.String(), nullable(headerValue), { maxProperties: headersLimit })),
-  deleteHeaders: Type.Optional(Type.Array(Type.String(), { maxItems: headersLimit })),
+  headers: Type.Optional(
+    Type.Record(Type.String(), nullable(headerValue), {
+      maxProperties: headersLimit,
+      description:
+        'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+    }),
+  ),
+  deleteHeaders: Type.Optional(
+    Type.Array(Type.String(), { maxItems: headersLimit, description: 'Names of headers to remove.' }),
+  ),
 })
 
 export const EndpointHeadersOut = Type.Object({
-  headers: Labels,
+  headers: described(
+    Labels,
+    'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+  ),
   sensitive: Type.Array(Type.String(), { description: 'The names of those whose values are not shown' }),
 })
 
@@ -84,7 +101,7 @@ export function endpointHeaderRoutes({ path, id, needs }: Place): Route[] {
       need: needs.manage,
       id: `${id}.patch-headers`,
       summary: 'Change some of the headers that go out with every delivery',
-      description: 'Null, or being named in `deleteHeaders`, removes one.',
+      description: 'A header with null, or named in `deleteHeaders`, is removed.',
       body: EndpointHeadersPatchIn,
       answers: { 204: null },
       handle: async ({ endpoint, params, body }, { store }) => {

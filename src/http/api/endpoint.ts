@@ -88,7 +88,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       need: needs.manage,
       id: `${id}.update`,
       summary: 'Replace an endpoint, or create it',
-      description: 'What is absent goes back to its default; uid, headers and secret stay.',
+      description: 'Absent fields return to their defaults; uid, headers and secret stay.',
       body: EndpointPut,
       answers: { 200: EndpointOut, 201: EndpointOut },
       lookup: 'upsert',
@@ -108,7 +108,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       need: needs.manage,
       id: `${id}.patch`,
       summary: 'Change some fields of an endpoint',
-      description: 'What is absent stays; null unsets.',
+      description: 'Absent fields stay; null unsets.',
       body: EndpointPatch,
       answers: { 200: EndpointOut },
       handle: async ({ endpoint, body, request, params }, parts) => {

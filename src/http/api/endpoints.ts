@@ -37,6 +37,6 @@ export const endpoints: Noun = {
 
 export const operationalWebhooks: Noun = {
   tag: 'Operational Webhook',
-  description: 'Endpoints that are to hear of what happens here. They are kept; nothing is sent to them yet.',
+  description: 'Endpoints for events of the server itself.',
   routes: routesAt(ofOperationalWebhooks),
 }

@@ -14,15 +14,21 @@ import { EventTypeFromOpenApi, EventTypeIn } from './event-type-schema.ts'
 
 /** Imports the webhooks of an OpenAPI document: one of `spec` and `specRaw`. */
 const EventTypeImportOpenApiIn = Type.Object({
-  spec: maybe(Type.Record(Type.String(), Type.Unknown())),
-  specRaw: maybe(Type.String()),
-  dryRun: Type.Optional(Type.Boolean()),
-  replaceAll: Type.Optional(Type.Boolean()),
+  spec: maybe(
+    Type.Record(Type.String(), Type.Unknown(), { description: 'OpenAPI document whose webhooks become event types.' }),
+  ),
+  specRaw: maybe(Type.String({ description: 'The same as text, JSON or YAML.' })),
+  dryRun: Type.Optional(Type.Boolean({ description: 'Whether changes are only reported, not made.' })),
+  replaceAll: Type.Optional(
+    Type.Boolean({ description: 'Whether event types that are not in the document are archived.' }),
+  ),
 })
 
 const EventTypeImportOpenApiOutData = Type.Object({
   modified: Type.Array(Type.String()),
-  to_modify: nullable(Type.Array(EventTypeFromOpenApi, { description: 'What a dry run would have changed' })),
+  to_modify: nullable(
+    Type.Array(EventTypeFromOpenApi, { description: 'Event types that a dry run would have changed.' }),
+  ),
 })
 
 const EventTypeImportOpenApiOut = Type.Object({ data: EventTypeImportOpenApiOutData })

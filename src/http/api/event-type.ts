@@ -5,7 +5,7 @@ import type { NewEventType } from '../../store/event-types.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
 import { Instant, listOf } from '../answers/field.ts'
-import { iso } from '../fields.ts'
+import { described, iso } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
@@ -18,22 +18,26 @@ import { description, EventTypeFromOpenApi, EventTypeIn, eventTypeName, fields }
 const EventTypeUpdate = Type.Object({ description, ...fields })
 
 /** Changes an event type: a field that is absent stays, null unsets. */
-const EventTypePatch = Type.Object({ description: Type.Optional(description), ...fields })
+const EventTypePatch = Type.Object({ description: Type.Optional(described(description, 'Free text.')), ...fields })
 
 const EventTypeQuery = Type.Object({
   ...PageQuery.properties,
-  include_archived: Type.Optional(Type.Boolean()),
-  with_content: Type.Optional(Type.Boolean()),
+  include_archived: Type.Optional(Type.Boolean({ description: 'Whether archived event types are listed.' })),
+  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
 })
 
-const DeleteQuery = Type.Object({ expunge: Type.Optional(Type.Boolean()) })
+const DeleteQuery = Type.Object({
+  expunge: Type.Optional(
+    Type.Boolean({ description: 'Whether the event type is deleted for good instead of archived.' }),
+  ),
+})
 
 const EventTypeOut = Type.Object({
   ...EventTypeFromOpenApi.properties,
-  archived: Type.Boolean(),
+  archived: Type.Boolean({ description: 'Whether the event type is hidden.' }),
   featureFlag: nullable(Type.String({ description: "Svix's older field for the first of featureFlags." })),
-  createdAt: Instant,
-  updatedAt: Instant,
+  createdAt: described(Instant, 'Time of creation.'),
+  updatedAt: described(Instant, 'Time of the last change.'),
 })
 
 const nameProblems = compile(Type.Object({ name: eventTypeName }), 'body')
@@ -123,7 +127,7 @@ export const eventTypes: Noun = {
       need: admin,
       id: 'v1.event-type.create',
       summary: 'Create an event type',
-      description: 'One that was archived comes back.',
+      description: 'An archived event type of the same name is restored.',
       body: EventTypeIn,
       answers: { 201: EventTypeOut },
       handle: async ({ body }, { store }) =>
@@ -158,7 +162,7 @@ export const eventTypes: Noun = {
       need: admin,
       id: 'v1.event-type.patch',
       summary: 'Change some fields of an event type',
-      description: 'What is absent stays; null unsets.',
+      description: 'Absent fields stay; null unsets.',
       body: EventTypePatch,
       answers: { 200: EventTypeOut },
       handle: async ({ params: { name }, body }, { store }) => {
@@ -172,7 +176,7 @@ export const eventTypes: Noun = {
       need: admin,
       id: 'v1.event-type.delete',
       summary: 'Archive an event type, or delete it',
-      description: 'With `expunge` it is gone; without, it is hidden until somebody creates it again.',
+      description: 'With `expunge` it is deleted; without, it is hidden until it is created again.',
       query: DeleteQuery,
       answers: { 204: null },
       handle: async ({ params: { name }, query: { expunge = false } }, { store }) => {

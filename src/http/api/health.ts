@@ -5,7 +5,7 @@ import { iso } from '../fields.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { nullable } from '../schemas/field.ts'
 
-const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy']) })
+const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Whether it works.' }) })
 
 /** Queue and cache live in the database; Svix's clients expect all three. */
 const HealthOut = Type.Object({
@@ -21,8 +21,8 @@ const LeaderOut = Type.Object({
   leader: nullable(
     Type.Object({
       description: Type.String({ description: 'Which process it is' }),
-      epoch: Type.Integer({ description: 'How many have led so far' }),
-      since: Type.String({ format: 'date-time', description: 'Since when it leads' }),
+      epoch: Type.Integer({ description: 'Number of leaders so far.' }),
+      since: Type.String({ format: 'date-time', description: 'Start of its leadership.' }),
     }),
   ),
 })
@@ -41,7 +41,7 @@ export const health: Noun = {
       path: '/health',
       need: 'open',
       id: 'v1.health.get',
-      summary: 'Tell whether the server is ready: its store takes writes',
+      summary: 'Check whether the server is ready: its store takes writes',
       description: 'Readiness. 503 with the same body when the store takes none; `database.detail` says why.',
       answers: { 200: HealthOut, 503: HealthOut },
       handle: async (_call, { store }) => {
@@ -58,8 +58,8 @@ export const health: Noun = {
       path: '/leader',
       need: read,
       id: 'v1.leader.get',
-      summary: 'Tell which process runs schedules, retention and sweeps',
-      description: 'Null for the moment between the death of one and the next.',
+      summary: 'Get the process that runs schedules, retention and sweeps',
+      description: 'Null between the end of one leader and the next.',
       answers: { 200: LeaderOut },
       handle: async (_call, { store, clock }) => {
         const leader = await store.leader()
@@ -73,7 +73,7 @@ export const health: Noun = {
       path: '/health/ping',
       need: 'open',
       id: 'v1.health.ping',
-      summary: 'Tell whether the server answers',
+      summary: 'Check whether the server answers',
       description: 'Liveness. It does not ask the store.',
       answers: { 204: null },
       handle: () => undefined,

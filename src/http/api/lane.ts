@@ -8,7 +8,7 @@ import { manage, view } from '../access.ts'
 import { EndpointOut } from '../answers/endpoint.ts'
 import { Instant, MaybeInstant } from '../answers/field.ts'
 import type { KnownLane } from '../explainer.ts'
-import { iso, isoOrNull, maybe } from '../fields.ts'
+import { described, iso, isoOrNull, maybe } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { nullable } from '../schemas/field.ts'
@@ -16,70 +16,92 @@ import { refuseIf } from '../validate.ts'
 import { toWaitingOut, Waiting } from './waiting.ts'
 import { why } from './why.ts'
 
-const Slots = Type.Object({ inFlight: Type.Integer(), limit: Type.Integer() })
+const Slots = Type.Object({
+  inFlight: Type.Integer(),
+  limit: Type.Integer({ description: 'Largest number of items; 50 by default.' }),
+})
 
 /** A lane in its owner's own words, just now. */
 const LiveLane = Type.Object(
   {
     inFlight: Type.Integer({ description: 'Attempts under way' }),
-    concurrency: Type.Integer({ description: 'How many may be' }),
-    queued: Type.Integer({ description: 'Read from the store and not begun' }),
-    recording: Type.Integer({ description: 'Ended and not recorded yet, 64 at most' }),
+    concurrency: Type.Integer({ description: 'Attempts that may be under way at once.' }),
+    queued: Type.Integer({ description: 'Deliveries in memory that have not begun.' }),
+    recording: Type.Integer({ description: 'Attempts that ended and are not recorded yet, up to 64.' }),
     nextTokenAt: nullable(
-      Type.String({ format: 'date-time', description: 'When the rate limit lets the next one go; null for now' }),
+      Type.String({
+        format: 'date-time',
+        description: 'Time at which the rate limit allows the next attempt; null for now.',
+      }),
     ),
-    rate: nullable(Type.Number({ description: 'What the rate limit lets through, a second' })),
-    pace: nullable(Type.Number({ description: 'Attempts that ended, a second, of late' })),
+    rate: nullable(Type.Number({ description: 'Attempts per second that the rate limit allows.' })),
+    pace: nullable(Type.Number({ description: 'Attempts per second that ended recently.' })),
     crowded: nullable(
       Type.String({
         description:
           'Which slots it waits for: `process`, all are taken; `application`, its own has all it may; `share`, the rest is left for others; `slow` or `untried`, the rest is kept for endpoints that answer within a second',
       }),
     ),
-    application: Slots,
+    application: described(Slots, 'Creates the application with this under the uid in the path, if it does not exist.'),
     process: Slots,
     standstill: nullable(
-      Type.String({ description: 'Why its worker starts nothing at all: `store`, `recording` or `lease`' }),
+      Type.String({ description: 'Reason why its worker starts no attempt: `store`, `recording` or `lease`.' }),
     ),
     asOf: Instant,
   },
-  { description: 'What the worker that has the lane says, asked just now; null when nobody has it or none answers' },
+  { description: 'Live state from the worker that owns the lane; null when no worker owns it or answers.' },
 )
 
 /** What is stored of an endpoint's lane, and what its owner says of it. */
 export const LaneOut = Type.Object({
-  endpointId: Type.String(),
+  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
   disabled: EndpointOut.properties.disabled,
   disabledReason: EndpointOut.properties.disabledReason,
   paused: EndpointOut.properties.paused,
   owner: nullable(
     Type.Object(
-      { worker: Type.Integer(), description: Type.String(), leaseUntil: Instant },
+      { worker: Type.Integer(), description: Type.String({ description: 'Free text.' }), leaseUntil: Instant },
       { description: 'The worker that delivers it now' },
     ),
   ),
-  circuit: Type.Object({
-    state: Type.Enum(['closed', 'open', 'half_open']),
-    openUntil: nullable(
-      Type.String({ format: 'date-time', description: 'When a probe is sent; null when it is not open, or by hand' }),
-    ),
-    manual: Type.Boolean({ description: 'An operator opened it: it stays so until one closes it' }),
-    openings: Type.Integer({ description: 'How often it opened since it was last well' }),
-    failures: Type.Integer({ description: 'Failed attempts in a row, as far as they are stored' }),
-  }),
+  circuit: Type.Object(
+    {
+      state: Type.Enum(['closed', 'open', 'half_open']),
+      openUntil: nullable(
+        Type.String({
+          format: 'date-time',
+          description: 'Time of the next probe; null when the circuit is closed, or was opened by an operator.',
+        }),
+      ),
+      manual: Type.Boolean({
+        description: 'Whether an operator opened it; it stays open until an operator closes it.',
+      }),
+      openings: Type.Integer({ description: 'Times it opened since the last success.' }),
+      failures: Type.Integer({ description: 'Failed attempts in a row, as far as they are stored' }),
+    },
+    {
+      description:
+        "When the circuit opens; deliveries wait while it is open. `off` for never; null for the server's policy.",
+    },
+  ),
   failingSince: nullable(
     Type.String({
       format: 'date-time',
-      description: 'Since when it has failed without one success, as far as is stored',
+      description: 'Since when it has failed without one success (last stored).',
     }),
   ),
-  slowedTo: nullable(Type.Number({ description: 'What it gets a second, while that climbs back to the usual' })),
+  slowedTo: nullable(Type.Number({ description: 'Attempts per second while the rate returns to normal.' })),
   workersAlive: Type.Integer(),
   waiting: Waiting,
-  oldestSince: MaybeInstant,
+  oldestSince: described(MaybeInstant, 'Since when the oldest of the counted deliveries has been waiting.'),
   live: nullable(LiveLane),
   dueAt: MaybeInstant,
-  heldUntil: nullable(Type.String({ format: 'date-time', description: 'The receiver asked for silence until then' })),
+  heldUntil: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'The receiver sent Retry-After; deliveries are paused until then.',
+    }),
+  ),
   rateLimitedUntil: MaybeInstant,
   bucketFullAt: MaybeInstant,
   nextTimedAt: MaybeInstant,
@@ -93,12 +115,21 @@ export const LaneOut = Type.Object({
 })
 
 /** Which delivery of an ordered lane is meant; the first in line when none is named. */
-const HeadIn = Type.Object({ messageId: maybe(Type.String({ minLength: 1, maxLength: 256 })) })
+const HeadIn = Type.Object({
+  messageId: maybe(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description:
+        'Delivery that is meant; the first in the queue by default. Required where each key has its own queue.',
+    }),
+  ),
+})
 
 export const HeadOut = Type.Object({
-  endpointId: Type.String(),
-  messageId: nullable(Type.String({ description: 'Null when the message is no longer there' })),
-  order: Type.Enum(['retry', 'skip']),
+  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
+  messageId: nullable(Type.String({ description: 'Null when the message no longer exists.' })),
+  order: Type.Enum(['retry', 'skip'], { description: 'The command.' }),
 })
 
 function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
@@ -212,7 +243,7 @@ function assertOrdered({ flow }: Endpoint, { messageId }: Static<typeof HeadIn>)
 
 export const lanes: Noun = {
   tag: 'Lane',
-  description: 'What an endpoint waits for, and why a message has not been delivered yet.',
+  description: "The state of an endpoint's queue, and why a message has not been delivered yet.",
   schemas: { LaneOut, HeadIn, HeadOut, ...why.schemas },
   routes: [
     route({
@@ -226,13 +257,13 @@ export const lanes: Noun = {
     }),
     headRoute(
       'retry',
-      'Try the delivery that keeps others back anew',
-      'In a lane that keeps an order: at once, and with all its attempts. Without `messageId`, the first in line. The worker that has the lane carries it out.',
+      'Retry the delivery that blocks the others',
+      'In an ordered lane: at once, and with all its attempts. Without `messageId`, the first in the queue. The worker that owns the lane carries it out.',
     ),
     headRoute(
       'skip',
-      'Take the delivery that keeps others back out of the way',
-      'It becomes a dead letter, which can be replayed. Without `messageId`, the first in line. The worker that has the lane carries it out.',
+      'Skip the delivery that blocks the others',
+      'It becomes a dead letter, which can be replayed. Without `messageId`, the first in the queue. The worker that owns the lane carries it out.',
     ),
     ...why.routes,
   ],

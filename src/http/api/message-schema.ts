@@ -5,6 +5,7 @@ import type { Message } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import type { MessageFilter } from '../../domain/message-filter.ts'
 import { Instant, listOf, MaybeInstant } from '../answers/field.ts'
+import { described } from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import { Headers } from '../schemas/endpoint-headers.ts'
 import { integer, nullable } from '../schemas/field.ts'
@@ -27,21 +28,54 @@ export const Rfc3339 = Type.String({
 
 /** What publishes a message, without its payload: that stays bytes. */
 export const EnvelopeIn = Type.Object({
-  eventType: EventType,
-  eventId: Type.Optional(nullable(EventId)),
-  channels: Type.Optional(nullable(Channels)),
-  tags: Type.Optional(nullable(Tags)),
-  deliverAt: Type.Optional(nullable(Rfc3339)),
-  expiresAt: Type.Optional(nullable(Rfc3339)),
-  expiresInSeconds: Type.Optional(nullable(integer(1, 90 * 24 * 3600))),
+  eventType: described(EventType, 'Event type, such as `video.trending`.'),
+  eventId: Type.Optional(nullable(described(EventId, 'Your own name for the event; using it again is a conflict.'))),
+  channels: Type.Optional(
+    nullable(
+      described(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
+    ),
+  ),
+  tags: Type.Optional(nullable(described(Tags, 'Labels to find messages by.'))),
+  deliverAt: Type.Optional(nullable(described(Rfc3339, 'Earliest delivery, up to 90 days ahead.'))),
+  expiresAt: Type.Optional(nullable(described(Rfc3339, 'Discard if undelivered by then, up to 90 days ahead.'))),
+  expiresInSeconds: Type.Optional(
+    nullable(described(integer(1, 90 * 24 * 3600), 'The same as a time from now; give one of the two.')),
+  ),
   /** Sent along with every attempt, before the endpoint's own of the same name. */
-  headers: Type.Optional(nullable(Headers)),
+  headers: Type.Optional(
+    nullable(
+      described(
+        Headers,
+        'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+      ),
+    ),
+  ),
   /** What the application's dedupe window goes by, instead of the content. */
-  dedupeKey: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
+  dedupeKey: Type.Optional(
+    nullable(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        description: 'Key of the dedupe window of the application, instead of the content.',
+      }),
+    ),
+  ),
   /** Messages with the same one go one after the other to endpoints that keep that order. */
-  orderingKey: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: 256 }))),
-  payloadRetentionPeriod: Type.Optional(nullable(integer(5, 90))),
-  payloadRetentionHours: Type.Optional(nullable(integer(1, 90 * 24))),
+  orderingKey: Type.Optional(
+    nullable(
+      Type.String({
+        minLength: 1,
+        maxLength: 256,
+        description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
+      }),
+    ),
+  ),
+  payloadRetentionPeriod: Type.Optional(
+    nullable(described(integer(5, 90), 'Days until the payload is erased, if earlier than the message.')),
+  ),
+  payloadRetentionHours: Type.Optional(
+    nullable(described(integer(1, 90 * 24), 'The same in hours; takes precedence over the days.')),
+  ),
 })
 export type EnvelopeIn = Static<typeof EnvelopeIn>
 
@@ -49,14 +83,30 @@ export type EnvelopeIn = Static<typeof EnvelopeIn>
 export const MessageHeadIn = Type.Object({
   ...EnvelopeIn.properties,
   /** Made when the path names an application by a uid that nobody has. */
-  application: Type.Optional(nullable(ApplicationIn)),
+  application: Type.Optional(
+    nullable(
+      described(ApplicationIn, 'Creates the application with this under the uid in the path, if it does not exist.'),
+    ),
+  ),
   /** With `rawPayload`, that text is delivered instead of the payload, as the `content-type` among the headers. */
   transformationsParams: Type.Optional(
     nullable(
-      Type.Object({
-        rawPayload: Type.Optional(nullable(Type.String())),
-        headers: Type.Optional(nullable(Headers)),
-      }),
+      Type.Object(
+        {
+          rawPayload: Type.Optional(
+            nullable(Type.String({ description: 'Delivered as it is instead of the payload.' })),
+          ),
+          headers: Type.Optional(
+            nullable(
+              described(
+                Headers,
+                'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+              ),
+            ),
+          ),
+        },
+        { description: "How Svix's SDKs send raw payloads." },
+      ),
     ),
   ),
 })
@@ -64,29 +114,57 @@ export type MessageHeadIn = Static<typeof MessageHeadIn>
 
 /** What says of a message what would otherwise be in its body. Lists are separated by commas. */
 export const RawQuery = Type.Object({
-  event_type: EventType,
-  event_id: Type.Optional(EventId),
-  channels: Type.Optional(Type.String({ maxLength: 1024 })),
-  tags: Type.Optional(Type.String({ maxLength: 2048 })),
-  deliver_at: Type.Optional(Rfc3339),
-  expires_at: Type.Optional(Rfc3339),
-  expires_in_seconds: Type.Optional(integer(1, 90 * 24 * 3600)),
-  dedupe_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-  ordering_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-  with_content: Type.Optional(Type.Boolean()),
+  event_type: described(EventType, 'Event type, such as `video.trending`.'),
+  event_id: Type.Optional(described(EventId, 'Your own name for the event; using it again is a conflict.')),
+  channels: Type.Optional(
+    Type.String({
+      maxLength: 1024,
+      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
+    }),
+  ),
+  tags: Type.Optional(Type.String({ maxLength: 2048, description: 'Labels to find messages by.' })),
+  deliver_at: Type.Optional(described(Rfc3339, 'Earliest delivery, up to 90 days ahead.')),
+  expires_at: Type.Optional(described(Rfc3339, 'Discard if undelivered by then, up to 90 days ahead.')),
+  expires_in_seconds: Type.Optional(
+    described(integer(1, 90 * 24 * 3600), 'The same as a time from now; give one of the two.'),
+  ),
+  dedupe_key: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: 'Key of the dedupe window of the application, instead of the content.',
+    }),
+  ),
+  ordering_key: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
+    }),
+  ),
+  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
 })
 export type RawQuery = Static<typeof RawQuery>
 
 /** What asks whether a message would be delivered to anyone. */
 export const MessagePrecheckIn = Type.Object({
-  eventType: EventType,
-  channels: Type.Optional(nullable(Channels)),
+  eventType: described(EventType, 'Event type, such as `video.trending`.'),
+  channels: Type.Optional(
+    nullable(
+      described(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
+    ),
+  ),
   payload: Type.Optional(
-    Type.Object({}, { description: "Asked of endpoints' filters; without it, whoever filters by it may want it" }),
+    Type.Object(
+      {},
+      { description: 'Checked against the filters of endpoints; without it, every filter counts as met.' },
+    ),
   ),
 })
 
-export const ContentQuery = Type.Object({ with_content: Type.Optional(Type.Boolean()) })
+export const ContentQuery = Type.Object({
+  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
+})
 export type ContentQuery = Static<typeof ContentQuery>
 
 /** What publishes a message. The payload is checked as bytes, where the rest is checked as `MessageHeadIn`. */
@@ -99,7 +177,13 @@ export const MessageIn = Type.Object({
 export const batchLimit = 1000
 
 /** What publishes several messages. */
-export const MessageBatchIn = Type.Object({ messages: Type.Array(MessageIn, { minItems: 1, maxItems: batchLimit }) })
+export const MessageBatchIn = Type.Object({
+  messages: Type.Array(MessageIn, {
+    minItems: 1,
+    maxItems: batchLimit,
+    description: 'Messages to publish, all or none.',
+  }),
+})
 
 /** What a message says. */
 export const Payload = Type.Object(
@@ -107,34 +191,44 @@ export const Payload = Type.Object(
   {
     additionalProperties: true,
     description:
-      'The very bytes that were published. `{}` when not asked for, `{"expired":true}` when gone; what is no JSON object stands in one as `contentType` and `base64`.',
+      'The bytes that were published. `{}` without `with_content`, `{"expired":true}` when erased; a body that is no JSON object is an object with `contentType` and `base64`.',
   },
 )
 
 /** A message as callers see it. */
 export const MessageOut = Type.Object({
-  id: Type.String(),
-  eventType: Type.String(),
+  id: Type.String({ description: 'Unique id, assigned by the server.' }),
+  eventType: Type.String({ description: 'Event type, such as `video.trending`.' }),
   payload: Payload,
-  eventId: nullable(Type.String()),
-  channels: nullable(Type.Array(Type.String())),
-  tags: nullable(Type.Array(Type.String())),
-  deliverAt: MaybeInstant,
-  expiresAt: MaybeInstant,
-  orderingKey: nullable(Type.String()),
-  timestamp: Instant,
+  eventId: nullable(Type.String({ description: 'Your own name for the event; using it again is a conflict.' })),
+  channels: nullable(
+    Type.Array(Type.String(), {
+      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
+    }),
+  ),
+  tags: nullable(Type.Array(Type.String(), { description: 'Labels to find messages by.' })),
+  deliverAt: described(MaybeInstant, 'Earliest delivery, up to 90 days ahead.'),
+  expiresAt: described(MaybeInstant, 'Discard if undelivered by then; null for never.'),
+  orderingKey: nullable(
+    Type.String({
+      description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
+    }),
+  ),
+  timestamp: described(Instant, 'Time of the event.'),
 })
 
 /** Whether a message would reach anybody. */
-export const MessagePrecheckOut = Type.Object({ active: Type.Boolean() })
+export const MessagePrecheckOut = Type.Object({
+  active: Type.Boolean({ description: 'Whether at least one endpoint would get it.' }),
+})
 
 /** Messages that were published together. */
 export const MessageBatchOut = listOf(MessageOut)
 
 /** What a list of messages is filtered by. */
 export const messageFilterProperties = {
-  channel: Type.Optional(Type.String()),
-  tag: Type.Optional(Type.String()),
+  channel: Type.Optional(Type.String({ description: 'Only messages with this channel.' })),
+  tag: Type.Optional(Type.String({ description: 'Only messages with this tag.' })),
   event_types: Type.Optional(Type.String({ description: 'Names, separated by commas' })),
   ...timeProperties,
 }
@@ -143,7 +237,7 @@ export const messageFilterProperties = {
 export const MessageListQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
-  with_content: Type.Optional(Type.Boolean()),
+  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
 })
 export type MessageListQuery = Static<typeof MessageListQuery>
 
@@ -158,7 +252,9 @@ export function toMessageFilter(query: {
 
 /** Which messages' contents to erase. */
 export const BulkExpungeContentsIn = Type.Object({
-  ids: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 })),
+  ids: Type.Optional(
+    Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100, description: 'Messages, each by id or eventId.' }),
+  ),
 })
 export type BulkExpungeContentsIn = Static<typeof BulkExpungeContentsIn>
 

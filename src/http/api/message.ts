@@ -123,7 +123,7 @@ export const messages: Noun = {
       path: '/app/:app/msg/precheck/active',
       need: publish,
       id: 'v1.message.precheck',
-      summary: 'Ask whether a message would reach anybody',
+      summary: 'Check whether a message would reach an endpoint',
       body: MessagePrecheckIn,
       answers: { 200: MessagePrecheckOut },
       lookup: 'none',
@@ -181,7 +181,7 @@ export const messages: Noun = {
       path: '/app/:app/msg/bulk-expunge',
       need: admin,
       id: 'v1.message.bulk-expunge-content',
-      summary: 'Erase what several messages said',
+      summary: 'Erase the content of several messages',
       body: BulkExpungeContentsIn,
       answers: { 200: BulkExpungeContentsOut },
       handle: async ({ app, body: { ids = [] } }, { store }) => {
@@ -199,8 +199,8 @@ export const messages: Noun = {
       path: '/app/:app/msg/expunge-all-contents',
       need: admin,
       id: 'v1.message.expunge-all-contents',
-      summary: "Erase what all of an application's messages said",
-      description: 'Those accepted so far, in the background.',
+      summary: 'Erase the content of all messages of an application',
+      description: 'All messages accepted before this request, in the background.',
       answers: { 202: TaskStartedOut },
       handle: async ({ app }, { store, clock }) => {
         const input = { since: 0, until: clock.now() + skewMs }
@@ -214,8 +214,8 @@ export const messages: Noun = {
       path: '/app/:app/msg/:message/content',
       need: admin,
       id: 'v1.message.expunge-content',
-      summary: 'Erase what a message said',
-      description: 'That it was, when, and what became of it stays. What has not been sent will not be.',
+      summary: 'Erase the content of a message',
+      description: 'The message, its time and its attempts stay. Deliveries that have not been sent are cancelled.',
       answers: { 204: null },
       handle: async ({ message }, { store }) => {
         await store.expungeMessage(message.key)

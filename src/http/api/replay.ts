@@ -5,7 +5,7 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import type { ReplayFilter, Span, TaskWork } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt } from '../access.ts'
-import { maybe } from '../fields.ts'
+import { described, maybe } from '../fields.ts'
 import { type Noun, route } from '../route.ts'
 import { integer } from '../schemas/field.ts'
 import { dateTime, readInstants } from '../schemas/instant.ts'
@@ -14,18 +14,32 @@ import { success } from './attempt-schema.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
 
 /** How many deliveries a second a replay queues at most. The endpoint's own limits hold besides. */
-export const perSecond = maybe(integer(1, 100_000))
+export const perSecond = maybe(
+  described(integer(1, 100_000), 'Largest number of deliveries queued per second; unlimited by default.'),
+)
 
 /** Messages accepted from `since` on, before `until`. */
-const ReplayIn = Type.Object({ since: dateTime, until: maybe(dateTime), perSecond })
+const ReplayIn = Type.Object({
+  since: described(dateTime, 'From this instant on, RFC 3339.'),
+  until: maybe(described(dateTime, 'Before this instant, RFC 3339; now by default.')),
+  perSecond,
+})
 
 const BulkReplayIn = Type.Object({
   ...ReplayIn.properties,
-  eventTypes: maybe(Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000 })),
-  channel: maybe(Type.String({ maxLength: 128 })),
-  tag: maybe(Type.String({ maxLength: 128 })),
+  eventTypes: maybe(
+    Type.Array(Type.String({ maxLength: 256 }), {
+      minItems: 1,
+      maxItems: 1000,
+      description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
+    }),
+  ),
+  channel: maybe(Type.String({ maxLength: 128, description: 'Only messages with this channel.' })),
+  tag: maybe(Type.String({ maxLength: 128, description: 'Only messages with this tag.' })),
   status: maybe(Type.Enum([0, 2], { description: '0 success, 2 fail' })),
-  statusCodeClass: maybe(integer(0, 500)),
+  statusCodeClass: maybe(
+    described(integer(0, 500), 'Only messages with this class of answer: 0 for no answer, 200, 300, 400 or 500.'),
+  ),
 })
 
 /** A message published a moment ago may have a key of the next millisecond, or of a store whose clock is ahead. */
@@ -55,7 +69,8 @@ async function start(store: Store, { app }: Endpoint, work: TaskWork) {
 
 export const replays: Noun = {
   tag: 'Replay',
-  description: 'Sending again: served last, and at the pace of the endpoint. What is many is a background task.',
+  description:
+    'Sending messages again: after all others, at the pace of the endpoint. Larger replays are background tasks.',
   schemas: { ReplayIn, BulkReplayIn },
   routes: [
     route({
@@ -76,7 +91,7 @@ export const replays: Noun = {
       path: '/app/:app/endpoint/:endpoint/recover',
       need: attempt,
       id: 'v1.endpoint.recover',
-      summary: 'Send again what an endpoint failed to take',
+      summary: 'Send the failed messages of an endpoint again',
       body: ReplayIn,
       answers: { 202: TaskStartedOut },
       handle: ({ endpoint, body }, { store, clock }) =>
@@ -87,7 +102,7 @@ export const replays: Noun = {
       path: '/app/:app/endpoint/:endpoint/replay-missing',
       need: attempt,
       id: 'v1.endpoint.replay-missing',
-      summary: 'Send what an endpoint would have got, had it been there',
+      summary: "Send messages that match the endpoint's filters and that it never received",
       body: ReplayIn,
       answers: { 202: TaskStartedOut },
       handle: ({ endpoint, body }, { store, clock }) =>
@@ -98,7 +113,7 @@ export const replays: Noun = {
       path: '/app/:app/endpoint/:endpoint/bulk-replay',
       need: attempt,
       id: 'v1.endpoint.bulk-replay',
-      summary: 'Send again what meets a filter',
+      summary: 'Send messages that match a filter again',
       body: BulkReplayIn,
       answers: { 202: TaskStartedOut },
       handle: ({ endpoint, body }, { store, clock }) => {

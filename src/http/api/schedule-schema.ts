@@ -6,6 +6,7 @@ import { given } from '../../domain/given.ts'
 import { missedPolicies, type Schedule, type ScheduleRun } from '../../domain/schedule.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
 import { Instant, idOf, Labels } from '../answers/field.ts'
+import { described } from '../fields.ts'
 import { withField } from '../json-bytes.ts'
 import { PageQuery } from '../page.ts'
 import { integer, Metadata, nullable, uid } from '../schemas/field.ts'
@@ -17,20 +18,42 @@ const nextListed = 1
 
 const payload = Type.Object(
   {},
-  { additionalProperties: true, description: 'What every message says; kept and delivered byte for byte.' },
+  { additionalProperties: true, description: 'Payload of every message, stored and delivered byte for byte.' },
 )
 
 const head = {
-  uid: Type.Optional(uid('sch')),
-  cron: Type.String({ maxLength: 256 }),
-  timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-  eventType: EventType,
-  channels: Type.Optional(nullable(Channels)),
-  tags: Type.Optional(nullable(Tags)),
-  missed: Type.Optional(Type.Enum([...missedPolicies])),
-  missedLimit: Type.Optional(integer(1, 100)),
-  paused: Type.Optional(Type.Boolean()),
-  metadata: Type.Optional(Metadata),
+  uid: Type.Optional(
+    described(uid('sch'), 'Your own name for it, unique among its kind; accepted wherever the id is.'),
+  ),
+  cron: Type.String({
+    maxLength: 256,
+    description: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.',
+  }),
+  timezone: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: 'IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.',
+    }),
+  ),
+  eventType: described(EventType, 'Event type, such as `video.trending`.'),
+  channels: Type.Optional(
+    nullable(
+      described(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
+    ),
+  ),
+  tags: Type.Optional(nullable(described(Tags, 'Labels to find messages by.'))),
+  missed: Type.Optional(
+    Type.Enum([...missedPolicies], {
+      description:
+        'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
+    }),
+  ),
+  missedLimit: Type.Optional(
+    described(integer(1, 100), 'Largest number of missed runs to make up for, the newest; 10 by default.'),
+  ),
+  paused: Type.Optional(Type.Boolean({ description: 'Whether the schedule is paused.' })),
+  metadata: Type.Optional(described(Metadata, 'Your own labels, up to 4096 bytes as JSON.')),
 }
 
 export const ScheduleIn = Type.Object({ ...head, payload })
@@ -40,45 +63,75 @@ export type ScheduleHead = Omit<Static<typeof ScheduleIn>, 'payload'>
 export const SchedulePatch = Type.Partial(ScheduleIn)
 export type SchedulePatchHead = Omit<Static<typeof SchedulePatch>, 'payload'>
 
-const nextRuns = Type.Optional(Type.Integer({ minimum: 0, maximum: 10 }))
-export const ScheduleQuery = Type.Object({ next_runs: nextRuns })
+const nextRuns = Type.Optional(
+  Type.Integer({
+    minimum: 0,
+    maximum: 10,
+    description: 'Number of future runs to show; 5 by default, 1 in a list.',
+  }),
+)
+export const ScheduleQuery = Type.Object({
+  next_runs: nextRuns,
+})
 export type ScheduleQuery = Static<typeof ScheduleQuery>
-export const ScheduleListQuery = Type.Object({ ...PageQuery.properties, next_runs: nextRuns })
+export const ScheduleListQuery = Type.Object({
+  ...PageQuery.properties,
+  next_runs: nextRuns,
+})
 export type ScheduleListQuery = Static<typeof ScheduleListQuery>
 
 const ScheduleRunOut = Type.Object({
-  at: Type.String({ format: 'date-time', description: 'When it was to run; of those skipped, the last' }),
-  ranAt: Type.String({ format: 'date-time', description: 'When it ran, was skipped, or was last tried' }),
-  state: Type.Enum(['published', 'failed', 'skipped'], { description: 'What became of it' }),
-  trigger: Type.Enum(['cron', 'manual'], { description: 'Whether its time had come, or somebody asked for it' }),
+  at: Type.String({ format: 'date-time', description: 'Scheduled time; for several skipped runs, the last.' }),
+  ranAt: Type.String({ format: 'date-time', description: 'Time at which it ran, was skipped, or was last tried.' }),
+  state: Type.Enum(['published', 'failed', 'skipped'], { description: 'Result of the run.' }),
+  trigger: Type.Enum(['cron', 'manual'], {
+    description: 'Whether its time had come (`cron`) or it was requested (`manual`).',
+  }),
   msgId: nullable(Type.String({ description: 'The message it published' })),
   error: nullable(Type.String({ description: 'Why it failed' })),
-  count: Type.Integer({ description: 'How many were skipped, up to a hundred, or how often it failed' }),
+  count: Type.Integer({ description: 'Number of skipped runs, up to 100, or of failures.' }),
 })
 
 /** A schedule as callers see it. */
 export const ScheduleOut = Type.Object({
-  id: idOf('sch'),
-  uid: nullable(Type.String()),
-  cron: Type.String(),
-  timezone: Type.String(),
-  eventType: Type.String(),
-  channels: nullable(Type.Array(Type.String())),
-  tags: nullable(Type.Array(Type.String())),
-  missed: Type.Enum([...missedPolicies]),
-  missedLimit: Type.Integer(),
-  paused: Type.Boolean(),
-  metadata: Labels,
+  id: described(idOf('sch'), 'Unique id, assigned by the server.'),
+  uid: nullable(
+    Type.String({ description: 'Your own name for it, unique among its kind; accepted wherever the id is.' }),
+  ),
+  cron: Type.String({
+    description: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.',
+  }),
+  timezone: Type.String({
+    description: 'IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.',
+  }),
+  eventType: Type.String({ description: 'Event type, such as `video.trending`.' }),
+  channels: nullable(
+    Type.Array(Type.String(), {
+      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
+    }),
+  ),
+  tags: nullable(Type.Array(Type.String(), { description: 'Labels to find messages by.' })),
+  missed: Type.Enum([...missedPolicies], {
+    description:
+      'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
+  }),
+  missedLimit: Type.Integer({
+    description: 'Largest number of missed runs to make up for, the newest; 10 by default.',
+  }),
+  paused: Type.Boolean({ description: 'Whether the schedule is paused.' }),
+  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
   failures: Type.Integer({ description: 'Tries in a row that failed; it is tried again until it succeeds' }),
-  nextRuns: Type.Array(Instant, { description: 'When it runs next; none while it is paused' }),
+  nextRuns: Type.Array(Instant, { description: 'Next runs; none while the schedule is paused.' }),
   lastRuns: Type.Array(ScheduleRunOut, { description: 'The last twenty, the newest first' }),
-  createdAt: Instant,
-  updatedAt: Instant,
+  createdAt: described(Instant, 'Time of creation.'),
+  updatedAt: described(Instant, 'Time of the last change.'),
   payload: Payload,
 })
 
 /** The message that a run by hand published. */
-export const ScheduleRanOut = Type.Object({ msgId: idOf('msg') })
+export const ScheduleRanOut = Type.Object({
+  msgId: described(idOf('msg'), 'Message, by id; where it is a filter, also by eventId.'),
+})
 
 /** What is wrong with when a schedule is to run. */
 export function timingProblems(timing: Timing, now: EpochMs): FieldError[] {

@@ -46,7 +46,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
 
 export const schedules: Noun = {
   tag: 'Schedule',
-  description: 'A message that is published again and again, by a cron expression in a time zone.',
+  description: 'A message that is repeated by a cron expression in a time zone.',
   schemas: { ScheduleIn, SchedulePatch, ScheduleOut, ScheduleRanOut },
   routes: [
     route({
@@ -88,9 +88,9 @@ export const schedules: Noun = {
       path: '/app/:app/schedule',
       need: admin,
       id: 'v1.schedule.create',
-      summary: 'Publish a message again and again, by a cron expression',
+      summary: 'Create a schedule: a message repeated by a cron expression',
       description:
-        'Five fields of cron in a time zone. A time that does not exist because clocks are set forward runs at the moment they are; one that exists twice runs the first time. What repeats within a day, such as every half hour, goes by the time that passes. An application may have 1,000.',
+        'Five fields of cron in a time zone. A time that is skipped when clocks go forward runs at that moment; a time that exists twice runs the first time. Expressions that repeat within a day, such as every half hour, follow elapsed time. An application may have 1,000.',
       query: ScheduleQuery,
       body: ScheduleIn,
       reading: 'split',
@@ -118,8 +118,7 @@ export const schedules: Noun = {
       need: admin,
       id: 'v1.schedule.update',
       summary: 'Replace a schedule, or create it',
-      description:
-        'What is absent goes back to its default; the uid stays, and whether it is paused. Another timing begins anew from now on.',
+      description: 'Absent fields return to their defaults; `uid` and `paused` stay. A new timing starts from now.',
       query: ScheduleQuery,
       body: ScheduleIn,
       reading: 'split',
@@ -144,7 +143,7 @@ export const schedules: Noun = {
       need: admin,
       id: 'v1.schedule.patch',
       summary: 'Change some fields of a schedule',
-      description: 'What is absent stays. Another timing begins anew from now on.',
+      description: 'Absent fields stay. A new timing starts from now.',
       query: ScheduleQuery,
       body: SchedulePatch,
       reading: 'split',
@@ -164,7 +163,7 @@ export const schedules: Noun = {
       need: admin,
       id: 'v1.schedule.delete',
       summary: 'Delete a schedule',
-      description: 'What it has published stays.',
+      description: 'Messages that it published stay.',
       answers: { 204: null },
       handle: async ({ schedule: { app, key } }, { store }) => {
         await store.deleteSchedule(app, key)
@@ -175,7 +174,7 @@ export const schedules: Noun = {
       'resume',
       false,
       'Resume a schedule',
-      'It goes on with the next run. What its pause left out is not made up for.',
+      'The schedule continues with the next run. Runs during the pause are not made up for.',
     ),
     route({
       method: 'POST',

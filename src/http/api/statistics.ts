@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { admin } from '../access.ts'
-import { maybe } from '../fields.ts'
+import { described, maybe } from '../fields.ts'
 import { isRef } from '../lookup.ts'
 import { type Noun, route } from '../route.ts'
 import { dateTime } from '../schemas/instant.ts'
@@ -9,9 +9,15 @@ import { TaskStartedOut, toStartedOut } from './background-task.ts'
 import { readSpan } from './replay.ts'
 
 const AppUsageStatsIn = Type.Object({
-  since: dateTime,
-  until: dateTime,
-  appIds: maybe(Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000 })),
+  since: described(dateTime, 'From this instant on, RFC 3339.'),
+  until: described(dateTime, 'Before this instant, RFC 3339; now by default.'),
+  appIds: maybe(
+    Type.Array(Type.String({ maxLength: 256 }), {
+      minItems: 1,
+      maxItems: 1000,
+      description: 'Applications, by id or uid; null for all.',
+    }),
+  ),
 })
 
 const AppUsageStatsOut = Type.Object({
@@ -52,7 +58,7 @@ export const statistics: Noun = {
       path: '/stats/usage/event-types',
       need: admin,
       id: 'v1.statistics.aggregate-event-types',
-      summary: "List what each application's endpoints subscribe to, in the background",
+      summary: "List the event types that each application's endpoints subscribe to, in the background",
       answers: { 202: TaskStartedOut },
       handle: async (_call, { store }) => {
         const work = { type: 'event-type.aggregate', input: {} } as const

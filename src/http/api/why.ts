@@ -8,7 +8,7 @@ import { countLimit } from '../../store/lanes.ts'
 import { view } from '../access.ts'
 import { Instant, listOf, MaybeInstant } from '../answers/field.ts'
 import type { ExplainedDelivery, ExplainedEndpoint } from '../explainer.ts'
-import { iso, isoOrNull } from '../fields.ts'
+import { described, iso, isoOrNull } from '../fields.ts'
 import { walk } from '../page.ts'
 import { type Out, route } from '../route.ts'
 import { nullable } from '../schemas/field.ts'
@@ -19,18 +19,25 @@ const defaultLimit = 25
 
 /** How much of an application is explained at once. Each endpoint costs a few reads. */
 const WhyQuery = Type.Object({
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
-  iterator: Type.Optional(Type.String({ maxLength: 264 })),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, description: 'Largest number of items; 50 by default.' }),
+  ),
+  iterator: Type.Optional(
+    Type.String({
+      maxLength: 264,
+      description: 'Position to continue from: the `iterator` or `prevIterator` of another page.',
+    }),
+  ),
 })
 
 /** One thing that keeps something from moving on. */
 const BlockerOut = Type.Object({
   reason: Type.String({ description: 'By name, such as `held`, `rate_limited` or `paused`' }),
-  detail: Type.String({ description: 'The same as a sentence' }),
+  detail: Type.String({ description: 'The same as a sentence.' }),
   until: nullable(
     Type.String({
       format: 'date-time',
-      description: 'When it ends by itself; nothing moves before. Null when that is not known or takes somebody',
+      description: 'Time at which it ends by itself; null when unknown, or when an operator must act.',
     }),
   ),
 })
@@ -38,35 +45,36 @@ const BlockerOut = Type.Object({
 const reason = Type.String({
   description: 'By name, such as `held`, `rate_limited`, `waiting_for_retry` or `delivered`; of blockers, the first',
 })
-const detail = Type.String({ description: 'The same as a sentence' })
+const detail = Type.String({ description: 'The same as a sentence.' })
 const nextAt = nullable(
-  Type.String({ format: 'date-time', description: 'When it will next move by itself, and not before' }),
+  Type.String({ format: 'date-time', description: 'Earliest time at which it moves on by itself.' }),
 )
-const blockers = Type.Array(BlockerOut, { description: 'All that keeps it from moving on, the most decisive first' })
+const blockers = Type.Array(BlockerOut, { description: 'Everything that blocks it, the most decisive first.' })
 const isLive = Type.Boolean({
-  description: 'Whether the worker that has the lane was asked and answered; else it is told from what is stored',
+  description:
+    'Whether the worker that owns the lane answered (live); otherwise the answer is from the last stored state.',
 })
 
 /** Why a message has not been delivered to an endpoint yet, or what became of it. */
 export const WhyOut = Type.Object({
-  msgId: Type.String(),
-  endpointId: Type.String(),
+  msgId: Type.String({ description: 'Message, by id; where it is a filter, also by eventId.' }),
+  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
   reason,
   detail,
   nextAt,
   expectedAt: nullable(
-    Type.String({ format: 'date-time', description: 'About when its turn comes, at the pace of late' }),
+    Type.String({ format: 'date-time', description: 'Estimated time of the next attempt, at the recent pace.' }),
   ),
   blockers,
   endsAt: nullable(
     Type.String({
       format: 'date-time',
-      description: 'When its time is up, its message’s or what it may wait: it is a dead letter then',
+      description: 'Time at which it becomes a dead letter, by its expiry or its maximum age.',
     }),
   ),
   ahead: Type.Integer({ description: 'Deliveries of the endpoint in front of it' }),
   isAheadExact: Type.Boolean(),
-  attempts: Type.Integer(),
+  attempts: Type.Integer({ description: 'Attempts so far.' }),
   lastAttempt: nullable(MessageAttemptOut),
   isLive,
   asOf: Instant,
@@ -74,18 +82,23 @@ export const WhyOut = Type.Object({
 
 /** What stands in the way of all that waits for an endpoint. */
 export const EndpointWhyOut = Type.Object({
-  endpointId: Type.String(),
-  uid: nullable(Type.String()),
-  url: Type.String(),
+  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
+  uid: nullable(
+    Type.String({ description: 'Your own name for it, unique among its kind; accepted wherever the id is.' }),
+  ),
+  url: Type.String({ description: 'URL that deliveries are sent to.' }),
   reason,
   detail,
   nextAt,
   emptyAt: nullable(
-    Type.String({ format: 'date-time', description: 'About when all of it will have been sent, at the pace of late' }),
+    Type.String({
+      format: 'date-time',
+      description: 'Estimated time at which the queue is empty, at the recent pace.',
+    }),
   ),
   blockers,
   waiting: Waiting,
-  oldestSince: MaybeInstant,
+  oldestSince: described(MaybeInstant, 'Since when the oldest of the counted deliveries has been waiting.'),
   isLive,
   asOf: Instant,
 })
@@ -94,7 +107,7 @@ export const EndpointWhyOut = Type.Object({
 export const ApplicationWhyOut = Type.Object({
   appId: Type.String(),
   detail: Type.String({ description: 'A sentence on the whole page' }),
-  blockers: Type.Array(BlockerOut, { description: 'What keeps the whole application from moving on' }),
+  blockers: Type.Array(BlockerOut, { description: 'Everything that blocks the whole application.' }),
   ...listOf(EndpointWhyOut).properties,
   asOf: Instant,
 })
@@ -154,8 +167,9 @@ export const why = {
       path: '/app/:app/msg/:message/endpoint/:endpoint/why',
       need: view,
       id: 'v1.lane.why',
-      summary: 'Tell why a message is not delivered yet',
-      description: 'Or what became of it. The worker that has the lane is asked, and waited for half a second at most.',
+      summary: 'Explain why a message is not delivered yet',
+      description:
+        'Or how it ended. The worker that owns the lane is asked; the answer waits for it up to half a second.',
       answers: { 200: WhyOut },
       handle: async ({ message, endpoint }, { explainer }) =>
         toWhyOut(message, endpoint, await explainer.delivery(message, endpoint)),
@@ -165,7 +179,7 @@ export const why = {
       path: '/app/:app/endpoint/:endpoint/why',
       need: view,
       id: 'v1.lane.why-endpoint',
-      summary: 'Tell what stands in the way of all that waits for an endpoint',
+      summary: 'Explain what the deliveries of an endpoint wait for',
       answers: { 200: EndpointWhyOut },
       handle: async ({ endpoint }, { explainer }) => toEndpointWhyOut(await explainer.endpoint(endpoint)),
     }),
@@ -174,7 +188,7 @@ export const why = {
       path: '/app/:app/why',
       need: view,
       id: 'v1.lane.why-application',
-      summary: "Tell what an application's endpoints wait for",
+      summary: 'Explain what the endpoints of an application wait for',
       description:
         'Only endpoints that something waits for, the worst of a page first. A page may be short and not `done` when many endpoints had to be looked at.',
       query: WhyQuery,

@@ -1,5 +1,4 @@
 import type { TSchema } from 'typebox'
-import { fieldDescriptions } from './field-descriptions.ts'
 
 /** Schemas in the document: those with a name stand once under `components` and are referred to everywhere else. */
 export class Components {
@@ -11,7 +10,7 @@ export class Components {
 
   /** All of them, by name. */
   all(): Record<string, unknown> {
-    const entries = [...this.#names].map(([schema, name]) => [name, this.#write(schema, name)] as const)
+    const entries = [...this.#names].map(([schema, name]) => [name, this.#write(schema)] as const)
     return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
   }
 
@@ -21,26 +20,14 @@ export class Components {
     return name === undefined ? this.#write(schema) : { $ref: `#/components/schemas/${name}` }
   }
 
-  #write(schema: unknown, shape = ''): unknown {
-    if (Array.isArray(schema)) return schema.map((item) => this.#inner(item, shape))
+  #write(schema: unknown): unknown {
+    if (Array.isArray(schema)) return schema.map((item) => this.#inner(item))
     if (typeof schema !== 'object' || schema === null) return schema
-    const written = Object.entries(schema).map(([key, value]) => {
-      return [key, key === 'properties' ? this.#fields(value, shape) : this.#inner(value, shape)]
-    })
-    return Object.fromEntries(written)
+    return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, this.#inner(value)]))
   }
 
-  #fields(properties: Readonly<Record<string, unknown>>, shape: string): unknown {
-    const written = Object.entries(properties).map(([name, field]) => {
-      const description = fieldDescriptions[`${shape}.${name}`] ?? fieldDescriptions[name]
-      const its = this.#inner(field, shape) as object
-      return [name, description === undefined || 'description' in its ? its : { ...its, description }]
-    })
-    return Object.fromEntries(written)
-  }
-
-  #inner(value: unknown, shape: string): unknown {
+  #inner(value: unknown): unknown {
     if (typeof value !== 'object' || value === null) return value
-    return this.#names.has(value as TSchema) ? this.use(value as TSchema) : this.#write(value, shape)
+    return this.#names.has(value as TSchema) ? this.use(value as TSchema) : this.#write(value)
   }
 }

@@ -3,7 +3,6 @@ import { codesByStatus } from '../errors.ts'
 import { namedSchemas, nouns } from '../nouns.ts'
 import { anyBytes, type JsonLines, type Route } from '../route.ts'
 import { Components } from './components.ts'
-import { fieldDescriptions } from './field-descriptions.ts'
 import { pathParameters } from './path-parameters.ts'
 
 /** Where the API begins. */
@@ -17,7 +16,7 @@ const problemJson = 'application/problem+json'
 export const Problem = Type.Object({
   type: Type.String({ description: '`urn:sluice:error:` and the code' }),
   title: Type.String(),
-  status: Type.Integer(),
+  status: Type.Integer({ description: 'HTTP status.' }),
   detail: Type.String(),
   instance: Type.String({ description: 'The path that was asked for' }),
   code: Type.String({ description: 'Stable; meant for programs' }),
@@ -95,7 +94,7 @@ function describe(tag: string, route: Route): OpenApiOperation {
   }
 }
 
-function parameters({ method, path, id, query, need }: Route): OpenApiParameter[] {
+function parameters({ method, path, query, need }: Route): OpenApiParameter[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name: pathParameters[name]?.name ?? name,
     in: 'path' as const,
@@ -109,7 +108,7 @@ function parameters({ method, path, id, query, need }: Route): OpenApiParameter[
   }
   const inQuery = Object.entries(properties).map(([name, schema]) => {
     const described = components.use(schema) as { description?: string }
-    const { description = fieldDescriptions[`${id}.${name}`] ?? fieldDescriptions[name], ...rest } = described
+    const { description, ...rest } = described
     return {
       name,
       in: 'query' as const,

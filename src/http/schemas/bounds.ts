@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Flow } from '../../domain/flow.ts'
 import { defaultFlow } from '../../domain/flow.ts'
+import { described } from '../fields.ts'
 import { integer, nullable } from './field.ts'
 
 const daySeconds = 24 * 3600
@@ -10,10 +11,33 @@ export const disabledPolicies: readonly Flow['whileDisabled'][] = ['hold', 'drop
 
 /** How much may wait at an endpoint and for how long, and what becomes of the rest. */
 export const boundFields = {
-  maxWaiting: Type.Optional(nullable(integer(1, 1_000_000_000))),
-  overflow: Type.Optional(nullable(Type.Enum([...overflows]))),
-  maxAgeSeconds: Type.Optional(nullable(integer(1, 365 * daySeconds))),
-  whileDisabled: Type.Optional(nullable(Type.Enum([...disabledPolicies]))),
+  maxWaiting: Type.Optional(
+    nullable(described(integer(1, 1_000_000_000), "Deliveries that may wait; null for the server's limit.")),
+  ),
+  overflow: Type.Optional(
+    nullable(
+      Type.Enum([...overflows], {
+        description:
+          'Policy when too many deliveries wait: `refuse` answers 429 to the publish, `drop_oldest` and `drop_new` make dead letters; `refuse` by default.',
+      }),
+    ),
+  ),
+  maxAgeSeconds: Type.Optional(
+    nullable(
+      described(
+        integer(1, 365 * daySeconds),
+        'Longest time a delivery may wait, tried or not; null for the limit of the retry policy.',
+      ),
+    ),
+  ),
+  whileDisabled: Type.Optional(
+    nullable(
+      Type.Enum([...disabledPolicies], {
+        description:
+          'Policy for messages published while the endpoint is disabled: `hold` (default), or `drop` with a dead letter.',
+      }),
+    ),
+  ),
 }
 
 const BoundsIn = Type.Object(boundFields)

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import { type Coalesce, defaultFlow, type Flow } from '../../domain/flow.ts'
 import { given } from '../../domain/given.ts'
+import { described } from '../fields.ts'
 import { boundFields, toBounds, toBoundsOut } from './bounds.ts'
 import { healthFields, toCircuitPolicy } from './circuit.ts'
 import { closed, nullable } from './field.ts'
@@ -12,9 +13,9 @@ import { shapingFields, toShaping } from './shaping.ts'
 const second = 1000
 const day = 24 * 3600 * second
 
-export const windowMeaning = 'How long the first of a kind waits for others; each later one takes its place'
+export const windowMeaning = 'Time that the first delivery of a kind waits; each later one replaces it.'
 export const keyMeaning =
-  'A JSON pointer into the payload: what has the same value there is of one kind. Null: all of an event type is'
+  'JSON pointer into the payload: deliveries with the same value there are of one kind. Null: all deliveries of an event type are.'
 
 /** Deliveries of one event type with the same value at `key` become one. Shorter windows could take nothing in. */
 export const CoalesceIn = Type.Object(
@@ -30,7 +31,9 @@ export const flowFields = {
   ...healthFields,
   ...boundFields,
   ...orderFields,
-  coalesce: Type.Optional(nullable(CoalesceIn)),
+  coalesce: Type.Optional(
+    nullable(described(CoalesceIn, 'Replaces waiting deliveries of the same kind by the newest; null to deliver all.')),
+  ),
   ...shapingFields,
 }
 

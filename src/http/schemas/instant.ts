@@ -3,6 +3,7 @@ import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { firstKeyAt } from '../../domain/ids.ts'
 import { parseInstant } from '../../domain/instant.ts'
+import { described } from '../fields.ts'
 import { type Part, refuseIf } from '../validate.ts'
 import { instantPattern } from './pattern.ts'
 
@@ -14,8 +15,8 @@ export const dateTime = Type.String({
 
 /** What limits a list to a time. */
 export const timeProperties = {
-  before: Type.Optional(dateTime),
-  after: Type.Optional(dateTime),
+  before: Type.Optional(described(dateTime, 'Only items before this instant, RFC 3339.')),
+  after: Type.Optional(described(dateTime, 'Only items after this instant, RFC 3339.')),
 }
 
 /** Reads instants that have the right shape; throws AppError when one is no day of any calendar, such as February 31. */

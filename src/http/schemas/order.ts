@@ -7,8 +7,22 @@ export const deadHeads: readonly Flow['deadHead'][] = ['skip', 'block']
 
 /** In which order an endpoint wants its messages. */
 export const orderFields = {
-  order: Type.Optional(nullable(Type.Enum([...orders]))),
-  deadHead: Type.Optional(nullable(Type.Enum([...deadHeads]))),
+  order: Type.Optional(
+    nullable(
+      Type.Enum([...orders], {
+        description:
+          'Ordering: `none` (default), `fifo` for one at a time as accepted, `key` for the same per `orderingKey`.',
+      }),
+    ),
+  ),
+  deadHead: Type.Optional(
+    nullable(
+      Type.Enum([...deadHeads], {
+        description:
+          'In an ordered lane, a delivery that used up its attempts becomes a dead letter (`skip`, the default) or blocks the others until an operator acts (`block`).',
+      }),
+    ),
+  ),
 }
 
 const OrderIn = Type.Object(orderFields)

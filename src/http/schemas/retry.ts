@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { defaultRetryPolicy, type RetryPolicy } from '../../domain/retry.ts'
+import { described } from '../fields.ts'
 import { integer } from './field.ts'
 
 const day = 24 * 3_600_000
@@ -7,18 +8,36 @@ const waitMs = integer(0, 7 * day)
 
 /** When a failed delivery is tried again: waits written out, or growing up to a cap. */
 export const RetryIn = Type.Object({
-  waits: Type.Union([
-    Type.Object({ kind: Type.Literal('list'), ms: Type.Array(waitMs, { maxItems: 100 }) }),
-    Type.Object({
-      kind: Type.Literal('exponential'),
-      baseMs: integer(1, day),
-      factor: Type.Number({ minimum: 1, maximum: 100 }),
-      capMs: integer(1, 7 * day),
-      maxAttempts: integer(1, 100),
+  waits: Type.Union(
+    [
+      Type.Object({
+        kind: Type.Literal('list', { description: 'Form of the waits.' }),
+        ms: Type.Array(waitMs, {
+          maxItems: 100,
+          description: 'Wait after each failed attempt; after the last one the delivery is dead.',
+        }),
+      }),
+      Type.Object({
+        kind: Type.Literal('exponential', { description: 'Form of the waits.' }),
+        baseMs: described(integer(1, day), 'First wait.'),
+        factor: Type.Number({
+          minimum: 1,
+          maximum: 100,
+          description: 'How much longer each wait is than the one before.',
+        }),
+        capMs: described(integer(1, 7 * day), 'Longest wait.'),
+        maxAttempts: described(integer(1, 100), 'Attempts in all.'),
+      }),
+    ],
+    { description: 'Waits between attempts: a list, or growing up to a cap.' },
+  ),
+  jitter: Type.Optional(
+    Type.Enum(['full', 'equal', 'none'], {
+      description:
+        'Random part added to a wait: `full` up to its length, `equal` up to half of it, `none`. A wait is never shortened.',
     }),
-  ]),
-  jitter: Type.Optional(Type.Enum(['full', 'equal', 'none'])),
-  maxAgeMs: Type.Optional(integer(1, 30 * day)),
+  ),
+  maxAgeMs: Type.Optional(described(integer(1, 30 * day), 'No attempt begins after this time.')),
 })
 export type RetryIn = Static<typeof RetryIn>
 

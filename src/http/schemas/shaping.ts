@@ -3,6 +3,7 @@ import type { FieldError } from '../../domain/app-error.ts'
 import { defaultFlow, type Flow, type Shape, signatureProfiles } from '../../domain/flow.ts'
 import { checkFilter, FilterError, filterLimit } from '../../shaping/filter.ts'
 import { pointerDepthLimit, readPointer } from '../../shaping/pointer.ts'
+import { described } from '../fields.ts'
 import { closed, nullable } from './field.ts'
 import { innerPointerPattern, namePattern } from './pattern.ts'
 
@@ -36,10 +37,37 @@ export const ShapeIn = Type.Object(
 
 /** Which messages an endpoint gets, in which form, and how they are signed. */
 export const shapingFields = {
-  filter: Type.Optional(nullable(Type.String({ minLength: 1, maxLength: filterLimit }))),
-  shape: Type.Optional(nullable(ShapeIn)),
-  region: Type.Optional(nullable(regionName)),
-  signature: Type.Optional(nullable(Type.Enum([...signatureProfiles]))),
+  filter: Type.Optional(
+    nullable(
+      Type.String({
+        minLength: 1,
+        maxLength: filterLimit,
+        description:
+          'CEL condition over `payload`, `eventType`, `eventId`, `channels` and `tags`. A message is delivered only if it is true.',
+      }),
+    ),
+  ),
+  shape: Type.Optional(
+    nullable(
+      described(
+        ShapeIn,
+        'Fields of the payload that the endpoint gets; null for all. It stays when the endpoint is replaced without it.',
+      ),
+    ),
+  ),
+  region: Type.Optional(
+    nullable(
+      described(
+        regionName,
+        'Region whose secret makes the pseudonyms. It stays when the endpoint is replaced without it.',
+      ),
+    ),
+  ),
+  signature: Type.Optional(
+    nullable(
+      Type.Enum([...signatureProfiles], { description: 'Signature profile of the requests; `standard` by default.' }),
+    ),
+  ),
 }
 
 const ShapingIn = Type.Object(shapingFields)
