@@ -26,7 +26,7 @@ export interface SvixWorld {
   readonly received: Received[]
 }
 
-export const adminKey = 'test-key'
+export const adminKey = 'sk_of_the_sdk_tests_0123456789'
 
 /** A whole server on a real port, delivering, with the SDK in front and a receiver behind; gone when the test ends. */
 export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
@@ -38,6 +38,10 @@ export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
     received.push({ path, method, headers, body: Buffer.concat(chunks).toString('utf8') })
     response.statusCode = Number(path.slice(1)) || 200
     response.end('heard')
+  })
+  t.after(() => {
+    receiver.close()
+    receiver.closeAllConnections()
   })
   receiver.listen(0, '127.0.0.1')
   await once(receiver, 'listening')
@@ -60,8 +64,6 @@ export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
     await delivering.stop(1000)
     await app.close()
     await store.close()
-    receiver.close()
-    receiver.closeAllConnections()
     if (differences.length > 0) throw new Error(differences.join('\n'))
   })
   const { port } = receiver.address() as AddressInfo
