@@ -12,7 +12,10 @@ const size = 60_000
 
 async function listening(t: TestContext, limits: Partial<HttpLimits>) {
   const api = await openApi({ limits: { ...configOf({}), ...limits }, requestTimeoutMs: 60_000 })
+  const sockets: Socket[] = []
   t.after(async () => {
+    // A server that closes waits for requests that are still being sent.
+    for (const socket of sockets) socket.destroy()
     await api.app.close()
     await api.store.close()
   })
@@ -23,7 +26,7 @@ async function listening(t: TestContext, limits: Partial<HttpLimits>) {
   const upload = async (part: string, type = 'application/json'): Promise<{ socket: Socket; said: () => string }> => {
     const socket = connect(port, '127.0.0.1')
     socket.on('error', () => {})
-    t.after(() => socket.destroy())
+    sockets.push(socket)
     await once(socket, 'connect')
     let said = ''
     socket.on('data', (chunk) => {
