@@ -19,13 +19,22 @@ const flags = new Set(process.argv.slice(2).filter((argument) => argument.starts
 const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('--'))
 const cores = availableParallelism()
 
-/** Folders whose tests start processes and wait for them. They begin first, because single tests take long. */
+/** The files that take longest. They begin first, so that no core waits for one of them at the end. */
+const longFiles = [
+  'simulation/simulation.test.ts',
+  'store/postgres.test.ts',
+  'cli/drain.test.ts',
+  'e2e/order.test.ts',
+  'e2e/fleet.test.ts',
+  'e2e/kill-while-publishing.test.ts',
+]
+/** Folders whose tests start processes and wait for them, and then the rest of those that only compute. */
 const slowFolders = [
-  'simulation',
   'e2e',
   'cli',
   'attack',
   'store/postgres',
+  'simulation',
   'package',
   'browser',
   'examples',
@@ -56,7 +65,7 @@ const filesPerProcess = 10
 const found = globSync('**/*.test.ts', { cwd: folder })
   .filter((file) => wanted.length === 0 || wanted.some((part) => join('test', file).includes(relative('.', part))))
   .filter((file) => !flags.has('--fast') || (rank(file) === slowFolders.length && !slowFiles.test(file)))
-  .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b))
+  .sort((a, b) => turn(a) - turn(b) || rank(a) - rank(b) || a.localeCompare(b))
 
 const temporary = mkdtempSync(join(fastestFolder(), 'sluice-tests-'))
 // Postgres does not run as root, and its files are below.
@@ -69,7 +78,7 @@ const server = flags.has('--fast') ? undefined : await openPostgresServer()
 if (server !== undefined) process.env[sharedServerVariable] = server.url
 
 let failed = found.length === 0
-run({ files: processes(found), concurrency: cores + 1, timeout: hangMs, execArgv: [] })
+run({ files: processes(found), concurrency: cores + 2, timeout: hangMs, execArgv: [] })
   .on('test:fail', ({ todo }) => {
     if (todo === undefined || todo === false) failed = true
   })
@@ -85,6 +94,12 @@ run({ files: processes(found), concurrency: cores + 1, timeout: hangMs, execArgv
 function rank(file: string): number {
   const at = slowFolders.findIndex((slow) => file.startsWith(`${slow}/`))
   return at < 0 ? slowFolders.length : at
+}
+
+/** Where a file stands among the longest ones, behind which all others come. */
+function turn(file: string): number {
+  const at = longFiles.indexOf(file)
+  return at < 0 ? longFiles.length : at
 }
 
 /** What is run: each file by itself, or one that imports the files that share a process. */

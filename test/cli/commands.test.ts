@@ -20,7 +20,7 @@ describe('config', () => {
     assert.equal(await people.ended, 0)
     assert.match(people.out, /^inFlight +7 +flag --in-flight$/m)
     assert.match(people.out, /^lease +30s +file sluice.json$/m)
-    assert.match(people.out, /^store +postgres:\/\/u:\*\*\*\*@db\/x +environment SLUICE_STORE$/m)
+    assert.match(people.out, /^store +postgres:\/\/\*\*\*\*@db\/x +environment SLUICE_STORE$/m)
     const json = run('config --json', env)
     assert.equal(await json.ended, 0)
     const rows = JSON.parse(json.out) as { name: string; value: string; origin: string }[]
