@@ -93,13 +93,14 @@ function countsOf({ data }: Item): { scanned: number; total: number | undefined 
 
 /** How far a task has come, in a few words. */
 function doneOf(task: Item): string {
-  const { replayed, purged, totalAtLeast } = (task.data ?? {}) as Item
+  const { replayed, purged, unfiltered, totalAtLeast } = (task.data ?? {}) as Item
   const { scanned, total } = countsOf(task)
   const of =
     total !== undefined ? ` of ${number(total)}` : totalAtLeast === undefined ? '' : ` of ${number(totalAtLeast)}+`
   const parts = [`${number(scanned)}${of} looked at`]
   if (replayed !== undefined) parts.push(`${number(replayed)} replayed`)
   if (purged !== undefined) parts.push(`${number(purged)} purged`)
+  if (unfiltered !== undefined) parts.push(`${number(unfiltered)} too large for the filter`)
   return parts.join(', ')
 }
 

@@ -1,3 +1,4 @@
+import type { Clock } from '../domain/clock.ts'
 import type { DeadHead } from '../domain/delivery.ts'
 import { managementApplication } from '../domain/endpoint.ts'
 import { firstKeyAt } from '../domain/ids.ts'
@@ -41,20 +42,20 @@ export interface Step {
 }
 
 /** Finds the next step of a task. It only reads; the store does the step in one transaction. */
-export async function nextStep(store: Store, task: Task): Promise<Step> {
+export async function nextStep(store: Store, task: Task, clock: Clock): Promise<Step> {
   const list = task.cursor === null ? listOf(task) : undefined
   const total = list === undefined ? totalIn(task.data) : toTotal(await store.countListed(list, totalLimit))
-  const step = await stepOf(store, task)
+  const step = await stepOf(store, task, clock)
   return { ...step, data: (done) => ({ ...step.data(done), ...total }) }
 }
 
-function stepOf(store: Store, task: Task): Promise<Step> {
+function stepOf(store: Store, task: Task, clock: Clock): Promise<Step> {
   const { work } = task
   switch (work.type) {
     case 'endpoint.recover':
       return recover(store, task, work.input)
     case 'endpoint.replay':
-      return replayMissing(store, task, work.input)
+      return replayMissing(store, clock, task, work.input)
     case 'endpoint.bulk-replay':
       return bulkReplay(store, task, work.input)
     case 'dead.replay':
@@ -108,7 +109,7 @@ async function recover(store: Store, task: Task, input: EndpointSpan & Paced): P
   })
 }
 
-async function replayMissing(store: Store, task: Task, input: EndpointSpan & Paced): Promise<Step> {
+async function replayMissing(store: Store, clock: Clock, task: Task, input: EndpointSpan & Paced): Promise<Step> {
   const [endpoint] = await store.loadEndpoints([input.endpoint])
   const heads = endpoint === undefined ? [] : await messagesOf(store, task, input)
   const matcher = new Matcher(endpoint === undefined ? [] : [{ ...endpoint, endpoint: endpoint.key }])
@@ -119,12 +120,18 @@ async function replayMissing(store: Store, task: Task, input: EndpointSpan & Pac
   const latest = await store.latestAttempts(deliveries)
   const missing = new Map(deliveries.filter((_, i) => latest[i] === undefined).map((each) => [each.message, each]))
   const filter = endpoint?.flow.filter ?? null
+  let unfiltered: ReadonlySet<number> = new Set()
   if (filter !== null) {
     const untried = wanted.filter(({ key }) => missing.has(key))
-    const passed = new Set((await passing(store, readFilter(filter), untried)).map(({ key }) => key))
-    for (const { key } of untried) if (!passed.has(key)) missing.delete(key)
+    const answers = await passing(store, clock, readFilter(filter), untried)
+    for (const { key } of untried) if (!answers.passed.has(key)) missing.delete(key)
+    unfiltered = answers.unfiltered
   }
-  return walk(task, input, heads, { deliveryOf: ({ key }) => missing.get(key), cursorAt: ({ key }) => [key] })
+  return walk(task, input, heads, {
+    deliveryOf: ({ key }) => missing.get(key),
+    cursorAt: ({ key }) => [key],
+    isUnfiltered: ({ key }) => unfiltered.has(key),
+  })
 }
 
 async function bulkReplay(store: Store, task: Task, input: EndpointSpan & ReplayFilter & Paced): Promise<Step> {
@@ -182,20 +189,24 @@ interface Walk<Row> {
   /** The delivery of the row; undefined when the task leaves it out. */
   deliveryOf(row: Row, i: number): DeliveryKey | undefined
   cursorAt(row: Row): TaskCursor
+  /** Whether the filter would take too long for the row. */
+  isUnfiltered?(row: Row): boolean
 }
 
 /** The step over these rows, up to the limit of its pace. Fewer rows than a step reads are the last ones. */
 function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row>): Step {
-  const { use = 'replay', countsAs = () => 1 } = walk
+  const { use = 'replay', countsAs = () => 1, isUnfiltered = () => false } = walk
   const limit = use === 'purge' ? Number.POSITIVE_INFINITY : queuedPerStep(pace)
   const found: DeliveryKey[] = []
   let looked = 0
   let scanned = 0
+  let unfiltered = 0
   for (; looked < rows.length && found.length < limit; looked++) {
     const row = rows[looked] as Row
     const delivery = walk.deliveryOf(row, looked)
     if (delivery !== undefined) found.push(delivery)
     scanned += countsAs(row)
+    if (isUnfiltered(row)) unfiltered++
   }
   const isLast = looked === rows.length && rows.length < rowsPerStep
   return {
@@ -204,7 +215,7 @@ function walk<Row>(task: Task, pace: Paced, rows: readonly Row[], walk: Walk<Row
     purge: use === 'purge' ? found : [],
     cursor: isLast ? null : walk.cursorAt(rows[looked - 1] as Row),
     restMs: ({ replayed }) => restAfter(pace, replayed),
-    data: counting(task, scanned),
+    data: counting(task, scanned, unfiltered),
   }
 }
 
@@ -302,10 +313,12 @@ function keysOf({ since, until }: Span): { from: number; until: number } {
 }
 
 /** Adds the counts of a step to those of its task. */
-function counting({ data }: Task, scanned: number): Step['data'] {
-  const { scanned: before = 0, replayed = 0, purged = 0 } = data as Readonly<Record<string, number>>
+function counting({ data }: Task, scanned: number, unfiltered: number): Step['data'] {
+  const counts = data as Readonly<Record<string, number>>
+  const { scanned: before = 0, replayed = 0, purged = 0, unfiltered: unfilteredBefore = 0 } = counts
   return (done) => ({
     scanned: before + scanned,
+    ...(unfiltered + unfilteredBefore > 0 ? { unfiltered: unfiltered + unfilteredBefore } : {}),
     ...(done.replayed + replayed > 0 || 'replayed' in data ? { replayed: replayed + done.replayed } : {}),
     ...(done.purged + purged > 0 || 'purged' in data ? { purged: purged + done.purged } : {}),
   })

@@ -17,7 +17,7 @@ export class Tasks {
 
   constructor(store: Store, clock: Clock, onTrouble: (error: unknown) => void) {
     this.#clock = clock
-    this.#runner = new TaskRunner(store, (restMs) => this.#sleep(restMs))
+    this.#runner = new TaskRunner(store, clock, (restMs) => this.#sleep(restMs))
     this.#job = new Job(clock, () => this.#runner.step(), onTrouble)
   }
 
@@ -66,13 +66,15 @@ export class Tasks {
 /** Runs the store's tasks, one step at a time. If it dies, another worker continues behind its last step. */
 export class TaskRunner {
   readonly #store: Store
+  readonly #clock: Clock
   readonly #onRest: (restMs: number) => void
   #leased: LeasedTask | undefined
   #underWay: Promise<boolean> | undefined
 
   /** `onRest` is called with the time that a paced task sleeps; the first worker to ask after that continues it. */
-  constructor(store: Store, onRest: (restMs: number) => void = () => {}) {
+  constructor(store: Store, clock: Clock, onRest: (restMs: number) => void = () => {}) {
     this.#store = store
+    this.#clock = clock
     this.#onRest = onRest
   }
 
@@ -107,7 +109,7 @@ export class TaskRunner {
   }
 
   async #advance(task: LeasedTask): Promise<void> {
-    const step = await nextStep(this.#store, task)
+    const step = await nextStep(this.#store, task, this.#clock)
     const status = step.cursor === null ? 'finished' : 'running'
     let data = task.data
     let restMs = 0

@@ -81,7 +81,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
         boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits)
         for (const kind of bodyKinds) {
           closed.register(async (scope) => {
-            acceptBodies(scope, kind, context.scanner)
+            acceptBodies(scope, kind, context.scanner, context.clock)
             if (!isPublishing(kind)) answerOnce(scope, context)
             for (const route of routes) {
               if (route.need !== 'open' && kindOf(route) === kind) register(scope, route, parts)

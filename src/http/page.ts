@@ -3,8 +3,8 @@ import { type Static, Type } from 'typebox'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { decodeKey, type Prefix } from '../domain/ids.ts'
+import { Turns } from '../domain/turns.ts'
 import type { Page, PageRequest } from '../store/store.ts'
-import { Turns } from './turns.ts'
 
 /**
  * Pages of lists. A page is bounded in items, in bytes and in the rows that are looked at for it; a page that meets one of

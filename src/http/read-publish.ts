@@ -1,6 +1,7 @@
 import type { FieldError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { parseInstant } from '../domain/instant.ts'
+import type { Parts } from '../domain/turns.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../intake/scan.ts'
 import type { ApplicationIn } from './api/application-schema.ts'
@@ -40,8 +41,8 @@ export function readPublish(scanner: Scanner, body: Buffer, now: EpochMs): ReadM
   return read as ReadMessage
 }
 
-/** Takes a batch apart. Throws AppError with everything that is wrong with any of its messages. */
-export function readBatch(scanner: Scanner, batchScanner: Scanner, body: Buffer, now: EpochMs): ReadMessage[] {
+/** Takes a batch apart, in parts. Throws AppError with everything that is wrong with any of its messages. */
+export function* readBatch(scanner: Scanner, batchScanner: Scanner, body: Buffer, now: EpochMs): Parts<ReadMessage[]> {
   const span = batchScanner.scan(body, 'messages')
   const rest = textWithout(body, span)
   checkContents(JSON.parse(rest))
@@ -54,12 +55,13 @@ export function readBatch(scanner: Scanner, batchScanner: Scanner, body: Buffer,
     refuseIf([{ at, message: `must hold 1 to ${batchLimit} messages`, type: 'maxItems' }])
   }
   const problems: FieldError[] = []
-  const messages = elements.map(({ start, end }, i) => {
+  const messages: (ReadMessage | undefined)[] = []
+  for (const [i, { start, end }] of elements.entries()) {
+    yield
     const own: FieldError[] = []
-    const message = readOne(scanner, body.subarray(start, end), now, own)
+    messages.push(readOne(scanner, body.subarray(start, end), now, own))
     for (const problem of own) problems.push({ ...problem, at: [...at, i, ...problem.at.slice(1)] })
-    return message
-  })
+  }
   refuseIf(problems)
   return messages as ReadMessage[]
 }

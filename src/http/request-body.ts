@@ -1,6 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import { type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { AppError, type FieldError } from '../domain/app-error.ts'
+import type { Clock } from '../domain/clock.ts'
+import { Turns } from '../domain/turns.ts'
 import type { Scanner } from '../intake/scan.ts'
 import { checkContents, checkEncoding, readJson } from './body.ts'
 import { textWithout } from './read-publish.ts'
@@ -21,34 +23,42 @@ export function isPublishing(kind: BodyKind): boolean {
   return kind === 'bytes' || kind === 'any'
 }
 
+/** Reading this much takes half a millisecond or more. */
+const largeBodyBytes = 64 * 1024
 const lineTypes = ['application/jsonl', 'application/x-ndjson', 'application/x-jsonlines']
 
 /** Makes a scope take in bodies of one kind. */
-export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Scanner): void {
-  if (kind === 'any') return accept(scope, '*', (body) => body, false)
-  if (kind === 'lines') accept(scope, lineTypes, (body) => body)
+export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Scanner, clock: Clock): void {
+  if (kind === 'any') return accept(scope, '*', clock, (body) => body, false)
+  if (kind === 'lines') accept(scope, lineTypes, clock, (body) => body)
   const read: Record<typeof kind, (body: Buffer) => unknown> = {
     value: (body) => readJson(scanner, body),
     bytes: (body) => body,
     split: (body) => splitBody(scanner, body),
     lines: (body) => readJson(scanner, body),
   }
-  accept(scope, 'application/json', read[kind])
+  accept(scope, 'application/json', clock, read[kind])
 }
 
+/** Reads bodies of these types. A large body is read in a turn of its own, so that many of them never make one long turn. */
 function accept(
   scope: FastifyInstance,
   types: string | string[],
+  clock: Clock,
   read: (body: Buffer) => unknown,
   isText = true,
 ): void {
-  scope.addContentTypeParser(types, { parseAs: 'buffer' }, (request, body, done) => {
+  const turns = Turns.by(clock)
+  scope.addContentTypeParser(types, { parseAs: 'buffer' }, ({ headers }, body, done) => {
+    const bytes = body as Buffer
     try {
-      checkEncoding(isText ? request.headers['content-type'] : undefined, request.headers['content-encoding'])
-      done(null, read(body as Buffer))
+      checkEncoding(isText ? headers['content-type'] : undefined, headers['content-encoding'])
+      if (bytes.length >= largeBodyBytes) return turns.next().then(() => read(bytes))
+      done(null, read(bytes))
     } catch (error) {
       done(error as Error)
     }
+    return undefined
   })
 }
 

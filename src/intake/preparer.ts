@@ -1,5 +1,6 @@
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
+import { allAtOnce, type Parts, Turns } from '../domain/turns.ts'
 import type { Filter, Filterable } from '../shaping/filter.ts'
 import type { Once } from '../store/publishing.ts'
 import type { Publication } from '../store/store.ts'
@@ -7,12 +8,10 @@ import type { Admission } from './admission.ts'
 import { type Item, plainPublication } from './publication.ts'
 import type { AppSubscriptions } from './subscriptions.ts'
 import { stepsOf, treating } from './treat.ts'
-import { Allowances, atOnceSteps, doneAtOnce, doneInParts, type Parts, pauseOf, type Work } from './work.ts'
+import { Allowances, atOnceSteps, type Work } from './work.ts'
 
 /** A refusal by limits that were read longer ago than this is not final: the endpoints may have changed since. */
 const boundsFreshMs = 1000
-/** Steps of about 50 ns to match one message, beside one per endpoint. */
-const messageSteps = 50
 
 /** Admitted publications: their deliveries count as waiting. A caller commits them, or else withdraws them. */
 export class Prepared {
@@ -77,7 +76,7 @@ export class Preparer {
       return this.#admit(subscriptions, [plainPublication(subscriptions, only, request)], this.#delayMs())
     }
     const work = this.#allowances.workOf(subscriptions.app)
-    const publications = doneInParts(publicationsOf(subscriptions, items, request, work), this.#clock)
+    const publications = Turns.by(this.#clock).run(publicationsOf(subscriptions, items, request, work))
     if (!(publications instanceof Promise)) return this.#admit(subscriptions, publications, this.#delayMs())
     return publications.then((list) => this.#admit(subscriptions, list, this.#delayMs()))
   }
@@ -88,7 +87,7 @@ export class Preparer {
    */
   prepareAtOnce(subscriptions: AppSubscriptions, item: Item): Prepared {
     const work = this.#allowances.workOf(subscriptions.app, atOnceSteps)
-    return this.#admit(subscriptions, doneAtOnce(publicationsOf(subscriptions, [item], null, work)), 0)
+    return this.#admit(subscriptions, allAtOnce(publicationsOf(subscriptions, [item], null, work)), 0)
   }
 
   /** Whether a refusal may rest on limits that the endpoints no longer have: only storing a message would show it. */
@@ -108,23 +107,25 @@ export class Preparer {
     if (treatments === undefined || payload === undefined) return matched.length > 0
     const message: Filterable = { payload, eventType, eventId: null, channels, tags: null }
     const work = this.#allowances.workOf(app)
-    const refusing = new Set<Filter>()
-    for (const endpoint of matched) {
-      const filter = treatments.get(endpoint)?.filter ?? null
-      if (filter === null) return true
-      if (refusing.has(filter)) continue
-      // A filter that would take too long counts as passed: publishing the message would leave a dead letter.
-      if (!work.take(stepsOf(filter, message, work)) || filter.passes(message)) return true
-      refusing.add(filter)
-      if (work.isPauseDue()) await pauseOf(this.#clock)
-    }
-    return false
+    const filters = matched.map((endpoint) => treatments.get(endpoint)?.filter ?? null)
+    if (filters.includes(null)) return true
+    return Turns.by(this.#clock).run(passesAny(new Set(filters as Filter[]), message, work))
   }
 
   #admit(subscriptions: AppSubscriptions, publications: readonly Publication[], delayMs: number): Prepared {
     const admitted = this.#admission?.admit(publications, delayMs, subscriptions.bounds) ?? publications
     return new Prepared(subscriptions, admitted, this.#admission)
   }
+}
+
+/** Whether any of the filters lets a message pass. */
+function* passesAny(filters: ReadonlySet<Filter>, message: Filterable, work: Work): Parts<boolean> {
+  for (const filter of filters) {
+    yield
+    // A filter that would take too long counts as passed: publishing the message would leave a dead letter.
+    if (!work.take(stepsOf(filter, message, work)) || filter.passes(message)) return true
+  }
+  return false
 }
 
 /** The publications of one request, made in parts within the work that one request may cause. */
@@ -137,8 +138,7 @@ function* publicationsOf(
   const publications: Publication[] = []
   for (const item of items) {
     const plain = plainPublication(subscriptions, item, request)
-    work.add(messageSteps + plain.endpoints.length)
-    if (work.isPauseDue()) yield
+    yield
     const { treatments } = subscriptions
     const { envelope, body } = item
     const treated = treatments && (yield* treating(treatments, envelope, body, plain.endpoints, work))

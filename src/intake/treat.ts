@@ -1,15 +1,17 @@
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { Treatment } from '../domain/treatment.ts'
+import { allAtOnce, type Parts } from '../domain/turns.ts'
 import { type BodySigner, bodySigner } from '../sender/body-signature.ts'
 import { type Filter, type Filterable, filterStepsLimit, readFilter } from '../shaping/filter.ts'
 import { pseudonymizer } from '../shaping/pseudonym.ts'
-import { type Json, readJson, type Shaper, shaper } from '../shaping/shape.ts'
+import { type Shaper, shaper } from '../shaping/shape.ts'
+import { Outline } from '../shaping/walk.ts'
 import type { Publication, Special, Variant } from '../store/store.ts'
 import { coalescing } from './coalescing.ts'
 import { orderKeyOf } from './order-key.ts'
 import type { Envelope } from './publication.ts'
-import { doneAtOnce, type Parts, Work } from './work.ts'
+import { Work } from './work.ts'
 
 /** Endpoints whose messages are not treated like any other's, by key; with what that takes made ready. */
 export type Treatments = ReadonlyMap<number, Prepared>
@@ -33,9 +35,9 @@ const variantsLimit = 1000
 const variantBytesLimit = 4 * 1024 * 1024
 /** Bytes that are signed for one message when it is accepted. */
 const signedBytesLimit = 128 * 1024 * 1024
-/** Steps of about 50 ns to shape, parse or sign one byte of a body. */
+/** Steps of about 50 ns to shape, read or sign one byte of a body. */
 const shapeStepsPerByte = 1
-const parseStepsPerByte = 0.2
+const outlineStepsPerByte = 0.2
 const signStepsPerByte = 0.05
 
 /** Makes ready what these endpoints want. Undefined when none wants anything. */
@@ -74,8 +76,9 @@ export function treat(
   envelope: Envelope,
   body: Uint8Array,
   matched: readonly number[],
+  work: Work = new Work(),
 ): Treated {
-  return doneAtOnce(treating(treatments, envelope, body, matched, new Work()))
+  return allAtOnce(treating(treatments, envelope, body, matched, work))
 }
 
 /**
@@ -98,8 +101,8 @@ export function* treating(
   const special: Special[] = []
   for (const endpoint of matched) {
     const wishes = treatments.get(endpoint)
-    if (work.isPauseDue()) yield
-    const passed = wishes?.filter ? passes(wishes.filter) : true
+    if (wishes !== undefined) yield
+    const passed = wishes?.filter ? yield* passes(wishes.filter) : true
     if (passed === false) continue
     endpoints.push(endpoint)
     if (wishes === undefined) continue
@@ -107,7 +110,7 @@ export function* treating(
       special.push({ endpoint, drop: 'unfiltered' })
       continue
     }
-    const form = forms.of(wishes)
+    const form = yield* forms.of(wishes)
     if (wishes.disabled && wishes.flow.whileDisabled === 'drop') {
       // In its form, for whoever replays it.
       special.push({ endpoint, ...form, drop: 'disabled' })
@@ -122,20 +125,30 @@ export function* treating(
   return { endpoints, ...(special.length > 0 && { special }), ...(variants.length > 0 && { variants }) }
 }
 
-/** Asks each filter once; `unknown` when there is no work left for it. */
-function filtering(envelope: Envelope, forms: Forms, work: Work): (filter: Filter) => boolean | 'unknown' {
+/** Asks each filter once; `unknown` when there is no work left for it, or for parsing the payload. */
+function filtering(envelope: Envelope, forms: Forms, work: Work): (filter: Filter) => Parts<boolean | 'unknown'> {
   const answers = new Map<Filter, boolean | 'unknown'>()
-  let message: Filterable | undefined
-  return (filter) => {
+  let message: Filterable | 'unknown' | undefined
+  return function* (filter) {
     let answer = answers.get(filter)
     if (answer === undefined) {
-      const { eventType, eventId, channels, tags } = envelope
-      message ??= { payload: forms.json?.value ?? null, eventType, eventId, channels, tags: tags ?? null }
-      answer = work.take(stepsOf(filter, message, work)) ? filter.passes(message) : 'unknown'
+      message ??= yield* filterable(envelope, forms, work)
+      const isKnown = message !== 'unknown' && work.take(stepsOf(filter, message, work))
+      answer = isKnown ? filter.passes(message as Filterable) : 'unknown'
       answers.set(filter, answer)
     }
     return answer
   }
+}
+
+function* filterable(envelope: Envelope, forms: Forms, work: Work): Parts<Filterable | 'unknown'> {
+  const json = yield* forms.json()
+  if (json !== undefined && (!json.isParsable || !work.take(json.parseSteps))) return 'unknown'
+  const { eventType, eventId, channels, tags = null } = envelope
+  const payload = json?.parse() ?? null
+  // Parsing cannot be interrupted: others go on before the first filter is asked.
+  yield
+  return { payload, eventType, eventId, channels, tags }
 }
 
 /** The steps of a filter; infinite when it may not take as many. */
@@ -151,7 +164,7 @@ class Forms {
   readonly #body: Uint8Array
   readonly #shaped = new Map<string, Uint8Array>()
   readonly #known = new Map<string, number>()
-  #json: Json | null | undefined
+  #json: Outline | null | undefined
   #bytes = 0
   #signedBytes = 0
 
@@ -162,25 +175,27 @@ class Forms {
     this.#work = work
   }
 
-  /** The body as JSON, read when it is first asked for; undefined when it is none. */
-  get json(): Json | undefined {
+  /** The places of the body's values, found when they are first asked for; undefined when the body is not JSON. */
+  *json(): Parts<Outline | undefined> {
     if (this.#json === undefined) {
-      this.#work.add(this.#body.byteLength * parseStepsPerByte)
-      this.#json = readJson(this.#body) ?? null
+      this.#work.add(this.#body.byteLength * outlineStepsPerByte)
+      this.#json = (yield* Outline.of(this.#body)) ?? null
     }
     return this.#json ?? undefined
   }
 
   /** What a delivery gets in place of the plain message; undefined for that itself. Never the unshaped for the shaped. */
-  of({ id, shaping, sign }: Prepared): { variant: number } | { drop: DeadReason } | undefined {
+  *of({ id, shaping, sign }: Prepared): Parts<{ variant: number } | { drop: DeadReason } | undefined> {
     if (shaping === null && sign === null) return undefined
-    if (shaping !== null && (shaping.apply === undefined || this.json === undefined)) return { drop: 'unshapable' }
+    if (shaping !== null && (shaping.apply === undefined || (yield* this.json()) === undefined)) {
+      return { drop: 'unshapable' }
+    }
     const name = `${sign === null ? '' : id} ${shaping?.name ?? ''}`
     const known = this.#known.get(name)
     if (known !== undefined) return { variant: known }
     if (this.#isFull(shaping !== null, sign !== null)) return undefined
-    const own = shaping === null ? null : this.#shape(shaping)
-    if (own === undefined) return undefined
+    const own = shaping === null ? null : yield* this.#shape(shaping)
+    if (own === undefined || this.#hasGrown(own)) return undefined
     const body = own ?? this.#body
     if (sign !== null) this.#work.add(body.byteLength * signStepsPerByte)
     this.#bytes += own?.byteLength ?? 0
@@ -197,13 +212,18 @@ class Forms {
     return signed && this.#signedBytes >= signedBytesLimit
   }
 
+  /** Whether pseudonyms made much more of a body than was published: up to 16 times as much is not stored at once. */
+  #hasGrown(own: Uint8Array | null): boolean {
+    return own !== null && own.byteLength > Math.max(variantBytesLimit, 2 * this.#body.byteLength)
+  }
+
   /** Undefined when there is no work left for it. */
-  #shape({ name, apply }: Shaping): Uint8Array | undefined {
+  *#shape({ name, apply }: Shaping): Parts<Uint8Array | undefined> {
     const known = this.#shaped.get(name)
     if (known !== undefined) return known
-    const { bytes } = this.json as Json
-    if (!this.#work.take(bytes.byteLength * shapeStepsPerByte)) return undefined
-    const shaped = (apply as Shaper)(bytes)
+    const json = (yield* this.json()) as Outline
+    if (!this.#work.take(json.bytes.byteLength * shapeStepsPerByte)) return undefined
+    const shaped = yield* (apply as Shaper)(json)
     this.#shaped.set(name, shaped)
     return shaped
   }

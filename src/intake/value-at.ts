@@ -1,6 +1,6 @@
 import { AppError } from '../domain/app-error.ts'
+import { afterScalar, afterSpace, afterString } from '../domain/json-token.ts'
 import type { Span } from './scan.ts'
-import { afterScalar, afterSpace, afterString } from './token.ts'
 
 const quote = 0x22
 const openBrace = 0x7b

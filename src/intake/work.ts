@@ -1,7 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
 
-/** Steps of about 50 ns after which work lets others go on: 5 ms. */
-const pauseSteps = 100_000
 /** Steps that the filters and shapes of one request may take, and those of one application per second. */
 const requestSteps = 10_000_000
 const applicationStepsPerSecond = 10_000_000
@@ -13,7 +11,6 @@ const applicationsLimit = 4096
 /** Steps that one request may still take for filters and shapes. */
 export class Work {
   #left: number
-  #sincePause = 0
   readonly #application: Allowance | undefined
 
   constructor(application?: Allowance, limitSteps: number = requestSteps) {
@@ -37,14 +34,6 @@ export class Work {
   add(steps: number): void {
     this.#left -= steps
     this.#application?.add(steps)
-    this.#sincePause += steps
-  }
-
-  /** Whether it is time to let others go on; answers true once, and counts afresh. */
-  isPauseDue(): boolean {
-    if (this.#sincePause < pauseSteps) return false
-    this.#sincePause = 0
-    return true
   }
 }
 
@@ -91,34 +80,4 @@ export class Allowances {
     }
     return new Work(known, limitSteps)
   }
-}
-
-/** Work that is done in parts, between which others go on. */
-export type Parts<T> = Generator<void, T>
-
-/** Does all the work at once, for a message with few endpoints. */
-export function doneAtOnce<T>(parts: Parts<T>): T {
-  for (;;) {
-    const part = parts.next()
-    if (part.done) return part.value
-  }
-}
-
-/** Does the first part at once; a promise only when there are more. */
-export function doneInParts<T>(parts: Parts<T>, clock: Clock): T | Promise<T> {
-  const first = parts.next()
-  return first.done ? first.value : others(parts, clock)
-}
-
-async function others<T>(parts: Parts<T>, clock: Clock): Promise<T> {
-  for (;;) {
-    await pauseOf(clock)
-    const part = parts.next()
-    if (part.done) return part.value
-  }
-}
-
-/** Lets others go on. */
-export function pauseOf(clock: Clock): Promise<void> {
-  return new Promise((resolve) => clock.soon(resolve))
 }

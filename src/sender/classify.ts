@@ -1,4 +1,4 @@
-import type { OutcomeCode } from '../domain/outcome.ts'
+import type { Outcome, OutcomeCode } from '../domain/outcome.ts'
 import type { Destination, Phase } from './connect.ts'
 import { ConnectFailure } from './failure.ts'
 
@@ -108,4 +108,9 @@ export function isHangUp(error: Error): boolean {
 function codeOf(error: Error): string {
   if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0])
   return (error as NodeJS.ErrnoException).code ?? error.name
+}
+
+/** The outcome of an attempt that was never begun. */
+export function notSent(code: 'aborted' | 'blocked', error: string): Outcome {
+  return { code, status: 0, retryAfterMs: undefined, response: undefined, error, durationMs: 0 }
 }

@@ -1,13 +1,16 @@
 import type { Clock } from '../domain/clock.ts'
 import type { Outcome } from '../domain/outcome.ts'
+import { Turns } from '../domain/turns.ts'
 import { Attempt, type Wire } from './attempt.ts'
+import { notSent } from './classify.ts'
 import { createConnector } from './connect.ts'
 import { Deadlines } from './deadline.ts'
 import { AddressPolicy, type AddressRules } from './guard.ts'
 import { prepareLine } from './line.ts'
 import { Pool } from './pool.ts'
 import { cached, openDns, type Resolve } from './resolve.ts'
-import type { Line, Parcel, Sender, Target } from './send.ts'
+import type { Line, Parcel, Sender } from './send.ts'
+import { ShapingAttempts, shapedBy, unshapable } from './shaping.ts'
 
 /** What a sender is made with. */
 export interface SenderContext extends AddressRules {
@@ -46,6 +49,8 @@ export function openSender(context: SenderContext): Sender {
     retryAfterCapMs: context.retryAfterCapMs ?? senderDefaults.retryAfterCapMs,
   }
   const userAgent = `Sluice/${context.version}`
+  const turns = Turns.by(clock)
+  const shaping = new ShapingAttempts()
   let closed = false
 
   return {
@@ -58,16 +63,21 @@ export function openSender(context: SenderContext): Sender {
           if (clock.now() >= line.signsUntil) {
             return endLater(clock, notSent('blocked', 'Every secret of the endpoint has expired.'), onEnd)
           }
-          const shaped = target.shape === undefined ? parcel : shapedBy(target.shape, parcel)
-          if (shaped === undefined) return endLater(clock, notSent('blocked', unshapable), onEnd)
-          const attempt = new Attempt(wire, line, shaped, onLeave, onEnd, mayLeave)
-          return () => attempt.abort()
+          const begin = (its: Parcel) => {
+            const attempt = new Attempt(wire, line, its, onLeave, onEnd, mayLeave)
+            return () => attempt.abort()
+          }
+          if (target.shape === undefined || parcel.variant != null) return begin(parcel)
+          const shaped = turns.run(shapedBy(target.shape, parcel))
+          if (shaped instanceof Promise) return shaping.add(shaped, begin, onEnd)
+          return shaped === undefined ? endLater(clock, notSent('blocked', unshapable), onEnd) : begin(shaped)
         },
       }
     },
 
     async close() {
       closed = true
+      shaping.abort()
       for (const attempt of wire.deadlines.all()) (attempt as Attempt).abort()
       wire.deadlines.close()
       dns?.close()
@@ -84,21 +94,8 @@ function attemptLimitBytes(responseLimitBytes: number): number {
   return 2 * responseLimitBytes + 128 * 1024
 }
 
-const unshapable = 'The endpoint gets only a part of each payload, which cannot be told of this one.'
-
-/** The parcel as the endpoint may get it. What was signed as a whole is not what is sent. */
-function shapedBy(shape: NonNullable<Target['shape']>, parcel: Parcel): Parcel | undefined {
-  if (parcel.variant != null) return parcel
-  const body = shape(parcel.body)
-  return body && { ...parcel, body, signature: null }
-}
-
 /** Ends an attempt that was never begun, once `send` has returned; aborting it meanwhile is too late to matter. */
 function endLater(clock: Clock, outcome: Outcome, onEnd: (outcome: Outcome) => void): () => void {
   clock.soon(() => onEnd(outcome))
   return () => {}
-}
-
-function notSent(code: 'aborted' | 'blocked', error: string): Outcome {
-  return { code, status: 0, retryAfterMs: undefined, response: undefined, error, durationMs: 0 }
 }

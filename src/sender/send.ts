@@ -1,6 +1,7 @@
 import type { Method, Secret, SignatureHeaders } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
+import type { Parts } from '../domain/turns.ts'
 
 /** Where an endpoint's deliveries go and how they are signed. Prepared once per change of the endpoint. */
 export interface Target {
@@ -16,8 +17,8 @@ export interface Target {
   readonly signature?: SignatureProfile
   /** Names of headers that differ from the profile's. */
   readonly signatureHeaders?: SignatureHeaders
-  /** What may be sent of a body that was not given its form when it was accepted; undefined when nothing may. */
-  readonly shape?: ((body: Uint8Array) => Uint8Array | undefined) | undefined
+  /** Shapes a body that was not shaped when its message was accepted; its answer is undefined when nothing may be sent. */
+  readonly shape?: ((body: Uint8Array) => Parts<Uint8Array | undefined>) | undefined
 }
 
 /** One message about to leave. */

@@ -1,22 +1,24 @@
 import type { Endpoint } from '../domain/endpoint.ts'
+import type { Parts } from '../domain/turns.ts'
 import { pseudonymizer } from './pseudonym.ts'
-import { readJson, shaper } from './shape.ts'
+import { shaper } from './shape.ts'
+import { Outline } from './walk.ts'
 
-/** What may be sent of a body; undefined when nothing may, because it cannot be told what. */
-export type BodyShaper = (body: Uint8Array) => Uint8Array | undefined
+/** The bytes of a body that an endpoint may get; undefined when the body is not JSON, of which it may get nothing. */
+export type BodyShaper = (body: Uint8Array) => Parts<Uint8Array | undefined>
 
 /**
- * Makes what shapes the bodies of an endpoint as it is about to be sent to: those that were accepted before it had a shape,
- * or not for it at all. Undefined for one that gets payloads whole.
+ * Makes the shaper of bodies that are about to be sent: of messages that were accepted before the endpoint had a shape,
+ * or that were not accepted for it. Undefined for an endpoint that gets payloads whole.
  */
 export function bodyShaper({ id, flow, regionSecret }: Endpoint): BodyShaper | undefined {
   const { shape } = flow
   if (shape === null) return undefined
   const needsSecret = shape.pseudonymize.length > 0
-  if (needsSecret && regionSecret == null) return () => undefined
-  const apply = shaper(shape, needsSecret ? pseudonymizer(regionSecret as string, id) : null)
-  return (body) => {
-    const json = readJson(body)
-    return json && apply(json.bytes)
+  const isLocked = needsSecret && regionSecret == null
+  const apply = shaper(shape, needsSecret && !isLocked ? pseudonymizer(regionSecret as string, id) : null)
+  return function* (body) {
+    const json = isLocked ? undefined : yield* Outline.of(body)
+    return json && (yield* apply(json))
   }
 }

@@ -31,7 +31,7 @@ export interface Filter {
 export const filterLimit = 2000
 
 /** Steps that a filter may take for one message: it cannot be interrupted, and others wait meanwhile. */
-export const filterStepsLimit = 1_000_000
+export const filterStepsLimit = 500_000
 
 const tooLarge = 'the payload is too large for this filter'
 

@@ -1,25 +1,14 @@
-import { isUtf8 } from 'node:buffer'
 import type { Shape } from '../domain/flow.ts'
-import { everyElement, readPointer } from './pointer.ts'
+import type { Parts } from '../domain/turns.ts'
 import type { Pseudonymize } from './pseudonym.ts'
-import { afterSpace, openBrace, openBracket, type Part, partsOf } from './walk.ts'
+import { Place, rulesOf } from './rules.ts'
+import { type Outline, type Part, PartReader } from './walk.ts'
 
-/** What an endpoint gets of a payload. The bytes are known to be JSON. */
-export type Shaper = (json: Buffer) => Buffer
+/** What an endpoint gets of a payload. */
+export type Shaper = (json: Outline) => Parts<Buffer>
 
-/** What is to be done with a part of a payload, and with the parts of it. One tree of them is made of all pointers. */
-interface Rule {
-  /** By name, or by place in an array. */
-  readonly named: Map<string, Rule>
-  /** For every element of an array, and for a member with that very name. */
-  every: Rule | undefined
-  /** Something in it is kept, or it is. */
-  leadsToKept: boolean
-  keep: boolean
-  drop: boolean
-  pseudonymize: boolean
-  rename: string | undefined
-}
+/** Values that are shaped between two pauses: less than a millisecond. */
+const valuesPerPart = 256
 
 /**
  * Makes what shapes payloads. It cuts and replaces in the bytes and builds nothing, so that what it leaves is to the byte
@@ -29,21 +18,22 @@ interface Rule {
  * what lies beside the way to something kept. A field renamed to the name of another takes its place.
  */
 export function shaper(shape: Shape, pseudonymize: Pseudonymize | null): Shaper {
-  const root = rulesOf(shape)
-  return (json) => {
-    const out = new Pieces(json)
-    const at = afterSpace(json, 0)
-    // What has no parts has none that were asked for.
-    if (shape.keep !== null && !isContainer(json, at)) out.insert('null', at, json.length)
-    else emit(out, at, [root], shape.keep === null, pseudonymize)
-    return out.bytes()
+  const rules = rulesOf(shape)
+  return function* (json) {
+    const out = new Pieces(json.bytes)
+    // A scalar has no fields to keep: send null.
+    if (shape.keep !== null && !json.isContainer(json.start)) out.insert('null', json.start, json.bytes.length)
+    else yield* emit(out, json, new Place([rules]), shape.keep === null, pseudonymize)
+    return yield* out.bytes()
   }
 }
 
-/** The bytes of a result: spans of what was published, and what stands in place of others. */
+/** The bytes of a result: spans of what was published, and texts that stand in place of others. */
 class Pieces {
   readonly json: Buffer
-  readonly #pieces: (Buffer | string)[] = []
+  /** Where a span begins and ends, one after the other; or a text. */
+  readonly #pieces: (number | string)[] = []
+  #length = 0
   #start = 0
 
   constructor(json: Buffer) {
@@ -52,62 +42,115 @@ class Pieces {
 
   /** Leaves out what lies between two bytes. What lies before was either left out or is taken as it is. */
   skip(start: number, end: number): void {
-    if (start > this.#start) this.#pieces.push(this.json.subarray(this.#start, start))
+    if (start > this.#start) {
+      this.#pieces.push(this.#start, start)
+      this.#length += start - this.#start
+    }
     this.#start = end
   }
 
   insert(text: string, start: number, end: number): void {
     this.skip(start, end)
     this.#pieces.push(text)
+    this.#length += Buffer.byteLength(text)
   }
 
-  bytes(): Buffer {
+  *bytes(): Parts<Buffer> {
     this.skip(this.json.length, this.json.length)
-    return Buffer.concat(this.#pieces.map((piece) => (typeof piece === 'string' ? Buffer.from(piece) : piece)))
+    const bytes = Buffer.allocUnsafe(this.#length)
+    const pieces = this.#pieces
+    let at = 0
+    for (let i = 0, count = 1; i < pieces.length; i++, count++) {
+      if (count % valuesPerPart === 0) yield
+      const piece = pieces[i] as number | string
+      at += typeof piece === 'string' ? bytes.write(piece, at) : this.json.copy(bytes, at, piece, pieces[++i] as number)
+    }
+    return bytes
   }
 }
 
-/** Edits the value that begins at `at` by the rules for it. `whole` says that what is not named is kept. */
-function emit(
+/** A container whose parts are being edited. */
+interface Container {
+  /** Where it begins. */
+  readonly at: number
+  readonly parts: PartReader
+  readonly place: Place
+  readonly isArray: boolean
+  /** Whether a part that no pointer names is kept. */
+  readonly whole: boolean
+  /** The new names that members get, and those of them that a member has got; undefined when there are none. */
+  readonly renames: { readonly names: Set<string>; readonly given: Set<string> } | undefined
+  /** Where the first part begins; -1 before it is read. */
+  first: number
+  /** Where the part before ends. */
+  end: number
+  /** Whether a part has stayed. */
+  any: boolean
+}
+
+/** Edits a value by the rules for it. Each byte is read a fixed number of times, however deep the containers nest. */
+function* emit(
   out: Pieces,
-  at: number,
-  rules: readonly Rule[],
+  json: Outline,
+  root: Place,
   whole: boolean,
   pseudonymize: Pseudonymize | null,
-): void {
-  const { json } = out
-  if (rules.length === 0 || !isContainer(json, at)) return
-  const isArray = json[at] === openBracket
-  // A megabyte may hold 350,000 containers: nothing is made for each of them that is seldom needed.
-  const alike = isArray && !rules.some(({ named }) => named.size > 0) ? rulesForAll(rules) : undefined
-  if (alike !== undefined && whole && alike.length === 0) return
-  const { parts } = partsOf(json, at, alike === undefined)
-  const [first] = parts
-  const renames = !isArray && rules.some(hasRenames)
-  const names = renames ? newNames(rules, parts, whole) : noNames
-  const given = renames ? new Set<string>() : noNames
-  let any = false
-  for (let i = 0; i < parts.length; i++) {
-    const part = parts[i] as Part
-    const own = alike ?? rulesFor(rules, part.name, isArray)
-    const name = renames ? newName(own) : undefined
-    if (!isWanted(json, part, own, whole) || (name === undefined ? names.has(part.name) : given.has(name))) {
-      // With the separator in front of it, unless nothing has stayed yet.
-      if (any) out.skip((parts[i - 1] as Part).end, part.end)
+): Parts<void> {
+  const open: Container[] = []
+  let inner = opened(json, json.start, root, whole)
+  for (let values = 1; ; values++) {
+    if (values % valuesPerPart === 0) yield
+    if (inner !== undefined) {
+      if (inner.renames !== undefined) yield* findNewNames(inner.renames.names, json, inner)
+      open.push(inner)
+      inner = undefined
+    }
+    const container = open.at(-1)
+    if (container === undefined) return
+    const part = container.parts.next()
+    if (part === undefined) {
+      if (!container.any && container.first >= 0) out.skip(container.first, container.end)
+      open.pop()
       continue
     }
-    // The first that stays takes the place of those left out before it.
-    if (!any) out.skip((first as Part).start, part.start)
-    any = true
-    if (name !== undefined) {
-      ;(given as Set<string>).add(name)
-      out.insert(JSON.stringify(name), part.start, part.nameEnd)
-    }
-    if (own.some((rule) => rule.pseudonymize)) emitPseudonym(out, part, pseudonymize as Pseudonymize)
-    else emit(out, part.value, own, whole || own.some((rule) => rule.keep), pseudonymize)
+    const own = placeOf(container, part)
+    const stays = emitPart(out, json, container, part, own)
+    container.end = part.end
+    if (!stays) continue
+    if (own.pseudonymize) emitPseudonym(out, part, pseudonymize as Pseudonymize)
+    else inner = opened(json, part.value, own, container.whole || own.keep)
   }
-  const last = parts.at(-1)
-  if (!any && last !== undefined) out.skip((first as Part).start, last.end)
+}
+
+/** The container that begins at `at`, before its first part; undefined when nothing in it changes. */
+function opened(json: Outline, at: number, place: Place, whole: boolean): Container | undefined {
+  if (place.isPlain || !json.isContainer(at)) return undefined
+  const isArray = json.isArray(at)
+  if (isArray && whole && !place.namesParts && place.everyElement().isPlain) return undefined
+  const parts = new PartReader(json, at, !isArray || place.namesParts)
+  const renames = isArray || !place.renamesMembers ? undefined : { names: new Set<string>(), given: new Set<string>() }
+  return { at, parts, place, isArray, whole, renames, first: -1, end: at, any: false }
+}
+
+/** Keeps a part, with a new name if it gets one, or leaves it out; answers whether it stays. */
+function emitPart(out: Pieces, json: Outline, container: Container, part: Part, own: Place): boolean {
+  const { whole, renames } = container
+  if (container.first < 0) container.first = part.start
+  const name = renames && own.rename
+  const isTaken = renames !== undefined && (name === undefined ? renames.names.has(part.name) : renames.given.has(name))
+  if (!isWanted(json, part, own, whole) || isTaken) {
+    // With the separator in front of it, unless nothing has stayed yet.
+    if (container.any) out.skip(container.end, part.end)
+    return false
+  }
+  // The first that stays takes the place of those left out before it.
+  if (!container.any) out.skip(container.first, part.start)
+  container.any = true
+  if (name !== undefined) {
+    renames?.given.add(name)
+    out.insert(JSON.stringify(name), part.start, part.nameEnd)
+  }
+  return true
 }
 
 function emitPseudonym(out: Pieces, { value, end }: Part, pseudonymize: Pseudonymize): void {
@@ -117,115 +160,24 @@ function emitPseudonym(out: Pieces, { value, end }: Part, pseudonymize: Pseudony
 }
 
 /** Whether a part stays: in full, or because something in it may have been asked for. */
-function isWanted(json: Buffer, part: Part, rules: readonly Rule[], whole: boolean): boolean {
-  if (rules.some((rule) => rule.drop)) return false
-  if (whole || rules.some((rule) => rule.keep)) return true
-  return rules.some((rule) => rule.leadsToKept) && isContainer(json, part.value)
+function isWanted(json: Outline, part: Part, own: Place, whole: boolean): boolean {
+  if (own.drop) return false
+  return whole || own.keep || (own.leadsToKept && json.isContainer(part.value))
 }
 
-function newName(rules: readonly Rule[]): string | undefined {
-  return rules.find((rule) => rule.rename !== undefined)?.rename
+function placeOf({ place, isArray }: Container, { name }: Part): Place {
+  if (!isArray) return place.member(name)
+  return place.namesParts ? place.element(name) : place.everyElement()
 }
 
-const noNames: ReadonlySet<string> = new Set()
-
-/** The new names that members of an object get. */
-function newNames(rules: readonly Rule[], parts: readonly Part[], whole: boolean): ReadonlySet<string> {
-  const names = new Set<string>()
-  for (const { name } of parts) {
-    const own = rulesFor(rules, name, false)
-    const given = newName(own)
-    if (given === undefined || own.some((rule) => rule.drop)) continue
-    if (whole || own.some((rule) => rule.leadsToKept)) names.add(given)
-  }
-  return names
-}
-
-/** The rules for a part: several may name it, by itself and with its neighbours. */
-function rulesFor(rules: readonly Rule[], name: string, isElement: boolean): readonly Rule[] {
-  const found: Rule[] = []
-  for (const { named, every } of rules) {
-    const own = named.get(name)
-    if (own !== undefined) found.push(own)
-    if (every !== undefined && (isElement || name === everyElement)) found.push(every)
-  }
-  return found
-}
-
-/** The rules for every element of an array of which none is named by its place. */
-function rulesForAll(rules: readonly Rule[]): readonly Rule[] {
-  return rules.flatMap(({ every }) => (every === undefined ? [] : [every]))
-}
-
-/** Whether a rule renames members of the object that it is for. */
-function hasRenames({ named, every }: Rule): boolean {
-  if (every?.rename !== undefined) return true
-  for (const { rename } of named.values()) if (rename !== undefined) return true
-  return false
-}
-
-function rulesOf({ keep, drop, rename, pseudonymize }: Shape): Rule {
-  const root = newRule()
-  for (const pointer of keep ?? []) ruleAt(root, pointer, true).keep = true
-  for (const pointer of drop) ruleAt(root, pointer).drop = true
-  for (const pointer of pseudonymize) ruleAt(root, pointer).pseudonymize = true
-  for (const [pointer, name] of Object.entries(rename)) ruleAt(root, pointer).rename = name
-  return root
-}
-
-function newRule(): Rule {
-  return {
-    named: new Map(),
-    every: undefined,
-    leadsToKept: false,
-    keep: false,
-    drop: false,
-    pseudonymize: false,
-    rename: undefined,
-  }
-}
-
-/** The rule for what a pointer names, made when there is none; all on the way to it lead to something kept, or may not. */
-function ruleAt(root: Rule, pointer: string, leadsToKept = false): Rule {
-  let rule = root
-  for (const step of readPointer(pointer) ?? []) {
-    rule = step === everyElement ? everyRule(rule) : memberRule(rule, step)
-    rule.leadsToKept ||= leadsToKept
-  }
-  return rule
-}
-
-function everyRule(rule: Rule): Rule {
-  rule.every ??= newRule()
-  return rule.every
-}
-
-function memberRule(rule: Rule, name: string): Rule {
-  const known = rule.named.get(name)
-  if (known !== undefined) return known
-  const made = newRule()
-  rule.named.set(name, made)
-  return made
-}
-
-function isContainer(json: Buffer, at: number): boolean {
-  return json[at] === openBrace || json[at] === openBracket
-}
-
-/** A payload read both ways: as bytes to cut, and as what they say. */
-export interface Json {
-  readonly bytes: Buffer
-  readonly value: unknown
-}
-
-/** Undefined when the body is not one JSON value. */
-export function readJson(body: Uint8Array): Json | undefined {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-  if (!isUtf8(bytes)) return undefined
-  try {
-    return { bytes, value: JSON.parse(bytes.toString('utf8')) }
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined
-    throw error
+/** Finds the new names that the members of an object get. */
+function* findNewNames(names: Set<string>, json: Outline, { at, place, whole }: Container): Parts<void> {
+  const members = new PartReader(json, at)
+  for (let values = 1; ; values++) {
+    if (values % valuesPerPart === 0) yield
+    const member = members.next()
+    if (member === undefined) return
+    const { rename, drop, leadsToKept } = place.member(member.name)
+    if (rename !== undefined && !drop && (whole || leadsToKept)) names.add(rename)
   }
 }

@@ -5,6 +5,7 @@ import type { Endpoint } from '../../src/domain/endpoint.ts'
 import { keyTime } from '../../src/domain/ids.ts'
 import type { DeadFilter, TaskWork } from '../../src/domain/task.ts'
 import { TaskRunner } from '../../src/engine/tasks.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { StoreTrouble } from '../../src/store/store.ts'
 import { begin, type World } from '../store/conformance/harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'
@@ -40,7 +41,7 @@ async function end(world: World, worker: number, endpoint: Endpoint, state: 'dea
 
 async function run(world: World, work: TaskWork, app: number | null = null) {
   const { id } = await world.store.createTask({ app, work, data: {} })
-  const runner = new TaskRunner(world.store)
+  const runner = new TaskRunner(world.store, systemClock)
   let steps = 0
   while (await runner.step()) steps++
   const task = await world.store.findTask(id)
@@ -113,6 +114,20 @@ test('replaying what is missing asks the filter of the endpoint', async (t) => {
     await replayed(w, late),
     keys.filter((_, i) => i > 20 && i % 4 !== 0),
   )
+})
+
+test('replaying what is missing counts the messages that are too large for the filter', async (t) => {
+  const w = await world(t)
+  const app = await w.application()
+  const endpoint = await w.endpoint(app)
+  const bodyWith = (items: number) => Buffer.from(JSON.stringify({ list: Array.from({ length: items }, (_, i) => i) }))
+  for (const items of [10, 100_000, 10]) {
+    await w.store.publish([await w.publication([endpoint], { body: bodyWith(items) })])
+  }
+  const late = await w.endpoint(app, { flow: { filter: 'payload.list.exists(x, x == 9)' } })
+  const { data } = await run(w, { type: 'endpoint.replay', input: { ...ever, endpoint: late.key } }, app.key)
+  assert.equal((await replayed(w, late)).length, 2)
+  assert.deepEqual(data, { scanned: 3, replayed: 2, unfiltered: 1, total: 3 })
 })
 
 test('replaying in bulk sends again what ended as the filter says', async (t) => {
@@ -209,13 +224,13 @@ test('a task whose runner died is gone on with by another, and nothing is replay
   await end(w, worker, endpoint, 'dead')
   const input = { ...ever, endpoint: endpoint.key }
   const { id } = await w.store.createTask({ app: app.key, work: { type: 'endpoint.recover', input }, data: {} })
-  const dying = new TaskRunner(w.store)
+  const dying = new TaskRunner(w.store, systemClock)
   assert.equal(await dying.step(), true)
   // What was replayed is delivered before the other goes on; replaying it once more would send it again.
   for (const row of await w.rows(endpoint, replay)) {
     await w.settle(worker, w.settlement(endpoint, row, { state: 'delivered' }))
   }
-  const other = new TaskRunner(w.store)
+  const other = new TaskRunner(w.store, systemClock)
   assert.equal(await other.step(), false)
   await w.pass(10_001)
   while (await other.step());
@@ -236,10 +251,10 @@ test('a task that is let go is taken by another at once', async (t) => {
   await end(w, worker, endpoint, 'dead')
   const input = { ...ever, endpoint: endpoint.key }
   await w.store.createTask({ app: app.key, work: { type: 'endpoint.recover', input }, data: {} })
-  const first = new TaskRunner(w.store)
+  const first = new TaskRunner(w.store, systemClock)
   await first.step()
   await first.release()
-  assert.equal(await new TaskRunner(w.store).step(), true)
+  assert.equal(await new TaskRunner(w.store, systemClock).step(), true)
   assert.equal((await replayed(w, endpoint)).length, 300)
 })
 
@@ -247,14 +262,15 @@ test('a task that meets a bug fails and says so; one that meets trouble stays', 
   const w = await world(t)
   const work = { type: 'event-type.aggregate', input: {} } as const
   const { id } = await w.store.createTask({ app: null, work, data: { seen: 1 } })
-  const failing = (error: Error) => new TaskRunner({ ...w.store, listApplications: () => Promise.reject(error) })
+  const failing = (error: Error) =>
+    new TaskRunner({ ...w.store, listApplications: () => Promise.reject(error) }, systemClock)
   await assert.rejects(failing(new StoreTrouble('away')).step(), /away/)
   assert.equal((await w.store.findTask(id))?.status, 'running')
   await w.pass(10_001)
   await assert.rejects(failing(new Error('planted')).step(), /planted/)
   const task = await w.store.findTask(id)
   assert.deepEqual([task?.status, task?.data], ['failed', { seen: 1, error: 'planted' }])
-  assert.equal(await new TaskRunner(w.store).step(), false)
+  assert.equal(await new TaskRunner(w.store, systemClock).step(), false)
 })
 
 test('a paced replay queues no more than its pace in any window, whichever worker does its steps', async (t) => {
@@ -270,7 +286,7 @@ test('a paced replay queues no more than its pace in any window, whichever worke
   const rests: number[] = []
   for (let ms = 0; queuedAt.length < keys.length && ms < 10_000; ms += 10) {
     // Each time another worker: the pace is the task's, and outlives whoever keeps it.
-    const runner = new TaskRunner(w.store, (restMs) => rests.push(restMs))
+    const runner = new TaskRunner(w.store, systemClock, (restMs) => rests.push(restMs))
     while (await runner.step());
     const queued = (await replayed(w, endpoint)).length
     while (queuedAt.length < queued) queuedAt.push(ms)

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { encodeId, firstKeyAt } from '../../src/domain/ids.ts'
 import { deadReasons } from '../../src/domain/judge.ts'
 import { TaskRunner } from '../../src/engine/tasks.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { type Api, openApi } from './api.ts'
 
@@ -24,7 +25,7 @@ async function scene(): Promise<Scene> {
   for (const app of ['a', 'b']) await ask('POST', `/app/${app}/endpoint`, { url: 'https://example.com/', uid: 'one' })
   const worker = await store.join({ leaseMs: 60_000, description: 'test' })
   const work = async () => {
-    const runner = new TaskRunner(store)
+    const runner = new TaskRunner(store, systemClock)
     while (await runner.step());
   }
   return {

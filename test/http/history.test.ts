@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { encodeId } from '../../src/domain/ids.ts'
 import { TaskRunner } from '../../src/engine/tasks.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import type { Settlement } from '../../src/store/store.ts'
 import { type Api, openApi } from './api.ts'
@@ -66,7 +67,7 @@ async function scene(): Promise<Scene> {
       await store.settle(worker, settlements, { holds: [], disable: [], health: [] })
     },
     async work() {
-      const runner = new TaskRunner(store)
+      const runner = new TaskRunner(store, systemClock)
       while (await runner.step());
     },
     async ids(path) {

@@ -29,7 +29,7 @@ async function createWorld(t: TestContext) {
 }
 
 test('a message that cannot pause for others gets work for 50 ms; one that can gets the budget of a request', async () => {
-  const [endpoints, values] = [40, 20_000]
+  const [endpoints, values] = [40, 12_000]
   const list = Array.from({ length: endpoints }, (_, i) => {
     const flow = { ...defaultFlow, filter: `!payload.l.exists(x, x == ${-i - 1})` }
     const treatment = { id: `ep_${i}`, disabled: false, flow, secret: null, regionSecret: null }

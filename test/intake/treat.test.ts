@@ -125,12 +125,26 @@ describe('a message', () => {
   })
 
   test('has filters asked as long as there is work left, and then leaves a dead letter for each', () => {
-    const list = Buffer.from(JSON.stringify({ list: Array.from({ length: 20_000 }, (_, i) => i) }))
-    const heavy = Array.from({ length: 100 }, (_, i) => ({ filter: `payload.list.exists(x, x == ${19_000 + i})` }))
+    const list = Buffer.from(JSON.stringify({ list: Array.from({ length: 12_000 }, (_, i) => i) }))
+    const heavy = Array.from({ length: 100 }, (_, i) => ({ filter: `payload.list.exists(x, x == ${11_000 + i})` }))
     const { endpoints, special } = treated(heavy, list)
     assert.equal(endpoints.length, 100, 'no delivery is lost without a trace')
     const unfiltered = special?.filter(({ drop }) => drop === 'unfiltered').length ?? 0
     assert.ok(unfiltered > 50 && unfiltered < 95, `${unfiltered}`)
+  })
+
+  test('has no filter asked about a body that would take too long to parse', () => {
+    const many = Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [`k${i}`, 1]))
+    const { endpoints, special } = treated([{ filter: 'payload.k1 == 1' }, null], Buffer.from(JSON.stringify(many)))
+    assert.deepEqual(endpoints, [1, 2])
+    assert.deepEqual(special, [{ endpoint: 1, drop: 'unfiltered' }])
+  })
+
+  test('gets a form that is larger than all forms may be when it is sent', () => {
+    const body = Buffer.from(JSON.stringify({ list: Array.from({ length: 100_000 }, () => 1) }))
+    const large = { ...none, pseudonymize: ['/list/*'] }
+    const { endpoints, special, variants } = treated([{ shape: large, regionSecret: 'secret' }], body)
+    assert.deepEqual([endpoints, special, variants], [[1], undefined, undefined])
   })
 
   test('has its filter asked once, however many share it', () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import type { Secret } from '../../src/domain/endpoint.ts'
+import type { Parts } from '../../src/domain/turns.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { bodySigner, hexSigner } from '../../src/sender/body-signature.ts'
 import type { Parcel, Target } from '../../src/sender/send.ts'
@@ -109,13 +110,54 @@ test('what Sluice signs under is never an endpoint’s or a message’s own head
 })
 
 test('a body that was not given its form is given it before it is signed; one that was is left alone', async (t) => {
-  const shape = (bytes: Uint8Array) => Buffer.from(bytes).subarray(0, 5)
+  const shape = function* (bytes: Uint8Array): Parts<Uint8Array> {
+    yield
+    return Buffer.from(bytes).subarray(0, 5)
+  }
   const late = await received(t, { signature: 'github', shape }, { variant: null, signature: 'of the whole' })
   assert.equal(late.body.toString(), '{"tes')
   assert.equal(late.headers['x-hub-signature-256'], `sha256=${hex(exampleSecret, '', late.body)}`)
   const fixed = await received(t, { signature: 'stored', shape }, { variant: 3, signature: 'fixed' })
   assert.deepEqual([fixed.body.toString(), fixed.headers['x-sluice-signature']], [body.toString(), 'fixed'])
-  const never = await received(t, { shape: () => undefined }, { variant: null })
+  const nothing = function* (): Parts<undefined> {
+    yield
+  }
+  const never = await received(t, { shape: nothing }, { variant: null })
   assert.equal(never.outcome.code, 'blocked')
   assert.equal(never.body.length, 0)
+})
+
+/** A shape that takes four slices of time, at 5 ms each. */
+function* slowShape(bytes: Uint8Array): Parts<Uint8Array> {
+  for (let i = 0; i < 4; i++) {
+    const until = systemClock.steady() + 5
+    while (systemClock.steady() < until);
+    yield
+  }
+  return Buffer.from(bytes).subarray(0, 5)
+}
+
+test('a body that takes long to shape is shaped in turns, and sent then', async (t) => {
+  let turns = 0
+  const clock = { ...systemClock, soon: (fn: () => void) => systemClock.soon(() => (turns++, fn())) }
+  const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
+  const target = targetAt(receiver.url, { shape: slowShape })
+  const { outcome, leaves } = await send(testSender(t, { clock }), target)
+  assert.deepEqual([outcome.code, leaves, receiver.requests[0]?.body.toString()], ['delivered', 1, '{"tes'])
+  assert.ok(turns >= 4, `${turns} turns`)
+})
+
+test('an attempt that is aborted while its body is shaped ends once, and nothing is sent', async (t) => {
+  const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
+  const sender = testSender(t)
+  const line = sender.open(targetAt(receiver.url, { shape: slowShape }))
+  const ends: string[] = []
+  const abort = line.send(exampleParcel, assert.fail, ({ code }) => ends.push(code))
+  abort()
+  abort()
+  line.send(exampleParcel, assert.fail, ({ code }) => ends.push(code))
+  await sender.close()
+  await send(testSender(t), targetAt(receiver.url))
+  assert.deepEqual(ends, ['aborted', 'aborted'])
+  assert.equal(receiver.requests.length, 1)
 })

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { readJson, shaper } from '../../src/shaping/shape.ts'
+import { allAtOnce } from '../../src/domain/turns.ts'
+import { shaper } from '../../src/shaping/shape.ts'
+import { Outline } from '../../src/shaping/walk.ts'
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
@@ -54,10 +56,10 @@ function model(value: Json, keep: string[][] | null, drop: string[][]): Json {
 }
 
 function shapedText(value: Json, indent: number, shape: Partial<Parameters<typeof shaper>[0]>): string {
-  const bytes = readJson(Buffer.from(JSON.stringify(value, null, indent)))?.bytes
-  assert(bytes)
+  const outline = allAtOnce(Outline.of(Buffer.from(JSON.stringify(value, null, indent))))
+  assert(outline)
   const whole = { keep: null, drop: [], rename: {}, pseudonymize: [], ...shape }
-  return shaper(whole, () => 'psn_')(bytes).toString()
+  return allAtOnce(shaper(whole, () => 'psn_')(outline)).toString()
 }
 
 test('cutting in the bytes leaves what building it anew would', () => {

@@ -2,16 +2,19 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import type { Shape } from '../../src/domain/flow.ts'
+import { allAtOnce } from '../../src/domain/turns.ts'
 import { pseudonymizer } from '../../src/shaping/pseudonym.ts'
-import { readJson, shaper } from '../../src/shaping/shape.ts'
+import { shaper } from '../../src/shaping/shape.ts'
+import { Outline } from '../../src/shaping/walk.ts'
 
+const outlineOf = (body: Buffer) => allAtOnce(Outline.of(body))
 const none: Shape = { keep: null, drop: [], rename: {}, pseudonymize: [] }
 const regionSecret = 'a secret that only we know'
 
 function shaped(text: string, shape: Partial<Shape>, endpoint = 'ep_1', secret = regionSecret): string {
-  const json = readJson(Buffer.from(text))
+  const json = outlineOf(Buffer.from(text))
   assert(json, 'not JSON')
-  return shaper({ ...none, ...shape }, pseudonymizer(secret, endpoint))(json.bytes).toString()
+  return allAtOnce(shaper({ ...none, ...shape }, pseudonymizer(secret, endpoint))(json)).toString()
 }
 
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value))
@@ -109,8 +112,8 @@ describe('a shape', () => {
 describe('a body that is not JSON', () => {
   test('is told from one that is', () => {
     const bad = ['', ' ', '{', '{"a":1,}', '\ufeff{}', "{'a':1}", '{} {}', 'NaN', '01']
-    for (const text of bad) assert.equal(readJson(Buffer.from(text)), undefined, text)
-    assert.equal(readJson(Buffer.from([0x22, 0xff, 0x22])), undefined)
+    for (const text of bad) assert.equal(outlineOf(Buffer.from(text)), undefined, text)
+    assert.equal(outlineOf(Buffer.from([0x22, 0xff, 0x22])), undefined)
   })
 })
 

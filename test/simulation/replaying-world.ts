@@ -127,7 +127,11 @@ export class ReplayingWorld {
     const chance = this.#chance
     const process = new SimProcess(`worker ${++this.#names}`, this.clock)
     const store = faultyStore(this.#plant(this.#store, this.clock), process, this.clock, chance, this.#faults)
-    const runner = new TaskRunner(store, (restMs) => void process.clock.after(restMs, () => tasks.request()))
+    const runner = new TaskRunner(
+      store,
+      process.clock,
+      (restMs) => void process.clock.after(restMs, () => tasks.request()),
+    )
     const tasks = new Job(
       process.clock,
       () => runner.step(),

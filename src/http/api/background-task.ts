@@ -46,7 +46,7 @@ const BackgroundTaskOut = Type.Object({
     {
       additionalProperties: true,
       description:
-        'Counts while it runs: `scanned` of `total` looked at, or of `totalAtLeast`. Its answer when it has one',
+        'Counts while it runs: `scanned` of `total` looked at, or of `totalAtLeast`; `unfiltered` messages were too large for the filter. Its answer when it has one',
     },
   ),
 })

@@ -4,6 +4,7 @@ import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { MessageHead } from '../../domain/delivery.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { isOpen, meetsFilter } from '../../domain/message-filter.ts'
+import { Turns } from '../../domain/turns.ts'
 import type { Accepted, Publisher } from '../../intake/publisher.ts'
 import type { Once } from '../../store/publishing.ts'
 import type { Store } from '../../store/store.ts'
@@ -89,7 +90,8 @@ export const messages: Noun = {
       handle: async ({ params: { app }, query, body: bytes, request }, parts) => {
         assertRef(app)
         const { publisher, store } = parts
-        const batch = readBatch(parts.scanner, parts.batchScanner(), bytes, parts.clock.now())
+        const { scanner, batchScanner, clock } = parts
+        const batch = await Turns.by(clock).run(readBatch(scanner, batchScanner(), bytes, clock.now()))
         const send = async () => publisher.publishTogether(app, batch, await onceFor(publisher, app, request, bytes))
         const application = batch.find((message) => message.application !== null)?.application ?? null
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
