@@ -3,7 +3,7 @@ import type { AuditEntry, AuditRow, HashText } from '../domain/audit.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Page, PageRequest } from './page.ts'
 
-/** Who may use the API. Keys and tokens are known by the SHA-256 of their text; the text itself is never stored. */
+/** Access to the API, and the log of changes made through it. */
 export interface Access extends Keys, Auditing, Trailing {}
 
 /** API keys and application tokens, known by the SHA-256 of their text. The text itself is never stored. */
@@ -17,7 +17,7 @@ export interface Keys {
   revokeApiKey(id: string): Promise<ApiKey | undefined>
   /** Notes that the key was used, no more often than once a minute. */
   noteApiKeyUse(key: number): Promise<void>
-  /** Keys that work, may do everything, and for all applications: without any, nobody can make another. */
+  /** Valid keys with the scope `admin` for all applications: without any, no caller can make another. */
   countAdminKeys(): Promise<number>
   createAppToken(token: NewAppToken): Promise<AppToken>
   /** By hash, as long as it works, and as long as the key that made it does. */
@@ -55,14 +55,14 @@ export interface ApiKey {
   readonly revokedAt: EpochMs | null
 }
 
-/** An application as whoever is bound to it needs to know it. */
+/** The application that a key or token is bound to. */
 export interface AppRef {
   readonly key: number
   readonly id: string
   readonly uid: string | null
 }
 
-/** What lets a person into one application's portal. */
+/** A token for one application's portal. */
 export interface NewAppToken {
   readonly app: number
   readonly hash: Uint8Array
@@ -87,7 +87,7 @@ export interface AppToken {
 /** How often the use of a key is noted. */
 export const noteUseEveryMs = 60_000
 
-/** Who changed what. Rows are appended, and never changed or removed. */
+/** The audit log: every change and its actor. Rows are appended, and never changed or removed. */
 export interface Auditing {
   /** Appends a row behind the last one, durably. */
   appendAudit(entry: AuditEntry): Promise<AuditRow>
@@ -95,12 +95,12 @@ export interface Auditing {
   listAudit(page: PageRequest, filter: AuditFilter): Promise<Page<AuditRow>>
 }
 
-/** Lets what a request changes and the row that says so be one transaction. */
+/** Makes a request's change and its audit row one transaction. */
 export interface Trailing {
   /**
    * Runs `work`; the first transaction that changes anything on its behalf, however long after, takes the entry along.
    * When the work is done and no transaction took it, `written` is still false, and the caller appends the entry itself.
-   * Set to true, it keeps what the work has left running from taking it later.
+   * Set to true, it keeps work that is still running from taking it later.
    */
   trailing<T>(trail: Trail, work: () => T): T
 }
@@ -119,5 +119,5 @@ export interface AuditFilter {
   readonly until: number | null
 }
 
-/** What rows are chained with. */
+/** The hash that chains rows. */
 export const hashText: HashText = (text) => hash('sha256', text, 'hex')

@@ -19,19 +19,19 @@ export interface DeadLetters {
   /** How many rows one of these lists has, counted up to `limit`. */
   countListed(list: CountedList, limit: number): Promise<number>
   /**
-   * Queues deliveries once more, in the class that is served last, with their attempts and their age counted anew and
+   * Queues deliveries once more, in the class that is served last, with their attempts and their age counted from zero and
    * numbered on; a dead letter ceases to be one. Answers those it queued. Left out are those that are queued already
    * (one that waits for more than a moment is brought forward instead) and those whose message is expunged or gone.
    */
   replay(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
   /** Which of these deliveries wait in the class of replays. */
   findReplaying(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
-  /** What deliveries consist of, in the order asked; undefined where the message no longer exists. */
+  /** The contents of deliveries, in the order asked; undefined where the message no longer exists. */
   loadContents(deliveries: readonly DeliveryKey[]): Promise<(Contents | undefined)[]>
   /**
    * Brings dead letters of an application back, all or none, each with its message where that no longer exists. A message
    * keeps its id, unless that is another's here: then it gets one of a neighbouring key, the same one every time. Answers
-   * what became of each:
+   * the outcome of each:
    *   imported  — it is a dead letter now;
    *   unchanged — it is one already, or the delivery has gone on since: it is queued, or was tried after it died;
    *   missing   — its message no longer exists, and came without a body.
@@ -61,7 +61,7 @@ export type CountedList =
       readonly until: EpochMs
     }
 
-/** What a delivery consists of beside where it goes. */
+/** The message of a delivery, and its plan. */
 export interface Contents extends Planning {
   readonly message: Message
 }

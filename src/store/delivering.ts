@@ -8,17 +8,17 @@ import type { OutcomeCode } from '../domain/outcome.ts'
 /** Deliveries on their way out, and the end of those that wait too long. */
 export interface Deliveries extends Delivering, Bounding {}
 
-/** Deliveries on their way out, for whoever owns their lanes. */
+/** Deliveries on their way out, for the owners of their lanes. */
 export interface Delivering {
   /** Reads the head of queues, in order: by due instant, then by key. Rows stay in place until they are settled. */
   readDue(reads: readonly DueRead[]): Promise<DueRows[]>
-  /** What is needed to send these messages; those that no longer exist are left out. */
+  /** The parts of these messages that sending needs; messages that no longer exist are left out. */
   loadMessages(keys: readonly number[]): Promise<Outgoing[]>
   /** As `loadMessages`, for deliveries that get something else than the message's own body, or a signature with it. */
   loadVariants(keys: readonly VariantKey[]): Promise<Outgoing[]>
   /**
    * Records attempts and their verdicts, all or none. `fenced` means the worker was declared dead: nothing was recorded,
-   * and it must drop what it holds. Settling the same thing twice is harmless: a row that is no longer queued is not
+   * and it must drop its lanes. Settling the same delivery twice is harmless: a row that is no longer queued is not
    * queued again.
    */
   settle(worker: number, settlements: readonly Settlement[], effects: LaneEffects): Promise<'settled' | 'fenced'>
@@ -50,14 +50,14 @@ export interface PendingRow {
   readonly priorAttempts: number
   /** How long ago the delivery was first due, when read. */
   readonly ageMs: number
-  /** In ordered lanes: what goes one after the other; null for whatever has no order. */
+  /** In ordered lanes: deliveries with the same key go one after the other; null for a delivery without an order. */
   readonly orderKey: number | null
   /**
-   * In ordered lanes: how long it still waits for its retry, when read; `Infinity` until somebody acts, and `skipped` once
-   * somebody did so by taking it out of the way.
+   * In ordered lanes: how long it still waits for its retry, when read; `Infinity` until an operator acts, and `skipped`
+   * once an operator has skipped it.
    */
   readonly heldMs: number
-  /** How long until nobody wants it any more, when read; 0 or less when that is past, null for never. */
+  /** How long until the message expires, when read; 0 or less when it has, null for never. */
   readonly expiresInMs: number | null
   /** Which body it is sent with; null for the message's own. */
   readonly variant: number | null
@@ -72,7 +72,7 @@ export interface VariantKey {
 export interface Outgoing extends Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType' | 'headers'> {
   /** Null for the message's own body. */
   readonly variant: number | null
-  /** Made when the message was accepted; null when each attempt is signed anew. */
+  /** Made when the message was accepted; null when each attempt is signed by itself. */
   readonly signature: string | null
 }
 
@@ -89,7 +89,7 @@ export interface Settlement {
     | { readonly state: 'waiting'; readonly waitMs: number }
     /** As waiting, but it keeps its place in the queue. */
     | { readonly state: 'held'; readonly waitMs: number }
-    /** As held, until somebody acts. */
+    /** As held, until an operator acts. */
     | { readonly state: 'blocked' }
     | { readonly state: 'dead'; readonly reason: DeadReason }
 }
@@ -116,29 +116,28 @@ export interface LaneEffects {
   }[]
   /** How well receivers do, where that changed in a way that must outlive the worker. */
   readonly health: readonly { readonly endpoint: number; readonly health: string | null }[]
-  /** What else operators are to be told. */
+  /** Other notices for operators. */
   readonly notices?: readonly Notice[]
 }
 
 /**
- * Ending what waits for too long, or as one of too many, without a try. On a lane that somebody owns only the owner does
- * so, by settling; on a lane that nobody owns anybody may, here, because it stays unowned until that is done. So a
- * delivery never has two ends. What ends and why is decided by the caller.
+ * Ends deliveries without an attempt that wait too long or are too many. The owner of a lane does so by settling. On an
+ * unowned lane any process may do so, here, because the lane stays unowned until that is done. So a delivery never has two
+ * ends. The caller decides which deliveries end and why.
  */
 export interface Bounding {
   /**
-   * The lanes in which something waits and which nobody owns: those of the next `limit` endpoints behind `after` that have
-   * anything waiting. Each comes with the first row of every class, due or not.
+   * Unowned lanes in which deliveries wait, among the next `limit` endpoints behind `after` that have any waiting. Each comes with the first row of every class, due or not.
    */
   readResting(after: number | null, limit: number): Promise<Resting>
   /** The first `limit` rows of every class of one queue, due or not. */
   readHeads(endpoint: number, limit: number): Promise<PendingRow[]>
   /**
    * Up to `limit` deliveries whose message's time is up, the earliest first, from `next` of another page on; those in lanes
-   * that somebody owns are left out. A page may be short, or repeat what an earlier one had.
+   * with an owner are left out. A page may be short, or repeat deliveries of an earlier one.
    */
   readExpired(from: number | null, limit: number): Promise<Expired>
-  /** Ends deliveries without a try, where nobody owns their lane and they still wait; answers which. */
+  /** Ends deliveries without an attempt, where their lane is unowned and they still wait; answers which. */
   endResting(ends: readonly RestingEnd[]): Promise<RestingEnd[]>
 }
 
@@ -148,7 +147,7 @@ export interface Resting {
   readonly next: number | null
 }
 
-/** A lane that nobody owns, with what decides how long its rows may wait. */
+/** An unowned lane, with the settings that decide how long its rows may wait. */
 export interface RestingLane extends Pick<Endpoint, 'app' | 'retry' | 'flow'> {
   readonly endpoint: number
   readonly rows: readonly PendingRow[]
@@ -170,5 +169,5 @@ export interface RestingEnd extends WaitingDelivery {
   readonly reason: DeadReason
 }
 
-/** What a dead letter says of its last attempt when it ended without being tried. */
+/** The last attempt of a dead letter that was never tried. */
 export const untried = { status: 0, code: 'untried', error: null, response: null } as const

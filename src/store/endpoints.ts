@@ -15,8 +15,8 @@ export interface Endpoints {
   findEndpoint(app: number, ref: string): Promise<Endpoint | undefined>
   listEndpoints(app: number, page: PageRequest): Promise<Page<Endpoint>>
   /**
-   * Changes the given fields. Disabling or pausing stops the lane and keeps what waits; undoing it releases the lane. A
-   * change that depends on what is stored is a function, run inside the transaction: nobody else's change comes between.
+   * Changes the given fields. Disabling or pausing stops the lane and keeps its deliveries; undoing it releases the lane. A
+   * change that depends on stored fields is a function, run inside the transaction: no other change comes in between.
    */
   updateEndpoint(app: number, endpoint: number, change: EndpointChange): Promise<Endpoint | undefined>
   /** Several endpoints by key, whatever their application; those that no longer exist are left out. */
@@ -39,11 +39,11 @@ export type NewEndpoint = Omit<
   Endpoint,
   'key' | 'id' | 'app' | 'disabledReason' | 'flow' | 'damaged' | 'createdAt' | 'updatedAt'
 > & {
-  /** What is missing is as before, or as by default. */
+  /** Missing fields stay, or have their defaults in a new endpoint. */
   readonly flow?: Partial<Flow>
 }
 
-/** What to change of an endpoint, or how to find that out from what is stored at that instant; it may throw AppError. */
+/** The fields to change, or a function that makes them from the stored endpoint; it may throw AppError. */
 export type EndpointChange = Partial<NewEndpoint> | ((before: Endpoint, now: EpochMs) => Partial<NewEndpoint>)
 
 export interface AttemptCount {
@@ -55,7 +55,7 @@ export interface AttemptCount {
 /** About how many attempts one call counts. */
 export const attemptsPerCount = 5000
 
-/** The endpoint with the given fields changed. What is not given, or given as undefined, stays. */
+/** The endpoint with the given fields changed. Fields that are missing or undefined stay. */
 export function changedEndpoint(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
   const { flow, ...rest } = given(typeof change === 'function' ? change(before, now) : change)
   const { damaged: wasDamaged = [], ...whole } = before
@@ -76,7 +76,7 @@ export function uidIn(change: EndpointChange): string | null {
   return typeof change === 'function' ? null : (change.uid ?? null)
 }
 
-/** Whether a lane that rests is to be looked at anew: its endpoint wants to be judged, or to have messages, otherwise. */
+/** Whether a change ends the rest of a lane: it changes how the receiver is judged, or in which order it gets messages. */
 export function restsAnew(before: Endpoint, after: Endpoint): boolean {
   const { circuit, circuitOrder, adaptive } = after.flow
   if (before.flow.circuit !== circuit || before.flow.circuitOrder !== circuitOrder) return true

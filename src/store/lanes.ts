@@ -15,15 +15,15 @@ export interface Lanes extends Ownership, LaneViews {
 export const longestRestMs = 24 * 60 * 60 * 1000
 
 /**
- * Who delivers what. A worker joins and keeps renewing its lease; it claims lanes that have something to do and are
- * owned by nobody, and releases them when they rest. A worker whose lease has lapsed may be declared dead by any other;
- * its lanes then become claimable, and nothing it says is recorded any more.
+ * Workers and the lanes that they own. A worker joins and keeps renewing its lease; it claims unowned lanes that have
+ * work, and releases them when they rest. Any worker may declare another dead whose lease has lapsed; the lanes of a dead
+ * worker become claimable, and its results are refused.
  */
 export interface Ownership {
   join(worker: NewWorker): Promise<number>
-  /** Extends the lease, and declares dead whoever let theirs lapse. `alive: false` means this worker was declared dead. */
+  /** Extends the lease, and declares workers dead whose lease has lapsed. `alive: false`: this worker was declared dead. */
   renew(worker: number, leaseMs: number): Promise<Renewal>
-  /** Hands back every lane and leaves. What the worker had not settled is delivered by others. */
+  /** Releases every lane and leaves. Other workers make the deliveries that this one had not settled. */
   leave(worker: number): Promise<void>
   /**
    * Takes up to `limit` lanes that are due, the longest waiting first. With `ownedToo` it also answers every lane the
@@ -31,21 +31,21 @@ export interface Ownership {
    */
   claim(worker: number, limit: number, ownedToo?: boolean): Promise<Claim>
   /**
-   * Gives lanes back with what their next owner must know. The store itself finds out when each is due next, in a way
+   * Releases lanes with the facts that their next owner needs. The store itself finds out when each is due next, in a way
    * that cannot miss a row published at the same moment. A lane whose endpoint's circuit was changed since it was claimed
-   * does not rest, whatever is said here: whoever takes it next looks anew.
+   * does not rest, whatever `LaneRest` says: its next owner decides.
    */
   release(worker: number, lanes: readonly LaneRest[]): Promise<void>
   /**
-   * Wakes every lane that nobody owns, that has something to do and that would sleep past it. It repairs what a
-   * publisher that died between its commit and its wake-up left behind; the answer is how many it had to repair.
+   * Wakes every unowned lane that has work and would sleep past it: a publisher may have died between its commit and its
+   * wake-up. Answers how many lanes it woke.
    */
   reconcile(): Promise<number>
 }
 
 export interface NewWorker {
   readonly leaseMs: number
-  /** For people: host, process id, what it listens on. */
+  /** For operators: host, process id, address. */
   readonly description: string
 }
 
@@ -53,7 +53,7 @@ export interface Renewal {
   readonly alive: boolean
   /** Workers alive, this one included. */
   readonly workers: number
-  /** Lanes to share among them: owned by any worker, or due and owned by nobody. */
+  /** Lanes to share among them: owned by any worker, or due and unowned. */
   readonly activeLanes: number
   /** How many lanes the worker owns that owns the fewest. */
   readonly fewestLanes: number
@@ -61,7 +61,7 @@ export interface Renewal {
 
 export interface Claim {
   readonly lanes: ClaimedLane[]
-  /** When the next lane that nobody owns is due, from now; undefined when none is. */
+  /** When the next unowned lane is due, from now; undefined when none is. */
   readonly nextInMs: number | undefined
 }
 
@@ -69,7 +69,7 @@ export interface ClaimedLane {
   readonly endpoint: Endpoint
   /** False when the last owner died: how full its bucket was is then unknown. */
   readonly clean: boolean
-  /** How far from full the bucket is, by the last owner's word. */
+  /** How far from full the bucket is, as the last owner stored it. */
   readonly bucketDebtMs: number
   /** How long a Retry-After still holds the lane. */
   readonly holdMs: number
@@ -94,22 +94,22 @@ export interface LaneRest {
 export interface LaneViews {
   /** Asks the owners of these lanes; answers whether any worker can hear the question. */
   askLanes(endpoints: readonly number[]): Promise<boolean>
-  /** Stores what the owner of lanes says of them. Of lanes that are not the worker's, nothing is stored. */
+  /** Stores an owner's snapshots of its lanes. Snapshots of lanes that the worker does not own are dropped. */
   answerLanes(worker: number, answers: readonly LaneAnswer[]): Promise<void>
-  /** What was last answered, of those of these lanes that exist; in the order of their endpoints. */
+  /** The latest snapshots of those of these lanes that exist, in the order of their endpoints. */
   readAnswers(endpoints: readonly number[]): Promise<StoredAnswer[]>
-  /** What the row of a queued delivery tells beside its place; undefined when it is not there any more. */
+  /** The rest of a queued delivery's row; undefined when the row is gone. */
   findRow(endpoint: number, place: RowPlace): Promise<RowStanding | undefined>
   /**
-   * Who is first of those that wait in a lane with an order: of all, or of those with an ordering key, and only in front of
-   * a place, where one is named. With a key, it is looked for among the first `countLimit` of each class.
+   * The front of an ordered lane: its first row, or the first with an ordering key; with `before`, only in front of that
+   * place. A key is looked for among the first `countLimit` rows of each class.
    */
   findFirst(endpoint: number, orderKey: number | null, before: RowPlace | null): Promise<FirstRow | undefined>
-  /** Those of these endpoints that something waits for, in their order. */
+  /** Those of these endpoints that have deliveries waiting, in their order. */
   waitingAmong(endpoints: readonly number[]): Promise<number[]>
   /**
-   * Has the first delivery of an endpoint's line, or the named one, tried anew at once with all its attempts (`retry`), or
-   * taken out of the way as a dead letter (`skip`). Whoever has the lane carries it out, so that the delivery has one end:
+   * Has the first delivery of an ordered lane, or the named one, tried at once with all its attempts again (`retry`), or
+   * ended as a dead letter (`skip`). The lane's owner carries it out, so that the delivery has one end:
    *   stored — the lane's owner carries it out, or the next one;
    *   busy — there is nothing to retry: it does not wait for a retry, but for its turn, or is being sent;
    *   none — no such delivery waits.
@@ -130,11 +130,11 @@ export interface RowStanding {
   readonly orderKey: number | null
   /** When it was first due. */
   readonly since: EpochMs
-  /** When nobody wants it any more; null for never. */
+  /** When the message expires; null for never. */
   readonly expiresAt: EpochMs | null
 }
 
-/** A delivery that others may stand behind. */
+/** The delivery at the front of an ordered lane. */
 export interface FirstRow {
   /** The id of its message; null when that is gone. */
   readonly id: string | null
@@ -143,7 +143,7 @@ export interface FirstRow {
   readonly heldMs: number
 }
 
-/** An owner's word on one lane: a `LaneSnapshot` as text. */
+/** An owner's snapshot of one lane: a `LaneSnapshot` as text. */
 export interface LaneAnswer {
   readonly endpoint: number
   readonly snapshot: string
@@ -151,7 +151,7 @@ export interface LaneAnswer {
 
 export interface StoredAnswer {
   readonly endpoint: number
-  /** The worker that owns the lane now; null when nobody does. */
+  /** The worker that owns the lane now; null when the lane is unowned. */
   readonly owner: number | null
   readonly snapshot: string | null
   /** When it was stored; 0 when there is none. */
@@ -173,7 +173,7 @@ export interface QueuedRow {
   readonly ahead: number
 }
 
-/** What the store knows of a lane. Its owner knows more: what is in flight, and how full the bucket is at this moment. */
+/** The stored facts of a lane. Its owner knows more: the attempts in flight, and how full the bucket is at this moment. */
 export interface LaneFacts {
   /** The store's clock, for comparing with the instants here. */
   readonly now: EpochMs
@@ -183,9 +183,9 @@ export interface LaneFacts {
   readonly dueAt: EpochMs | null
   /** Retry-After; in the past when nothing holds the lane. */
   readonly holdUntil: EpochMs
-  /** When the bucket is full again, by the last owner's word. */
+  /** When the bucket is full again, as the last owner stored it. */
   readonly bucketFullAt: EpochMs
-  /** No sooner than this, by the last owner's word. */
+  /** The earliest instant of the next attempt, as the last owner stored it. */
   readonly notBefore: EpochMs
   /** Rows per class, each counted up to `countLimit`. */
   readonly waiting: readonly [fresh: number, timed: number, replay: number]

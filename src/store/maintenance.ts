@@ -30,28 +30,28 @@ export const rowsPerRemoval = 1000
 
 /**
  * A window that ends within this time takes nothing in any more, and the next message opens another: a worker may be
- * about to read the row that waits, and would send what another one has replaced.
+ * about to read the waiting row, and would send a message that was replaced.
  */
 export const closingMs = bringForwardMs
 
 /**
- * Who does what is to be done once for the whole store: one process at a time, for a lease that it keeps renewing. Each
- * leader has a higher epoch than the one before. What a leader does is safe when two believe to lead for a moment: every
+ * The leader does the jobs that are done once for the whole store. One process leads at a time, for a lease that it keeps
+ * renewing. Each leader has a higher epoch than the one before. Two leaders at once for a moment are harmless: every
  * job compares and sets, or can be done twice.
  */
 export interface Leading {
-  /** Takes or renews the lead; `leads: false` when somebody else has it. */
+  /** Takes or renews the lead; `leads: false` when another process has it. */
   lead(candidate: Candidate, leaseMs: number): Promise<Lead>
   /** Gives the lead up, for another to take at once. */
   resign(candidate: Candidate): Promise<void>
-  /** Who leads at this moment; undefined when nobody does. */
+  /** The leader at this moment; undefined when there is none. */
   leader(): Promise<Leader | undefined>
 }
 
 export interface Candidate {
   /** Another one for each process. */
   readonly id: string
-  /** For people: host, process id, what it listens on. */
+  /** For operators: host, process id, address. */
   readonly description: string
 }
 
@@ -68,10 +68,10 @@ export interface Leader {
   readonly sinceMs: number
 }
 
-/** Letting go of what is old. Everything here is done a bounded bit at a time, and harmless when done twice. */
+/** Removes old rows, a bounded number at a time. Doing it twice is harmless. */
 export interface Retention {
   /**
-   * Removes some of what is older than it is kept for: messages with their attempts, dead letters, tasks that have ended.
+   * Removes some messages with their attempts, dead letters and ended tasks that are older than the limits.
    * A message that still waits somewhere, or has a dead letter that is kept, stays with all that is known of it.
    */
   retain(limits: RetentionLimits): Promise<Retained>
@@ -99,8 +99,8 @@ export interface Retained {
 export const nothingRetained: Retained = { removed: 0, more: false }
 
 /**
- * What operators are to be told. A notice is written in the transaction that does what it tells of, and stays until
- * whoever sends it says that it was sent: it is told at least once.
+ * Notices for operators. A notice is written in the transaction of the change that it reports, and stays until its sender
+ * removes it: each is sent at least once.
  */
 export interface Notices {
   /** The oldest ones. */

@@ -11,7 +11,7 @@ export interface Messages {
   findMessage(app: number, ref: string): Promise<Message | undefined>
   /** All attempts of one message, by endpoint and ordinal. */
   attemptsOf(message: number): Promise<Attempt[]>
-  /** Counts for people and tests: deliveries not finished, dead letters, messages, attempts. */
+  /** Counts of all rows, for tests and operators: deliveries not finished, dead letters, messages, attempts. */
   counts(): Promise<{ pending: number; dead: number; messages: number; attempts: number }>
   /** An application's messages by key, from `from` on and before `until`. */
   listMessages(app: number, range: KeyRange): Promise<MessageHead[]>
@@ -32,11 +32,11 @@ export interface Messages {
   findAttempt(message: number, id: string): Promise<Attempt | undefined>
   /** The latest attempt of each delivery, in the order asked; undefined before the first. */
   latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(AttemptHead | undefined)[]>
-  /** Replaces what the receiver answered, also in the dead letter that quotes it. */
+  /** Replaces the receiver's answer, also in the dead letter that quotes it. */
   expungeAttempt(attempt: AttemptKey): Promise<void>
-  /** What deliveries gave way to, in the order asked; undefined for those that did not. */
+  /** The messages that deliveries were coalesced into, in the order asked; undefined for others. */
   findCoalesced(deliveries: readonly DeliveryKey[]): Promise<(Coalesced | undefined)[]>
-  /** Erases a message's body and takes its deliveries out of every queue. What is being sent at this moment may arrive. */
+  /** Erases a message's body and takes its deliveries out of every queue. An attempt under way may still arrive. */
   expungeMessage(message: number): Promise<void>
 }
 
@@ -90,5 +90,5 @@ export interface ListedAttempt extends AttemptHead {
   readonly isLatest: boolean
 }
 
-/** What stands in place of an answer that was erased. */
+/** The text in place of an erased answer. */
 export const expungedResponse = new TextEncoder().encode('EXPUNGED')

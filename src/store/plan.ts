@@ -1,10 +1,10 @@
 import type { Publication, Special } from './publishing.ts'
 
-/** How a message's deliveries differ from plain ones, by endpoint: kept with it for those that are queued later or anew. */
+/** How a message's deliveries differ from plain ones, by endpoint: kept with it for those that are queued later or again. */
 export type Plan = Readonly<Record<string, Planned>>
 export type Planned = Omit<Special, 'endpoint'>
 
-/** What is not in a plan. */
+/** The plan of a delivery that has none. */
 export const plainly: Planned = {}
 
 /** Whether all there is to a publication is its message and one row in the queue of each endpoint. */
@@ -28,14 +28,14 @@ export function uncoalesced(publication: Publication): Publication {
 
 /**
  * Endpoints that keep an order. Also of a message for very many, their deliveries are queued with it and not afterwards:
- * what is accepted meanwhile would go first.
+ * messages that are accepted meanwhile would go first.
  */
 export function queuedInOrder({ special = [] }: Publication): number[] {
   return special.flatMap(({ endpoint, orderKey }) => (orderKey === undefined ? [] : [endpoint]))
 }
 
 /**
- * What is kept with a message for deliveries that are queued later or anew. Which kind they are of matters only to those
+ * The plan that is kept with a message for deliveries that are queued later or again. Coalescing matters only to those
  * of a wide message, which have not been queued yet. Null when there is nothing to keep.
  */
 export function keptPlan(special: readonly Special[] = [], isWide: boolean): Plan | null {

@@ -27,7 +27,7 @@ export function writeIdentities(messages: readonly Identity[]): Uint8Array {
   return Buffer.from(JSON.stringify(messages.map(({ key, id }) => [key, id])))
 }
 
-/** What is answered when the hash was taken before. */
+/** The answer when the hash was taken before. */
 export function repeatedTogether(
   taken: { readonly fingerprint: string; readonly answer: Uint8Array | null },
   once: Once,

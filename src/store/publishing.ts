@@ -10,7 +10,7 @@ export interface Publishing extends Intake, Enlisting, Idempotency {}
 
 /** Messages on their way in. */
 export interface Intake {
-  /** What decides who gets an application's messages, with the version it was read at. */
+  /** The endpoints that an application's messages match against, with the version at which they were read. */
   subscriptions(app: number): Promise<Subscriptions | undefined>
   /**
    * Stores a group of messages, each with all its deliveries, in one durable transaction. The answers are in the order
@@ -53,7 +53,7 @@ export interface WaitingCounts {
 
 export interface Subscriptions {
   readonly version: number
-  /** Disabled endpoints are included: what is published meanwhile waits for them. */
+  /** Disabled endpoints are included: messages wait for them. */
   readonly list: readonly Subscription[]
   /** The application's dedupe window. */
   readonly dedupeSeconds: number | null
@@ -73,9 +73,9 @@ export interface Publication {
   readonly tags?: readonly string[] | null
   /** Sent along with every attempt. */
   readonly headers?: Readonly<Record<string, string>> | null
-  /** What the message may be stored for only once, the most telling first. */
+  /** Hashes for which the message may be stored only once, the most specific first. */
   readonly once?: readonly Once[]
-  /** From when on nobody wants it any more. */
+  /** When the message expires. */
   readonly expiresInMs?: number | null
   /** For how long its body is kept, when that is less than the message is. */
   readonly payloadForMs?: number | null
@@ -96,11 +96,11 @@ export interface Special {
   readonly orderKey?: number
   /** Position in the publication's variants. */
   readonly variant?: number
-  /** It waits for the end of the window, and replaces what already waits under the same key. */
+  /** It waits for the end of the window, and replaces the delivery that already waits under the same key. */
   readonly coalesce?: { readonly key: string; readonly windowMs: number }
 }
 
-/** What some endpoints get instead of the message's own body, or together with it. Fixed when the message is accepted. */
+/** A body, a signature or both that some endpoints get. Fixed when the message is accepted. */
 export interface Variant {
   /** Null for the message's own. */
   readonly body: Uint8Array | null
@@ -116,7 +116,7 @@ export type Published =
       readonly state: 'accepted'
       readonly key: number
       readonly id: string
-      /** Endpoints whose queues have not grown by it: it took the place of what waited there, or gave way at once. */
+      /** Endpoints whose queues have not grown by it: it took the place of a waiting delivery, or gave way at once. */
       readonly merged?: readonly number[]
     }
   | { readonly state: 'stale' }
@@ -133,14 +133,14 @@ export type PublishedTogether =
   | { readonly state: 'conflict'; readonly index: number; readonly id: string }
   | { readonly state: 'mismatch' }
 
-/** Publishing as part of a transaction that belongs to somebody else. */
+/** Publishing as part of a caller's own transaction. */
 export interface Enlisting {
   /**
    * Publishes within the transaction that is open on a connection of the caller's own: a `DatabaseSync` on the store's
-   * file, or a `pg` client on its database. What was published exists if and only if that transaction commits; until
-   * then nobody sees it. Nothing is changed when this fails, and the transaction can go on.
+   * file, or a `pg` client on its database. The message exists if and only if that transaction commits, and is
+   * invisible until then. Nothing is changed when this fails, and the transaction can go on.
    *
-   * SQLite answers at once instead of by a promise: whoever waits in the middle of a transaction holds the file's one
+   * SQLite answers at once instead of by a promise: a caller that waits in the middle of a transaction holds the file's one
    * write lock against this very process.
    *
    * `match` is given the application and its subscriptions as the transaction sees them. The answer is undefined when
@@ -149,12 +149,12 @@ export interface Enlisting {
   publishWithin(connection: object, ref: string, match: Match): Enlisted | undefined | Promise<Enlisted | undefined>
 }
 
-/** Decides what to publish, given an application and who is subscribed. */
+/** Makes the publication, given an application and its subscriptions. */
 export type Match = (application: Application, subscriptions: Subscriptions) => Publication
 
 export interface Enlisted {
   /**
-   * What an `Intake` answers; `accepted` holds once the transaction commits. `stale` when the application's endpoints
+   * As `Intake.publish` answers; `accepted` holds once the transaction commits. `stale` when the application's endpoints
    * changed all the time.
    */
   readonly published: Published
@@ -171,12 +171,12 @@ export class NotEnlistableError extends Error {
 }
 
 /**
- * What may happen only once for a while: a request under its Idempotency-Key, a publish within its application's dedupe
+ * Actions that may happen only once for a while: a request under its Idempotency-Key, a publish within its application's dedupe
  * window. Hashes are the caller's; the store only compares them.
  */
 export interface Idempotency {
   /**
-   * Takes a hash for a request that is about to be carried out, for `reserveMs` at most: whoever dies with it leaves it
+   * Takes a hash for a request that is about to be carried out, for `reserveMs` at most: a process that dies with it leaves it
    * to expire. Whatever else the answer is, nothing was taken.
    */
   reserve(once: Once, reserveMs: number): Promise<Reservation>
@@ -184,7 +184,7 @@ export interface Idempotency {
   complete(once: Once, answer: KeptAnswer): Promise<void>
   /** Frees a hash reserved before, because the request was refused. An answer under it stays. */
   abandon(once: Once): Promise<void>
-  /** Removes up to `limit` of what has expired; answers how many that were. */
+  /** Removes up to `limit` expired hashes; answers how many. */
   sweepIdempotency(limit: number): Promise<number>
 }
 
@@ -211,7 +211,7 @@ export function sealAnswer(vault: Vault, hash: string, body: Uint8Array): Buffer
   return Buffer.from(vault.seal(Buffer.from(body).toString('latin1'), placeOf(hash)))
 }
 
-/** What a stored answer says. One whose key is gone cannot be given again, and is not to be carried out again either. */
+/** Opens a stored answer. A request whose answer cannot be opened is neither answered nor carried out again. */
 export function openAnswer(vault: Vault, hash: string, status: number, sealed: Uint8Array | null): Reservation {
   try {
     const text = vault.open(Buffer.from(sealed ?? []).toString(), placeOf(hash))

@@ -7,7 +7,7 @@ import type { Publication, Published } from './publishing.ts'
 
 /**
  * Messages that are published by a cron expression. A schedule begins with the first tick after it is made, resumed or
- * given another timing; what came before that is not missed.
+ * given another timing; earlier ticks are not missed.
  */
 export interface Schedules {
   /** Rejects with AppError `conflict` when the uid is taken, and `quota_exceeded` when there are `atMost` already. */
@@ -17,14 +17,14 @@ export interface Schedules {
   listSchedules(app: number, page: PageRequest): Promise<Page<Schedule>>
   /** Changes the given fields. */
   updateSchedule(app: number, key: number, change: Partial<NewSchedule>): Promise<Schedule | undefined>
-  /** Answers whether there was one. What it has published stays. */
+  /** Answers whether there was one. Messages that it has published stay. */
   deleteSchedule(app: number, key: number): Promise<boolean>
   /** Schedules that have something to do, the longest waiting first. */
   dueSchedules(limit: number): Promise<DueSchedules>
   /**
-   * Records what became of a schedule's tick and moves the schedule on, together with publishing the message where there
+   * Records the outcome of a schedule's tick and moves the schedule on, together with publishing the message where there
    * is one: all or nothing, in one durable transaction. `moved` means that the schedule was changed, run or deleted since
-   * it was read: nothing was done. What a publish answers is answered here; after `stale` and `mismatch` nothing was done
+   * it was read: nothing was done. Otherwise the answer is that of the publish; after `stale` and `mismatch` nothing was done
    * either, and a `conflict` is the tick's own message, published before: the schedule has moved on.
    */
   advanceSchedule(schedule: Pick<Schedule, 'key' | 'revision'>, step: ScheduleStep): Promise<Advanced>
@@ -47,7 +47,7 @@ export type NewSchedule = Pick<
 >
 
 export interface DueSchedules {
-  /** What the store's clock shows, by which ticks are reckoned. */
+  /** The store's clock, by which ticks are due. */
   readonly now: EpochMs
   readonly schedules: readonly DueSchedule[]
   /** When the next one is due, from now; undefined when none is. */
@@ -61,7 +61,7 @@ export interface DueSchedule extends Schedule {
 
 export interface ScheduleStep {
   readonly publication: Publication | null
-  /** What to remember; the instant it ran, by hand also that it was to run, and its message are the store's to say. */
+  /** Runs to remember. The store adds the instant, for a manual run also as its tick, and the message. */
   readonly runs: readonly Omit<ScheduleRun, 'ranAt' | 'message'>[]
   /** Every tick up to here is dealt with; null leaves that as it is. */
   readonly reachedAt: EpochMs | null
@@ -71,7 +71,7 @@ export interface ScheduleStep {
 
 export type Advanced = Published | { readonly state: 'moved' } | { readonly state: 'advanced' }
 
-/** How many schedules an application may have unless told, so that none of them waits for the others. */
+/** How many schedules an application may have by default, so that none of them waits for the others. */
 export const schedulesPerApp = 1000
 
 export function tooManySchedules(atMost: number): AppError {
@@ -110,7 +110,7 @@ export function newSchedule(input: NewSchedule, now: EpochMs) {
   return { ...input, ...clean, revision: 0, createdAt: now, updatedAt: now }
 }
 
-/** The schedule with the given fields changed. Another timing and an end of a pause begin anew, from now on. */
+/** The schedule with the given fields changed. Another timing and the end of a pause start from now. */
 export function changedSchedule(before: Schedule, change: Partial<NewSchedule>, now: EpochMs): Schedule {
   const after = { ...before, ...given(change) }
   const revision = before.revision + 1

@@ -1,9 +1,9 @@
 import { SealError, type SealedPlace, sealedWith, type Vault } from './vault.ts'
 
-/** Rows looked at in one go when everything is sealed anew. */
+/** Rows per transaction when all records are sealed under another key. */
 export const sealingChunk = 200
 
-/** What a vault proves its keys by: a constant text, sealed for a place no endpoint has. */
+/** The proof of a key: a constant text, sealed for a place that no endpoint has. */
 const proofText = 'sluice'
 const proofPlace: SealedPlace = { app: 0, endpoint: 0, field: 'proof' }
 
@@ -13,14 +13,14 @@ export interface SealingKey {
   readonly proof: string
 }
 
-/** What a new row of `sealing_key` says. */
+/** A new row of `sealing_key`. */
 export function proofOf(vault: Vault): SealingKey {
   return { id: vault.sealsWith, proof: vault.seal(proofText, proofPlace) }
 }
 
 /**
  * Checks the vault's keys against those the store knows; throws `SealError` when one has the id but not the bytes. True
- * when the sealing key is the only one that ever sealed here, so that there is nothing to seal anew.
+ * when the sealing key is the only one that ever sealed here, so that all records are under it.
  */
 export function isSettled(vault: Vault, known: readonly SealingKey[]): boolean {
   for (const { id, proof } of known) if (vault.keyIds.includes(id)) openProof(vault, id, proof)

@@ -27,7 +27,7 @@ export type * from './publishing.ts'
 
 /**
  * Everything Sluice remembers, in domain words. Two databases implement it, and one conformance suite
- * (test/store/conformance) says what each method promises.
+ * (test/store/conformance) tests every method on both.
  *
  * Time: the store alone decides by the world's clock, and Postgres by its server's, so that machines with different
  * clocks agree. Callers speak of durations (`waitMs`, `ageMs`, `dueInMs`), never of instants.
@@ -49,7 +49,7 @@ export interface Store
     Access,
     Maintenance {
   readonly dialect: 'sqlite' | 'postgres'
-  /** Tells what others did: see `Watcher`. One watcher per store. */
+  /** Sets the receiver of signals: see `Watcher`. One watcher per store. */
   watch(watcher: Watcher): void
   /**
    * Answers when the database takes writes; rejects with `StoreTrouble` when it does not. The answer is a warning for
@@ -59,7 +59,7 @@ export interface Store
   close(): Promise<void>
 }
 
-/** What a store needs from the process to be opened. */
+/** The parts of the process that a store needs. */
 export interface StoreContext {
   readonly clock: Clock
   readonly random: Random
@@ -70,7 +70,7 @@ export interface StoreContext {
   readonly log?: (sentence: string) => void
 }
 
-/** The database is busy, gone or full. What was asked may or may not have happened; asking again is safe. */
+/** The database is busy, gone or full. The call may or may not have taken effect; repeating it is safe. */
 export class StoreTrouble extends Error {
   override readonly name = 'StoreTrouble'
   /** A sentence for callers, where there is more to say than that the store cannot answer. */
@@ -94,7 +94,7 @@ export interface StoredMessage {
  * Signals to the engine. They are hints: a missed one costs latency, never a delivery, because the engine also polls.
  */
 export interface Watcher {
-  /** Rows were added to these endpoints' queues in this class; what is missing is unknown. */
+  /** Rows were added to these endpoints' queues in this class; a missing argument means any. */
   rows(endpoints?: readonly number[], itsClass?: Class): void
   /**
    * Messages that this process has just stored; storing them began then. Answers the endpoints whose queues have yet to be
@@ -105,12 +105,12 @@ export interface Watcher {
   lanes(): void
   /** These endpoints' settings changed, or some endpoint's when the list is missing. */
   settings(endpoints?: readonly number[]): void
-  /** These messages must not be sent from memory any more; what is missing is unknown. */
+  /** These messages must not be sent from memory any more; without a list, any may be meant. */
   expunged?(messages?: readonly number[]): void
   /** A message was accepted whose deliveries have yet to be expanded. */
   fanOuts?(): void
   /** There may be a task to take. */
   tasks?(): void
-  /** Somebody wants to know how these lanes stand; whoever owns one answers. */
+  /** A request asks for snapshots of these lanes; their owners answer. */
   asked?(endpoints: readonly number[]): void
 }

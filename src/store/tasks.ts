@@ -2,20 +2,20 @@ import type { Task, TaskCommand, TaskCursor, TaskData, TaskStatus, TaskWork } fr
 import type { DeliveryKey } from './messages.ts'
 import type { PageRequest } from './page.ts'
 
-/** Long work, see `Task`. Whoever takes a task holds it for a lease that every step extends. */
+/** Long work, see `Task`. A worker takes a task for a lease that every step extends. */
 export interface Tasks {
   createTask(task: NewTask): Promise<Task>
   findTask(id: string): Promise<Task | undefined>
   /** By key. */
   listTasks(page: PageRequest): Promise<Task[]>
-  /** Takes the running task that has waited longest for somebody; undefined when all are held, resting or done. */
+  /** Takes the running task that has waited longest; undefined when all are leased, paused between steps, or done. */
   takeTask(leaseMs: number): Promise<LeasedTask | undefined>
   /**
    * Does one step's work, saves where the next one goes on and extends the lease, all or nothing. `lost` means that the
-   * task was taken by somebody else meanwhile: nothing was done. Answers how many deliveries were queued and purged.
+   * task was taken by another worker meanwhile: nothing was done. Answers how many deliveries were queued and purged.
    */
   advanceTask(held: LeasedTask, step: TaskStep): Promise<StepDone | 'lost'>
-  /** Gives a task back, for somebody to take at once. */
+  /** Releases a task, for another worker to take at once. */
   releaseTask(held: LeasedTask): Promise<void>
   /**
    * Pauses, resumes or cancels a task. A step under way when it is paused or cancelled does nothing any more. `ended`
@@ -36,15 +36,15 @@ export interface LeasedTask extends Task {
 
 export interface TaskStep {
   readonly replay: readonly DeliveryKey[]
-  /** Replays what is a dead letter still: since it was read, another task may have replayed it. */
+  /** Replays only deliveries that are still dead letters: another task may have replayed some since they were read. */
   readonly onlyDead?: boolean
   readonly purge: readonly DeliveryKey[]
   readonly cursor: TaskCursor | null
   readonly status: TaskStatus
   readonly leaseMs: number
-  /** Lets go of the task, for nobody to go on with before this time has passed, given what this step did. 0: goes on. */
+  /** How long the task sleeps after this step, released, so that any worker may resume it. 0: it goes on at once. */
   restMs(done: StepDone): number
-  /** What callers see from now on, given what this step did. */
+  /** The task's data after this step. */
   data(done: StepDone): TaskData
 }
 

@@ -1,10 +1,10 @@
 import { createCipheriv, createDecipheriv, createSecretKey } from 'node:crypto'
 
 /**
- * Seals what must not be readable in the database, in its log or in a copy of either: the secrets and headers of
+ * Seals text that must not be readable in the database, in its log or in a copy of either: the secrets and headers of
  * endpoints. Both stores put them through here as rows are written and read, and nowhere else.
  *
- * A sealed text is `v1|key id|iv|tag|ciphertext`, in base64: AES-256-GCM under a random 96-bit iv. What it belongs to is
+ * A sealed text is `v1|key id|iv|tag|ciphertext`, in base64: AES-256-GCM under a random 96-bit iv. Its place is
  * authenticated with it, so that a record copied into another row, column or application does not open.
  */
 export interface Vault {
@@ -13,11 +13,11 @@ export interface Vault {
   /** Every key that opens, the sealing one first. */
   readonly keyIds: readonly string[]
   seal(text: string, place: SealedPlace): string
-  /** Throws `SealError` when the key is not there, or the record is not what was sealed for this place. */
+  /** Throws `SealError` when the key is not there, or the record was not sealed for this place. */
   open(sealed: string, place: SealedPlace): string
 }
 
-/** What a sealed text belongs to: application, endpoint and column. */
+/** The place of a sealed text: application, endpoint and column. */
 export interface SealedPlace {
   readonly app: number
   readonly endpoint: number
@@ -83,12 +83,12 @@ export function sealedWith(stored: unknown): string | undefined {
   return typeof stored === 'string' ? /^v1\|([A-Za-z0-9_-]{1,32})\|/.exec(stored)?.[1] : undefined
 }
 
-/** A value as it is stored: sealed JSON. One that is empty says nothing and stays as it is. */
+/** A value as it is stored: sealed JSON. An empty value is not sealed. */
 export function sealValue(vault: Vault, value: object, place: SealedPlace): unknown {
   return Object.keys(value).length === 0 ? value : vault.seal(JSON.stringify(value), place)
 }
 
-/** The value behind what is stored. What is not sealed was written before Sluice sealed, and is read as it is. */
+/** The value of a stored record. A record that is not sealed was written before Sluice sealed. */
 export function openValue<T>(vault: Vault, stored: unknown, place: SealedPlace): T {
   return typeof stored === 'string' ? JSON.parse(vault.open(stored, place)) : (stored as T)
 }

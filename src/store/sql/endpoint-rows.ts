@@ -147,7 +147,7 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
   return { ...endpoint, appThrottleRate, signatureHeaders: signatureHeaders ?? {}, regionSecret }
 }
 
-/** What decides who gets messages, and how, where that is not as by default. */
+/** The columns that decide whether an endpoint gets a message, and how. */
 export interface SubscriptionRow
   extends Pick<EndpointRow, 'key' | 'id' | 'event_types' | 'channels' | 'disabled' | 'flow'> {
   /** Null where the flow is the default one. */
@@ -174,7 +174,7 @@ export function toSubscription(
 export type SealedColumns = Readonly<Record<SealedField, unknown>>
 
 /**
- * What they are set to, with JSON as text; what is secret is sealed for this endpoint, as `sealValue` has it. A damaged
+ * The values of those columns, with JSON as text and secrets sealed for this endpoint, as by `sealValue`. A damaged
  * record that is not replaced stays as it is `stored`: the right key, or a backup, may still open it.
  */
 export function settableValues(

@@ -7,7 +7,7 @@ export function sealRegion(vault: Vault, secret: string, place: RegionPlace): st
   return sealValue(vault, { secret }, sealedPlace(place)) as string
 }
 
-/** The secret behind what is stored; null, and a word in the log, when it does not open. */
+/** The secret in a stored record; null, and a line in the log, when it does not open. */
 export function openRegion(
   vault: Vault,
   stored: string,
