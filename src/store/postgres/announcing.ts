@@ -6,9 +6,9 @@ import type { StoredMessage } from '../store.ts'
 import type { Database } from './database.ts'
 import type { PlannedDelivery } from './planned.ts'
 
-/** What a transaction queued, for those who are to be told after it. */
+/** The deliveries that a transaction queued, for the signals after it. */
 export interface Queued {
-  /** What was accepted. */
+  /** The accepted publications. */
   readonly queued: readonly Publication[]
   /** Those of it that are plain and due at once. */
   readonly fresh: readonly StoredMessage[]
@@ -28,7 +28,7 @@ function queuedFor({ endpoints, special }: Publication): readonly number[] {
 }
 
 /**
- * Tells this process's watcher of rows just committed, and has the lanes that nobody owns woken. `begunAt` is when storing
+ * Signals rows just committed to this process's watcher, and has unowned lanes woken. `begunAt` is when storing
  * them began.
  */
 export function announce(
@@ -39,7 +39,7 @@ export function announce(
   const endpoints = new Set<number>()
   const freshOnes = new Set<number>()
   let onlyFresh = opened.length === 0
-  // What took another's place is due when that was, and its lane knows.
+  // A delivery that replaced another is due when that was, and its lane knows.
   for (const { endpoint, since } of opened) {
     wakes.request([endpoint], since, false)
     endpoints.add(endpoint)

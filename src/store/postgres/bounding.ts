@@ -72,7 +72,7 @@ export const findExpired = statement(
 )
 
 /**
- * Lanes are locked for as long as this takes, those that nobody owns and nobody else is at: nobody claims them meanwhile.
+ * Lanes are locked for as long as this takes, if unowned and not locked already, so that no worker claims them meanwhile.
  * Rows are locked before they are deleted by their place. Nothing here waits for a lock, so nothing deadlocks; what was
  * passed over is found again by the next sweep.
  */
@@ -126,11 +126,11 @@ interface RestingRow extends RowColumns {
 interface ExpiredRow extends RowColumns {
   readonly endpoint: number
   readonly expires_at: number
-  /** Null when somebody owns the lane. */
+  /** Null when the lane has an owner. */
   readonly app: number | null
 }
 
-/** Ends what waits for too long, or as one of too many, in lanes that nobody owns. */
+/** Ends deliveries that wait too long or are too many, in unowned lanes. */
 export function bounding({ relaxed }: Database): Bounding {
   return {
     async readResting(after, limit) {

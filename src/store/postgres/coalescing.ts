@@ -11,13 +11,13 @@ import { type Run, type Statement, statement } from './sessions.ts'
 /** How long a statement may have waited for a window's row since it read the clock. */
 const longestWaitMs = 10_000
 
-// One that seems to end later than it can was opened before the clock was set back, or when windows were longer.
+// A window that seems to end later than it can was opened before the clock was set back, or when windows were longer.
 const isOpen = `(c.due_at > (select now from clock) + ${closingMs} and c.due_at <= excluded.due_at + ${longestWaitMs})`
 
 /**
- * Opens windows or joins those that are open, and so holds each window's row until the transaction ends: whoever else
+ * Opens windows or joins those that are open, and so holds each window's row until the transaction ends: another transaction
  * has a message of that kind waits, and then finds this one. Taken in one order by everyone, so that no two deadlock.
- * Whoever comes late leaves a newer message in place.
+ * A late message leaves a newer one in place.
  */
 function joinStatement(name: string, isLate: boolean): Statement {
   const staysInPlace = isLate ? 'c.message > excluded.message' : 'false'
@@ -42,7 +42,7 @@ export const joinWindowsLate = joinStatement('join-windows-late', true)
 /**
  * A statement of its own: what the last holder of a window queued was not yet visible to the one that waited for it, and
  * waiting may have taken so long that the window has ended. Rows are found by their whole primary key and deleted by their
- * place, like those of a settle. What is not there was replayed or expunged meanwhile; what was tried no longer waits for
+ * place, like those of a settle. A row that is gone was replayed or expunged meanwhile; a delivery that was tried no longer waits for
  * the end of its window.
  */
 export const replaceWaiting = statement(
@@ -102,7 +102,7 @@ export const selectCoalesced = statement(
       left join lateral (select id from message where key = c.successor limit 1) as m on true`,
 )
 
-// A range of coalescing_due, from its low end; whatever somebody holds is left for the next time.
+// A range of coalescing_due, from its low end; rows that another transaction holds are left for the next time.
 export const deleteEnded = statement(
   'sweep-windows',
   `
@@ -208,12 +208,12 @@ function valuesOf(joining: readonly Joining[]): unknown[] {
   ]
 }
 
-/** What deliveries that coalesce have in common. */
+/** The endpoint and key that coalescing deliveries share. */
 function kindOf({ endpoint, key }: { readonly endpoint: number; readonly key: string }): string {
   return `${endpoint} ${key}`
 }
 
-/** What gave way to something newer. */
+/** Deliveries that were coalesced into newer ones. */
 export function coalescing({
   durable,
   relaxed,

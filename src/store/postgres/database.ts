@@ -7,7 +7,7 @@ import type { ServerTime } from './server-time.ts'
 import type { Sessions } from './sessions.ts'
 import type { Signals } from './signals.ts'
 
-/** What every part of the store works with. */
+/** The parts that every method of the store works with. */
 export interface Database {
   readonly context: StoreContext
   /** For what was promised to a caller: a commit waits for the disk. */

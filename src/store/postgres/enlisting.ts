@@ -146,7 +146,7 @@ export function enlisting(database: Database, url: string): Enlisting {
   }
 }
 
-/** The client's one transaction in place of sessions. What fails is undone, so that it can be tried again. */
+/** The client's one transaction in place of sessions. A failed statement is undone, so that it can be tried again. */
 function sessionsOver(client: Client, types: unknown): Sessions {
   const run: Run = async <Row>({ text }: Statement, values: readonly unknown[] = []) => {
     try {

@@ -6,7 +6,7 @@ import { withClock } from './server-time.ts'
 import { type Run, statement } from './sessions.ts'
 
 /**
- * Queues the next deliveries of the oldest wide message that nobody else is at. The rows and the cursor behind them are
+ * Queues the next deliveries of the oldest wide message that no other transaction expands. The rows and the cursor behind them are
  * one statement, so that a crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message
  * was decided when it was accepted; those deleted since then are left out. An expunged message is expanded no further. A
  * message with deliveries that are not plain is left alone unless $2 allows it; the chunk is then answered with its plan,
@@ -70,7 +70,7 @@ interface Expanded {
   readonly chunk: number[] | null
 }
 
-/** Makes what queues the deliveries of wide messages. Not waiting for the disk is safe: what is lost is queued anew. */
+/** Makes what queues the deliveries of wide messages. Not waiting for the disk is safe: lost rows are queued again. */
 export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) => Promise<boolean> {
   async function expandPlanned(run: Run, limit: number): Promise<Expanded> {
     const [row] = await run<Expanded>(expandOldest, [limit, true])

@@ -4,7 +4,7 @@ import type { Database } from './database.ts'
 import { sqlNow, withClock } from './server-time.ts'
 import { type Run, statement } from './sessions.ts'
 
-// A hash that somebody else takes at this moment is waited for. One that has expired is taken over in place.
+// A hash that another transaction takes at this moment is waited for. An expired hash is taken over in place.
 export const takeHashes = statement(
   'take-hashes',
   `
@@ -55,7 +55,7 @@ export const deleteExpired = statement(
 export interface Taken {
   readonly n: number
   readonly fingerprint: string
-  /** What a publish became; for several together, the first. */
+  /** The message of a publish; of a batch, the first. */
   readonly message: number | null
   /** The message's id, while it exists. */
   readonly id: string | null
@@ -79,7 +79,7 @@ export async function take(
   return rows.length
 }
 
-/** What is taken of these hashes; `n` counts them from 1. */
+/** Those of these hashes that are taken; `n` counts them from 1. */
 export function findTaken(run: Run, hashes: readonly string[]): Promise<Taken[]> {
   return hashes.length === 0 ? Promise.resolve([]) : run<Taken>(selectTaken, [texts(hashes)])
 }

@@ -15,10 +15,10 @@ import { reasonsOf, takeTogether, withoutTwins } from './repeats.ts'
 import type { Run } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
-/** How often a group is stored anew because another process overtook it. */
+/** How often a group is stored again because another process overtook it. */
 const overtakenTries = 5
 
-/** What one transaction did. */
+/** The outcome of one transaction. */
 interface Stored extends Queued {
   readonly answers: Published[]
 }
@@ -97,7 +97,7 @@ export function intake(database: Database): IntakeAlong {
     return { answers, queued, fresh, opened, now }
   }
 
-  /** What is plain is one statement; the rest needs a transaction around its statements. */
+  /** Plain publications are one statement; others need a transaction around its statements. */
   const byItself: Within = (publications, work) =>
     publications.every((each) => isPlain(each) && !endsEarly(each)) ? work(durable.run) : durable.transaction(work)
 

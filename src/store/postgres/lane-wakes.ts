@@ -31,9 +31,9 @@ const restEnds = 'greatest(not_before, hold_until)'
 export const lanesPerStatement = 1000
 
 /**
- * Publishing's half of the handshake with release: rows were committed, then the lanes that nobody owns are woken. A lane
- * that somebody owns is not written: its owner is told of the rows instead. Nothing is sent when this process has
- * nobody to tell.
+ * Publishing's half of the handshake with release: rows were committed, then unowned lanes are woken. An
+ * owned lane is not written: its owner gets a signal of the rows instead. Nothing is sent when this process has no other
+ * process to signal.
  */
 const wishedAt = `(select now from clock), ($2::bigint[])[array_position($1::bigint[], endpoint)]`
 
@@ -61,7 +61,7 @@ export function sqlOfWork(column: string): string {
 
 /**
  * Release's half: the lanes were committed as unowned, and only then are their queues looked at. Either this sees the
- * row that was published meanwhile, or the publisher sees that nobody owns the lane.
+ * row that was published meanwhile, or the publisher sees that the lane is unowned.
  */
 export const rouseLanes = statement(
   'rouse-lanes',
@@ -83,12 +83,12 @@ export const rouseLanes = statement(
 const gapMs = 2
 const retryMs = 100
 
-/** Wakes lanes that nobody owns. */
+/** Wakes unowned lanes. */
 export class LaneWakes {
   readonly #sessions: Sessions
   readonly #context: StoreContext
   readonly #signals: Signals
-  /** What this process's own workers own: they hear of new rows directly. */
+  /** Lanes of this process's own workers, which hear of new rows directly. */
   readonly #owners = new Map<number, number>()
   readonly #requests = new Map<number, EpochMs>()
   #onlyFresh = true
@@ -126,7 +126,7 @@ export class LaneWakes {
     this.#schedule(0)
   }
 
-  /** Makes lanes that nobody owns due by what waits in their queues. */
+  /** Makes unowned lanes due by the rows in their queues. */
   async rouse(endpoints: readonly number[]): Promise<void> {
     const values = [integers(endpoints), this.#signals.payload([])]
     const [row] = await this.#sessions.run<{ woken: number }>(rouseLanes, values)

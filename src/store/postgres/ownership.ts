@@ -92,7 +92,7 @@ export const releaseLanes = statement(
      where endpoint = any ($2::bigint[]) and owner is not distinct from $1`,
 )
 
-// Ended workers are kept for a week, for people.
+// Ended workers are kept for a week, for operators.
 const sweepWorkers = statement(
   'sweep-workers',
   `delete from worker where ended_at < ${sqlNow} - ${7 * 24 * 60 * 60 * 1000}`,
@@ -116,7 +116,7 @@ type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & 
 )
 
 /**
- * Who delivers what. All of it is durable: a claim or a release that a crash of the server undid would leave a lane with
+ * Workers and the lanes that they own. All of it is durable: a claim or a release that a crash of the server undid would leave a lane with
  * two owners or with none.
  */
 export function ownership(database: Database, partitions: PartitionKeeper): Ownership {

@@ -7,7 +7,7 @@ import { type Run, type Sessions, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 export const dayMs = 24 * 60 * 60 * 1000
-/** Made ahead, so that a database nobody may alter for a weekend still has a place for everything. */
+/** Made ahead, so that a database that must not be altered for a weekend still has a place for everything. */
 const daysAhead = 3
 
 const partitioned = [
@@ -32,7 +32,7 @@ const selectMissing = statement(
 const takeLock = statement('partitions-lock', 'select pg_advisory_xact_lock($1)')
 const readClock = statement('server-clock', `select ${sqlNow} as now`)
 
-/** What the server's clock shows. */
+/** The server's clock. */
 export async function serverNow(sessions: Sessions): Promise<EpochMs> {
   const [row] = await sessions.run<{ now: number }>(readClock)
   return row?.now as number

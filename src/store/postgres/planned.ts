@@ -9,7 +9,7 @@ import { joinAll } from './coalescing.ts'
 import { type Run, statement } from './sessions.ts'
 
 /**
- * What has an order goes behind all that was accepted before, also by another process, in the same millisecond or by a
+ * An ordered delivery goes behind all that were accepted before, also by another process, in the same millisecond or by a
  * clock set back since. Whatever was answered before this began is visible to it, and so in front; of those that are stored
  * at the same moment, none was first. Leans on pending's primary key, read backwards.
  */
@@ -58,7 +58,7 @@ export interface PlannedDelivery {
   readonly planned: Planned
 }
 
-/** What became of planned deliveries. */
+/** The outcome of planned deliveries. */
 export interface Enqueued {
   /** Those that wait now, from their instant on. */
   readonly waiting: readonly PlannedDelivery[]
@@ -125,7 +125,7 @@ async function coalesce(run: Run, deliveries: readonly PlannedDelivery[], areLat
   return { waiting, merged }
 }
 
-/** What coalescing made of a group's deliveries. */
+/** The outcome of coalescing a group's deliveries. */
 export interface WhatCoalesced {
   /** The endpoints, by message, whose queues have not grown. */
   readonly merged: ReadonlyMap<number, readonly number[]>

@@ -93,7 +93,7 @@ const sqlTaken = `
 
 /**
  * Divides by zero when another process took one of the hashes between our look and our insert. That undoes everything,
- * and the group is stored anew: this time the look finds it.
+ * and the group is stored again: this time the look finds it.
  */
 const sqlAllTaken = `
   , 1 / (case when (select count(*) from taken) = (select count(*) from taking) then 1 else 0 end) as all_taken`
@@ -107,7 +107,7 @@ export const publishOnceWithEventIds = publishStatement('publish-once-event-ids'
 // Whatever its messages have, so that there is only one.
 export const publishPlanned = publishStatement('publish-planned', { hasEventIds: true, hasOnce: true, hasPlans: true })
 
-/** What a publish statement answers. */
+/** The answer of a publish statement. */
 export interface PublishAnswer {
   readonly now: number
   /** The keys of those that were published at the version that is current. */

@@ -20,7 +20,7 @@ function restEnds(now: string): string {
   return `greatest(least(not_before, ${now} + ${longestRestMs}), least(hold_until, ${now} + ${longestRestMs}))`
 }
 
-/** Whether a lane that nobody owns sleeps past `workDue`. */
+/** Whether an unowned lane sleeps past `workDue`. */
 function oversleeps(workDue: string, now: string): string {
   return `owner is null and not stopped and ${workDue} is not null
       and (due_at is null or due_at > greatest(${workDue}, ${restEnds(now)}))`
@@ -59,7 +59,7 @@ const removeAgain = statement(
 
 const now = '(select now from clock)'
 
-// The epoch says that nobody has owned the lane since it was found.
+// The same epoch means that no worker has owned the lane since it was found.
 export const repairLanes = statement(
   'repair-lanes',
   `

@@ -34,7 +34,7 @@ export function withoutTwins(
   return [turn, later]
 }
 
-/** Why publications at the right version were not stored. What is missing in the answer is to be tried again. */
+/** Why publications at the right version were not stored. Publications that are missing in the answer are tried again. */
 export async function reasonsOf(run: Run, refused: readonly Publication[]): Promise<Map<Publication, Published>> {
   const reasons = new Map<Publication, Published>()
   if (refused.length === 0) return reasons
@@ -49,7 +49,7 @@ export async function reasonsOf(run: Run, refused: readonly Publication[]): Prom
     if (fingerprint !== once.fingerprint || message === null) reasons.set(publication, { state: 'mismatch' })
     else if (id !== null) {
       reasons.set(publication, { state: 'repeated', key: message, id })
-      // Whoever repeats this request later is to be answered the same, also when what it met here has expired.
+      // A later repeat of this request gets the same answer, also when the hash that it met here has expired.
       const before = (publication.once ?? []).slice(0, publication.once?.indexOf(once))
       const repeats = before.map((each) => ({ once: each, message }))
       if (repeats.length > 0) await take(run, repeats)

@@ -15,7 +15,7 @@ import { type Run, statement } from './sessions.ts'
 
 /**
  * Finds a delivery's row. Rows are not indexed by message, since every delivery would pay for it; but a replay's instant
- * is its message's, a retry's is told by the last attempt, and a fresh row's is its message's but for a moment. Only a
+ * is its message's, a retry's is in the last attempt, and a fresh row's is its message's but for a moment. Only a
  * row that must exist (a dead letter's does not) and is none of these is looked for among all of its class. Each is a
  * range of pending's primary key, and none is read once an earlier one has found the row. `w` has endpoint, message,
  * made_at, next_at, may_wait; and may_block, since what blocks a lane that keeps an order waits where it was queued, with
@@ -54,9 +54,9 @@ const sqlWanted = `
 
 /**
  * A replayed row is due when its message was made. So it is found without an index by message, replays run in the order
- * their messages came, and replaying twice finds the row taken. It does not expire: somebody wants it. What was planned for
- * each, $4 and $5, was read before. What is for an endpoint that is gone stays a dead letter: it can still be exported, and
- * brought to another one.
+ * their messages came, and replaying twice finds the row taken. It does not expire: an operator wants it. The plans of
+ * the deliveries, $4 and $5, were read before. A dead letter of a deleted endpoint stays: it can still be exported, and
+ * imported for another endpoint.
  */
 export const replayDeliveries = statement(
   'replay',
@@ -120,7 +120,7 @@ export const findReplayed = statement(
            ) as q`,
 )
 
-// The message is marked first, so that whoever replays it waits and then finds it erased.
+// The message is marked first, so that a replay waits and then finds it erased.
 const eraseMessage = statement(
   'erase-message',
   `
@@ -279,7 +279,7 @@ export async function requeue(run: Run, deliveries: readonly DeliveryKey[]): Pro
   ])
 }
 
-/** Tells of what a replay queued, once that is committed, and has the lanes that nobody owns woken. */
+/** Signals the deliveries that a replay queued, once that is committed, and has unowned lanes woken. */
 export function tell({ signals, wakes }: Database, queued: readonly DeliveryKey[]): void {
   if (queued.length === 0) return
   const endpoints = [...new Set(queued.map(({ endpoint }) => endpoint))]

@@ -39,7 +39,7 @@ const selectDays = statement(
 )
 /**
  * Whether anything in a range of messages still waits, is being spread or has a dead letter. None of these tables has an
- * index by message, so they are read as a whole: once a day for a day, and nobody waits for it.
+ * index by message, so they are read as a whole: once a day for a day, in the background.
  */
 const selectKept = statement(
   'kept-of-day',
@@ -62,7 +62,7 @@ const deleteEventIds = statement(
                 where app = old.app and event_id = old.event_id and message = old.message limit 1
              ) as e))`,
 )
-// What has no day of its own: messages that came while the partition of their day could not be made.
+// Messages without a day of their own: they came while the partition of their day could not be made.
 const selectStrays = statement(
   'stray-messages',
   'select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3',
@@ -143,7 +143,7 @@ export function retention(database: Database): Retention {
       const messages = attached.find(({ name }) => name.startsWith('message_'))?.name
       if (messages && !(await freeEventIds(day, messages))) return { ...nothingRetained, more: true }
       await relaxed.run(deletePayloadEndsBetween, [from, to])
-      // Both this and publishing need the table for themselves for a moment. Who waits for a lock makes all others wait
+      // Both this and publishing need the table for themselves for a moment. A statement that waits for a lock makes all others wait
       // behind it, so this one gives up soon and tries again.
       await durable.transaction(async (run) => {
         await run(waitShortly)
@@ -151,7 +151,7 @@ export function retention(database: Database): Retention {
           await run({ name: '', text: `alter table ${table} detach partition ${name}` })
       })
     }
-    // What is detached concerns nobody any more. One that a crash left behind is found by its name.
+    // A detached table is in nothing's way. A table that a crash left behind is found by its name.
     for (const { name } of tables) await durable.run({ name: '', text: `drop table if exists ${name}` })
     return { removed: tables.length, more: true }
   }

@@ -7,7 +7,7 @@ export const sqlNow = `(extract(epoch from clock_timestamp()) * 1000)::bigint`
 export const withClock = `with clock as materialized (select ${sqlNow} as now)`
 
 /**
- * What the server's clock shows, near enough to make keys by: its last known reading plus the steady time since. Machines
+ * The server's clock, near enough to make keys by: its last known reading plus the steady time since. Machines
  * with wrong clocks then still make keys in the order of publishing, and put them into the right day.
  */
 export class ServerTime {

@@ -24,7 +24,7 @@ export interface Sessions {
   /** Several statements in one transaction, each seeing what was committed before it began (READ COMMITTED). */
   transaction<T>(work: (run: Run) => Promise<T>): Promise<T>
   /**
-   * What every transaction does last before it commits, if it is set and has something to do. What it answers is called
+   * The last work of every transaction before it commits, if it is set and there is any. The function that it answers is called
    * after the commit.
    */
   beforeCommit?: (run: Run) => Promise<() => void> | undefined

@@ -105,8 +105,8 @@ export const lockRows = statement(
            ) as p`,
 )
 
-// Settled twice, it would be counted twice, but for the count of all attempts that it must have. When somebody had it tried
-// anew while it was being sent, that attempt is one of those before.
+// Settled twice, it would be counted twice, but for the count of all attempts that it must have. When an operator had it retried
+// while it was being sent, that attempt counts as one before the retry.
 export const holdRows = statement(
   'hold-rows',
   `
@@ -185,7 +185,7 @@ export function settling(database: Database): Delivering['settle'] {
   /** Records what the attempts mean for whole endpoints, and answers which of them it disabled. */
   async function applyEffects(run: Run, effects: LaneEffects): Promise<number[]> {
     const { holds, disable, health, notices = [] } = effects
-    // Lanes are locked last, as by whoever changes endpoints.
+    // Lanes are locked last, as by changes of endpoints.
     const disabled = disable.length > 0 ? await disableAll(run, disable) : []
     if (holds.length > 0) await run(holdLanes, valuesOfHolds(holds))
     if (health.length > 0) await run(saveHealth, valuesOfHealth(health))

@@ -12,7 +12,7 @@ const notification = statement('notify', `select pg_notify('${channel}', $1)`)
 const longestPayload = 7900
 
 /**
- * What travels between processes: a letter for what happened, the tag of the process that says so, and the endpoints
+ * The payload between processes: a letter for the event, the tag of the sending process, and the endpoints
  * concerned in base 36.
  *   r  rows were added         f  fresh rows were added
  *   R  … and a lane woke       F  … and a lane woke
@@ -40,7 +40,7 @@ export class Signals {
     this.#watcher = watcher
   }
 
-  /** What follows the letter in a notification of this process. */
+  /** The payload behind the letter in a notification of this process. */
   payload(endpoints: readonly number[]): string {
     let text = this.#tag
     for (const endpoint of endpoints) {
@@ -52,7 +52,7 @@ export class Signals {
 
   /**
    * Tells the other processes once the transaction is committed that `run` belongs to. For changes that are rare: this
-   * way nobody misses one.
+   * way no process misses one.
    */
   async notify(run: Run, kind: SignalKind, keys: readonly number[]): Promise<void> {
     await run(notification, [`${kind}${this.payload(keys)}`])
@@ -111,7 +111,7 @@ export class Signals {
     this.#watcher?.asked?.(endpoints)
   }
 
-  /** Anything may have happened while nobody listened. */
+  /** Anything may have happened while the listener was not connected. */
   everything(): void {
     this.expunged()
     this.rows()
@@ -121,7 +121,7 @@ export class Signals {
 
   /**
    * Runs a read of endpoints that a change may overtake: the signal of a change that commits behind the read can arrive
-   * before the read's answer, and whoever gets the answer would have ignored the signal. It is then given once more.
+   * before the read's answer, and the reader would have ignored the signal. It is then given once more.
    */
   async repeatingSettings<T>(read: () => Promise<T>, endpointsOf: (result: T) => readonly number[]): Promise<T> {
     const seen = this.#settingsSeen

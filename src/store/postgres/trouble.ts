@@ -35,7 +35,7 @@ export function spoilsConnection(error: unknown): boolean {
   return state === undefined || state.startsWith('08') || /^57P0/.test(state) || state === '25P03'
 }
 
-/** What a caller gets to see for an error of the driver: trouble, a caller's mistake, or the error itself: a bug. */
+/** The error that a caller sees for an error of the driver: trouble, a caller's mistake, or the error itself: a bug. */
 export function explain(error: unknown): unknown {
   if (error instanceof StoreTrouble || error instanceof AppError) return error
   const state = stateOf(error)

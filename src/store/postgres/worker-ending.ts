@@ -13,7 +13,7 @@ const shortenLeases = statement(
 )
 
 /**
- * `for update` waits for nobody: a worker that is settling or claiming at this moment holds its row, and is declared dead
+ * `for update` does not wait: a worker that is settling or claiming at this moment holds its row, and is declared dead
  * by the next renewal if it still needs to be. Once this has the row, whatever the worker says is refused.
  */
 const endLapsedWorkers = statement(

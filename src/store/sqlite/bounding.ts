@@ -46,7 +46,7 @@ interface ExpiredRow extends PendingColumns {
   readonly expires_at: EpochMs
 }
 
-/** Ends what waits for too long, or as one of too many, in lanes that nobody owns. */
+/** Ends deliveries that wait too long or are too many, in unowned lanes. */
 export function bounding(connection: Connection): Synchronous<Bounding> {
   const nextEndpoint = connection.prepare<{ endpoint: number | null }>(selectNextEndpoint)
   const resting = connection.prepare<RestingRow>(selectResting)

@@ -7,10 +7,10 @@ const commitsBetween = 16
 /** How soon a log that could not be emptied, because it is being read, is tried again. */
 const wipeAgainMs = 200
 
-/** What the thread may use of memory; it holds next to nothing. */
+/** The memory limit of the thread, which holds next to nothing. */
 const resourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1, stackSizeMb: 1 }
 
-/** What the thread answers. */
+/** The thread's answer. */
 interface Looked {
   readonly logBytes: number
   /** Whether the log was emptied, if that was asked. */

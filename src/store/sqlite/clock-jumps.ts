@@ -18,7 +18,7 @@ const moveLeases = 'update worker set lease_until = lease_until + ? where ended_
  * world's clock was set: a jump forward must not free what is held by a Retry-After or an empty bucket, and a jump back
  * must not freeze it. The steady clock tells a jump from time that passed.
  *
- * Only for a process that has the file to itself: two would move the same rows twice. What is due at a stated instant
+ * Only for a process that has the file to itself: two would move the same rows twice. A row that is due at a stated instant
  * (a retry, a delayed message) stays there, and a lane only ever becomes due earlier, which costs one look.
  */
 export function followClock(connection: Connection): () => void {

@@ -8,7 +8,7 @@ import type { Connection, Synchronous } from './connection.ts'
 const selectWindow = 'select message, due_at from coalescing where endpoint = ? and key = ?'
 const insertWindow = 'insert or replace into coalescing (endpoint, key, message, due_at) values (?, ?, ?, ?)'
 const selectWaiting = `select 1 from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ?`
-// One that was tried is no longer waiting for the end of its window.
+// A delivery that was tried no longer waits for the end of its window.
 const deleteWaiting = `
   delete from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ? and attempts = 0`
 const insertCoalesced = 'insert or replace into coalesced (message, endpoint, at, successor) values (?, ?, ?, ?)'
@@ -42,7 +42,7 @@ export function windows(connection: Connection): (joining: Joining, now: EpochMs
   return ({ endpoint, message, key, windowMs, late }, now) => {
     const open = find.get(endpoint, key)
     const latest = now + Math.ceil(windowMs)
-    // One that seems to end later than it can was opened before the clock was set back, or when windows were longer.
+    // A window that seems to end later than it can was opened before the clock was set back, or when windows were longer.
     if (open === undefined || open.due_at <= now + closingMs || open.due_at > latest) {
       keep.run(endpoint, key, message, latest)
       return { dueAt: latest, replaces: false }
@@ -61,7 +61,7 @@ export function windows(connection: Connection): (joining: Joining, now: EpochMs
   }
 }
 
-/** What gave way to something newer. */
+/** Deliveries that were coalesced into newer ones. */
 export function coalescing(
   connection: Connection,
 ): Synchronous<Pick<Messages, 'findCoalesced'> & Pick<Sweeping, 'sweepWindows'>> {

@@ -52,7 +52,7 @@ export class Connection {
   readonly #commit: Query<never>
   readonly #rollback: Query<never>
   readonly #changes: Query<{ count: number }>
-  /** What was committed before this instant is on the disk. The first commit also sees to it that its log is found there. */
+  /** Commits before this instant are on the disk. The first commit also makes sure that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #isRelaxed = false
   /** When a commit last succeeded; cleared by one that fails. */
@@ -81,7 +81,7 @@ export class Connection {
 
   /**
    * Runs `work` in a transaction that holds the write lock from its start (a read lock that has to grow fails at once
-   * instead of waiting) and undoes everything when `work` or the commit fails. What it changes on behalf of a request is
+   * instead of waiting) and undoes everything when `work` or the commit fails. Its changes for a request are
    * written to the audit log with it.
    */
   transaction<T>(work: () => T): T {
@@ -98,7 +98,7 @@ export class Connection {
       if (trailing && hasChanged) this.appendAudit?.(trail.entry)
       this.#commit.run()
       if (trailing && hasChanged) trail.written = true
-      // One that changed nothing did not wait for the disk.
+      // A transaction that changed nothing did not wait for the disk.
       if (!this.#isRelaxed && hasChanged) {
         this.#syncedAt = this.context.clock.steady()
         // Before it is taken for safe: what was written to a file that is gone is gone with it.
@@ -141,7 +141,7 @@ export class Connection {
     this.#syncedAt = Math.max(at, this.#syncedAt)
   }
 
-  /** As `onDisk`, for a publish: until then, whoever reads what is to be sent waits for it, too. */
+  /** As `onDisk`, for a publish: until then, readers of deliveries wait for it, too. */
   async publishedOnDisk(): Promise<void> {
     const wait = this.onDisk()
     this.publishing = wait

@@ -11,8 +11,8 @@ export class Disk {
   #underWay: Promise<void> | undefined
   #next: Promise<void> | undefined
   /**
-   * The disk failed to take something in. What was written before may then never get there though a later wait succeeds, and
-   * what follows it in the log would be lost with it: the log must be written anew first.
+   * The disk failed to take something in. Earlier writes may then never get there though a later wait succeeds, and
+   * the log behind them would be lost with them: the log must be emptied first.
    */
   failed = false
 
@@ -37,7 +37,7 @@ export class Disk {
     await before?.catch(() => {})
     this.#underWay = this.#next
     this.#next = undefined
-    // What it waits for may lie behind what the disk did not take in, which the next wait would not be told of.
+    // Its commit may lie behind a write that the disk did not take in, of which the next wait would not hear.
     if (this.failed) throw new StoreTrouble('the disk did not take in what was written before')
     try {
       await this.sync()

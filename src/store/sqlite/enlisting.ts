@@ -22,7 +22,7 @@ import { asTrouble } from './trouble.ts'
 
 const selectVersion = 'select max(version) as version from migration'
 
-/** Takes part in a transaction that is open already. What it undoes, it undoes without ending that one. */
+/** Takes part in a transaction that is open already. Its own changes are undone without ending that transaction. */
 class EnlistedConnection extends Connection {
   override prepare<Row = never>(sql: string): Query<Row> {
     return prepareAsOurs(this.db, sql) as unknown as Query<Row>

@@ -17,13 +17,13 @@ const deleteExpired = `
 
 interface Taken {
   readonly fingerprint: string
-  /** What a publish became; for several together, the first. */
+  /** The message of a publish; of a batch, the first. */
   readonly message: number | null
   readonly status: number | null
   readonly answer: Uint8Array | null
 }
 
-/** What was taken under hashes. Each method runs inside the caller's transaction. */
+/** The hashes that are taken. Each method runs inside the caller's transaction. */
 export interface TakenOnce {
   find(once: Once, now: EpochMs): Taken | undefined
   take(once: Once, message: number | null, answer: Uint8Array | null, now: EpochMs): void
@@ -33,7 +33,7 @@ export function takenOnce(connection: Connection): TakenOnce {
   const byHash = connection.prepare<Taken>(selectTaken)
   const insert = connection.prepare(insertTaken)
   return {
-    // What was taken for at most `ttlMs` expires on one of these days: two, for the 24 hours of a request.
+    // A hash that was taken for at most `ttlMs` expires on one of these days: two, for the 24 hours of a request.
     find({ hash, ttlMs }, now) {
       for (let day = dayOf(now); day <= dayOf(now + ttlMs); day++) {
         const found = byHash.get(day, hash, now)
@@ -90,7 +90,7 @@ export function idempotency(connection: Connection): Synchronous<Idempotency> {
       connection.transaction(() => release(once, connection.now()))
     },
 
-    // What expired today goes tomorrow.
+    // Hashes that expired today are removed tomorrow.
     sweepIdempotency(limit): number {
       return sweep.run(dayOf(connection.now()), limit).changes
     },

@@ -23,9 +23,9 @@ const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0
 
 export type Taking = Omit<Intake, 'subscriptions' | 'surveyWaiting'>
 
-/** Takes messages in: apart, so that others have their turn while the disk is waited for, unless told otherwise. */
+/** Takes messages in: apart, so that others have their turn while the disk is waited for. */
 export interface SqliteIntake extends MaybeSynchronous<Taking> {
-  /** Within a transaction of somebody else's. */
+  /** Within a caller's own transaction. */
   publishWithin(publication: Publication): Published
   /** `along` is run in the transaction that stores these messages; what it throws undoes them. */
   publishAlong(

@@ -10,14 +10,14 @@ const selectWorkDue = `
     else (select min(due_at) from pending where endpoint = ?1 and class = 1)
   end as due_at`
 
-// A lane that somebody owns is not written: its owner sees the rows itself.
+// An owned lane is not written: its owner sees the rows itself.
 const wakeLane = `
   update lane set due_at = max(?2, not_before, hold_until)
   where endpoint = ?1 and owner is null and stopped = 0 and (due_at is null or due_at > max(?2, not_before, hold_until))`
 const stopLane = 'update lane set stopped = 1, due_at = null where endpoint = ?'
 const resumeLane = 'update lane set stopped = 0 where endpoint = ?'
 
-/** How lanes that nobody owns are put to sleep and woken. Each method runs inside the caller's transaction. */
+/** Puts unowned lanes to sleep and wakes them. Each method runs inside the caller's transaction. */
 export interface LaneWakes {
   /** When the endpoint's queue next has something to do, `now` at the earliest; null when it is empty. */
   workDue(endpoint: number, now: EpochMs): EpochMs | null

@@ -104,7 +104,7 @@ async function prepare(db: DatabaseSync, context: StoreContext): Promise<Connect
       migrate(connection)
       return connection
     } catch (error) {
-      // The switch to WAL does not wait for every lock it needs: with six openers of a new file, 4 of 360 were told busy
+      // The switch to WAL does not wait for every lock it needs: with six openers of a new file, 4 of 360 got busy
       // at once.
       if (!isBusy(error) || clock.steady() >= giveUpAt) throw error
       await new Promise<void>((resolve) => clock.after(10, resolve))
@@ -188,7 +188,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     },
     watch(watcher) {
       connection.watcher = watcher
-      // Nobody else can write to a database in memory.
+      // No other process can write to a database in memory.
       if (!inMemory) unwatch ??= watchForeignCommits(connection)
       if (!inMemory && alone) stopCheckpoints ??= checkpointApart(connection, path)
     },

@@ -62,7 +62,7 @@ const orphanLanes = `
   update lane set owner = null, clean = 0, due_at = case when stopped = 1 then null else max(?2, min(hold_until, ?3)) end
   where owner = ?1`
 
-/** Ended workers are kept this long, for people. */
+/** Ended workers are kept this long, for operators. */
 const keepWorkersMs = 7 * 24 * 60 * 60 * 1000
 
 /** A lane, together with the columns of its endpoint as they are stored. */
@@ -75,7 +75,7 @@ interface LaneRow {
   readonly health_at: EpochMs
 }
 
-/** Who delivers what. `reconcile` is in its own file. */
+/** Workers and the lanes that they own. `reconcile` is in its own file. */
 export function ownership(connection: Connection): Synchronous<Ownership> {
   const live = connection.prepare<unknown>(selectLive)
   const insert = connection.prepare<{ id: number }>(insertWorker)

@@ -70,7 +70,7 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
         if (joined?.replaces !== false) merged.push(endpoint)
         if (joined === undefined) continue
         add.run(endpoint, timed, joined.dueAt, key, joined.dueAt, orderKey, expiresAt, variant)
-        // What it replaced was due at the same instant, and its lane knows.
+        // The delivery that it replaced was due at the same instant, and its lane knows.
         if (joined.replaces) continue
         queued.onlyFresh = false
         wakeAt(due, endpoint, joined.dueAt)

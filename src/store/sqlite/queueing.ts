@@ -7,7 +7,7 @@ import { laneWakes } from './lane-wakes.ts'
 const insertPending = `
   insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts) values (?, ?, ?, ?, ?, 0, 0)`
 
-/** What is written in one transaction, for those who are to be told after it. */
+/** The rows of one transaction, for the signals after it. */
 export interface Queued {
   readonly now: EpochMs
   /** When what is due at once is due. */
@@ -28,7 +28,7 @@ export type Enqueue = (queued: Queued, endpoints: readonly number[], message: nu
 export interface Queueing {
   /** Runs `work` in a transaction that ends by waking the lanes it queued for, and then tells who must know. */
   inTransaction<T>(work: (queued: Queued) => T): T
-  /** The same, but others have their turn while the disk is waited for. Nothing is told, and so sent, before. */
+  /** The same, but others have their turn while the disk is waited for. No signal is given, and so nothing is sent, before. */
   inTransactionApart<T>(work: (queued: Queued) => T): Promise<T>
   readonly enqueue: Enqueue
 }

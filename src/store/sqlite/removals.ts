@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { NoticeType } from '../../domain/notice.ts'
 import { endpointsPerRemoval, type Removals, rowsPerRemoval, type Swept } from '../maintenance.ts'
+import { bumpVersion } from '../sql/applications.ts'
 import { writeChangeNotices } from '../sql/notices.ts'
 import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
@@ -17,7 +18,6 @@ const deleteEndpointRow = `
   where key = ?2 and app = ?1 and deleted_at is null`
 // At once: one that is due would publish into what is gone. An application has a thousand at most.
 const deleteSchedules = 'delete from schedule where app = ?'
-const bumpVersion = 'update application set version = version + 1 where key = ?'
 // Leans on endpoint_app.
 const selectEndpoints = `
   select key from endpoint where app = ? and key > ? and deleted_at is null order by key limit ?`
@@ -40,7 +40,7 @@ const selectLane = 'select 1 from lane where endpoint = ?'
 
 /** An owner has this long to notice that its endpoint is gone before its lane is looked at again. */
 const ownerMs = 1000
-/** What looking at one removal costs, in rows, however few it has. */
+/** The cost of looking at one removal, in rows, however few it has. */
 const visitRows = 20
 
 interface RemovalRow {
@@ -53,7 +53,7 @@ interface RemovalRow {
 export function removals(connection: Connection): Synchronous<Removals> {
   const endApplication = connection.prepare(deleteApplicationRow)
   const endEndpoint = connection.prepare(deleteEndpointRow)
-  const bump = connection.prepare(bumpVersion)
+  const bump = connection.prepare(bumpVersion.in('sqlite').text)
   const removeSchedules = connection.prepare(deleteSchedules)
   const endpointsAfter = connection.prepare<{ key: number }>(selectEndpoints)
   const forgetRegions = connection.prepare(deleteRegions)
@@ -119,7 +119,7 @@ export function removals(connection: Connection): Synchronous<Removals> {
     deleteEndpoint(app, endpoint): boolean {
       const existed = connection.transaction(() => {
         const removed = remove(app, endpoint, connection.now())
-        if (removed) bump.run(app)
+        if (removed) bump.run({ app })
         return removed
       })
       if (existed) connection.watcher?.settings([endpoint])

@@ -25,7 +25,7 @@ export function repeats(
       const key = found.message
       const row = idOf.get(key)
       if (row === undefined) continue
-      // Whoever repeats this request later is to be answered the same, also when what it met here has expired.
+      // A later repeat of this request gets the same answer, also when the hash that it met here has expired.
       for (const earlier of once.slice(0, i)) taken.take(earlier, key, null, now)
       return { state: 'repeated', key, id: row.id }
     }

@@ -15,7 +15,7 @@ const selectLatest = 'select n, next_at from attempt where message = ? and endpo
 const selectQueued = 'select 1 from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
 const deleteQueued = 'delete from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
 // A replayed row is due when its message was made. So it is found without an index by message, replays run in the order
-// their messages came, and replaying twice finds the row taken. It does not expire: somebody wants it.
+// their messages came, and replaying twice finds the row taken. It does not expire: an operator wants it.
 const insertReplay = `
   insert into pending (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, variant)
   values (?, ${replay}, ?, ?, ?, 0, ?, ?, ?)`
@@ -178,7 +178,7 @@ export function replaying(connection: Connection): Synchronous<Replaying> {
   }
 }
 
-/** What a replay queued, and whether that made a lane claimable. */
+/** The deliveries that a replay queued, and whether a lane became claimable. */
 export interface Woken {
   readonly queued: readonly DeliveryKey[]
   readonly lanes: boolean
@@ -224,7 +224,7 @@ export function replayer(connection: Connection): (deliveries: readonly Delivery
     // It may have grown since.
     parsed = undefined
     const queued: DeliveryKey[] = []
-    // What is for an endpoint that is gone stays a dead letter: it can still be exported, and brought to another one.
+    // A dead letter of a deleted endpoint stays: it can still be exported, and imported for another endpoint.
     const endpoints = new Set(deliveries.map(({ endpoint }) => endpoint))
     const gone = new Set([...endpoints].filter((key) => present.get(key) === undefined))
     for (const delivery of deliveries) {
@@ -257,7 +257,7 @@ type QueueSearch = (delivery: DeliveryKey, isAccepted: () => boolean) => QueuedC
 
 /**
  * Makes what finds a delivery's row. Rows are not indexed by message, since every delivery would pay for it; but a
- * replay's instant is known, a retry's is told by the last attempt, and a fresh row's is that of its message but for a
+ * replay's instant is known, a retry's is in the last attempt, and a fresh row's is that of its message but for a
  * moment. Only a row that must exist and is none of these is looked for among all of its class: a dead letter's does
  * not. `isAccepted` says whether the message was accepted for the endpoint, and is asked only before the first attempt.
  */

@@ -54,8 +54,8 @@ interface Place {
 
 /**
  * One pass over what is old. `pending` has no index by message, so all of it is read first, to know which of the old ones
- * still wait. What began to wait since then is a replay, whose place in its queue is known; one that was tried meanwhile,
- * and may have gone where was looked already, has an attempt of late.
+ * still wait. A delivery that began to wait since then is a replay, whose place in its queue is known; a delivery that was tried
+ * meanwhile, and may have moved to a place already searched, has a recent attempt.
  */
 interface Pass {
   readonly cutoff: number

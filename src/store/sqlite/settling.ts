@@ -4,6 +4,7 @@ import { disabledNotice, type Notice } from '../../domain/notice.ts'
 import { type Delivering, type LaneEffects, type Settlement, untried } from '../delivering.ts'
 import { blockedUntil, skipMark } from '../held.ts'
 import { longestRestMs } from '../lanes.ts'
+import { bumpVersion } from '../sql/applications.ts'
 import { writeNotices } from '../sql/notices.ts'
 import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
@@ -18,8 +19,8 @@ const insertPending = `
   insert into pending
     (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
   values (?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`
-// Settled twice, it would be counted twice, but for the count of all attempts that it must have. When somebody had it tried
-// anew while it was being sent, that attempt is one of those before.
+// Settled twice, it would be counted twice, but for the count of all attempts that it must have. When an operator had it retried
+// while it was being sent, that attempt counts as one before the retry.
 const holdPending = `
   update pending set
     held_until = case when held_until = ${skipMark} or attempts <> :attempts then held_until else :until end,
@@ -39,7 +40,6 @@ const disableEndpoint = `
   where key = ? and disabled = 0
   returning app`
 const saveHealth = 'update lane set health = ?2, health_at = ?3 where endpoint = ?1'
-const bumpVersion = 'update application set version = version + 1 where key = ?'
 
 /** Makes what records attempts and their verdicts. */
 export function settling(connection: Connection): Synchronous<Delivering>['settle'] {
@@ -134,7 +134,7 @@ function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochM
   const hold = connection.prepare(holdLane)
   const disableIt = connection.prepare<{ app: number }>(disableEndpoint)
   const save = connection.prepare(saveHealth)
-  const bump = connection.prepare(bumpVersion)
+  const bump = connection.prepare(bumpVersion.in('sqlite').text)
   const wakes = laneWakes(connection)
   const port = sqlitePort(connection)
   const notify = (notices: readonly Notice[]) => finishNow(writeNotices(port, connection.context, notices))
@@ -146,7 +146,7 @@ function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochM
     return disable.flatMap(({ endpoint, reason, failingMs = 0 }) => {
       const disabled = disableIt.get(reason, now, endpoint)
       if (disabled === undefined) return []
-      bump.run(disabled.app)
+      bump.run({ app: disabled.app })
       wakes.stop(endpoint)
       notify([disabledNotice(endpoint, reason, now - failingMs)])
       return [endpoint]

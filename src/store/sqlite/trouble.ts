@@ -7,7 +7,7 @@ interface SqliteError extends Error {
 }
 
 // Primary result codes after which the same call may succeed later: the file is busy or locked, memory or the disk ran
-// out, or the file is out of reach for now. Everything else (a constraint, a syntax error, a corrupt file) is for people.
+// out, or the file is out of reach for now. Everything else (a constraint, a syntax error, a corrupt file) needs an operator.
 const passing: ReadonlySet<number> = new Set([
   5, //  busy
   6, //  locked
