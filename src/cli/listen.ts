@@ -1,6 +1,8 @@
 import type { SignatureHeaders } from '../domain/endpoint.ts'
 import { type SignatureProfile, signatureProfiles } from '../domain/flow.ts'
 import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
+import { headerNames } from '../wire/profile.ts'
+import { openProfileVerifier, type Verifier } from '../wire/verify.ts'
 import { toJson } from './clean-terminal.ts'
 import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
 import { prettyJson } from './exact-json.ts'
@@ -8,7 +10,6 @@ import { CommandError, exitCode } from './outcome.ts'
 import { type Arrived, openReceiver } from './receiver.ts'
 import { option, type RemoteCommands, repeated, type Session } from './remote.ts'
 import { counted, text } from './show.ts'
-import { openProfileVerifier, type Verifier } from './verify.ts'
 
 /** `sluice listen`: a receiver on this machine that verifies signatures and prints what arrives. */
 export function addListen(commands: RemoteCommands): void {
@@ -149,7 +150,7 @@ class Printer {
     response.writeHead(options.status as number).end()
     this.#requests++
     if (verified) this.#verified++
-    const id = String(request.headers[this.#names.id ?? 'webhook-id'] ?? '')
+    const id = String(request.headers[headerNames('standard', this.#names).id] ?? '')
     const again = this.#isAgain(id)
     const { method, url, headers } = request
     if (json) {

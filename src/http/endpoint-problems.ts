@@ -1,17 +1,9 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { isPattern } from '../domain/match.ts'
+import { isHeaderName, isReservedHeader } from '../wire/headers.ts'
 import type { EndpointPatch } from './schemas/endpoint.ts'
 import { headerBytesLimit } from './schemas/endpoint-headers.ts'
 import { metadataProblems } from './schemas/field.ts'
-
-/** Headers that Sluice or the connection itself sets; a receiver must be able to trust them. */
-const reserved =
-  /^(host|content-.*|transfer-encoding|connection|keep-alive|upgrade|te|trailer|expect|proxy-.*|webhook-.*|svix-.*|x-svix-.*|user-agent|accept-encoding)$/
-
-/** Whether a header of this name, in lower case, is not an endpoint's to set. */
-export function isReservedHeader(name: string): boolean {
-  return reserved.test(name)
-}
 
 /** What is wrong with an endpoint's fields beyond their shape. */
 export function endpointProblems(input: EndpointPatch, checkUrl: (url: string) => readonly string[]): FieldError[] {
@@ -42,9 +34,8 @@ export function headerProblems(headers: Readonly<Record<string, string>> | null 
   for (const [name, value] of Object.entries(headers)) {
     bytes += name.length + value.length
     const at = ['body', 'headers', name]
-    if (!/^[A-Za-z0-9-]{1,64}$/.test(name)) problems.push({ at, message: 'is not a header name', type: 'header' })
-    else if (isReservedHeader(name.toLowerCase()))
-      problems.push({ at, message: 'is a reserved header', type: 'header' })
+    if (!isHeaderName(name)) problems.push({ at, message: 'is not a header name', type: 'header' })
+    else if (isReservedHeader(name)) problems.push({ at, message: 'is a reserved header', type: 'header' })
     // Visible ASCII, spaces and tabs within: all that every server reads alike.
     if (!/^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$/.test(value)) {
       problems.push({ at, message: 'is not a header value of visible ASCII', type: 'header' })

@@ -1,4 +1,5 @@
-import { BlockList, isIP } from 'node:net'
+import { isIP } from 'node:net'
+import { readNetwork } from '../wire/network.ts'
 import { type EncryptionKey, readEncryptionKeys } from './encryption-keys.ts'
 
 /**
@@ -58,7 +59,7 @@ export const networks: Kind<readonly string[]> = {
   parse(raw) {
     const parts = Array.isArray(raw) ? raw : typeof raw === 'string' ? raw.split(',') : [raw]
     const list = parts.map((part) => (typeof part === 'string' ? part.trim() : part)).filter((part) => part !== '')
-    const wrong = list.filter((part) => !isNetwork(part))
+    const wrong = list.filter((part) => typeof part !== 'string' || readNetwork(part) === undefined)
     if (wrong.length > 0) {
       throw new WrongValue(
         `a list of networks such as 127.0.0.0/8,10.1.0.0/16,::1/128 (wrong: ${wrong.map(String).join(', ')})`,
@@ -196,21 +197,6 @@ function showIn(units: Readonly<Record<string, number>>, value: number): string 
   const fitting = Object.entries(units).filter(([, size]) => value % size === 0)
   const [unit, size] = (value === 0 ? fitting[0] : fitting.at(-1)) as [string, number]
   return `${value / size}${unit}`
-}
-
-function isNetwork(text: unknown): boolean {
-  if (typeof text !== 'string') return false
-  const [ip = '', bits = '', ...rest] = text.split('/')
-  const family = isIP(ip)
-  if (family === 0 || rest.length > 0 || !/^\d{1,3}$/.test(bits)) return false
-  try {
-    new BlockList().addSubnet(ip, Number(bits), family === 4 ? 'ipv4' : 'ipv6')
-    return true
-  } catch (error) {
-    // The only thing left to be wrong is the prefix length.
-    if (error instanceof RangeError) return false
-    throw error
-  }
 }
 
 /** Hides who logs in with what, and any such parameter, also in a text that is no valid URL. */

@@ -1,4 +1,5 @@
 import { BlockList, isIP, isIPv6 } from 'node:net'
+import { readNetwork } from '../wire/network.ts'
 
 /** Where deliveries may go besides the public internet, as an operator writes it. */
 export interface AddressRules {
@@ -83,11 +84,6 @@ export function isPublic(address: string): boolean {
   }
 }
 
-/** Whether a text names a network: an address, a slash, and a prefix length; or an address alone. */
-export function isNetwork(text: string): boolean {
-  return readNetwork(text) !== undefined
-}
-
 function blockList(networks: readonly string[]): BlockList {
   const list = new BlockList()
   for (const text of networks) {
@@ -96,16 +92,4 @@ function blockList(networks: readonly string[]): BlockList {
     list.addSubnet(network.address, network.bits, network.family)
   }
   return list
-}
-
-function readNetwork(text: string): { address: string; bits: number; family: 'ipv4' | 'ipv6' } | undefined {
-  const slash = text.indexOf('/')
-  const address = slash < 0 ? text : text.slice(0, slash)
-  const version = isIP(address)
-  // A zone (fe80::1%eth0) names an interface of one machine, which no policy should hang on.
-  if (version === 0 || address.includes('%')) return undefined
-  const width = version === 4 ? 32 : 128
-  const bits = slash < 0 ? String(width) : text.slice(slash + 1)
-  if (!/^\d{1,3}$/.test(bits) || Number(bits) > width) return undefined
-  return { address, bits: Number(bits), family: version === 4 ? 'ipv4' : 'ipv6' }
 }

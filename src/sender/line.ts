@@ -1,10 +1,10 @@
 import type { Dispatcher } from 'undici'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Method } from '../domain/endpoint.ts'
+import { unsendableAt, wireHeaders } from '../wire/headers.ts'
+import { headerNames, type Signing, signerOf, signingBy } from '../wire/profile.ts'
 import type { Origin } from './connection.ts'
 import type { AddressPolicy } from './guard.ts'
-import { unsendableAt, wireHeaders } from './headers.ts'
-import { idHeader, type Signing, signerOf, signingBy } from './profile.ts'
 import type { Parcel, Target } from './send.ts'
 import { checkUrl, hostOf, portOf } from './url.ts'
 
@@ -37,12 +37,8 @@ export function prepareLine(target: Target, policy: AddressPolicy, userAgent: st
 
   const names = target.signatureHeaders ?? {}
   const signing = signingBy(profile, signers, names)
-  const head = [
-    'user-agent',
-    userAgent,
-    ...headers,
-    ...[idHeader(names), ...signing.names].flatMap((name) => [name, '']),
-  ]
+  const { id: idName } = headerNames(profile, names)
+  const head = ['user-agent', userAgent, ...headers, ...[idName, ...signing.names].flatMap((name) => [name, ''])]
   if (unsendableAt(head) >= 0) return 'One of the headers that Sluice sets for the endpoint cannot be sent.'
 
   const url = new URL(target.url)
@@ -54,7 +50,7 @@ export function prepareLine(target: Target, policy: AddressPolicy, userAgent: st
       target.method ?? 'POST',
       url.pathname + url.search,
       ['user-agent', userAgent, ...headers],
-      idHeader(names),
+      idName,
       signing,
     ),
   }

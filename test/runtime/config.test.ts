@@ -97,6 +97,7 @@ describe('settings', () => {
     ['lease', '1500', 1500],
     ['bodyLimit', '2MiB', 2_097_152],
     ['allowNetworks', '', []],
+    ['allowNetworks', '10.0.0.1', ['10.0.0.1']],
     ['allowNetworks', ' 127.0.0.0/8 , ::1/128 ', ['127.0.0.0/8', '::1/128']],
     ['allowHttp', '1', true],
     ['logLevel', 'silent', 'silent'],
@@ -121,7 +122,7 @@ describe('settings', () => {
     ['lease', '11m'],
     ['inFlight', '0'],
     ['inFlight', '99999999999999999999'],
-    ['allowNetworks', '10.0.0.1'],
+    ['allowNetworks', '10.0.0'],
     ['allowNetworks', '::/129'],
     ['logLevel', 'loud'],
   ]

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { isSensitiveHeader } from '../../domain/sensitive-header.ts'
+import { isSensitiveHeader } from '../../wire/headers.ts'
 import { Labels } from '../answers/field.ts'
 import { headerProblems } from '../endpoint-problems.ts'
 import { described } from '../fields.ts'

@@ -1,11 +1,17 @@
 import { Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
-import { olderSecretsLimit, rotated } from '../../domain/secrets.ts'
+import {
+  makeSecretLike,
+  olderSecretsLimit,
+  readSecret,
+  receiverKey,
+  rotated,
+  secretProblem,
+} from '../../wire/secret.ts'
 import { described, maybe } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
 import { type Route, route } from '../route.ts'
 import { integer } from '../schemas/field.ts'
-import { makeSecretLike, readSecret, receiverKey, secretProblem } from '../secret.ts'
 import { refuseIf } from '../validate.ts'
 import type { Place } from './endpoint-place.ts'
 

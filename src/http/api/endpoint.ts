@@ -4,6 +4,7 @@ import { AppError, type FieldError, noSuch, quotaExceeded } from '../../domain/a
 import { type Application, type Endpoint, managementApplication } from '../../domain/endpoint.ts'
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import type { NewEndpoint, Store } from '../../store/store.ts'
+import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
 import { EndpointOut } from '../answers/endpoint.ts'
 import { listOf } from '../answers/field.ts'
 import { endpointProblems } from '../endpoint-problems.ts'
@@ -21,7 +22,6 @@ import {
 } from '../schemas/endpoint.ts'
 import { flowProblems } from '../schemas/flow.ts'
 import { shapingProblems } from '../schemas/shaping.ts'
-import { makeSecret, readSecret, secretProblem } from '../secret.ts'
 import { refuseIf } from '../validate.ts'
 import type { Place } from './endpoint-place.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { olderSecretsLimit, rotated } from '../../src/domain/secrets.ts'
+import { olderSecretsLimit, rotated } from '../../src/wire/secret.ts'
 
 const now = 1_000_000
 

@@ -5,9 +5,9 @@ import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { readSecret } from '../../src/sender/sign.ts'
+import { standardSigner } from '../../src/wire/signature.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
-import { exampleParcel, exampleSecret, send, targetAt, testSender } from './sending.ts'
+import { exampleParcel, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
 
 const head = 'msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.'
 const body = Buffer.from('{"test": 2432232314}')
@@ -23,13 +23,13 @@ const ed25519Public = createPublicKey({
 })
 
 test('the HMAC test vector of Standard Webhooks is met', () => {
-  assert.equal(readSecret(exampleSecret)?.(head, body), 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=')
+  assert.equal(standardSigner(exampleSecret)?.(head, body), 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=')
 })
 
 test('the ed25519 test vector is met, by the seed with its public key and by the seed alone', () => {
   const seed = Buffer.from(ed25519Secret.slice('whsk_'.length), 'base64').subarray(0, 32)
-  assert.equal(readSecret(ed25519Secret)?.(head, body), ed25519Signature)
-  assert.equal(readSecret(`whsk_${seed.toString('base64')}`)?.(head, body), ed25519Signature)
+  assert.equal(standardSigner(ed25519Secret)?.(head, body), ed25519Signature)
+  assert.equal(standardSigner(`whsk_${seed.toString('base64')}`)?.(head, body), ed25519Signature)
 })
 
 test('a text that is no secret signs nothing', () => {
@@ -42,13 +42,13 @@ test('a text that is no secret signs nothing', () => {
     'whsk_c2hvcnQ=',
     'MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   ]) {
-    assert.equal(readSecret(text), undefined, text)
+    assert.equal(standardSigner(text), undefined, text)
   }
 })
 
 test('a thousand random payloads verify with the reference library and with ed25519, and no altered one does', () => {
-  const sign = readSecret(exampleSecret)
-  const signAlso = readSecret(ed25519Secret)
+  const sign = standardSigner(exampleSecret)
+  const signAlso = standardSigner(ed25519Secret)
   assert.ok(sign && signAlso)
   const receiver = new Webhook(exampleSecret)
   const timestamp = String(Math.floor(Date.now() / 1000))
@@ -100,7 +100,7 @@ test('what arrives is the exact body, signed for the second it left in', async (
   assert.equal(headerOf(first.head, 'webhook-id'), exampleParcel.id)
   assert.equal(headerOf(first.head, 'webhook-timestamp'), '1700000000')
   assert.equal(headerOf(second.head, 'webhook-timestamp'), '1700000001')
-  const sign = readSecret(exampleSecret)
+  const sign = standardSigner(exampleSecret)
   assert.equal(headerOf(first.head, 'webhook-signature'), sign?.(`${exampleParcel.id}.1700000000.`, bytes))
   assert.equal(headerOf(second.head, 'content-length'), '0')
   assert.equal(headerOf(second.head, 'webhook-signature'), sign?.(`${exampleParcel.id}.1700000001.`, Buffer.alloc(0)))

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { checkHeader, wireHeaders } from '../../src/sender/headers.ts'
+import { checkHeader, isSensitiveHeader, wireHeaders } from '../../src/wire/headers.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
-import { exampleParcel, send, targetAt, testSender } from './sending.ts'
+import { exampleParcel, send, targetAt, testSender } from '../sender/sending.ts'
 
 const reserved = [
   ...['host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect'],
@@ -78,4 +78,22 @@ test('no value of a stored message can break the head of a request, and no byte 
   assert.equal(outcome.code, 'delivered')
   assert.equal(receiver.requests.length, 1)
   assert.doesNotMatch(receiver.requests[0]?.head ?? '', /injected/)
+})
+
+test('a header is a secret by its name', () => {
+  const secrets = [
+    'Authorization',
+    'x-api-key',
+    'apikey',
+    'X-Auth-Token',
+    'cookie',
+    'www-authenticate',
+    'client-secret',
+  ]
+  for (const name of [...secrets, 'x-auth', 'token', 'X-Signature', 'password', 'x-acmeapikey-2']) {
+    assert.equal(isSensitiveHeader(name), true, name)
+  }
+  for (const name of ['x-tenant', 'x-keyboard', 'x-author', 'accept', 'x-tokenized', 'x-monkey', 'x-region']) {
+    assert.equal(isSensitiveHeader(name), false, name)
+  }
 })

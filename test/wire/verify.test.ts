@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
-import { openProfileVerifier, openVerifier } from '../../src/cli/verify.ts'
 import type { SignatureProfile } from '../../src/domain/flow.ts'
-import { receiverKey } from '../../src/http/secret.ts'
-import { readSecret } from '../../src/sender/sign.ts'
+import { receiverKey } from '../../src/wire/secret.ts'
+import { standardSigner } from '../../src/wire/signature.ts'
+import { openProfileVerifier, openVerifier } from '../../src/wire/verify.ts'
 
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
 const privateKey = `whsk_${Buffer.alloc(32, 9).toString('base64')}`
@@ -13,7 +13,7 @@ const now = 1_700_000_000_000
 
 /** What a sender of these bytes would send at `at`, in seconds. */
 function signed(key: string, body: string, at = now / 1000) {
-  const sign = readSecret(key)
+  const sign = standardSigner(key)
   assert.ok(sign)
   const headers = { 'webhook-id': 'msg_1', 'webhook-timestamp': String(at) }
   return {

@@ -4,10 +4,10 @@ import { type TestContext, test } from 'node:test'
 import type { Secret } from '../../src/domain/endpoint.ts'
 import type { Parts } from '../../src/domain/turns.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { bodySigner, hexSigner } from '../../src/sender/body-signature.ts'
 import type { Parcel, Target } from '../../src/sender/send.ts'
+import { bodySigner, hexSigner } from '../../src/wire/signature.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
-import { exampleParcel, exampleSecret, send, targetAt, testSender } from './sending.ts'
+import { exampleParcel, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
 
 const at = 1_700_000_000_999
 const second = '1700000000'

@@ -1,0 +1,21 @@
+import { isIP } from 'node:net'
+
+/** A range of addresses. */
+export interface Network {
+  readonly address: string
+  readonly bits: number
+  readonly family: 'ipv4' | 'ipv6'
+}
+
+/** Reads a network: an address, a slash and a prefix length, or an address alone. Undefined when the text is none. */
+export function readNetwork(text: string): Network | undefined {
+  const slash = text.indexOf('/')
+  const address = slash < 0 ? text : text.slice(0, slash)
+  const version = isIP(address)
+  // A zone (fe80::1%eth0) names an interface of one machine, which no policy should depend on.
+  if (version === 0 || address.includes('%')) return undefined
+  const width = version === 4 ? 32 : 128
+  const bits = slash < 0 ? String(width) : text.slice(slash + 1)
+  if (!/^\d{1,3}$/.test(bits) || Number(bits) > width) return undefined
+  return { address, bits: Number(bits), family: version === 4 ? 'ipv4' : 'ipv6' }
+}

@@ -1,0 +1,149 @@
+import type { EpochMs } from '../domain/clock.ts'
+import type { SignatureHeaders } from '../domain/endpoint.ts'
+import type { SignatureProfile } from '../domain/flow.ts'
+import { hexSigner, type Signer, standardSigner } from './signature.ts'
+
+/** The parts of a request that a signature covers. */
+export interface Signed {
+  readonly id: string
+  readonly body: Uint8Array
+  /** The signature that was made when the message was accepted, for the profile that keeps one. */
+  readonly signature?: string | null
+}
+
+/** How requests are signed: the names of the signature headers, known in advance, and their values, made per attempt. */
+export interface Signing {
+  /** In the order in which `values` fills them in. */
+  readonly names: readonly string[]
+  /** Puts the values of one request into every second place of a list, from `at` on. */
+  values(list: string[], at: number, signed: Signed, timestamp: string, now: EpochMs): void
+}
+
+/** The signer of one secret, until the secret expires. */
+export interface ExpiringSigner {
+  readonly sign: Signer
+  readonly expiresAt: EpochMs
+}
+
+/** The signer of a secret by a profile; undefined when the secret cannot sign so. */
+export function signerOf(profile: SignatureProfile, secret: string): Signer | undefined {
+  return profile === 'standard' ? standardSigner(secret) : hexSigner(secret)
+}
+
+const standardHeaders = { id: 'webhook-id', timestamp: 'webhook-timestamp', signature: 'webhook-signature' }
+const sluiceHeaders = { timestamp: 'x-sluice-timestamp', signature: 'x-sluice-signature' }
+const fixedHeaders = { github: 'x-hub-signature-256', stripe: 'stripe-signature' }
+
+/**
+ * The names of the headers that carry the parts of a signature by a profile, under the names that an application has for
+ * them. Signing and verifying both go by it. The id is the same on every attempt, and every profile sends it, because a
+ * receiver knows duplicates by it.
+ */
+export function headerNames(profile: SignatureProfile, names: SignatureHeaders): Required<SignatureHeaders> {
+  if (profile === 'standard') return { ...standardHeaders, ...names }
+  const { id } = { ...standardHeaders, ...names }
+  if (profile === 'stored' || profile === 'timestamped') return { ...sluiceHeaders, ...names, id }
+  return { id, timestamp: '', signature: fixedHeaders[profile] }
+}
+
+/** The header beside a signature header that carries the signatures of older secrets. */
+export function olderHeader(name: string): string {
+  return `${name}-old`
+}
+
+/** How requests are signed by a profile. The newest secret is the first. */
+export function signingBy(
+  profile: SignatureProfile,
+  signers: readonly ExpiringSigner[],
+  names: SignatureHeaders,
+): Signing {
+  const { timestamp, signature } = headerNames(profile, names)
+  switch (profile) {
+    case 'standard':
+      return standard(signers, timestamp, signature)
+    case 'stored':
+      return stored(signers, signature)
+    case 'timestamped':
+      return timestamped(signers, timestamp, signature)
+    case 'github':
+      return github(signers, signature)
+    case 'stripe':
+      return stripe(signers, signature)
+  }
+}
+
+/** Standard Webhooks: one entry per secret that has not expired. */
+function standard(signers: readonly ExpiringSigner[], timestampName: string, name: string): Signing {
+  const [only] = signers.length === 1 ? signers : []
+  return {
+    names: [timestampName, name],
+    values(list, at, { id, body }, timestamp, now) {
+      const head = `${id}.${timestamp}.`
+      list[at] = timestamp
+      list[at + 2] = only ? only.sign(head, body) : each(signers, head, body, now).join(' ')
+    },
+  }
+}
+
+/** The signature made when the message was accepted. A message accepted before the endpoint had this profile is signed now. */
+function stored(signers: readonly ExpiringSigner[], name: string): Signing {
+  return {
+    names: [name],
+    values(list, at, { signature, body }) {
+      list[at] = signature ?? (signers[0] as ExpiringSigner).sign('', body)
+    },
+  }
+}
+
+/** `sha256=` and the hex signature of `timestamp.body`. */
+function timestamped(signers: readonly ExpiringSigner[], timestampName: string, name: string): Signing {
+  return withOlder([timestampName], name, signers, (list, at, timestamp) => {
+    list[at] = timestamp
+    return `${timestamp}.`
+  })
+}
+
+/** `sha256=` and the hex signature of the body. */
+function github(signers: readonly ExpiringSigner[], name: string): Signing {
+  return withOlder([], name, signers, () => '')
+}
+
+/**
+ * A signature header with room for one signature: that of the newest secret. A second header carries the signatures of
+ * older secrets until they expire, so that a receiver can change over in its own time.
+ */
+function withOlder(
+  before: readonly string[],
+  name: string,
+  signers: readonly ExpiringSigner[],
+  headOf: (list: string[], at: number, timestamp: string) => string,
+): Signing {
+  const [newest, ...older] = signers as [ExpiringSigner, ...ExpiringSigner[]]
+  const place = 2 * before.length
+  return {
+    names: older.length === 0 ? [...before, name] : [...before, name, olderHeader(name)],
+    values(list, at, { body }, timestamp, now) {
+      const head = headOf(list, at, timestamp)
+      list[at + place] = `sha256=${newest.sign(head, body)}`
+      if (older.length === 0) return
+      list[at + place + 2] = each(older, head, body, now)
+        .map((hex) => `sha256=${hex}`)
+        .join(',')
+    },
+  }
+}
+
+/** `t=` and the time, and a `v1=` for each secret that has not expired, over `timestamp.body`. */
+function stripe(signers: readonly ExpiringSigner[], name: string): Signing {
+  return {
+    names: [name],
+    values(list, at, { body }, timestamp, now) {
+      const entries = each(signers, `${timestamp}.`, body, now).map((hex) => `v1=${hex}`)
+      list[at] = [`t=${timestamp}`, ...entries].join(',')
+    },
+  }
+}
+
+function each(signers: readonly ExpiringSigner[], head: string, body: Uint8Array, now: EpochMs): string[] {
+  return signers.filter(({ expiresAt }) => expiresAt > now).map(({ sign }) => sign(head, body))
+}

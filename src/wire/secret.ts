@@ -1,0 +1,91 @@
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
+import type { FieldError } from '../domain/app-error.ts'
+import type { EpochMs } from '../domain/clock.ts'
+import type { Secret } from '../domain/endpoint.ts'
+
+/** Secrets as texts: `whsec_` and an HMAC key in base64, or `whsk_` and an ed25519 key; `whpk_` is its public half. */
+
+/** DER of a PKCS #8 ed25519 private key, up to where its 32-byte seed follows. */
+const privateKeyPrefix = Buffer.from('302e020100300506032b657004220420', 'hex')
+/** DER of an ed25519 public key, up to where its 32 bytes follow. */
+const publicKeyPrefix = Buffer.from('302a300506032b6570032100', 'hex')
+const generatedBytes = 24
+const seedBytes = 32
+
+/** Each older secret that still signs makes every delivery a little longer. */
+export const olderSecretsLimit = 10
+
+/** The problem of a field whose text is no secret. */
+export function secretProblem(field: string): FieldError {
+  const message = 'must be whsec_ and 24 to 64 bytes in base64, or whsk_ and an ed25519 key in base64'
+  return { at: ['body', field], message, type: 'secret' }
+}
+
+/** A new secret for signing with HMAC. */
+export function makeSecret(randomBytes: (length: number) => Uint8Array): string {
+  return `whsec_${Buffer.from(randomBytes(generatedBytes)).toString('base64')}`
+}
+
+/** A new secret of the same kind as another. */
+export function makeSecretLike(other: string | undefined, randomBytes: (length: number) => Uint8Array): string {
+  if (!other?.startsWith('whsk_')) return makeSecret(randomBytes)
+  return `whsk_${Buffer.from(randomBytes(seedBytes)).toString('base64')}`
+}
+
+/**
+ * A secret as it is kept, or undefined when the text is none: `whsec_` (which may be left out) and 24 to 64 bytes in
+ * base64, or `whsk_` and the seed of an ed25519 key, alone or followed by its public key.
+ */
+export function readSecret(text: string): string | undefined {
+  const [, prefix = 'whsec_', encoded = ''] = /^(whsec_|whsk_)?([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? []
+  const bytes = Buffer.from(encoded, 'base64')
+  if (prefix === 'whsec_') return bytes.length >= 24 && bytes.length <= 64 ? `${prefix}${encoded}` : undefined
+  const key = privateKeyOf(bytes)
+  if (key === undefined) return undefined
+  // A public key that does not belong to the seed would be shown to receivers and verify nothing.
+  if (bytes.length > seedBytes && !publicBytesOf(key).equals(bytes.subarray(seedBytes))) return undefined
+  return `${prefix}${encoded}`
+}
+
+/** The key of an ed25519 secret's bytes: its seed, alone or followed by its public key. Undefined for other lengths. */
+export function privateKeyOf(bytes: Buffer): KeyObject | undefined {
+  if (bytes.length !== seedBytes && bytes.length !== 2 * seedBytes) return undefined
+  const der = Buffer.concat([privateKeyPrefix, bytes.subarray(0, seedBytes)])
+  return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+}
+
+/** The key of a `whpk_` text; undefined when the text is none. */
+export function publicKeyOf(text: string): KeyObject | undefined {
+  const bytes = Buffer.from(text.slice('whpk_'.length), 'base64')
+  if (!text.startsWith('whpk_') || bytes.length !== seedBytes) return undefined
+  return createPublicKey({ key: Buffer.concat([publicKeyPrefix, bytes]), format: 'der', type: 'spki' })
+}
+
+/** The key that a receiver verifies with: the secret itself for HMAC, the public half for ed25519. */
+export function receiverKey(secret: string): string {
+  const key = secret.startsWith('whsk_') ? privateKeyOf(bytesOf(secret) ?? Buffer.alloc(0)) : undefined
+  return key === undefined ? secret : `whpk_${publicBytesOf(key).toString('base64')}`
+}
+
+/** The bytes behind the prefix; undefined when they are not base64. (Buffer.from would skip wrong characters.) */
+export function bytesOf(secret: string): Buffer | undefined {
+  const encoded = secret.slice(secret.indexOf('_') + 1)
+  return /^[A-Za-z0-9+/]+={0,2}$/.test(encoded) ? Buffer.from(encoded, 'base64') : undefined
+}
+
+function publicBytesOf(key: KeyObject): Buffer {
+  return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(publicKeyPrefix.length)
+}
+
+/**
+ * An endpoint's secrets after a change: the new one first, then those it replaces until the grace has passed (or until they
+ * would have expired anyway), without expired ones. Undefined when too many would go on signing.
+ */
+export function rotated(secrets: readonly Secret[], next: string, now: EpochMs, graceMs: number): Secret[] | undefined {
+  const older = secrets
+    .filter(({ secret }) => secret !== next)
+    .map(({ secret, expiresAt }) => ({ secret, expiresAt: Math.min(expiresAt ?? Infinity, now + graceMs) }))
+    .filter(({ expiresAt }) => expiresAt > now)
+  if (older.length > olderSecretsLimit) return undefined
+  return [{ secret: next, expiresAt: null }, ...older]
+}
