@@ -1,11 +1,8 @@
-import type { Command as Commander } from 'commander'
-import { nearest } from '../runtime/nearest.ts'
-import { choice, count, duration } from '../runtime/setting-kinds.ts'
+import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { flowFacts, flowOf, unsettableFlow, withFlow } from './endpoint-flow.ts'
-import { CommandError, exitCode } from './outcome.ts'
-import { limitOption, option, pairsOf, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
-import { retryPolicy } from './retry.ts'
+import { flowFacts } from './endpoint-facts.ts'
+import { fieldsOf, unsetField, withFields } from './endpoint-options.ts'
+import { limitOption, option, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
 import { instant, nameOf, text } from './show.ts'
 import { facts, table } from './table.ts'
 
@@ -45,7 +42,7 @@ export function addEndpoint(commands: RemoteCommands): void {
 
   withFields(
     commands.add(endpoint, 'create <app> <url>', 'create an endpoint', async (session, [app = '', url = '']) => {
-      const body = { url, secret: session.options.secret, ...fieldsOf(session) }
+      const body = { url, secret: session.options.secret, ...fieldsOf(session.options) }
       const created = await session.client.post(pathOf('app', app, 'endpoint'), { body })
       const { key } = await session.client.get(`${of(app, text(created.id))}/secret`)
       session.show({ ...created, secret: key }, (item) => describe(session, item))
@@ -65,25 +62,27 @@ export function addEndpoint(commands: RemoteCommands): void {
     commands.add(
       endpoint,
       'update <app> <endpoint>',
-      'change an endpoint; what is not given stays',
+      'change an endpoint; other fields stay',
       async (session, [app = '', ref = '']) => {
         const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
         const body = {
           url,
-          ...fieldsOf(session),
-          ...Object.fromEntries(unset.map((field) => [fieldNamed(field), null])),
+          ...fieldsOf(session.options),
+          ...Object.fromEntries(unset.map((field) => [unsetField(field), null])),
         }
         session.show(await session.client.patch(of(app, ref), { body }), (item) => describe(session, item))
       },
     ),
   )
-    .option('--target <URL>', 'where it is')
-    .addOption(repeated('--unset <OPTION>', `what goes back to its default, such as rate or filter; may be repeated`))
+    .option('--target <URL>', 'new URL')
+    .addOption(
+      repeated('--unset <OPTION>', 'option that goes back to its default, such as rate or filter; may be repeated'),
+    )
 
   commands.add(
     endpoint,
     'delete <app> <endpoint>',
-    'delete an endpoint and what waits for it',
+    'delete an endpoint and its waiting deliveries',
     async (session, [app = '', ref = '']) => {
       await session.client.delete(of(app, ref))
       session.show({ deleted: ref }, () => `Deleted endpoint ${ref} and what waited for it.`)
@@ -93,7 +92,7 @@ export function addEndpoint(commands: RemoteCommands): void {
   commands.add(
     endpoint,
     'pause <app> <endpoint>',
-    'hold everything for an endpoint back until it is resumed',
+    'pause an endpoint until it is resumed',
     async (session, [app = '', ref = '']) => {
       await session.client.post(`${of(app, ref)}/pause`, { body: {} })
       session.show(
@@ -111,7 +110,7 @@ export function addEndpoint(commands: RemoteCommands): void {
   commands.add(
     endpoint,
     'secret <app> <endpoint>',
-    'print what its receiver verifies with',
+    'print the secret that its receiver verifies with',
     async (session, [app = '', ref = '']) => {
       // Nothing around it: scripts take it as it is.
       session.show(await session.client.get(`${of(app, ref)}/secret`), ({ key }) => text(key))
@@ -122,7 +121,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     .add(
       endpoint,
       'rotate <app> <endpoint>',
-      'sign with a new secret; the old one goes on signing beside it for a while',
+      'sign with a new secret; the old one signs beside it for a while',
       async (session, [app = '', ref = '']) => {
         const { secret, grace } = session.options as { secret?: string; grace?: number }
         const gracePeriodSeconds = grace === undefined ? undefined : Math.floor(grace / 1000)
@@ -132,79 +131,6 @@ export function addEndpoint(commands: RemoteCommands): void {
     )
     .option('--secret <SECRET>', 'the new secret (default: a random one)')
     .addOption(option('--grace <DURATION>', 'how long the old secret still signs (default: 24h)', duration(0, 7 * day)))
-}
-
-function withFields(command: Commander): Commander {
-  return withFlow(command)
-    .option('--uid <UID>', 'your own name for it, usable wherever its id is')
-    .option('--description <TEXT>', 'what it is')
-    .addOption(repeated('--event-type <TYPE>', 'deliver only this, such as video.trending or video.*; may be repeated'))
-    .addOption(repeated('--channel <CHANNEL>', 'deliver only messages of this channel; may be repeated'))
-    .addOption(option('--rate <NUMBER>', 'attempts per period at most', count(1, 1_000_000)))
-    .addOption(option('--period <DURATION>', 'the period of --rate (default: 1s)', duration(1000, day)))
-    .addOption(option('--burst <NUMBER>', 'attempts at once after a quiet time', count(1, 1_000_000)))
-    .addOption(option('--concurrency <NUMBER>', 'attempts under way at once', count(1, 10_000)))
-    .addOption(option('--timeout <DURATION>', 'limit of one attempt', duration(100, 300_000)))
-    .addOption(option('--method <METHOD>', 'POST, PUT or PATCH', choice(['POST', 'PUT', 'PATCH'])))
-    .addOption(
-      option(
-        '--retry <POLICY>',
-        'waits such as 5s,1m,1h; exponential:5s..1h,x12; none; or JSON (docs/retry.md)',
-        retryPolicy,
-      ),
-    )
-    .addOption(repeated('--header <NAME=VALUE>', 'a header every delivery carries; may be repeated'))
-    .addOption(repeated('--metadata <NAME=VALUE>', 'a note of yours; may be repeated'))
-    .option('--disable', 'stop delivering')
-    .option('--enable', 'deliver again')
-}
-
-/** What can be unset: options of this command, by their names, as fields of the API. */
-const unsettable: Readonly<Record<string, string>> = {
-  uid: 'uid',
-  'event-type': 'eventTypes',
-  channel: 'channels',
-  rate: 'throttleRate',
-  period: 'throttlePeriodSeconds',
-  burst: 'burst',
-  concurrency: 'concurrency',
-  timeout: 'timeoutMs',
-  retry: 'retry',
-  header: 'headers',
-  ...unsettableFlow,
-}
-
-/** The field of the API that an option, or the field itself, names. */
-function fieldNamed(name: string): string {
-  const fields = Object.values(unsettable)
-  const field = Object.hasOwn(unsettable, name) ? unsettable[name] : fields.find((each) => each === name)
-  if (field !== undefined) return field
-  const options = Object.keys(unsettable)
-  const meant = nearest(name, [...options, ...fields])
-  const hint = meant === undefined ? `What can be: ${options.join(', ')}.` : `Did you mean ${meant}?`
-  throw new CommandError(`${JSON.stringify(name)} cannot be unset. ${hint}`, exitCode.misused)
-}
-
-function fieldsOf(session: Session): Item {
-  const { options } = session
-  const { uid, description, eventType, channel, rate, period, burst, concurrency, timeout, method, retry } = options
-  return {
-    uid,
-    description,
-    eventTypes: eventType,
-    channels: channel,
-    throttleRate: rate,
-    throttlePeriodSeconds: period === undefined ? undefined : Math.floor((period as number) / 1000),
-    burst,
-    concurrency,
-    timeoutMs: timeout,
-    method,
-    retry,
-    headers: pairsOf(options.header),
-    metadata: pairsOf(options.metadata),
-    ...flowOf(session),
-    disabled: options.disable === true ? true : options.enable === true ? false : undefined,
-  }
 }
 
 function stateOf({ disabled, paused }: Item): string {
