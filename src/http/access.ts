@@ -1,10 +1,10 @@
 import type { AppRef } from '../store/access.ts'
 
-/** What an API key may be made for. `admin` includes the others. */
+/** The scopes of API keys. `admin` includes the others. */
 export const scopes = ['admin', 'publish', 'read'] as const
 export type Scope = (typeof scopes)[number]
 
-/** What an application token may be made for, by Svix's names. */
+/** The capabilities of application tokens, by Svix's names. */
 export const capabilities = [
   'ViewBase',
   'ViewEndpointSecret',
@@ -15,7 +15,7 @@ export const capabilities = [
 ] as const
 export type Capability = (typeof capabilities)[number]
 
-/** Who calls. */
+/** The owner of the key or token of a request. */
 export interface Caller {
   /** The id of the key or token; `fixed` for the key from the settings. */
   readonly id: string
@@ -27,12 +27,12 @@ export interface Caller {
   readonly app: AppRef | null
 }
 
-/** What a route asks of its caller. */
+/** The permission that a route asks for. */
 export interface Need {
   readonly scope: Scope
   /** Any one of these lets an application token in; none do when it is empty. */
   readonly portal: readonly Capability[]
-  /** Whether whoever is bound to one application may call it although it is no application's own. */
+  /** Whether a caller bound to one application may call it although the path names none. */
   readonly shared: boolean
   /** Which calls that succeed are written to the audit log: those that change something, all, or none. */
   readonly audited: 'changes' | 'all' | 'none'
@@ -60,7 +60,7 @@ export const endSession: Need = { ...need('admin', capabilities), shared: true }
 /** Everything else. */
 export const admin = need('admin', [])
 
-/** Whether the caller has what the route asks for, whatever application the path names. */
+/** Whether the caller has the permission, apart from the application in the path. */
 export function mayCall(caller: Caller, { scope, portal, shared }: Need, withinApp: boolean): boolean {
   if (caller.app !== null && !withinApp && !shared) return false
   const { scopes: held, capabilities: granted } = caller

@@ -4,9 +4,9 @@ import type { Trail } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
 import type { Need } from './access.ts'
 import { toApplicationOut } from './api/application-schema.ts'
+import { toEndpointOut } from './api/endpoint-schema.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 import type { FoundThings } from './lookup.ts'
-import { toEndpointOut } from './schemas/endpoint.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -35,7 +35,7 @@ export const fixedCaller: Caller = {
 
 const always: Verdict = { caller: fixedCaller, until: Number.POSITIVE_INFINITY }
 
-/** What deciding needs of the rest. */
+/** The parts that the decision works with. */
 export interface AuthContext {
   readonly store: Store
   readonly clock: Clock

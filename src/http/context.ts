@@ -5,7 +5,7 @@ import type { Scanner } from '../intake/scan.ts'
 import type { Store } from '../store/store.ts'
 import type { Listeners } from './errors.ts'
 
-/** What the API needs from the rest of the program. */
+/** The parts of the program that the API works with. */
 export interface HttpContext extends Listeners {
   readonly store: Store
   readonly publisher: Publisher

@@ -9,7 +9,7 @@ interface Meaning {
   readonly title: string
 }
 
-/** What each code means on the wire. The codes are stable; docs/errors.md explains them to callers. */
+/** Status and title of each code. The codes are stable; docs/errors.md explains them to callers. */
 const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   invalid_request: { status: 400, title: 'Invalid request' },
   invalid_json: { status: 400, title: 'Invalid JSON' },
@@ -41,7 +41,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   unavailable: { status: 503, title: 'Unavailable' },
 }
 
-/** What Fastify finds wrong before a route is reached, in our words. */
+/** Errors of Fastify before a route is reached, as codes of the API. */
 const fastifyErrors: Readonly<Record<string, readonly [AppErrorCode, string]>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this server accepts.'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],

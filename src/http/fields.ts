@@ -1,6 +1,75 @@
 import { type Static, type TSchema, Type } from 'typebox'
+import type { FieldError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import { nullable } from './schemas/field.ts'
+
+/**
+ * For what says how much a caller means or what nobody is to see: a field that nobody knows is refused there, because to
+ * ignore a name that was mistyped would be to do far more than was asked for.
+ */
+export const closed = { additionalProperties: false } as const
+
+/** A uid that cannot be mistaken for an id of the same kind. */
+export function uid(prefix: string) {
+  return nullable(Type.String({ minLength: 1, maxLength: 256, pattern: `^(?!${prefix}_)[a-zA-Z0-9\\-_.]+$` }))
+}
+
+/**
+ * The same value, or null. Written as a list of types, so that what is wrong is said of the value itself instead of
+ * twice, once for each alternative.
+ */
+export function nullable<T extends TSchema>(schema: T) {
+  const { type, anyOf, enum: values, ...rest } = schema as unknown as Written
+  if (anyOf !== undefined) return Type.Unsafe<Static<T> | null>({ anyOf: [...anyOf, { type: 'null' }], ...rest })
+  if (values !== undefined) return Type.Unsafe<Static<T> | null>({ enum: [...values, null], ...rest })
+  return Type.Unsafe<Static<T> | null>({ type: [type, 'null'], ...rest })
+}
+
+interface Written {
+  readonly type: string
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly unknown[]
+}
+
+/** A whole number within bounds that every store and every client can represent exactly. */
+export function integer(minimum: number, maximum: number) {
+  return Type.Integer({ minimum, maximum })
+}
+
+/** Labels of the caller's own: text to text. */
+export const Metadata = Type.Record(Type.String(), Type.String())
+
+const metadataBytesLimit = 4096
+
+/** Problems of metadata beyond its shape: it is for small values. */
+export function metadataProblems(metadata: Readonly<Record<string, string>> | undefined): FieldError[] {
+  if (metadata === undefined || Buffer.byteLength(JSON.stringify(metadata)) <= metadataBytesLimit) return []
+  const message = `must not take up more than ${metadataBytesLimit} bytes as JSON`
+  return [{ at: ['body', 'metadata'], message, type: 'maxBytes' }]
+}
+
+/** An instant, RFC 3339. */
+export const Instant = Type.String({ format: 'date-time' })
+
+/** An instant that may not be known. */
+export const MaybeInstant = nullable(Instant)
+
+/** Labels of the caller's own. */
+export const Labels = Type.Record(Type.String(), Type.String())
+
+/** One page of a list. */
+export function listOf<T extends TSchema>(item: T) {
+  return Type.Object({
+    data: Type.Array(item),
+    iterator: nullable(Type.String({ description: 'Pass it to get the next page; set even on the last page.' })),
+    prevIterator: nullable(Type.String({ description: 'Pass it as `iterator` to get the page before.' })),
+    done: Type.Boolean({ description: 'Whether this is the last page.' }),
+  })
+}
+
+/** A public id such as `app_2b…`. */
+export function idOf(prefix: string) {
+  return Type.String({ pattern: `^${prefix}_[0-9A-Za-z]{27}$` })
+}
 
 /** A field that may be left out, or be null. */
 export function maybe<T extends TSchema>(schema: T) {

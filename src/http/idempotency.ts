@@ -104,7 +104,7 @@ function namesOf({ params, call }: FastifyRequest): Params {
   )
 }
 
-/** What follows the question mark. */
+/** The query of a URL. */
 export function queryOf(url: string): string {
   const start = url.indexOf('?')
   return start < 0 ? '' : url.slice(start + 1)

@@ -8,7 +8,7 @@ import type { ApplicationIn } from './api/application-schema.ts'
 import { batchLimit, type EnvelopeIn, MessageHeadIn, type RawQuery } from './api/message-schema.ts'
 import { checkContents } from './body.ts'
 import { headerProblems } from './endpoint-problems.ts'
-import { metadataProblems } from './schemas/field.ts'
+import { metadataProblems } from './fields.ts'
 import { compile, refuseIf } from './validate.ts'
 
 /** A message as its producer sent it. */

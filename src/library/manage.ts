@@ -1,5 +1,5 @@
 import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../http/api/application-schema.ts'
-import type { EndpointIn, EndpointPatch, toEndpointOut } from '../http/schemas/endpoint.ts'
+import type { EndpointIn, EndpointPatch, toEndpointOut } from '../http/api/endpoint-schema.ts'
 import type { Request } from './in-process.ts'
 
 /** An application as the API shows it. */

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../domain/clock.ts'
+import { defined } from '../domain/defined.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import type { Flow } from '../domain/flow.ts'
-import { given } from '../domain/given.ts'
 import type { Page, PageRequest } from './page.ts'
 
 /** Endpoints, each with its lane. */
@@ -57,7 +57,7 @@ export const attemptsPerCount = 5000
 
 /** The endpoint with the given fields changed. Fields that are missing or undefined stay. */
 export function changedEndpoint(before: Endpoint, change: EndpointChange, now: EpochMs): Endpoint {
-  const { flow, ...rest } = given(typeof change === 'function' ? change(before, now) : change)
+  const { flow, ...rest } = defined(typeof change === 'function' ? change(before, now) : change)
   const { damaged: wasDamaged = [], ...whole } = before
   // A field that is set replaces its damaged record.
   const damaged = wasDamaged.filter((field) => rest[field] === undefined)

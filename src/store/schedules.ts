@@ -1,6 +1,6 @@
 import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import { given } from '../domain/given.ts'
+import { defined } from '../domain/defined.ts'
 import { nextAfter, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
 import type { Page, PageRequest } from './page.ts'
 import type { Publication, Published } from './publishing.ts'
@@ -112,7 +112,7 @@ export function newSchedule(input: NewSchedule, now: EpochMs) {
 
 /** The schedule with the given fields changed. Another timing and the end of a pause start from now. */
 export function changedSchedule(before: Schedule, change: Partial<NewSchedule>, now: EpochMs): Schedule {
-  const after = { ...before, ...given(change) }
+  const after = { ...before, ...defined(change) }
   const revision = before.revision + 1
   const updatedAt = Math.max(now, before.updatedAt)
   const resumed = before.paused && !after.paused

@@ -1,17 +1,15 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
+import { defined } from '../../domain/defined.ts'
 import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
-import { given } from '../../domain/given.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { isReservedHeader } from '../../wire/headers.ts'
-import { Instant, Labels } from '../answers/field.ts'
-import { described, iso } from '../fields.ts'
+import { closed, described, Instant, integer, iso, Labels, Metadata, nullable, uid } from '../fields.ts'
 import type { Out } from '../route.ts'
-import { closed, integer, Metadata, nullable, uid } from '../schemas/field.ts'
 
 const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
 
-/** What an application calls the headers that its endpoints' requests are signed with. */
+/** Names of the signature headers of an application's endpoints. */
 const SignatureHeadersIn = Type.Object(
   {
     id: Type.Optional(described(headerName, 'Replaces `webhook-id`.')),
@@ -21,7 +19,7 @@ const SignatureHeadersIn = Type.Object(
   closed,
 )
 
-/** What creates an application. */
+/** Creates an application. */
 export const ApplicationIn = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
   uid: Type.Optional(
@@ -58,7 +56,7 @@ export const ApplicationIn = Type.Object({
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
 
-/** What changes an application: what is absent stays, null unsets. */
+/** Changes an application: absent fields stay, null unsets. */
 export const ApplicationPatch = Type.Partial(ApplicationIn)
 export type ApplicationPatch = Static<typeof ApplicationPatch>
 
@@ -90,16 +88,16 @@ export const ApplicationOut = Type.Object({
   updatedAt: described(Instant, 'Time of the last change.'),
 })
 
-/** The fields that were given, in the store's words. */
+/** The fields that a request sets, as the store names them. */
 export function toApplicationChange(input: ApplicationPatch): Partial<NewApplication> {
   const { name, uid, metadata, rateLimit, dedupeSeconds } = input
   const throttleRate = input.throttleRate === undefined ? rateLimit : input.throttleRate
   const { signatureHeaders } = input
   const settings = signatureHeaders === undefined ? undefined : toSettings(signatureHeaders)
-  return given({ name, uid, throttleRate, dedupeSeconds, metadata, settings })
+  return defined({ name, uid, throttleRate, dedupeSeconds, metadata, settings })
 }
 
-/** All that replacing sets, in the store's words; without a uid the one it has stays. */
+/** The fields that replacing sets; without a uid the present one stays. */
 export function toApplicationReplacement(input: ApplicationIn): Partial<NewApplication> {
   const { uid, ...rest } = toNewApplication(input)
   return input.uid === undefined ? rest : { ...rest, uid }

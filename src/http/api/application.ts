@@ -3,11 +3,10 @@ import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, type Caller, read, view } from '../access.ts'
-import { listOf } from '../answers/field.ts'
+import { listOf, metadataProblems } from '../fields.ts'
 import { found, getApplication, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, Reply, route } from '../route.ts'
-import { metadataProblems } from '../schemas/field.ts'
 import { refuseIf } from '../validate.ts'
 import {
   ApplicationIn,

@@ -2,12 +2,10 @@ import { type Static, Type } from 'typebox'
 import type { Attempt, AttemptHead, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/messages.ts'
-import { EndpointOut } from '../answers/endpoint.ts'
-import { Instant, MaybeInstant } from '../answers/field.ts'
-import { described } from '../fields.ts'
+import { described, Instant, integer, MaybeInstant, nullable } from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
-import { integer, nullable } from '../schemas/field.ts'
+import { EndpointOut } from './endpoint-schema.ts'
 import { MessageOut, messageFilterProperties } from './message-schema.ts'
 
 /** The filters of a list of attempts. */
@@ -116,7 +114,7 @@ export function attemptStatus(attempt: Pick<Attempt, 'code'>): typeof success | 
   return attempt.code === 'delivered' ? success : fail
 }
 
-/** What decides where one message stands at one endpoint. */
+/** The facts that decide the status of a message at an endpoint. */
 export interface Standing {
   readonly message: Pick<MessageHead, 'expunged'>
   /** Undefined before the first. */
@@ -129,7 +127,7 @@ export interface Standing {
   readonly coalesced?: Coalesced | undefined
 }
 
-/** Where one message stands at one endpoint. What was expunged, or gave way to another, waits for nothing. */
+/** The status of a message at an endpoint. An expunged or coalesced delivery waits for nothing. */
 function destinationStatus({ message, latest, replaying, dead, coalesced }: Standing): Status {
   if (replaying) return pending
   if (dead) return fail
@@ -141,7 +139,7 @@ function destinationStatus({ message, latest, replaying, dead, coalesced }: Stan
   return message.expunged ? canceled : pending
 }
 
-/** The same as callers see it. */
+/** The fields as an answer shows them. */
 export function toStandingOut(standing: Standing, expanded: boolean) {
   const exact = destinationStatus(standing)
   const status = exact === canceled && !expanded ? fail : exact

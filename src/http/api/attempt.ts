@@ -1,11 +1,10 @@
 import type { ListedAttempt, Order } from '../../store/messages.ts'
 import { admin, view } from '../access.ts'
-import { listOf } from '../answers/field.ts'
+import { listOf } from '../fields.ts'
 import { withFields } from '../json-bytes.ts'
 import { numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
 import { messagesAsBytes } from '../payload.ts'
 import { type Noun, route } from '../route.ts'
-import { toEndpointOut } from '../schemas/endpoint.ts'
 import {
   type AttemptPlace,
   attemptsAt,
@@ -26,6 +25,7 @@ import {
   toAttemptOut,
   toStandingOut,
 } from './attempt-schema.ts'
+import { toEndpointOut } from './endpoint-schema.ts'
 
 const shorterPages = 'When a filter skips many rows, a page may be shorter than asked: continue until `done`.'
 

@@ -3,13 +3,11 @@ import { type AuditHead, type AuditRow, auditStart, verifyAudit } from '../../do
 import { type AuditFilter, hashText } from '../../store/access.ts'
 import type { Store } from '../../store/store.ts'
 import { admin } from '../access.ts'
-import { Instant, listOf } from '../answers/field.ts'
-import { described, iso } from '../fields.ts'
+import { described, Instant, iso, listOf, nullable } from '../fields.ts'
+import { readInstants } from '../instant.ts'
 import { PageQuery, paginate } from '../page.ts'
+import { instantPattern } from '../pattern.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { nullable } from '../schemas/field.ts'
-import { readInstants } from '../schemas/instant.ts'
-import { instantPattern } from '../schemas/pattern.ts'
 
 const rowsAtOnce = 500
 const instant = Type.String({ pattern: instantPattern })

@@ -3,11 +3,9 @@ import { AppError, noSuch } from '../../domain/app-error.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
 import { admin, read } from '../access.ts'
-import { Instant, listOf } from '../answers/field.ts'
-import { described, iso } from '../fields.ts'
+import { described, Instant, iso, listOf, nullable } from '../fields.ts'
 import { PageQuery, walk } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { nullable } from '../schemas/field.ts'
 
 /** The states that Svix's tasks have; its libraries refuse an answer with another. */
 const svixStatuses = ['running', 'finished', 'failed'] as const

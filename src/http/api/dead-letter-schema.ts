@@ -3,12 +3,10 @@ import type { DeadLetter, MessageHead } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
-import { Instant, Labels, MaybeInstant } from '../answers/field.ts'
-import { described, iso } from '../fields.ts'
+import { described, Instant, integer, iso, Labels, MaybeInstant, nullable } from '../fields.ts'
+import { Headers } from '../headers.ts'
+import { dateTime } from '../instant.ts'
 import type { Out } from '../route.ts'
-import { Headers } from '../schemas/endpoint-headers.ts'
-import { integer, nullable } from '../schemas/field.ts'
-import { dateTime } from '../schemas/instant.ts'
 import { MessageAttemptOut } from './attempt-schema.ts'
 import { Channels, EventId, EventType, Payload, Tags } from './message-schema.ts'
 
@@ -79,7 +77,7 @@ export const DeadLetterLine = Type.Object({
   payload: Type.Optional(Payload),
 })
 
-/** What became of lines that were to be imported. */
+/** The result of an import. */
 export const DeadImportOut = Type.Object({
   checked: Type.Integer({ description: 'Lines that are valid.' }),
   imported: Type.Integer({ description: 'Lines that became dead letters.' }),

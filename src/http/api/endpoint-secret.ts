@@ -8,10 +8,9 @@ import {
   rotated,
   secretProblem,
 } from '../../wire/secret.ts'
-import { described, maybe } from '../fields.ts'
+import { described, integer, maybe } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
 import { type Route, route } from '../route.ts'
-import { integer } from '../schemas/field.ts'
 import { refuseIf } from '../validate.ts'
 import type { Place } from './endpoint-place.ts'
 

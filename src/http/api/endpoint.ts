@@ -5,25 +5,25 @@ import { type Application, type Endpoint, managementApplication } from '../../do
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import type { NewEndpoint, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
-import { EndpointOut } from '../answers/endpoint.ts'
-import { listOf } from '../answers/field.ts'
 import { endpointProblems } from '../endpoint-problems.ts'
+import { listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Parts, Reply, type Route, route } from '../route.ts'
+import { refuseIf } from '../validate.ts'
+import { flowProblems } from './endpoint-flow.ts'
+import type { Place } from './endpoint-place.ts'
 import {
   EndpointIn,
+  EndpointOut,
   EndpointPatch,
   EndpointPut,
   toEndpointChange,
   toEndpointOut,
   toEndpointReplacement,
   toNewEndpoint,
-} from '../schemas/endpoint.ts'
-import { flowProblems } from '../schemas/flow.ts'
-import { shapingProblems } from '../schemas/shaping.ts'
-import { refuseIf } from '../validate.ts'
-import type { Place } from './endpoint-place.ts'
+} from './endpoint-schema.ts'
+import { shapingProblems } from './endpoint-shaping.ts'
 
 /** Endpoints: list, create, get, replace, change, delete. */
 export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place): Route[] {

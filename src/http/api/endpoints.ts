@@ -1,6 +1,4 @@
-import { EndpointOut } from '../answers/endpoint.ts'
 import type { Noun, Route } from '../route.ts'
-import { EndpointIn, EndpointPatch, EndpointPut } from '../schemas/endpoint.ts'
 import { endpointRoutes } from './endpoint.ts'
 import { EndpointStats, EventExampleIn, endpointControlRoutes } from './endpoint-control.ts'
 import {
@@ -10,6 +8,7 @@ import {
   endpointHeaderRoutes,
 } from './endpoint-headers.ts'
 import { inApplications, ofOperationalWebhooks, type Place } from './endpoint-place.ts'
+import { EndpointIn, EndpointOut, EndpointPatch, EndpointPut } from './endpoint-schema.ts'
 import { EndpointSecretOut, EndpointSecretRotateIn, endpointSecretRoutes } from './endpoint-secret.ts'
 
 function routesAt(place: Place): Route[] {

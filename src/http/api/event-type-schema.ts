@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
-import { described, maybe } from '../fields.ts'
-import { nullable } from '../schemas/field.ts'
-import { namePattern } from '../schemas/pattern.ts'
+import { described, maybe, nullable } from '../fields.ts'
+import { namePattern } from '../pattern.ts'
 
 export const eventTypeName = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 

@@ -1,15 +1,13 @@
 import { type Static, Type } from 'typebox'
+import { defined } from '../../domain/defined.ts'
 import type { EventType } from '../../domain/event-type.ts'
-import { given } from '../../domain/given.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
-import { Instant, listOf } from '../answers/field.ts'
-import { described, iso } from '../fields.ts'
+import { described, Instant, iso, listOf, nullable } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
-import { nullable } from '../schemas/field.ts'
 import { compile, refuseIf } from '../validate.ts'
 import { eventTypeImport } from './event-type-import.ts'
 import { description, EventTypeFromOpenApi, EventTypeIn, eventTypeName, fields } from './event-type-schema.ts'
@@ -59,7 +57,7 @@ function toEventTypeChange(input: Static<typeof EventTypePatch>): Partial<Omit<N
   const { description, archived, deprecated, schemas, groupName, featureFlag } = input
   const oneFlag = featureFlag == null ? featureFlag : [featureFlag]
   const featureFlags = input.featureFlags === undefined ? oneFlag : input.featureFlags
-  return given({ description, archived, deprecated, schemas, groupName, featureFlags })
+  return defined({ description, archived, deprecated, schemas, groupName, featureFlags })
 }
 
 function toEventTypeOut(eventType: EventType, withContent = true): Out<typeof EventTypeOut> {

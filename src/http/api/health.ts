@@ -1,9 +1,8 @@
 import { Type } from 'typebox'
 import { StoreTrouble } from '../../store/store.ts'
 import { read } from '../access.ts'
-import { iso } from '../fields.ts'
+import { iso, nullable } from '../fields.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
-import { nullable } from '../schemas/field.ts'
 
 const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Whether it works.' }) })
 

@@ -4,13 +4,11 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Message } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import type { MessageFilter } from '../../domain/message-filter.ts'
-import { Instant, listOf, MaybeInstant } from '../answers/field.ts'
-import { described } from '../fields.ts'
+import { described, Instant, integer, listOf, MaybeInstant, nullable } from '../fields.ts'
+import { Headers } from '../headers.ts'
+import { timeProperties } from '../instant.ts'
 import { PageQuery } from '../page.ts'
-import { Headers } from '../schemas/endpoint-headers.ts'
-import { integer, nullable } from '../schemas/field.ts'
-import { timeProperties } from '../schemas/instant.ts'
-import { namePattern, rfc3339Pattern } from '../schemas/pattern.ts'
+import { namePattern, rfc3339Pattern } from '../pattern.ts'
 import { ApplicationIn } from './application-schema.ts'
 
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
@@ -26,7 +24,7 @@ export const Rfc3339 = Type.String({
   pattern: rfc3339Pattern,
 })
 
-/** What publishes a message, without its payload: that stays bytes. */
+/** A publish without its payload, which stays bytes. */
 export const EnvelopeIn = Type.Object({
   eventType: described(EventType, 'Event type, such as `video.trending`.'),
   eventId: Type.Optional(nullable(described(EventId, 'Your own name for the event; using it again is a conflict.'))),
@@ -79,7 +77,7 @@ export const EnvelopeIn = Type.Object({
 })
 export type EnvelopeIn = Static<typeof EnvelopeIn>
 
-/** What a request to publish may hold beside the payload. */
+/** A request to publish without its payload. */
 export const MessageHeadIn = Type.Object({
   ...EnvelopeIn.properties,
   /** Made when the path names an application by a uid that nobody has. */
@@ -112,7 +110,7 @@ export const MessageHeadIn = Type.Object({
 })
 export type MessageHeadIn = Static<typeof MessageHeadIn>
 
-/** What says of a message what would otherwise be in its body. Lists are separated by commas. */
+/** The envelope of a raw publish, as a query. Lists are separated by commas. */
 export const RawQuery = Type.Object({
   event_type: described(EventType, 'Event type, such as `video.trending`.'),
   event_id: Type.Optional(described(EventId, 'Your own name for the event; using it again is a conflict.')),
@@ -146,7 +144,7 @@ export const RawQuery = Type.Object({
 })
 export type RawQuery = Static<typeof RawQuery>
 
-/** What asks whether a message would be delivered to anyone. */
+/** Asks whether a message would reach an endpoint. */
 export const MessagePrecheckIn = Type.Object({
   eventType: described(EventType, 'Event type, such as `video.trending`.'),
   channels: Type.Optional(
@@ -167,7 +165,7 @@ export const ContentQuery = Type.Object({
 })
 export type ContentQuery = Static<typeof ContentQuery>
 
-/** What publishes a message. The payload is checked as bytes, where the rest is checked as `MessageHeadIn`. */
+/** A publish. The payload is checked as bytes, the other fields as `MessageHeadIn`. */
 export const MessageIn = Type.Object({
   ...MessageHeadIn.properties,
   payload: Type.Object({}, { additionalProperties: true, description: 'Stored and delivered byte for byte.' }),
@@ -176,7 +174,7 @@ export const MessageIn = Type.Object({
 /** Messages one request may publish together. */
 export const batchLimit = 1000
 
-/** What publishes several messages. */
+/** A publish of several messages. */
 export const MessageBatchIn = Type.Object({
   messages: Type.Array(MessageIn, {
     minItems: 1,
@@ -185,7 +183,7 @@ export const MessageBatchIn = Type.Object({
   }),
 })
 
-/** What a message says. */
+/** The payload of a message in an answer. */
 export const Payload = Type.Object(
   {},
   {
@@ -225,7 +223,7 @@ export const MessagePrecheckOut = Type.Object({
 /** Messages that were published together. */
 export const MessageBatchOut = listOf(MessageOut)
 
-/** What a list of messages is filtered by. */
+/** The filters of a list of messages. */
 export const messageFilterProperties = {
   channel: Type.Optional(Type.String({ description: 'Only messages with this channel.' })),
   tag: Type.Optional(Type.String({ description: 'Only messages with this tag.' })),
@@ -241,7 +239,7 @@ export const MessageListQuery = Type.Object({
 })
 export type MessageListQuery = Static<typeof MessageListQuery>
 
-/** What a query asks of messages beside their time. */
+/** The filter of a query, without its time. */
 export function toMessageFilter(query: {
   readonly channel?: string
   readonly tag?: string
@@ -331,5 +329,5 @@ export function isJsonObject(body: Uint8Array): boolean {
 
 const openBrace = 0x7b
 
-/** What stands for a payload that was not asked for. */
+/** Replaces a payload that the caller did not ask for. */
 export const noPayload = Buffer.from('{}')

@@ -2,12 +2,11 @@ import { Type } from 'typebox'
 import { noSuch } from '../../domain/app-error.ts'
 import type { Region } from '../../store/applications.ts'
 import { admin, read } from '../access.ts'
-import { Instant, listOf } from '../answers/field.ts'
-import { described, iso, maybe } from '../fields.ts'
+import { described, Instant, iso, listOf, maybe } from '../fields.ts'
 import { isRef } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { regionName } from '../schemas/shaping.ts'
+import { regionName } from './endpoint-shaping.ts'
 
 const generatedBytes = 32
 

@@ -2,14 +2,12 @@ import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { nextTicks, type Timing, timingProblem } from '../../domain/cron.ts'
-import { given } from '../../domain/given.ts'
+import { defined } from '../../domain/defined.ts'
 import { missedPolicies, type Schedule, type ScheduleRun } from '../../domain/schedule.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
-import { Instant, idOf, Labels } from '../answers/field.ts'
-import { described } from '../fields.ts'
+import { described, Instant, idOf, integer, Labels, Metadata, nullable, uid } from '../fields.ts'
 import { withField } from '../json-bytes.ts'
 import { PageQuery } from '../page.ts'
-import { integer, Metadata, nullable, uid } from '../schemas/field.ts'
 import { Channels, EventType, Payload, shownPayload, Tags } from './message-schema.ts'
 
 /** How many ticks to come are shown of one schedule, and of each in a list, unless told. */
@@ -156,7 +154,7 @@ export function toNewSchedule(input: ScheduleHead, body: Uint8Array): NewSchedul
   }
 }
 
-/** All that replacing sets; without a uid the one it has stays, and without `paused` whether it is paused. */
+/** The fields that replacing sets; without them, `uid` and `paused` stay. */
 export function toScheduleReplacement(input: ScheduleHead, body: Uint8Array): Partial<NewSchedule> {
   const { uid, paused, ...rest } = toNewSchedule(input, body)
   return {
@@ -166,10 +164,10 @@ export function toScheduleReplacement(input: ScheduleHead, body: Uint8Array): Pa
   }
 }
 
-/** The fields that were given. */
+/** The fields that a request sets. */
 export function toScheduleChange(input: SchedulePatchHead, body: Uint8Array | undefined): Partial<NewSchedule> {
   const { uid, cron, timezone, eventType, channels, tags, missed, missedLimit, paused, metadata } = input
-  return given({ uid, cron, timezone, eventType, body, channels, tags, missed, missedLimit, paused, metadata })
+  return defined({ uid, cron, timezone, eventType, body, channels, tags, missed, missedLimit, paused, metadata })
 }
 
 /** A schedule as callers see it, as bytes: the payload is the caller's own. */

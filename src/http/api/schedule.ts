@@ -3,11 +3,10 @@ import { decodeKey } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import { runNow } from '../../intake/scheduled.ts'
 import { admin, read } from '../access.ts'
-import { listOf } from '../answers/field.ts'
+import { listOf, metadataProblems } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { writePage } from '../page.ts'
 import { type Noun, Reply, type Route, route } from '../route.ts'
-import { metadataProblems } from '../schemas/field.ts'
 import { refuseIf } from '../validate.ts'
 import {
   listedOf,

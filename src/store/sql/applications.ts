@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import { defined } from '../../domain/defined.ts'
 import type { Application } from '../../domain/endpoint.ts'
-import { given } from '../../domain/given.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
@@ -112,7 +112,7 @@ export function applications(port: Port): Methods<ApplicationMethods> {
           if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
           const row = yield* sql.first(selectApplication, { key })
           const before = toApplication(row as ApplicationRow)
-          const values = valuesOf({ ...before, ...given(change) })
+          const values = valuesOf({ ...before, ...defined(change) })
           const updated = toApplication((yield* sql.first(updateApplicationRow, { ...values, key })) as ApplicationRow)
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate

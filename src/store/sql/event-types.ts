@@ -1,7 +1,7 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
+import { defined } from '../../domain/defined.ts'
 import type { EventType } from '../../domain/event-type.ts'
-import { given } from '../../domain/given.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
 import { toPage } from '../page.ts'
 import { toJson } from './json.ts'
@@ -99,7 +99,7 @@ export function eventTypes(port: Port): Methods<EventTypes> {
     *updateEventType(name, change) {
       return yield* port.transaction(function* (sql) {
         const row = yield* sql.first(lockEventType, { name })
-        return row && (yield* put(sql, { ...toEventType(row), ...given(change) }))
+        return row && (yield* put(sql, { ...toEventType(row), ...defined(change) }))
       })
     },
 

@@ -1,13 +1,64 @@
 import { type Static, Type } from 'typebox'
+import { defined } from '../../domain/defined.ts'
 import { type Endpoint, endpointDefaults, methods } from '../../domain/endpoint.ts'
-import { given } from '../../domain/given.ts'
 import type { NewEndpoint } from '../../store/store.ts'
-import { described } from '../fields.ts'
-import { Headers, lowerCased } from './endpoint-headers.ts'
-import { integer, Metadata, nullable, uid } from './field.ts'
-import { flowFields, toFlowChange, toFlowOut, toFlowReplacement } from './flow.ts'
-import { namePattern } from './pattern.ts'
-import { RetryIn, toRetryPolicy } from './retry.ts'
+import { described, Instant, integer, iso, Labels, Metadata, nullable, uid } from '../fields.ts'
+import { Headers, lowerCased } from '../headers.ts'
+import { namePattern } from '../pattern.ts'
+import type { Out } from '../route.ts'
+import { flowFields, flowOut, toFlowChange, toFlowOut, toFlowReplacement } from './endpoint-flow.ts'
+import { RetryIn, RetryOut, toRetryPolicy } from './endpoint-retry.ts'
+
+/** An endpoint as callers see it; its secret and its headers have routes of their own. */
+export const EndpointOut = Type.Object({
+  id: Type.String({ description: 'Unique id, assigned by the server.' }),
+  uid: nullable(
+    Type.String({ description: 'Your own name for it, unique among its kind; accepted wherever the id is.' }),
+  ),
+  url: Type.String({ description: 'URL that deliveries are sent to.' }),
+  description: Type.String({ description: 'Free text.' }),
+  disabled: Type.Boolean({
+    description:
+      'Whether deliveries are stopped. Messages published meanwhile wait or are dropped, see `whileDisabled`.',
+  }),
+  disabledReason: nullable(
+    Type.String({
+      description: 'Reason: `operator`, `gone` after a 410, or `failing` after failing for too long.',
+    }),
+  ),
+  paused: Type.Boolean({ description: 'Messages published meanwhile wait.' }),
+  method: Type.Enum([...methods], { description: 'HTTP method of deliveries.' }),
+  eventTypes: nullable(
+    Type.Array(Type.String(), { description: 'Event types: names, groups such as `video.*`, or `*`; null for all.' }),
+  ),
+  filterTypes: nullable(Type.Array(Type.String(), { description: "Svix's older name for eventTypes." })),
+  channels: nullable(
+    Type.Array(Type.String(), {
+      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
+    }),
+  ),
+  throttleRate: nullable(Type.Integer({ description: 'Attempts per period, kept exactly' })),
+  rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
+  throttlePeriodSeconds: Type.Integer({ description: 'Length of a period; a second by default.' }),
+  burst: nullable(Type.Integer({ description: 'Attempts that may be saved up; null for a tenth of a period.' })),
+  concurrency: nullable(Type.Integer({ description: 'Attempts under way at once' })),
+  timeoutMs: nullable(Type.Integer({ description: "Time limit of one attempt; the server's setting by default." })),
+  retry: nullable(
+    described(
+      RetryOut,
+      'When a failed delivery is tried again; ten attempts over three days by default. See docs/retry.md.',
+    ),
+  ),
+  ...flowOut,
+  damaged: Type.Array(Type.Enum(['secret', 'headers']), {
+    description:
+      'Stored parts that no longer open. Nothing is sent until each is replaced: rotate the secret, or put the headers.',
+  }),
+  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
+  version: Type.Integer({ description: 'Always 1.' }),
+  createdAt: described(Instant, 'Time of creation.'),
+  updatedAt: described(Instant, 'Time of the last change.'),
+})
 
 const eventTypes = Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000, uniqueItems: true })
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
@@ -72,7 +123,7 @@ const fields = {
   ...flowFields,
 }
 
-/** What creates an endpoint. */
+/** Creates an endpoint. */
 export const EndpointIn = Type.Object({
   url: Type.String({ minLength: 1, description: 'URL that deliveries are sent to.' }),
   secret: Type.Optional(
@@ -86,14 +137,14 @@ export const EndpointIn = Type.Object({
 })
 export type EndpointIn = Static<typeof EndpointIn>
 
-/** What replaces an endpoint: what is absent goes back to its default, but for uid, headers and secret, which stay. */
+/** Replaces an endpoint: absent fields go back to their defaults; uid, headers and secret stay. */
 export const EndpointPut = Type.Object({
   url: Type.String({ minLength: 1, description: 'URL that deliveries are sent to.' }),
   ...fields,
 })
 export type EndpointPut = Static<typeof EndpointPut>
 
-/** What changes an endpoint: what is absent stays, null unsets. */
+/** Changes an endpoint: absent fields stay, null unsets. */
 export const EndpointPatch = Type.Object({
   url: Type.Optional(Type.String({ minLength: 1, description: 'URL that deliveries are sent to.' })),
   ...fields,
@@ -123,7 +174,7 @@ export function toNewEndpoint(input: EndpointIn, secret: string): NewEndpoint {
   }
 }
 
-/** All that replacing sets, in the store's words. */
+/** The fields that replacing sets, as the store names them. */
 export function toEndpointReplacement(input: EndpointPut): Partial<NewEndpoint> {
   const { secrets: _secrets, paused: _paused, uid, headers, ...rest } = toNewEndpoint(input, '')
   return {
@@ -134,11 +185,11 @@ export function toEndpointReplacement(input: EndpointPut): Partial<NewEndpoint> 
   }
 }
 
-/** The fields that were given, in the store's words. */
+/** The fields that a request sets, as the store names them. */
 export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
   const eventTypes = input.eventTypes === undefined ? input.filterTypes : input.eventTypes
   const throttleRate = input.throttleRate === undefined ? input.rateLimit : input.throttleRate
-  return given({
+  return defined({
     url: input.url === undefined ? undefined : new URL(input.url).href,
     description: input.description,
     uid: input.uid,
@@ -160,7 +211,7 @@ export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
 }
 
 /** An endpoint as callers see it; its secret and its headers' values have routes of their own. */
-export function toEndpointOut(endpoint: Endpoint) {
+export function toEndpointOut(endpoint: Endpoint): Out<typeof EndpointOut> {
   return {
     id: endpoint.id,
     uid: endpoint.uid,
@@ -184,7 +235,7 @@ export function toEndpointOut(endpoint: Endpoint) {
     damaged: (endpoint.damaged ?? []).map((field) => (field === 'secrets' ? ('secret' as const) : field)),
     metadata: endpoint.metadata,
     version: 1,
-    createdAt: new Date(endpoint.createdAt).toISOString(),
-    updatedAt: new Date(endpoint.updatedAt).toISOString(),
+    createdAt: iso(endpoint.createdAt),
+    updatedAt: iso(endpoint.updatedAt),
   }
 }

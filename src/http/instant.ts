@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
-import type { FieldError } from '../../domain/app-error.ts'
-import type { EpochMs } from '../../domain/clock.ts'
-import { firstKeyAt } from '../../domain/ids.ts'
-import { parseInstant } from '../../domain/instant.ts'
-import { described } from '../fields.ts'
-import { type Part, refuseIf } from '../validate.ts'
+import type { FieldError } from '../domain/app-error.ts'
+import type { EpochMs } from '../domain/clock.ts'
+import { firstKeyAt } from '../domain/ids.ts'
+import { parseInstant } from '../domain/instant.ts'
+import { described } from './fields.ts'
 import { instantPattern } from './pattern.ts'
+import { type Part, refuseIf } from './validate.ts'
 
 /** An instant, RFC 3339. */
 export const dateTime = Type.String({

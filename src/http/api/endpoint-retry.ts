@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { defaultRetryPolicy, type RetryPolicy } from '../../domain/retry.ts'
-import { described } from '../fields.ts'
-import { integer } from './field.ts'
+import { described, integer } from '../fields.ts'
 
 const day = 24 * 3_600_000
 const waitMs = integer(0, 7 * day)
@@ -58,3 +57,30 @@ export function toRetryPolicy({ waits, jitter, maxAgeMs }: RetryIn): RetryPolicy
     maxAgeMs: maxAgeMs ?? defaultRetryPolicy.maxAgeMs,
   }
 }
+
+/** When a failed delivery is tried again. */
+export const RetryOut = Type.Object({
+  waits: Type.Union(
+    [
+      Type.Object({
+        kind: Type.Literal('list', { description: 'Form of the waits.' }),
+        ms: Type.Array(Type.Integer(), {
+          description: 'Wait after each failed attempt; after the last one the delivery is dead.',
+        }),
+      }),
+      Type.Object({
+        kind: Type.Literal('exponential', { description: 'Form of the waits.' }),
+        baseMs: Type.Integer({ description: 'First wait.' }),
+        factor: Type.Number({ description: 'How much longer each wait is than the one before.' }),
+        capMs: Type.Integer({ description: 'Longest wait.' }),
+        maxAttempts: Type.Integer({ description: 'Attempts in all.' }),
+      }),
+    ],
+    { description: 'Waits between attempts: a list, or growing up to a cap.' },
+  ),
+  jitter: Type.Enum(['full', 'equal', 'none'], {
+    description:
+      'Random part added to a wait: `full` up to its length, `equal` up to half of it, `none`. A wait is never shortened.',
+  }),
+  maxAgeMs: Type.Integer({ description: 'No attempt begins after this time.' }),
+})

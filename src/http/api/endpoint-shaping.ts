@@ -3,9 +3,8 @@ import type { FieldError } from '../../domain/app-error.ts'
 import { defaultFlow, type Flow, type Shape, signatureProfiles } from '../../domain/flow.ts'
 import { checkFilter, FilterError, filterLimit } from '../../shaping/filter.ts'
 import { pointerDepthLimit, readPointer } from '../../shaping/pointer.ts'
-import { described } from '../fields.ts'
-import { closed, nullable } from './field.ts'
-import { innerPointerPattern, namePattern } from './pattern.ts'
+import { closed, described, nullable } from '../fields.ts'
+import { innerPointerPattern, namePattern } from '../pattern.ts'
 
 const fieldsLimit = 100
 const pointer = Type.String({ maxLength: 512, pattern: innerPointerPattern })
@@ -22,7 +21,7 @@ export const shapeMeanings = {
   pseudonymize: "JSON pointers: fields to be replaced by a pseudonym made with the region's secret",
 } as const
 
-/** What an endpoint gets of a payload. */
+/** The fields of a payload that an endpoint gets. */
 export const ShapeIn = Type.Object(
   {
     keep: Type.Optional(nullable(pointers(shapeMeanings.keep, 1))),
@@ -73,7 +72,7 @@ export const shapingFields = {
 const ShapingIn = Type.Object(shapingFields)
 type ShapingIn = Static<typeof ShapingIn>
 
-/** The fields in the domain's words; undefined where one was not given. */
+/** The fields that a request sets, as the domain names them; the others are undefined. */
 export function toShaping({ filter, shape, region, signature }: ShapingIn) {
   return {
     filter,
@@ -83,14 +82,14 @@ export function toShaping({ filter, shape, region, signature }: ShapingIn) {
   }
 }
 
-/** One that changes nothing is none. */
+/** A shape that changes nothing is stored as null. */
 function toShape({ keep, drop, rename, pseudonymize }: Static<typeof ShapeIn>): Shape | null {
   const shape = { keep: keep ?? null, drop: drop ?? [], rename: rename ?? {}, pseudonymize: pseudonymize ?? [] }
   const isEmpty = shape.drop.length + shape.pseudonymize.length + Object.keys(shape.rename).length === 0
   return shape.keep === null && isEmpty ? null : shape
 }
 
-/** What is wrong with the fields beyond their syntax. */
+/** Problems of the fields beyond their syntax. */
 export function shapingProblems({ filter, shape, region, secrets = [], signature }: Shaped): FieldError[] {
   const problems = filter === null ? [] : filterProblems(filter)
   if (shape !== null) problems.push(...shapeProblems(shape))
@@ -141,4 +140,27 @@ function shapeProblems({ keep, drop, rename, pseudonymize }: Shape): FieldError[
     taken.add(place)
   }
   return problems
+}
+
+/** The fields of a payload that an endpoint gets. */
+export const ShapeOut = Type.Object({
+  keep: nullable(Type.Array(Type.String(), { description: shapeMeanings.keep })),
+  drop: Type.Array(Type.String(), { description: shapeMeanings.drop }),
+  rename: Type.Record(Type.String(), Type.String(), { description: shapeMeanings.rename }),
+  pseudonymize: Type.Array(Type.String(), { description: shapeMeanings.pseudonymize }),
+})
+
+/** Which messages an endpoint gets, in which form, and how they are signed. */
+export const shapingOut = {
+  filter: nullable(
+    Type.String({ description: 'CEL condition over the message; a message is delivered only if it is true.' }),
+  ),
+  shape: nullable(
+    described(
+      ShapeOut,
+      'Fields of the payload that the endpoint gets; null for all. It stays when the endpoint is replaced without it.',
+    ),
+  ),
+  region: nullable(Type.String({ description: 'The region whose secret its pseudonyms are made with' })),
+  signature: Type.Enum([...signatureProfiles], { description: 'Signature profile of the requests.' }),
 }
