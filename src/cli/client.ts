@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
+import { parseExactly } from '../json/exact.ts'
 import { nearest } from '../runtime/nearest.ts'
-import { parseExactly } from './exact-json.ts'
 import { CommandError, exitCode } from './outcome.ts'
 
 export interface ClientParts {

@@ -1,5 +1,5 @@
+import { prettyJson } from '../json/exact.ts'
 import { type Item, pathOf } from './client.ts'
-import { prettyJson } from './exact-json.ts'
 import { instantText, limitOption, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
 import { instant, nameOf, text } from './show.ts'
 import { facts, table } from './table.ts'

@@ -1,7 +1,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
-import { batchLimits, type Scanner } from '../intake/scan.ts'
+import { batchLimits, type Scanner } from '../json/scan.ts'
 import { setAnswerHeaders } from './answer-headers.ts'
 import { Authenticator } from './auth.ts'
 import { answerClientError, answerOddRequests } from './client-error.ts'

@@ -1,5 +1,5 @@
 import { AppError } from '../domain/app-error.ts'
-import type { Scanner } from '../intake/scan.ts'
+import type { Scanner } from '../json/scan.ts'
 import { Findings } from './schema-check.ts'
 import { refuseIf } from './validate.ts'
 

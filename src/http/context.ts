@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Publisher } from '../intake/publisher.ts'
-import type { Scanner } from '../intake/scan.ts'
+import type { Scanner } from '../json/scan.ts'
 import type { Store } from '../store/store.ts'
 import type { Listeners } from './errors.ts'
 

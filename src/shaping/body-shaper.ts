@@ -1,8 +1,8 @@
 import type { Endpoint } from '../domain/endpoint.ts'
 import type { Parts } from '../domain/turns.ts'
+import { Outline } from '../json/outline.ts'
 import { pseudonymizer } from './pseudonym.ts'
 import { shaper } from './shape.ts'
-import { Outline } from './walk.ts'
 
 /** The bytes of a body that an endpoint may get; undefined when the body is not JSON, of which it may get nothing. */
 export type BodyShaper = (body: Uint8Array) => Parts<Uint8Array | undefined>

@@ -1,9 +1,9 @@
 import type { Clock } from '../domain/clock.ts'
 import type { MessageHead } from '../domain/delivery.ts'
 import { type Parts, Turns } from '../domain/turns.ts'
+import { Outline } from '../json/outline.ts'
 import type { Store } from '../store/store.ts'
 import { type Filter, filterStepsLimit } from './filter.ts'
-import { Outline } from './walk.ts'
 
 /** Bodies held in memory at a time. */
 const bodiesAtOnce = 16

@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey } from 'node:crypto'
-import { quote, textOf } from './walk.ts'
+import { quote, textOf } from '../json/outline.ts'
 
 /** Makes the pseudonym of the value that lies between two bytes of a payload. */
 export type Pseudonymize = (json: Buffer, start: number, end: number) => string

@@ -1,5 +1,5 @@
 import type { Shape } from '../domain/flow.ts'
-import { everyElement, readPointer } from './pointer.ts'
+import { everyElement, readPointer } from '../json/pointer.ts'
 
 /** What is to be done with a part of a payload, and with the parts of it. One tree of them is made of all pointers. */
 export interface Rule {

@@ -1,8 +1,8 @@
 import type { Shape } from '../domain/flow.ts'
 import type { Parts } from '../domain/turns.ts'
+import { type Outline, type Part, PartReader } from '../json/outline.ts'
 import type { Pseudonymize } from './pseudonym.ts'
 import { Place, rulesOf } from './rules.ts'
-import { type Outline, type Part, PartReader } from './walk.ts'
 
 /** What an endpoint gets of a payload. */
 export type Shaper = (json: Outline) => Parts<Buffer>

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { prettyJson } from '../../src/cli/exact-json.ts'
 import { instantText } from '../../src/cli/remote.ts'
 import { facts, table } from '../../src/cli/table.ts'
+import { prettyJson } from '../../src/json/exact.ts'
 import { systemTerminal } from '../../src/runtime/process.ts'
 
 const plain = { ...systemTerminal, style: (_format: unknown, text: string) => text }

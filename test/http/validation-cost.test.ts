@@ -8,7 +8,7 @@ import { AppError } from '../../src/domain/app-error.ts'
 import { readJson } from '../../src/http/body.ts'
 import { operations } from '../../src/http/nouns.ts'
 import { compile } from '../../src/http/validate.ts'
-import { Scanner } from '../../src/intake/scan.ts'
+import { Scanner } from '../../src/json/scan.ts'
 
 /**
  * Every request schema is checked against values made to be slow: 50 ms per megabyte, or on a slow machine 25 times as

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { batchLimits, Scanner, spansOfElements } from '../../src/intake/scan.ts'
+import { batchLimits, Scanner, spansOfElements } from '../../src/json/scan.ts'
 
 const scanner = new Scanner(7).sized(batchLimits)
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { allAtOnce } from '../../src/domain/turns.ts'
+import { Outline } from '../../src/json/outline.ts'
 import { shaper } from '../../src/shaping/shape.ts'
-import { Outline } from '../../src/shaping/walk.ts'
 
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 

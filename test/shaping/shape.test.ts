@@ -3,9 +3,9 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import type { Shape } from '../../src/domain/flow.ts'
 import { allAtOnce } from '../../src/domain/turns.ts'
+import { Outline } from '../../src/json/outline.ts'
 import { pseudonymizer } from '../../src/shaping/pseudonym.ts'
 import { shaper } from '../../src/shaping/shape.ts'
-import { Outline } from '../../src/shaping/walk.ts'
 
 const outlineOf = (body: Buffer) => allAtOnce(Outline.of(body))
 const none: Shape = { keep: null, drop: [], rename: {}, pseudonymize: [] }

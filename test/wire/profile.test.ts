@@ -139,7 +139,14 @@ function* slowShape(bytes: Uint8Array): Parts<Uint8Array> {
 
 test('a body that takes long to shape is shaped in turns, and sent then', async (t) => {
   let turns = 0
-  const clock = { ...systemClock, soon: (fn: () => void) => systemClock.soon(() => (turns++, fn())) }
+  const clock = {
+    ...systemClock,
+    soon: (fn: () => void) =>
+      systemClock.soon(() => {
+        turns++
+        fn()
+      }),
+  }
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
   const target = targetAt(receiver.url, { shape: slowShape })
   const { outcome, leaves } = await send(testSender(t, { clock }), target)

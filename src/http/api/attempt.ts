@@ -1,7 +1,7 @@
+import { withFields } from '../../json/bytes.ts'
 import type { ListedAttempt, Order } from '../../store/messages.ts'
 import { admin, view } from '../access.ts'
 import { listOf } from '../fields.ts'
-import { withFields } from '../json-bytes.ts'
 import { numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
 import { messagesAsBytes } from '../payload.ts'
 import { type Noun, route } from '../route.ts'

@@ -1,8 +1,8 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import { defaultFlow, type Flow, type Shape, signatureProfiles } from '../../domain/flow.ts'
+import { pointerDepthLimit, readPointer } from '../../json/pointer.ts'
 import { checkFilter, FilterError, filterLimit } from '../../shaping/filter.ts'
-import { pointerDepthLimit, readPointer } from '../../shaping/pointer.ts'
 import { closed, described, nullable } from '../fields.ts'
 import { innerPointerPattern, namePattern } from '../pattern.ts'
 

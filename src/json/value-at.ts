@@ -1,6 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
-import { afterScalar, afterSpace, afterString } from '../domain/json-token.ts'
+import { stepsOf } from './pointer.ts'
 import type { Span } from './scan.ts'
+import { afterScalar, afterSpace, afterString } from './token.ts'
 
 const quote = 0x22
 const openBrace = 0x7b
@@ -28,15 +29,6 @@ export function valueAt(body: Uint8Array, pointer: string): Span | undefined {
     if (error instanceof AppError) return undefined
     throw error
   }
-}
-
-/** The reference tokens of a JSON pointer (RFC 6901). */
-function stepsOf(pointer: string): string[] {
-  if (pointer === '') return []
-  return pointer
-    .slice(1)
-    .split('/')
-    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 /** Where the value of an object's member begins. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { AppError } from '../../src/domain/app-error.ts'
-import { depthLimit, keyLimit, Scanner } from '../../src/intake/scan.ts'
+import { depthLimit, keyLimit, Scanner } from '../../src/json/scan.ts'
 
 const scanner = new Scanner(0x5eed)
 

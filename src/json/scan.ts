@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { AppError } from '../domain/app-error.ts'
-import { afterScalar, afterSpace, unexpected } from '../domain/json-token.ts'
 import { KeySet } from './key-set.ts'
+import { afterScalar, afterSpace, unexpected } from './token.ts'
 
 /** Where a member's value lies in the bytes: `start` is its first byte, `end` the one behind its last. */
 export interface Span {

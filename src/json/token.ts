@@ -1,4 +1,4 @@
-import { AppError } from './app-error.ts'
+import { AppError } from '../domain/app-error.ts'
 
 const quote = 0x22
 const backslash = 0x5c

@@ -1,5 +1,5 @@
 import { AppError } from '../domain/app-error.ts'
-import { afterString, unexpected } from '../domain/json-token.ts'
+import { afterString, unexpected } from './token.ts'
 
 const quote = 0x22
 const backslash = 0x5c

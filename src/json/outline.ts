@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { AppError } from '../domain/app-error.ts'
-import { afterScalar, afterSpace, afterString, unexpected } from '../domain/json-token.ts'
 import type { Parts } from '../domain/turns.ts'
+import { afterScalar, afterSpace, afterString, unexpected } from './token.ts'
 
 /** Where the values of a JSON text lie in its bytes. */
 
