@@ -3,7 +3,7 @@ import { instantText, type RemoteCommands } from './remote.ts'
 import { counted, text } from './show.ts'
 import { followTask, perSecondOption } from './task.ts'
 
-/** `sluice resend` and `sluice recover`: what was sent, failed or was missed, once more. */
+/** `sluice resend` and `sluice recover`: deliver messages again, after a failure or an outage. */
 export function addAgain(commands: RemoteCommands): void {
   commands.add(
     commands.program,
@@ -11,7 +11,7 @@ export function addAgain(commands: RemoteCommands): void {
     'send one message to one endpoint again',
     async (session, [app = '', message = '', endpoint = '']) => {
       await session.client.post(pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'resend'), { body: {} })
-      session.show({ resent: message, endpoint }, () => `${message} is sent to ${endpoint} again, after what is new.`)
+      session.show({ resent: message, endpoint }, () => `Queued ${message} for ${endpoint} again, behind new messages.`)
     },
   )
 
@@ -19,7 +19,7 @@ export function addAgain(commands: RemoteCommands): void {
     .add(
       commands.program,
       'recover <app> <endpoint>',
-      'send an endpoint again what it failed to take, or with --missing what it never got',
+      'redeliver failed messages to an endpoint, or with --missing those that it never received',
       async (session, [app = '', endpoint = '']) => {
         const { since, until, missing } = session.options as { since: string; until?: string; missing?: boolean }
         const now = session.world.clock.now()
@@ -27,16 +27,16 @@ export function addAgain(commands: RemoteCommands): void {
         const body = { since: instantText(since, now), until: until && instantText(until, now), perSecond }
         const verb = missing === true ? 'replay-missing' : 'recover'
         const task = await session.client.post(pathOf('app', app, 'endpoint', endpoint, verb), { body })
-        if (session.options.wait === false) session.show(task, ({ id }) => `It goes on as task ${text(id)}.`)
+        if (session.options.wait === false) session.show(task, ({ id }) => `Started task ${text(id)}.`)
         else {
           const done = await followTask(session, text(task.id), 'Recovering')
           session.show(done, ({ data }) => `Queued again: ${counted(Number((data as Item).replayed ?? 0), 'message')}.`)
         }
       },
     )
-    .requiredOption('--since <INSTANT>', 'accepted since, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
+    .requiredOption('--since <INSTANT>', 'accepted at or after, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
     .option('--until <INSTANT>', 'accepted before (default: now)')
-    .option('--missing', 'what it would have got, had it existed as it is now')
+    .option('--missing', 'messages that match its filters and that it never received')
     .addOption(perSecondOption())
     .option('--no-wait', 'do not wait until it is done')
 }

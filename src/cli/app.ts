@@ -12,7 +12,7 @@ export function addApp(commands: RemoteCommands): void {
   commands
     .add(app, 'list', 'list applications', async (session) => {
       const found = await session.client.list('/app', {}, session.options.limit as number)
-      showList(session, found, 'No applications yet. `sluice app create NAME --uid NAME` makes one.', (items) =>
+      showList(session, found, 'No applications. Create one: sluice app create NAME --uid NAME', (items) =>
         table(
           session.terminal,
           [
@@ -33,48 +33,53 @@ export function addApp(commands: RemoteCommands): void {
       const created = await session.client.post('/app', { query, body: { name, ...fieldsOf(session) } })
       session.show(created, (item) => `Application ${nameOf(item)}\n${describe(session, item)}`)
     }),
-  ).option('--if-missing', 'when there is one with this uid, that one')
+  ).option('--if-missing', 'return the application with this uid if it exists already')
 
   commands.add(app, 'get <app>', 'show an application, by id or uid', async (session, [ref = '']) => {
     session.show(await session.client.get(pathOf('app', ref)), (item) => describe(session, item))
   })
 
   withFields(
-    commands.add(app, 'update <app>', 'change an application; what is not given stays', async (session, [ref = '']) => {
+    commands.add(app, 'update <app>', 'change the given fields of an application', async (session, [ref = '']) => {
       const { name } = session.options as { name?: string }
       const body = { name, ...fieldsOf(session) }
       session.show(await session.client.patch(pathOf('app', ref), { body }), (item) => describe(session, item))
     }),
-  ).option('--name <NAME>', 'its name')
+  ).option('--name <NAME>', 'display name')
 
   commands
-    .add(app, 'portal <app>', 'a link that lets somebody see and manage its endpoints', async (session, [ref = '']) => {
-      const { readOnly, expires } = session.options as { readOnly?: boolean; expires?: number }
-      const body = { readOnly, expiry: expires === undefined ? undefined : Math.ceil(expires / 1000) }
-      session.show(await session.client.post(pathOf('auth', 'app-portal-access', ref), { body }), ({ url }) =>
-        text(url),
-      )
-    })
-    .option('--read-only', 'for looking alone')
-    .addOption(option('--expires <DURATION>', 'ends after this (default: 1h)', duration(1000, 7 * 86_400_000)))
+    .add(
+      app,
+      'portal <app>',
+      'make a link to its portal, to view and manage endpoints',
+      async (session, [ref = '']) => {
+        const { readOnly, expires } = session.options as { readOnly?: boolean; expires?: number }
+        const body = { readOnly, expiry: expires === undefined ? undefined : Math.ceil(expires / 1000) }
+        session.show(await session.client.post(pathOf('auth', 'app-portal-access', ref), { body }), ({ url }) =>
+          text(url),
+        )
+      },
+    )
+    .option('--read-only', 'read-only access')
+    .addOption(option('--expires <DURATION>', 'how long the link works (default: 1h)', duration(1000, 7 * 86_400_000)))
 
   commands.add(app, 'delete <app>', 'delete an application with its endpoints', async (session, [ref = '']) => {
     await session.client.delete(pathOf('app', ref))
-    session.show({ deleted: ref }, () => `Deleted application ${ref}, its endpoints and what waited for them.`)
+    session.show({ deleted: ref }, () => `Deleted application ${ref}, its endpoints and their waiting deliveries.`)
   })
 }
 
 function withFields(command: Commander): Commander {
   return command
-    .option('--uid <UID>', 'your own name for it, usable wherever its id is')
-    .addOption(option('--rate <NUMBER>', 'attempts a second that all its endpoints get together', count(1, 1_000_000)))
+    .option('--uid <UID>', 'your own id for it, accepted wherever its id is')
+    .addOption(option('--rate <NUMBER>', 'attempts a second, over all its endpoints', count(1, 1_000_000)))
     .addOption(
       repeated(
-        '--signature-header <WHAT=NAME>',
-        'what its endpoints call a header they are signed with: id, timestamp or signature; may be repeated',
+        '--signature-header <FIELD=NAME>',
+        'header name for id, timestamp or signature at its endpoints; may be repeated',
       ),
     )
-    .addOption(repeated('--metadata <NAME=VALUE>', 'a note of yours; may be repeated'))
+    .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
 }
 
 function fieldsOf({ options }: Session): Item {
@@ -88,7 +93,7 @@ function describe({ terminal }: Session, item: Item): string {
     ['uid', text(item.uid)],
     ['name', text(item.name)],
     ['rate', text(item.throttleRate)],
-    ['signed under', item.signatureHeaders == null ? undefined : text(item.signatureHeaders)],
+    ['signature headers', item.signatureHeaders == null ? undefined : text(item.signatureHeaders)],
     ['metadata', text(item.metadata)],
     ['created', instant(item.createdAt)],
     ['updated', instant(item.updatedAt)],

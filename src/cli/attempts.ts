@@ -6,7 +6,7 @@ import { instant, text } from './show.ts'
 import type { Column } from './table.ts'
 import { table } from './table.ts'
 
-/** `sluice attempts`: the tries of one message, or at one endpoint. */
+/** `sluice attempts`: the attempts of one message, or at one endpoint. */
 export function addAttempts(commands: RemoteCommands): void {
   commands
     .add(
@@ -16,7 +16,7 @@ export function addAttempts(commands: RemoteCommands): void {
       async (session, [app = '']) => {
         const { message, endpoint, failed, limit } = session.options as Record<string, string | undefined>
         if (message === undefined && endpoint === undefined) {
-          throw new CommandError('Whose attempts? Give --message or --endpoint.', exitCode.misused)
+          throw new CommandError('Name a message or an endpoint: --message or --endpoint.', exitCode.misused)
         }
         const query = { ...filtersOf(session), status: failed ? failedStatus : undefined }
         const found =
@@ -36,12 +36,12 @@ export function addAttempts(commands: RemoteCommands): void {
         )
       },
     )
-    .option('--message <MESSAGE>', 'of this message, by id or eventId')
-    .option('--endpoint <ENDPOINT>', 'at this endpoint, by id or uid')
-    .option('--failed', 'only those that failed')
-    .addOption(repeated('--event-type <TYPE>', 'only of this type; may be repeated'))
-    .option('--after <INSTANT>', 'only made after, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
-    .option('--before <INSTANT>', 'only made before')
+    .option('--message <MESSAGE>', 'attempts of this message, by id or eventId')
+    .option('--endpoint <ENDPOINT>', 'attempts at this endpoint, by id or uid')
+    .option('--failed', 'only failed attempts')
+    .addOption(repeated('--event-type <TYPE>', 'only this event type; may be repeated'))
+    .option('--after <INSTANT>', 'only after, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
+    .option('--before <INSTANT>', 'only before')
     .addOption(limitOption())
 }
 
@@ -58,12 +58,12 @@ const rest: readonly Column<Item>[] = [
   { title: 'OUTCOME', cell: outcome, colour: statusColour, flexible: true },
 ]
 
-/** The status a receiver answered with; '–' when it did not. */
+/** The HTTP status of the response; '–' when there was none. */
 export function statusCode({ responseStatusCode }: Item): string {
   return responseStatusCode === 0 ? '–' : text(responseStatusCode)
 }
 
-/** What became of an attempt, and why. */
+/** The outcome of an attempt, with its error. */
 export function outcome({ code, error, statusText }: Item): string {
   return error == null || error === '' ? text(code ?? statusText) : `${text(code ?? statusText)}: ${text(error)}`
 }

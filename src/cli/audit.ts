@@ -4,14 +4,14 @@ import { instantText, limitOption, type RemoteCommands, type Session, showList }
 import { counted, instant, text } from './show.ts'
 import { table } from './table.ts'
 
-/** `sluice audit`: who changed what. Needs an admin key. */
+/** `sluice audit`: the log of changes. Needs an admin key. */
 export function addAudit(commands: RemoteCommands): void {
-  const audit = commands.group('audit', 'who changed what: list, verify')
+  const audit = commands.group('audit', 'audit log of changes: list, verify')
 
   commands
     .add(audit, 'list', 'list changes, newest first', async (session) => {
       const found = await session.client.list('/audit', queryOf(session), session.options.limit as number)
-      showList(session, found, 'Nothing was changed yet.', (items) =>
+      showList(session, found, 'No changes.', (items) =>
         table(
           session.terminal,
           [
@@ -27,16 +27,16 @@ export function addAudit(commands: RemoteCommands): void {
     })
     .option('--actor <KEY>', 'only by this key')
     .option('--action <ACTION>', 'only this kind of change')
-    .option('--app <APP>', "only of this application's, by its id")
+    .option('--app <APP>', 'only of this application, by id')
     .option('--after <INSTANT>', 'only after, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
     .option('--before <INSTANT>', 'only before')
     .addOption(limitOption())
 
-  commands.add(audit, 'verify', 'check that nobody changed or removed a row of the log', async (session) => {
+  commands.add(audit, 'verify', 'check that no row of the log was changed or removed', async (session) => {
     const found = await session.client.get(pathOf('audit', 'verify'))
     session.show(found, ({ whole, rows, head, brokenAt }) =>
       whole === true
-        ? `The log is whole: ${counted(Number(rows), 'row')}.\nKeep this elsewhere; it shows a later cut: ${text(head)}`
+        ? `The log is intact: ${counted(Number(rows), 'row')}.\nKeep this hash elsewhere, to detect a later cut: ${text(head)}`
         : session.terminal.style('red', `The log was changed at row ${text(brokenAt)}.`),
     )
     return found.whole === true ? exitCode.ok : exitCode.failed

@@ -6,8 +6,8 @@ import { defaultUrl } from './remote.ts'
 import type { World } from './world.ts'
 
 /**
- * What a person sees at the start: where everything is, and commands that send a first event as they stand. The key is
- * shown only when it was made just now; nobody can show it later.
+ * The text printed at the start: where everything is, and commands that send a first event, ready to paste. A key is
+ * shown only when this start made it; only its hash is stored.
  */
 export function banner(
   { version, terminal }: World,
@@ -23,16 +23,16 @@ export function banner(
     '',
     `${bold(`Sluice ${version}`)}${dim(' — webhook delivery that loses nothing and floods nobody')}`,
     '',
-    // Nothing around the URL: scripts read it from this line, colours or not.
+    // No styling around the URL: scripts read it from this line.
     `Listening on http://${formatAddress(address)}`,
-    `  ${dim('API    ')} ${url}/api/v1, described at ${url}/docs`,
+    `  ${dim('API    ')} ${url}/api/v1 (reference: ${url}/docs)`,
     `  ${dim('Store  ')} ${showSetting('store', config)}`,
     `  ${dim('Targets')} ${targets(config)}`,
   ]
   if (newKey !== undefined) {
     lines.push(
       '',
-      `Your admin key. It is shown only now; keep it:`,
+      `Your admin key. Keep it: it is not shown again.`,
       '',
       `  ${terminal.style(['bold', 'green'], newKey)}`,
     )
@@ -51,7 +51,7 @@ function firstEvent(
   const local = permittedNetworks(config).includes('127.0.0.0/8')
   const exports = [
     ...(url === defaultUrl ? [] : [command(`export ${urlVariable}=${url}`)]),
-    // Without a new key it is one that the caller has and nobody else knows.
+    // Without a new key the caller uses an existing one, which this process does not know.
     command(`export ${variableOf('apiKey')}=${newKey ?? 'sk_…'}`),
   ]
   const send = command(`npx sluice send demo video.trending '{"hello":"world"}'`)
@@ -68,7 +68,7 @@ function firstEvent(
     ]
   }
   return [
-    dim('# in a second terminal: an application, its endpoint, and an event'),
+    dim('# in a second terminal: create an application and an endpoint, then send'),
     ...exports,
     command('npx sluice app create Demo --uid demo'),
     command('npx sluice endpoint create demo https://example.com/webhook'),
@@ -80,11 +80,11 @@ function targets(config: Config): string {
   const networks = permittedNetworks(config)
   const http = config.allowHttp ? 'public addresses, http allowed' : 'public addresses over https'
   if (networks.length === 0) return http
-  const reason = config.allowNetworks === null ? 'this machine, because of --local' : 'as allowNetworks says'
+  const reason = config.allowNetworks === null ? 'this machine, by --local' : 'by allowNetworks'
   return `${http}, and ${networks.join(', ')} (${reason})`
 }
 
-/** Where a server that listens everywhere can be reached from here. */
+/** An address that reaches the server from this machine, also when it listens on all addresses. */
 function reachable({ host, port }: Address): Address {
   if (host === '0.0.0.0') return { host: '127.0.0.1', port }
   return host === '::' ? { host: '::1', port } : { host, port }

@@ -9,7 +9,7 @@ import { seededRandom } from './seeded.ts'
 import { counted } from './show.ts'
 import type { World } from './world.ts'
 
-/** What a hostile receiver does with a request. */
+/** The behaviours of the misbehaving receiver. */
 export const behaviours = ['success', 'error', 'limit', 'hang', 'drip', 'reset'] as const
 export type Behaviour = (typeof behaviours)[number]
 export type Shares = Readonly<Record<Behaviour, number>>
@@ -22,7 +22,7 @@ const meanings: Readonly<Record<Behaviour, string>> = {
   drip: 'answers 200, a byte every quarter of a second',
   reset: 'resets the connection',
 }
-/** When nobody says otherwise: mostly well, and something of everything. */
+/** Default shares: mostly success, and some of each behaviour. */
 const usualShares: Shares = { success: 0.6, error: 0.2, limit: 0.08, hang: 0.04, drip: 0.04, reset: 0.04 }
 const dripMs = 250
 
@@ -37,26 +37,26 @@ const share: Kind<number> = {
   show: String,
 }
 
-/** `sluice chaos`: a receiver that misbehaves by chosen shares, or as the path says, the same way for the same seed. */
+/** `sluice chaos`: a receiver that misbehaves by share or by path. The same seed gives the same sequence. */
 export function addChaos(program: Commander, world: World, finish: (code: number) => void): void {
   const command = program
     .command('chaos')
-    .description('receive badly: errors, 429, hangs, drips and resets, by share or by path')
+    .description('run a misbehaving test receiver: errors, 429, hangs, drips, resets')
   command.action(async () => finish(await run(world, command.opts())))
   for (const behaviour of behaviours) {
-    command.addOption(option(`--${behaviour} <SHARE>`, `how often it ${meanings[behaviour]}`, share))
+    command.addOption(option(`--${behaviour} <SHARE>`, `share of requests: ${meanings[behaviour]}`, share))
   }
   command
-    .addOption(option('--port <PORT>', 'where to listen; 0 takes a free one', count(0, 65_535)).default(9001))
-    .option('--host <HOST>', 'the address to listen on', '127.0.0.1')
-    .option('--seed <TEXT>', 'the same seed, the same sequence (default: a random one, printed)')
-    .addOption(option('--error-status <STATUS>', 'what an error answers', count(300, 599)).default(500))
-    .addOption(option('--retry-after <SECONDS>', 'what a 429 asks for', count(0, 86_400)).default(5))
+    .addOption(option('--port <PORT>', 'port to listen on; 0 = any free port', count(0, 65_535)).default(9001))
+    .option('--host <HOST>', 'address to listen on', '127.0.0.1')
+    .option('--seed <TEXT>', 'repeat a sequence (default: a random seed, which is printed)')
+    .addOption(option('--error-status <STATUS>', 'HTTP status of errors', count(300, 599)).default(500))
+    .addOption(option('--retry-after <SECONDS>', 'Retry-After of a 429', count(0, 86_400)).default(5))
     .option('--quiet', 'print no line per request')
     .option('--json', 'print JSON lines')
     .addHelpText(
       'after',
-      `\nShares are weights: --success 3 --error 1 fails every fourth. Without any: ${showShares(usualShares)}.\nA path of ${behaviours.map((name) => `/${name}`).join(' ')} or /error/STATUS always does that.`,
+      `\nShares are weights: --success 3 --error 1 fails every fourth request.\nDefault: ${showShares(usualShares)}.\nA path chooses the behaviour: ${behaviours.map((name) => `/${name}`).join(' ')} /error/STATUS`,
     )
 }
 
@@ -103,7 +103,7 @@ async function run({ terminal, clock, randomText }: World, options: Options): Pr
   return exitCode.ok
 }
 
-/** As the path says, else by the shares. Every request without such a path draws once, so that a seed decides a sequence. */
+/** The behaviour that the path names, else one drawn by the shares. Each such request draws once, so a seed fixes the sequence. */
 export function choose(
   path: string,
   shares: Shares,
@@ -133,7 +133,7 @@ function behave(
   else if (behaviour === 'drip') drip(request.socket, clock)
 }
 
-/** Head and all, byte by byte: the status is known only after four seconds, the end after nineteen. */
+/** Sends the whole response byte by byte: the status is complete after four seconds, the end comes after nineteen. */
 function drip(socket: Arrived['request']['socket'], clock: Clock): void {
   const bytes = Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nok\n')
   let at = 0

@@ -11,15 +11,15 @@ const acting = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\n\t\u00ad\u200c\u200d]]/gv
 const shownAs = '·'
 
 /**
- * A terminal that shows nothing as an order. Names, descriptions, payloads and answers come from tenants and receivers,
- * and reach the operator's terminal through many commands; so every way out passes here, and not each command cleans its
- * own. Colours are ours: `style` writes them with a mark that no text can hold by chance, and only that becomes an escape.
+ * A terminal that never passes on control sequences from data. Names, descriptions, payloads and responses come from
+ * tenants and receivers and reach the operator's terminal through many commands, so all output is cleaned here and not in
+ * each command. Our own colours survive: `style` marks them with random text, and only marked ones become escapes.
  */
 export function cleanTerminal(terminal: Terminal, randomText: RandomText): Terminal {
   const mark = `⟦${randomText(16)}⟧`
   const clean = (text: string) => text.replace(acting, shownAs).replaceAll(mark, '\x1b')
   const decoder = new TextDecoder()
-  // What is not overridden, getters among it, stays the terminal's own.
+  // All other members, getters included, are inherited from the terminal.
   return Object.create(terminal, {
     print: { value: (text: string) => terminal.print(clean(text)) },
     printError: { value: (text: string) => terminal.printError(clean(text)) },
@@ -29,7 +29,7 @@ export function cleanTerminal(terminal: Terminal, randomText: RandomText): Termi
         terminal.style(format, text.replace(acting, shownAs)).replaceAll('\x1b', mark),
     },
     write: {
-      // A file or a pipe gets the bytes as they are; they are lines of JSON, which a terminal may show escaped.
+      // A file or a pipe gets the bytes unchanged. They are lines of JSON, so for a terminal they can be escaped.
       value: (chunk: string | Uint8Array) => {
         if (terminal.columns === undefined) return terminal.write(chunk)
         return terminal.write(escaped(typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true })))
@@ -38,14 +38,14 @@ export function cleanTerminal(terminal: Terminal, randomText: RandomText): Termi
   }) as Terminal
 }
 
-/** JSON for standard output: characters that act on a terminal are escaped, so that nothing of them is lost. */
+/** JSON for standard output. Characters that act on a terminal are escaped, so no data is lost. */
 export function toJson(value: unknown, indent?: number): string {
   return escaped(JSON.stringify(value, null, indent))
 }
 
 function escaped(json: string): string {
   return json.replace(acting, (sign) => {
-    // Those beyond U+FFFF are two halves in JSON.
+    // JSON writes characters beyond U+FFFF as two halves.
     return Array.from({ length: sign.length }, (_, i) => `\\u${sign.charCodeAt(i).toString(16).padStart(4, '0')}`).join(
       '',
     )

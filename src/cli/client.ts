@@ -4,7 +4,7 @@ import { nearest } from '../runtime/nearest.ts'
 import { CommandError, exitCode } from './outcome.ts'
 
 export interface ClientParts {
-  /** Where the server is, such as `http://127.0.0.1:8484`; what follows the host is kept. */
+  /** The server's address, such as `http://127.0.0.1:8484`; a path after the host is kept. */
   readonly url: string
   readonly key: string | undefined
   readonly clock: Clock
@@ -15,12 +15,12 @@ export type Query = Readonly<Record<string, string | number | boolean | readonly
 
 export interface Call {
   readonly query?: Query
-  /** Sent as JSON; bytes are sent as they are. */
+  /** Sent as JSON; bytes are sent unchanged. */
   readonly body?: unknown
   readonly contentType?: string
 }
 
-/** What the API answers to any list. */
+/** A page of any list of the API. */
 interface ListOut {
   readonly data: readonly Item[]
   readonly iterator: string | null
@@ -28,7 +28,7 @@ interface ListOut {
   readonly done: boolean
 }
 
-/** A thing of the API. What a command shows of it is named where it is shown; `--json` prints all there is. */
+/** A resource of the API. Each command picks the fields that it shows; `--json` prints all of them. */
 export type Item = Readonly<Record<string, unknown>>
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -37,7 +37,7 @@ const answerMs = 60_000
 /** The largest page the API gives. */
 const pageLimit = 250
 
-/** The server said no, or something else than was expected. */
+/** The server refused a request, or its response was not understood. */
 export class ApiProblem extends CommandError {
   readonly status: number
 
@@ -47,7 +47,7 @@ export class ApiProblem extends CommandError {
   }
 }
 
-/** Talks to a Sluice server. Every failure is a CommandError with a sentence for people and an exit code for scripts. */
+/** Calls a Sluice server. Every failure is a CommandError with a sentence and an exit code. */
 export class Client {
   readonly url: string
   readonly #parts: ClientParts
@@ -99,7 +99,7 @@ export class Client {
     }
   }
 
-  /** The bytes of an answer as they come, however long that takes. */
+  /** Streams the bytes of a response, without a time limit. */
   async *stream(path: string, query: Query): AsyncGenerator<Uint8Array> {
     const { response, stopWaiting } = await this.#send('GET', path, { query })
     stopWaiting()
@@ -107,9 +107,13 @@ export class Client {
     try {
       for await (const chunk of response.body) yield chunk as Uint8Array
     } catch (error) {
-      throw new CommandError(`The server at ${this.url} hung up in the middle of its answer.`, exitCode.unavailable, {
-        cause: error,
-      })
+      throw new CommandError(
+        `The server at ${this.url} closed the connection in the middle of its response.`,
+        exitCode.unavailable,
+        {
+          cause: error,
+        },
+      )
     }
   }
 
@@ -124,7 +128,7 @@ export class Client {
       return parseExactly(text) as Item
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error
-      throw new CommandError(`${this.url} answers with something else than JSON; is it a Sluice server?`, 1)
+      throw new CommandError(`The response of ${this.url} is not JSON. Is it a Sluice server?`, 1)
     }
   }
 
@@ -155,9 +159,9 @@ export class Client {
 
   #unreachable(error: unknown): CommandError {
     const cause = (error as { cause?: NodeJS.ErrnoException }).cause
-    const reason = cause?.code === 'ECONNREFUSED' ? 'nothing listens there' : (cause?.code ?? 'it does not answer')
+    const reason = cause?.code === 'ECONNREFUSED' ? 'connection refused' : (cause?.code ?? 'no response')
     const hint = 'Is it running (sluice serve), and is --url or SLUICE_URL right?'
-    return new CommandError(`Cannot reach a server at ${this.url}: ${reason}. ${hint}`, exitCode.unavailable, {
+    return new CommandError(`Cannot reach the server at ${this.url}: ${reason}. ${hint}`, exitCode.unavailable, {
       cause: error,
     })
   }
@@ -166,7 +170,7 @@ export class Client {
     const { status } = response
     const problem = readProblem(text)
     if (problem === undefined) {
-      return new ApiProblem(`${this.url} answers ${method} ${path} with ${status}; is it a Sluice server?`, status)
+      return new ApiProblem(`${this.url} answers ${method} ${path} with ${status}. Is it a Sluice server?`, status)
     }
     const { detail } = problem
     if (status === 401) {
@@ -175,18 +179,18 @@ export class Client {
       return new ApiProblem(`${detail} ${hint}${this.#parts.key === undefined ? '.' : '?'}`, status)
     }
     if (status === 405 || (status === 404 && /no such route/i.test(detail))) {
-      return new ApiProblem(`This server has no ${method} ${path}; it may be older than this program.`, status)
+      return new ApiProblem(`The server does not know ${method} ${path}. It may be older than this program.`, status)
     }
     if (status === 404) return new ApiProblem(`${detail}${await this.#suggestion(path)}`, status)
     const wait = response.headers.get('retry-after')
     return new ApiProblem(wait === null ? detail : `${detail} Try again in ${wait} s.`, status)
   }
 
-  /** The application that was probably meant, when the one in the path does not exist. */
+  /** The most similar application, when the one in the path does not exist. */
   async #suggestion(path: string): Promise<string> {
     const [, ref = ''] = /^\/app\/([^/]+)/.exec(path) ?? []
     if (ref === '') return ''
-    // Only for the hint: whatever goes wrong now, the first answer is what has to be said.
+    // The list only feeds the hint, so its errors are ignored: the original error is reported either way.
     const known = await this.list('/app', {}, pageLimit).catch(() => ({ items: [] }))
     const names = known.items.flatMap(({ id, uid }) => [id, uid]).filter((name) => typeof name === 'string')
     if (names.includes(decodeURIComponent(ref))) return ''
@@ -195,7 +199,7 @@ export class Client {
   }
 }
 
-/** The path made of these parts, each escaped. */
+/** Joins the parts to a path, each escaped. */
 export function pathOf(...parts: readonly string[]): string {
   return parts.map((part) => `/${encodeURIComponent(part)}`).join('')
 }
@@ -208,7 +212,7 @@ function exitCodeOf(status: number): number {
   return status === 429 || status === 502 || status === 503 || status === 504 ? exitCode.unavailable : exitCode.failed
 }
 
-/** A sentence for people from `application/problem+json`; undefined when the text is none. */
+/** The detail of an `application/problem+json` body; undefined when the text is something else. */
 function readProblem(text: string): { detail: string } | undefined {
   let parsed: unknown
   try {
@@ -223,7 +227,7 @@ function readProblem(text: string): { detail: string } | undefined {
   const lines = (detail as { loc: (string | number)[]; msg: string }[]).map(
     ({ loc, msg }) => `  - ${loc.slice(1).join('.') || loc.join('.')}: ${msg}`,
   )
-  return { detail: `The server does not accept this:\n${lines.join('\n')}` }
+  return { detail: `Invalid request:\n${lines.join('\n')}` }
 }
 
 function queryText(query: Query = {}): string {

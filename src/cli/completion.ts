@@ -5,18 +5,18 @@ import type { World } from './world.ts'
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
 
-/** What can follow one command: its subcommands and flags, with what they are for. */
+/** The words that can follow one command: its subcommands and flags, with their help. */
 interface Words {
-  /** The command's own words, such as `dead replay`; '' for the program. */
+  /** The command's path, such as `dead replay`; '' for the program. */
   readonly path: string
   readonly words: readonly { readonly word: string; readonly help: string }[]
 }
 
-/** `sluice completion`: prints what teaches a shell the commands and their flags. */
+/** `sluice completion`: prints a completion script for a shell. */
 export function addCompletion(program: Commander, world: World, finish: (code: number) => void): void {
   program
     .command('completion')
-    .description('print what teaches a shell these commands')
+    .description('print a shell completion script')
     .addArgument(new Argument('<shell>', 'bash, zsh or fish').choices(shells))
     .addHelpText(
       'after',
@@ -40,7 +40,7 @@ function wordsOf(command: Commander, path = ''): Words[] {
   return [{ path, words }, ...children]
 }
 
-/** Follows the words before the cursor down the commands; operands and flags do not change where one is. */
+/** Shell code that finds the command before the cursor; operands and flags are skipped. */
 function walk(all: readonly Words[]): string {
   const paths = all.filter(({ path }) => path !== '').map(({ path }) => `'${path}'`)
   return `  local place='' word

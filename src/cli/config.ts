@@ -4,7 +4,7 @@ import { toJson } from './clean-terminal.ts'
 import { exitCode } from './outcome.ts'
 import type { World } from './world.ts'
 
-/** `sluice config`: every setting with its value, where the value comes from, and what it is for. Secrets are masked. */
+/** `sluice config`: every setting with its value, the source of the value, and its help. Secrets are masked. */
 export async function printConfig({ terminal }: World, loaded: Loaded, asJson: boolean): Promise<number> {
   const rows = settingNames.map((name) => ({
     name,

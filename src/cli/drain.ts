@@ -13,15 +13,15 @@ export interface DrainOptions {
   /** Ends when nothing can be sent for this long. */
   readonly lingerMs: number
   readonly json: boolean
-  /** Says nothing unless something is wrong, so that cron has nothing to mail. */
+  /** Prints nothing unless there is a problem, so that cron sends no mail. */
   readonly quiet: boolean
 }
 
 const lookMs = 25
 
 /**
- * `sluice drain`: delivers what is due and ends, for hosts that have cron and nothing that stays. Where somebody else
- * delivers from the SQLite file already, there is nothing to do, and that is no failure.
+ * `sluice drain`: sends the deliveries that are due and ends, for hosts with cron and no long-running processes. When
+ * another process already delivers from the SQLite file, it ends at once, successfully.
  */
 export async function drain(world: World, { config }: Loaded, options: DrainOptions): Promise<number> {
   const { terminal } = world
@@ -60,7 +60,7 @@ async function openUnlessOwned(
 
 type End = 'idle' | 'time' | 'signal'
 
-/** Resolves when nothing is left to send, the time is up, or a signal came; whichever is first. */
+/** Resolves when nothing is left to send, the time is up, or a signal arrives. */
 function waitForEnd(
   { clock }: World,
   delivering: Delivering,
@@ -83,7 +83,7 @@ function waitForEnd(
 
 function report({ tally }: Delivering, ended: End, json: boolean): string {
   if (json) return toJson({ ended, ...tally })
-  const reason = { idle: 'nothing more is due', time: 'the time is up', signal: 'asked to stop' }[ended]
+  const reason = { idle: 'nothing more is due', time: 'time limit reached', signal: 'stopped by a signal' }[ended]
   const { delivered, waiting, dead } = tally
-  return `Drained: ${delivered} delivered, ${waiting} to be tried again, ${dead} dead; ${reason}.`
+  return `Drained: ${delivered} delivered, ${waiting} to retry, ${dead} dead; ${reason}.`
 }

@@ -4,7 +4,7 @@ import { jsonValue, limitOption, option, type RemoteCommands, type Session, show
 import { counted, instant, text } from './show.ts'
 import { facts, table } from './table.ts'
 
-/** `sluice event-type`: the kinds of events that are known. */
+/** `sluice event-type`: the event types and their schemas. */
 export function addEventType(commands: RemoteCommands): void {
   const group = commands.group('event-type', 'event types: list, get, create, update, delete, import')
 
@@ -12,7 +12,7 @@ export function addEventType(commands: RemoteCommands): void {
     .add(group, 'list', 'list event types', async (session) => {
       const query = { include_archived: session.options.archived === true ? true : undefined }
       const found = await session.client.list('/event-type', query, session.options.limit as number)
-      showList(session, found, 'No event types. Messages may have any; these are for people.', (items) =>
+      showList(session, found, 'No event types. Until one exists, endpoints may subscribe to any name.', (items) =>
         table(
           session.terminal,
           [
@@ -25,7 +25,7 @@ export function addEventType(commands: RemoteCommands): void {
         ),
       )
     })
-    .option('--archived', 'also those that are archived')
+    .option('--archived', 'include archived event types')
     .addOption(limitOption())
 
   commands.add(group, 'get <name>', 'show an event type', async (session, [name = '']) => {
@@ -34,49 +34,54 @@ export function addEventType(commands: RemoteCommands): void {
   })
 
   commands
-    .add(group, 'create <name> <description>', 'make an event type', async (session, [name = '', description = '']) => {
-      const body = { name, description, ...fieldsOf(session) }
-      session.show(await session.client.post('/event-type', { body }), (item) => describe(session, item))
-    })
+    .add(
+      group,
+      'create <name> <description>',
+      'create an event type',
+      async (session, [name = '', description = '']) => {
+        const body = { name, description, ...fieldsOf(session) }
+        session.show(await session.client.post('/event-type', { body }), (item) => describe(session, item))
+      },
+    )
     .option('--group <NAME>', 'the group it is shown in')
     .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
 
   commands
-    .add(group, 'update <name>', 'change an event type; what is not given stays', async (session, [name = '']) => {
+    .add(group, 'update <name>', 'change the given fields of an event type', async (session, [name = '']) => {
       const { description, archived, deprecated } = session.options
       const body = { description, archived, deprecated, ...fieldsOf(session) }
       const item = await session.client.patch(pathOf('event-type', name), { body })
       session.show(item, (changed) => describe(session, changed))
     })
-    .option('--description <TEXT>', 'what it means')
+    .option('--description <TEXT>', 'description')
     .option('--group <NAME>', 'the group it is shown in')
-    .option('--archived', 'keep it out of lists')
-    .option('--no-archived', 'bring it back into lists')
+    .option('--archived', 'archive it: hide it from lists')
+    .option('--no-archived', 'unarchive it')
     .option('--deprecated', 'mark it as deprecated')
-    .option('--no-deprecated', 'not deprecated after all')
+    .option('--no-deprecated', 'remove the deprecated mark')
     .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
 
   commands
-    .add(group, 'delete <name>', 'archive an event type; with --expunge remove it', async (session, [name = '']) => {
+    .add(group, 'delete <name>', 'archive an event type, or delete it with --expunge', async (session, [name = '']) => {
       const query = { expunge: session.options.expunge === true ? true : undefined }
       await session.client.delete(pathOf('event-type', name), query)
-      session.show({ deleted: name }, () => `${query.expunge ? 'Removed' : 'Archived'} ${name}.`)
+      session.show({ deleted: name }, () => `${query.expunge ? 'Deleted' : 'Archived'} ${name}.`)
     })
-    .option('--expunge', 'remove it for good')
+    .option('--expunge', 'delete it permanently')
 
   commands
-    .add(group, 'import <file>', 'take the webhooks of an OpenAPI document over', async (session, [file = '']) => {
+    .add(group, 'import <file>', 'import the webhooks of an OpenAPI document', async (session, [file = '']) => {
       const { dryRun = false, replaceAll = false } = session.options
       const specRaw = (await readFileOrInput(session.terminal, file)).toString()
       const answer = await session.client.post('/event-type/import/openapi', { body: { specRaw, dryRun, replaceAll } })
       session.show(answer, ({ data }) => {
         const { modified } = data as { modified: string[] }
-        const verb = dryRun ? 'would be made or changed' : 'made or changed'
+        const verb = dryRun ? 'would be created or changed' : 'created or changed'
         return [`${counted(modified.length, 'event type')} ${verb}:`, ...modified.map((name) => `  ${name}`)].join('\n')
       })
     })
-    .option('--dry-run', 'only say what would be done')
-    .option('--replace-all', 'archive those that the document does not have')
+    .option('--dry-run', 'only show the changes')
+    .option('--replace-all', 'archive event types that the document does not contain')
 }
 
 function fieldsOf({ options }: Session): Item {

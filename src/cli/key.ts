@@ -6,25 +6,23 @@ import { facts, table } from './table.ts'
 
 const year = 365 * 86_400_000
 
-/** `sluice key`: who may use the API. Needs an admin key. */
+/** `sluice key`: the keys of the API. Needs an admin key. */
 export function addKey(commands: RemoteCommands): void {
   const key = commands.group('key', 'API keys: create, list, revoke')
 
   commands
-    .add(key, 'create <name>', 'make a key; it is shown this once', async (session, [name = '']) => {
+    .add(key, 'create <name>', 'create a key; it is shown once', async (session, [name = '']) => {
       const { scope, app, expires } = session.options as { scope?: string[]; app?: string; expires?: number }
       const expiresInSeconds = expires === undefined ? undefined : Math.ceil(expires / 1000)
       const body = { name, scopes: scope, app, expiresInSeconds }
       session.show(await session.client.post('/api-key', { body }), (item) => describe(session, item))
     })
     .addOption(repeated('--scope <SCOPE>', 'admin, publish or read; may be repeated').makeOptionMandatory())
-    .option('--app <APP>', 'for this application alone')
-    .addOption(
-      option('--expires <DURATION>', 'ends after this, such as 90d (default: never)', duration(1000, 10 * year)),
-    )
+    .option('--app <APP>', 'limit it to this application')
+    .addOption(option('--expires <DURATION>', 'lifetime, such as 90d (default: unlimited)', duration(1000, 10 * year)))
 
   commands
-    .add(key, 'list', 'list keys; a key itself is never shown again', async (session) => {
+    .add(key, 'list', 'list keys, without their secrets', async (session) => {
       const found = await session.client.list('/api-key', {}, session.options.limit as number)
       showList(session, found, 'No keys.', (items) =>
         table(
@@ -43,7 +41,7 @@ export function addKey(commands: RemoteCommands): void {
     })
     .addOption(limitOption())
 
-  commands.add(key, 'revoke <id>', 'end a key; it stops working within a second', async (session, [id = '']) => {
+  commands.add(key, 'revoke <id>', 'revoke a key; it stops working within a second', async (session, [id = '']) => {
     await session.client.delete(pathOf('api-key', id))
     session.show({ revoked: id }, () => `Revoked ${id}.`)
   })
@@ -67,5 +65,5 @@ function describe({ terminal }: Session, item: Item): string {
     ['expires', item.expiresAt == null ? 'never' : instant(item.expiresAt)],
   ])
   const shown = terminal.style(['bold', 'green'], text(item.token))
-  return `${about}\n\nThe key. It is shown only now; keep it:\n\n  ${shown}\n`
+  return `${about}\n\nThe key. Keep it: it is not shown again.\n\n  ${shown}\n`
 }

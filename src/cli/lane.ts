@@ -3,20 +3,20 @@ import type { RemoteCommands, Session } from './remote.ts'
 import { instant, text } from './show.ts'
 import { facts } from './table.ts'
 
-/** `sluice lane`: what an endpoint's deliveries wait for. */
+/** `sluice lane`: the queue of an endpoint. */
 export function addLane(commands: RemoteCommands): void {
   const lane = commands.add(
     commands.program,
     'lane <app> <endpoint>',
-    "show an endpoint's queue: who serves it, what waits, what holds it",
+    "show an endpoint's queue: its worker, waiting deliveries and limits",
     async (session, [app = '', endpoint = '']) => {
       const lane = await session.client.get(pathOf('app', app, 'endpoint', endpoint, 'lane'))
       session.show(lane, () => describe(session, lane))
     },
   )
   for (const [order, summary, done] of [
-    ['retry', 'try the delivery that keeps others back anew, with all its attempts', 'is tried anew'],
-    ['skip', 'make the delivery that keeps others back a dead letter', 'becomes a dead letter'],
+    ['retry', 'retry the delivery that blocks the queue, with all its attempts', 'is retried'],
+    ['skip', 'make the delivery that blocks the queue a dead letter', 'becomes a dead letter'],
   ] as const) {
     const usage = `${order}-head <app> <endpoint> [msg]`
     commands.add(lane, usage, summary, async (session, [app = '', endpoint = '', messageId]) => {
@@ -34,10 +34,10 @@ function describe({ terminal }: Session, lane: Item): string {
   return facts(terminal, [
     ['state', stateOf(lane)],
     ['waiting', `${total}${isExact === false ? ' or more' : ''} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
-    ['owner', owner == null ? 'nobody' : text(owner.description)],
+    ['owner', owner == null ? 'none' : text(owner.description)],
     ['workers', `${text(lane.workersAlive)} alive`],
     ['in flight', live == null ? undefined : `${live.inFlight} of ${live.concurrency}`],
-    ['pace', live?.pace == null ? undefined : `${text(live.pace)} a second of late`],
+    ['pace', live?.pace == null ? undefined : `${text(live.pace)} a second recently`],
     ['next token', until(live?.nextTokenAt)],
     ['crowded', live?.crowded == null ? undefined : crowdText(live)],
     ['standstill', live?.standstill == null ? undefined : text(live.standstill)],
@@ -56,13 +56,13 @@ function describe({ terminal }: Session, lane: Item): string {
   ])
 }
 
-/** Whose slots are taken. */
+/** The slots that are all in use. */
 function crowdText({ crowded, application, process }: Item): string {
   const { inFlight, limit } = (crowded === 'process' ? process : application) as Item
   return `${text(crowded)}: ${text(inFlight)} of ${text(limit)} slots`
 }
 
-/** What the circuit does, when it is not simply closed. */
+/** The state of the circuit; undefined when it is closed without failures. */
 function circuitText({ state, openUntil, manual, failures }: Item = {}): string | undefined {
   if (state === 'half_open') return 'half open: one probe decides'
   if (state === 'open') return manual === true ? 'opened by an operator' : `open until ${instant(openUntil)}`

@@ -11,13 +11,13 @@ import { type Arrived, openReceiver } from './receiver.ts'
 import { option, type RemoteCommands, repeated, type Session } from './remote.ts'
 import { counted, text } from './show.ts'
 
-/** `sluice listen`: a receiver on this machine that verifies signatures and prints what arrives. */
+/** `sluice listen`: a receiver on this machine that verifies signatures and prints messages. */
 export function addListen(commands: RemoteCommands): void {
   commands
     .add(
       commands.program,
       'listen',
-      'receive on this machine: verify signatures and print what arrives',
+      'run a local receiver that verifies signatures and prints messages',
       async (session) => {
         const { terminal, options } = session
         const stopRequested = terminal.stopRequested()
@@ -39,24 +39,24 @@ export function addListen(commands: RemoteCommands): void {
         printer.end()
       },
     )
-    .addOption(option('--port <PORT>', 'where to listen; 0 takes a free one', count(0, 65_535)).default(9000))
-    .option('--host <HOST>', 'the address to listen on', '127.0.0.1')
-    .option('--secret <SECRET>', 'verify with this (whsec_…, whpk_…)')
+    .addOption(option('--port <PORT>', 'port to listen on; 0 = any free port', count(0, 65_535)).default(9000))
+    .option('--host <HOST>', 'address to listen on', '127.0.0.1')
+    .option('--secret <SECRET>', 'secret to verify signatures with (whsec_…, whpk_…)')
     .addOption(
       option(
         '--profile <PROFILE>',
-        `how what arrives is signed: ${signatureProfiles.join(', ')}`,
+        `signature profile: ${signatureProfiles.join(', ')}`,
         choice(signatureProfiles),
       ).default('standard'),
     )
-    .option('--app <APP>', 'make an endpoint for this in that application, and the application if need be')
-    .addOption(repeated('--event-type <TYPE>', 'with --app: deliver only this; may be repeated'))
-    .option('--public-url <URL>', 'with --app: how the server reaches this (default: the address it listens on)')
-    .option('--keep', 'with --app: leave the endpoint, paused, so that what is sent meanwhile waits for the next time')
-    .addOption(option('--status <STATUS>', 'answer with this status', count(200, 599)).default(200))
+    .option('--app <APP>', 'create an endpoint in this application, and the application if it does not exist')
+    .addOption(repeated('--event-type <TYPE>', 'with --app: only this event type; may be repeated'))
+    .option('--public-url <URL>', 'with --app: URL that reaches this receiver (default: the address it listens on)')
+    .option('--keep', 'with --app: keep the endpoint, paused, so that messages wait for the next `sluice listen`')
+    .addOption(option('--status <STATUS>', 'HTTP status to answer with', count(200, 599)).default(200))
 }
 
-/** Makes the endpoint and learns its secret; the answer takes it back. */
+/** Creates the endpoint and reads its secret; the returned function deletes or pauses it. */
 async function register(session: Session, bound: Address, printer: Printer): Promise<() => Promise<void>> {
   const { client, options } = session
   const app = options.app as string
@@ -70,7 +70,7 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
   } catch (error) {
     if (!(error instanceof ApiProblem) || error.status !== 422) throw error
     const hint =
-      'A server delivers to private addresses only when it is allowed to: start it with --local on this machine, or set SLUICE_ALLOW_NETWORKS.'
+      'To permit private addresses, start the server with --local on this machine, or set SLUICE_ALLOW_NETWORKS.'
     throw new CommandError(`${error.message}\n${hint}`, exitCode.misused, { cause: error })
   }
   const { key } = await client.get(`${path}/secret`)
@@ -80,7 +80,7 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
   return async () => {
     if (options.keep === true) await client.post(`${path}/pause`, { body: {} })
     else await client.delete(path)
-    printer.say('Endpoint', options.keep === true ? 'paused; it resumes with the next sluice listen' : 'removed')
+    printer.say('Endpoint', options.keep === true ? 'paused; the next `sluice listen` resumes it' : 'deleted')
   }
 }
 
@@ -97,7 +97,7 @@ class Printer {
   readonly #session: Session
   #verify: Verifier | undefined
   #names: SignatureHeaders = {}
-  /** What arrived before the secret was known: an endpoint of this name may have been there all along. */
+  /** Requests that arrived before the secret was known, from an endpoint that existed before. */
   #early: Arrived[] | undefined = []
   #requests = 0
   #verified = 0
@@ -117,13 +117,16 @@ class Printer {
     this.#names = names
     this.#verify = openProfileVerifier(profile, secret, names)
     if (this.#verify !== undefined) return
-    throw new CommandError('--secret must be whsec_ and base64, or whpk_ and an ed25519 key.', exitCode.misused)
+    throw new CommandError(
+      '--secret must be whsec_ followed by base64, or whpk_ followed by an ed25519 key.',
+      exitCode.misused,
+    )
   }
 
   wait(): void {
     const { terminal, json } = this.#session
     if (this.#verify === undefined && !json)
-      this.say('Secret', 'none: signatures are not verified (--secret, or --app)')
+      this.say('Secret', 'none; signatures are not verified (set --secret or --app)')
     if (!json) terminal.print(terminal.style('dim', 'Waiting for messages; Ctrl-C ends.\n'))
     const early = this.#early ?? []
     this.#early = undefined
@@ -182,7 +185,7 @@ class Printer {
     terminal.print(`${indented(contentOf(body))}\n`)
   }
 
-  /** Whether this message came before, of the last ten thousand. */
+  /** Whether this message is among the last ten thousand. */
   #isAgain(id: string): boolean {
     const again = id !== '' && this.#seen.has(id)
     this.#seen.add(id)

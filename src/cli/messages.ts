@@ -4,20 +4,20 @@ import { instantText, limitOption, type RemoteCommands, repeated, type Session, 
 import { instant, nameOf, text } from './show.ts'
 import { facts, table } from './table.ts'
 
-/** `sluice messages`: what an application published, or one message and where it stands at each endpoint. */
+/** `sluice messages`: the messages of an application, or one message with its status at each endpoint. */
 export function addMessages(commands: RemoteCommands): void {
   commands
     .add(
       commands.program,
       'messages <app> [message]',
-      'list messages, newest first, or show one and where it stands',
+      'list messages, newest first, or show one with its status',
       async (session, [app = '', ref]) => {
         if (ref === undefined) return await list(session, app)
         return await showOne(session, app, ref)
       },
     )
-    .addOption(repeated('--event-type <TYPE>', 'only of this type; may be repeated'))
-    .option('--channel <CHANNEL>', 'only of this channel')
+    .addOption(repeated('--event-type <TYPE>', 'only this event type; may be repeated'))
+    .option('--channel <CHANNEL>', 'only this channel')
     .option('--tag <TAG>', 'only with this tag')
     .option('--after <INSTANT>', 'only accepted after, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
     .option('--before <INSTANT>', 'only accepted before')
@@ -66,24 +66,24 @@ async function showOne(session: Session, app: string, ref: string): Promise<unde
 }
 
 function destinationsTable({ terminal }: Session, destinations: readonly Item[]): string {
-  if (destinations.length === 0) return 'No endpoint asked for it.'
+  if (destinations.length === 0) return 'No endpoint matched it.'
   return table(
     terminal,
     [
       { title: 'ENDPOINT', cell: nameOf },
       { title: 'URL', cell: ({ url }) => text(url), flexible: true },
-      { title: 'STATUS', cell: standing, colour: statusColour },
+      { title: 'STATUS', cell: statusText, colour: statusColour },
       { title: 'NEXT ATTEMPT (UTC)', cell: ({ nextAttempt }) => instant(nextAttempt) },
     ],
     destinations,
   )
 }
 
-function standing({ statusText, coalescedInto }: Item): string {
-  return coalescedInto == null ? text(statusText) : `coalesced into ${text(coalescedInto)}`
+function statusText({ statusText: status, coalescedInto }: Item): string {
+  return coalescedInto == null ? text(status) : `coalesced into ${text(coalescedInto)}`
 }
 
-/** The colour of where a delivery stands. */
+/** The colour of a delivery's status. */
 export function statusColour({ statusText, coalescedInto }: Item): 'green' | 'red' | 'yellow' {
   if (statusText === 'success') return 'green'
   if (coalescedInto != null) return 'yellow'

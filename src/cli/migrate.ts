@@ -2,7 +2,7 @@ import { showSetting } from '../runtime/config.ts'
 import { exitCode } from './outcome.ts'
 import type { Command } from './world.ts'
 
-/** `sluice migrate`: brings the store's tables up to date and says which version they have. Every start does the same. */
+/** `sluice migrate`: brings the store's tables up to date and prints their version. Every start migrates, too. */
 export const migrate: Command = async (world, { config }) => {
   const store = await world.openStore(config, world.openLog(config))
   await store.close()

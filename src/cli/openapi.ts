@@ -3,12 +3,12 @@ import { toJson } from './clean-terminal.ts'
 import { exitCode } from './outcome.ts'
 import type { World } from './world.ts'
 
-/** `sluice openapi`: prints the description of the API, as the server gives it at /api/v1/openapi.json. */
+/** `sluice openapi`: prints the same document that the server serves at /api/v1/openapi.json. */
 export function addOpenapi(program: Commander, { terminal }: World, finish: (code: number) => void): void {
   program
     .command('openapi')
     .description('print the OpenAPI document of the API')
-    .option('--json', 'print JSON, as it does anyway')
+    .option('--json', 'print JSON (always on)')
     .action(async () => {
       // Only here: the schemas take longer to load than most commands to run.
       const { openApiDocument } = await import('../http/openapi/document.ts')

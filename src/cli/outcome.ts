@@ -1,22 +1,22 @@
-/** How a command ends. The numbers are part of the interface: supervisors decide by them whether to start again. */
+/** The exit codes. They are part of the interface: supervisors decide by them whether to restart. */
 export const exitCode = {
   ok: 0,
   failed: 1,
-  /** The command line or a setting is wrong: starting again will not help. */
+  /** The command line or a setting is wrong: a restart does not help. */
   misused: 2,
   /** Another process owns the SQLite file. */
   owned: 3,
-  /** The server knows no such thing. */
+  /** The resource does not exist. */
   notFound: 4,
-  /** No key, a wrong one, or one that may not do this. */
+  /** The key is missing, wrong or lacks the permission. */
   denied: 5,
-  /** What was asked for collides with what is there. */
+  /** The request conflicts with an existing resource. */
   conflict: 6,
-  /** The server cannot be reached or will not take more now: trying again later may help. */
+  /** The server cannot be reached or is overloaded: a later attempt may succeed. */
   unavailable: 7,
 } as const
 
-/** A command cannot go on, for a reason its caller can act on. The message is all that is shown. */
+/** A command failed for a reason that its caller can act on. Only the message is printed. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
   readonly exitCode: number

@@ -34,7 +34,7 @@ import { addWhy } from './why.ts'
 import { worker } from './worker.ts'
 import type { World } from './world.ts'
 
-/** Runs a command line; the answer is the exit code. What the caller can act on is said in one message. */
+/** Runs a command line and returns its exit code. An error that the caller can act on is printed as one message. */
 export async function runProgram(given: World, args: readonly string[]): Promise<number> {
   const world: World = { ...given, terminal: cleanTerminal(given.terminal, given.randomText) }
   let code: number = exitCode.ok
@@ -53,7 +53,7 @@ export async function runProgram(given: World, args: readonly string[]): Promise
   }
   const command = (name: string, description: string, run: (loaded: Loaded, options: Options) => Promise<number>) => {
     const added = program.command(name).description(description)
-    added.addOption(new Option('--config <FILE>', 'a JSON file of settings (default: sluice.json, if there is one)'))
+    added.addOption(new Option('--config <FILE>', 'JSON file of settings (default: sluice.json, if it exists)'))
     for (const setting of settingNames) added.addOption(optionFor(setting))
     added.action(async (options: Options) => {
       code = await run(load(world, options), options)
@@ -61,13 +61,13 @@ export async function runProgram(given: World, args: readonly string[]): Promise
     return added
   }
   program.commandsGroup('Run:')
-  command('serve', 'serve the API and deliver', (loaded) => serve(world, loaded))
-  command('worker', 'deliver without an API, beside others on one Postgres database', (loaded) => worker(world, loaded))
+  command('serve', 'run the server: API and deliveries', (loaded) => serve(world, loaded))
+  command('worker', 'run a worker without an API, on a shared Postgres database', (loaded) => worker(world, loaded))
   command('migrate', "bring the store's tables up to date", (loaded) => migrate(world, loaded))
-  command('config', 'print every setting, its value and where it comes from', (loaded, options) =>
+  command('config', 'print every setting with its value and source', (loaded, options) =>
     printConfig(world, loaded, options.json === true),
   ).option('--json', 'as JSON')
-  command('drain', 'deliver what is due and end, for hosts that only have cron', (loaded, options) =>
+  command('drain', 'send the deliveries that are due, then exit (for cron)', (loaded, options) =>
     drain(world, loaded, {
       forMs: options.for as number,
       lingerMs: options.linger as number,
@@ -76,16 +76,16 @@ export async function runProgram(given: World, args: readonly string[]): Promise
     }),
   )
     .addOption(
-      option('--for <DURATION>', 'end after this at the latest', duration(0, 86_400_000)).default(55_000, '55s'),
+      option('--for <DURATION>', 'exit after this at the latest', duration(0, 86_400_000)).default(55_000, '55s'),
     )
     .addOption(
-      option('--linger <DURATION>', 'end when nothing can be sent for this long', duration(0, 86_400_000)).default(
+      option('--linger <DURATION>', 'exit when nothing can be sent for this long', duration(0, 86_400_000)).default(
         2000,
         '2s',
       ),
     )
     .option('--json', 'report as JSON')
-    .option('--quiet', 'say nothing unless something is wrong')
+    .option('--quiet', 'print nothing unless there is a problem')
 
   const remote = new RemoteCommands(program, world, finish)
   program.commandsGroup('Manage:')
@@ -113,7 +113,7 @@ export async function runProgram(given: World, args: readonly string[]): Promise
   program.commandsGroup('More:')
   addOpenapi(program, world, finish)
   addCompletion(program, world, finish)
-  program.addHelpCommand(new Commander('help').argument('[command]').description('what a command does and takes'))
+  program.addHelpCommand(new Commander('help').argument('[command]').description('show help for a command'))
 
   try {
     await program.parseAsync(args, { from: 'user' })
@@ -136,29 +136,29 @@ function load(
 function optionFor(name: (typeof settingNames)[number]): Option {
   const { kind, help } = settings[name]
   if (kind.placeholder === undefined) return new Option(flagOf(name), help)
-  // A choice is spelled out in the text: as part of the term it would leave no room for any other's.
+  // Choices are listed in the text: as part of the term they would take up the column.
   const isChoice = kind.placeholder.includes('|')
   const text = isChoice ? `${help}: ${kind.placeholder.replaceAll('|', ', ')}` : help
   return new Option(`${flagOf(name)} <${isChoice ? 'WORD' : kind.placeholder}>`, text)
 }
 
-/** How a list of commands names one: with its operands only where the list is short, so that it fits 80 columns. */
+/** The name of a command in help. Operands are left out at the top level, so that the list fits 80 columns. */
 function termOf(command: Commander): string {
   if (command.parent?.parent == null) return command.name()
   const operands = command.registeredArguments.map((each) => (each.required ? `<${each.name()}>` : `[${each.name()}]`))
   return [command.name(), ...operands].join(' ')
 }
 
-/** Says what went wrong, once. Whatever is not listed here is a bug and left to crash with its trace. */
+/** Prints an expected error, once. Any other error is a bug and crashes with its trace. */
 function explain({ terminal }: World, error: unknown): number {
-  // Commander has already said what it thinks of the command line.
+  // Commander has already printed the error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.misused
   if (error instanceof ConfigError) {
     terminal.printError(`${error.message}\n\nRun \`sluice config --help\` to see every setting.`)
     return exitCode.misused
   }
   if (error instanceof StoreTrouble) {
-    terminal.printError(`The store cannot answer: ${error.message}.`)
+    terminal.printError(`The store is not available: ${error.message}.`)
     return exitCode.failed
   }
   if (error instanceof CommandError) {

@@ -2,7 +2,7 @@ import type { Terminal } from '../runtime/process.ts'
 
 const barWidth = 24
 
-/** How far long work is: how much is done, and a bar when it is known what share of the whole that is. */
+/** Progress of long work: the number done, and a bar when the share of the whole is known. */
 export function progressLine(what: string, done: number, share?: number): string {
   const count = done.toLocaleString('en')
   if (share === undefined) return `${what} ${count}`
@@ -12,7 +12,7 @@ export function progressLine(what: string, done: number, share?: number): string
   return `${what} ${bar} ${String(Math.floor(part * 100)).padStart(3)} %  ${count}`
 }
 
-/** Shows how far the work is while it runs, on a terminal only, and erases that at its end, however it ends. */
+/** Shows progress while the work runs, on a terminal only, and erases it when the work ends or fails. */
 export async function withProgress<T>(
   terminal: Terminal,
   work: (show: (line: string) => void) => Promise<T>,

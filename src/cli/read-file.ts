@@ -10,7 +10,7 @@ export async function readNamedFile({ directory }: Terminal, name: string): Prom
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === undefined) throw error
-    const reason = code === 'ENOENT' ? 'there is no such file' : code
+    const reason = code === 'ENOENT' ? 'no such file' : code
     throw new CommandError(`Cannot read ${name}: ${reason}.`, exitCode.misused, { cause: error })
   }
 }

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import { CommandError, exitCode } from './outcome.ts'
 
-/** More than any message: whoever sends more is cut off. */
+/** Larger than any message. A longer request is cut off. */
 const bodyLimitBytes = 64 * 1024 * 1024
 
 /** A request with its whole body. */
@@ -12,7 +12,7 @@ export interface Arrived {
   readonly body: Buffer
 }
 
-/** A server for local receivers; the answer says where it really listens. */
+/** Opens a server for a local receiver and returns the address that it listens on. */
 export async function openReceiver(
   { host, port }: Address,
   receive: (arrived: Arrived) => void,
@@ -25,7 +25,7 @@ export async function openReceiver(
       if (bytes > bodyLimitBytes) request.destroy()
       else chunks.push(chunk)
     })
-    // Whoever hangs up early has said all it will.
+    // A sender that hangs up early needs no response.
     request.on('error', () => {})
     request.on('end', () => receive({ request, response, body: Buffer.concat(chunks) }))
   })
@@ -46,7 +46,7 @@ export async function listen(server: Server, { host, port }: Address): Promise<v
   }
 }
 
-/** Why a server cannot listen, for people. What is no such reason is thrown on. */
+/** The error that explains why a server cannot listen. Rethrows errors without a system code. */
 export function cannotListen(error: unknown, address: Address): CommandError {
   const { code } = error as NodeJS.ErrnoException
   if (code === undefined) throw error
@@ -55,8 +55,8 @@ export function cannotListen(error: unknown, address: Address): CommandError {
 }
 
 const listenTroubles: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another process listens there',
+  EADDRINUSE: 'another process uses this port',
   EADDRNOTAVAIL: 'this machine has no such address',
-  EACCES: 'this user may not use that port',
-  ENOTFOUND: 'there is no such host',
+  EACCES: 'this user may not use this port',
+  ENOTFOUND: 'unknown host',
 }

@@ -3,14 +3,14 @@ import { limitOption, type RemoteCommands, showList } from './remote.ts'
 import { instant, text } from './show.ts'
 import { facts, table } from './table.ts'
 
-/** `sluice region`: the secrets that pseudonyms are made with. */
+/** `sluice region`: the secrets behind pseudonyms. */
 export function addRegion(commands: RemoteCommands): void {
-  const region = commands.group('region', 'secrets that pseudonyms are made with: list, create, delete')
+  const region = commands.group('region', 'secrets for pseudonyms: list, create, delete')
 
   commands
     .add(region, 'list <app>', "list an application's regions", async (session, [app = '']) => {
       const found = await session.client.list(pathOf('app', app, 'region'), {}, session.options.limit as number)
-      showList(session, found, `No regions. \`sluice region create ${app} NAME\` makes one.`, (items) =>
+      showList(session, found, `No regions. Create one: sluice region create ${app} NAME`, (items) =>
         table(
           session.terminal,
           [
@@ -30,20 +30,20 @@ export function addRegion(commands: RemoteCommands): void {
       session.show(created, (item) =>
         facts(session.terminal, [
           ['name', text(item.name)],
-          ['secret', item.secret === undefined ? undefined : `${text(item.secret)} (shown this once)`],
+          ['secret', item.secret === undefined ? undefined : `${text(item.secret)} (not shown again)`],
           ['created', instant(item.createdAt)],
         ]),
       )
     })
-    .option('--secret <SECRET>', 'with this secret, 16 to 256 characters, instead of a new one')
+    .option('--secret <SECRET>', 'its secret, 16 to 256 characters (default: a random one)')
 
   commands.add(
     region,
     'delete <app> <name>',
-    'delete a region nobody is in',
+    'delete a region that no endpoint uses',
     async (session, [app = '', name = '']) => {
       await session.client.delete(pathOf('app', app, 'region', name))
-      session.show({ deleted: name }, () => `Deleted region ${name}. Its pseudonyms cannot be made again.`)
+      session.show({ deleted: name }, () => `Deleted region ${name}. Its pseudonyms cannot be computed again.`)
     },
   )
 }

@@ -9,29 +9,29 @@ import { Client, type Item } from './client.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import type { World } from './world.ts'
 
-/** What a command that asks a server works with. */
+/** The context of a command that calls a server. */
 export interface Session {
   readonly world: World
   readonly terminal: Terminal
   readonly client: Client
   readonly options: Options
-  /** Whether the answer is for a program. */
+  /** Whether to print JSON. */
   readonly json: boolean
-  /** Prints an answer: whole as JSON when that was asked for, else what `human` makes of it. */
+  /** Prints a value: all of it as JSON with `--json`, else the text of `human`. */
   show<T>(value: T, human: (value: T) => string): void
 }
 
-/** The flags of a command by their names in camel case. */
+/** The flags of a command, by name in camel case. */
 export type Options = Readonly<Record<string, unknown>>
 
-/** Runs a command with its operands. No answer means that it went well. */
+/** Runs a command with its operands and returns its exit code; undefined means success. */
 export type RemoteRun = (session: Session, args: readonly string[]) => Promise<number | undefined>
 
 const serverGroup = 'Server:'
-/** Where a server is that was started without settings. */
+/** The address of a server with default settings. */
 export const defaultUrl = `http://${formatAddress(settings.listen.fallback)}`
 
-/** Adds commands that ask a server over its API: each with `--url`, `--key` and `--json`. */
+/** Adds commands that call a server's API, each with `--url`, `--key` and `--json`. */
 export class RemoteCommands {
   readonly program: Commander
   readonly #world: World
@@ -43,7 +43,7 @@ export class RemoteCommands {
     this.#finish = finish
   }
 
-  /** A word that only groups commands. */
+  /** Adds a command that only groups others. */
   group(name: string, description: string): Commander {
     return this.program.command(name).description(description)
   }
@@ -51,16 +51,16 @@ export class RemoteCommands {
   add(parent: Commander, usage: string, description: string, run: RemoteRun): Commander {
     const command = parent.command(usage).description(description)
     command.action(async () => {
-      // A word with words of its own takes what both know, wherever it is said.
+      // A subcommand also sees the flags of its parent, wherever they stand.
       const session = this.#open(command.optsWithGlobals())
       session.terminal.endWithReader()
       this.#finish((await run(session, command.args)) ?? exitCode.ok)
     })
     return command
       .addOption(
-        new Option('--url <URL>', `the server (default: ${urlVariable}, or ${defaultUrl})`).helpGroup(serverGroup),
+        new Option('--url <URL>', `server URL (default: ${urlVariable}, or ${defaultUrl})`).helpGroup(serverGroup),
       )
-      .addOption(new Option('--key <KEY>', `the API key (default: ${variableOf('apiKey')})`).helpGroup(serverGroup))
+      .addOption(new Option('--key <KEY>', `API key (default: ${variableOf('apiKey')})`).helpGroup(serverGroup))
       .addOption(new Option('--json', 'print JSON'))
   }
 
@@ -80,22 +80,22 @@ export class RemoteCommands {
   }
 }
 
-/** A flag whose value is of a kind, such as a duration. */
+/** A flag with a typed value, such as a duration. */
 export function option<T>(flags: string, description: string, kind: Kind<T>): Option {
   return new Option(flags, description).argParser((raw) => parse(kind, raw))
 }
 
-/** A flag that may be given several times; the answer is a list. */
+/** A flag that may be repeated; its value is a list. */
 export function repeated(flags: string, description: string): Option {
   return new Option(flags, description).argParser((raw, before: string[] | undefined) => [...(before ?? []), raw])
 }
 
-/** How many items a list shows. */
+/** The flag for the number of items in a list. */
 export function limitOption(): Option {
-  return option('--limit <NUMBER>', 'how many to show', count(1, 1_000_000)).default(50)
+  return option('--limit <NUMBER>', 'maximum number of items', count(1, 1_000_000)).default(50)
 }
 
-/** Shows a list: as a JSON array, or as `human` lays it out, with a word about what was left out or that it is empty. */
+/** Shows a list: as a JSON array, or as the text of `human`, with a note when it is empty or cut off. */
 export function showList(
   { terminal, json, options }: Session,
   { items, more }: { readonly items: readonly Item[]; readonly more: boolean },
@@ -105,10 +105,11 @@ export function showList(
   if (json) return terminal.print(toJson(items, 2))
   if (items.length === 0) return terminal.print(empty)
   terminal.print(human(items))
-  if (more) terminal.print(terminal.style('dim', `… and more: --limit ${(options.limit as number) * 10} shows them.`))
+  if (more)
+    terminal.print(terminal.style('dim', `… and more. Show them with --limit ${(options.limit as number) * 10}.`))
 }
 
-/** Reads JSON given on the command line. */
+/** JSON on the command line. */
 export const jsonValue: Kind<unknown> = {
   placeholder: 'JSON',
   parse(raw) {
@@ -124,7 +125,7 @@ export const jsonValue: Kind<unknown> = {
 
 const isoPattern = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$/
 
-/** An instant: RFC 3339, or how long ago or ahead, such as `2h`; sent to the API as RFC 3339. */
+/** An instant as RFC 3339, from RFC 3339 or a time ago or ahead such as `2h`. */
 export function instantText(raw: string, now: number, relative: 'ago' | 'ahead' = 'ago'): string {
   const span = /^(\d{1,9})(s|m|h|d)$/.exec(raw)
   if (span) {
@@ -132,7 +133,7 @@ export function instantText(raw: string, now: number, relative: 'ago' | 'ahead' 
     const ms = Number(span[1]) * unitMs
     return new Date(relative === 'ago' ? now - ms : now + ms).toISOString()
   }
-  // Instants are UTC, as those that are printed, whatever the zone of this machine.
+  // Instants without a zone are UTC, like all printed instants, whatever the zone of this machine.
   const parsed = isoPattern.test(raw) ? parseInstant(/T[\d:.]+$/.test(raw) ? `${raw}Z` : raw) : Number.NaN
   if (Number.isNaN(parsed)) {
     const expected = `an instant such as 2026-11-15T09:40:00Z or a time ${relative} such as 2h`

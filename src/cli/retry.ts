@@ -4,9 +4,9 @@ const day = 86_400_000
 const wait = duration(0, 7 * day)
 const growth = 2
 const expected =
-  'waits such as 5s,1m,1h; exponential:5s..1h,x12 for waits that double from 5s up to 1h, 12 attempts in all; none for one attempt; or JSON as the API takes it'
+  'waits such as 5s,1m,1h; exponential:5s..1h,x12 for waits that double from 5s up to 1h, 12 attempts in all; none for one attempt; or JSON in the form of the API'
 
-/** A retry policy as the API takes it. The endpoint's jitter and maximum age stay at their defaults, except in JSON. */
+/** A retry policy in the API's form. Jitter and maximum age stay at their defaults, except in JSON. */
 export const retryPolicy: Kind<object> = {
   placeholder: 'POLICY',
   parse(raw) {
@@ -31,7 +31,7 @@ function waitMs(text: string): number {
     return wait.parse(text.trim())
   } catch (error) {
     if (!(error instanceof WrongValue)) throw error
-    throw new WrongValue(`${expected} (${JSON.stringify(text)} is no duration from 0s to 7d)`)
+    throw new WrongValue(`${expected} (${JSON.stringify(text)} is not a duration from 0s to 7d)`)
   }
 }
 

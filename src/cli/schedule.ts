@@ -8,15 +8,15 @@ import { facts, table } from './table.ts'
 
 const runsShown = 5
 
-/** `sluice schedule`: messages that are published again and again. */
+/** `sluice schedule`: messages that are published by a cron expression. */
 export function addSchedule(commands: RemoteCommands): void {
-  const schedule = commands.group('schedule', 'messages by the clock: list, create, show, pause, resume, run, delete')
+  const schedule = commands.group('schedule', 'scheduled (cron) messages: list, create, show, pause, …')
 
   withFields(
     commands.add(
       schedule,
       'create <app> <cron> <type> [payload]',
-      'publish a message of a type by a cron expression; the payload is JSON, @FILE, or - for standard input',
+      'create a schedule by cron expression; the payload is JSON, @FILE, or - for standard input',
       async (session, [app = '', cron = '', eventType = '', given]) => {
         const payload = await readPayload(session, given)
         const head = JSON.stringify({ cron, eventType, ...fieldsOf(session) })
@@ -30,19 +30,23 @@ export function addSchedule(commands: RemoteCommands): void {
   commands
     .add(schedule, 'list <app>', "list an application's schedules", async (session, [app = '']) => {
       const found = await session.client.list(pathOf('app', app, 'schedule'), {}, session.options.limit as number)
-      showList(session, found, `No schedules. \`sluice schedule create ${app} '30 7 * * *' …\` makes one.`, (items) =>
-        table(
-          session.terminal,
-          [
-            { title: 'ID', cell: ({ id }) => text(id) },
-            { title: 'UID', cell: ({ uid }) => text(uid), flexible: true },
-            { title: 'CRON', cell: ({ cron }) => text(cron) },
-            { title: 'TIME ZONE', cell: ({ timezone }) => text(timezone), flexible: true },
-            { title: 'EVENT TYPE', cell: ({ eventType }) => text(eventType), flexible: true },
-            { title: 'NEXT RUN (UTC)', cell: nextOf },
-          ],
-          items,
-        ),
+      showList(
+        session,
+        found,
+        `No schedules. Create one: sluice schedule create ${app} '30 7 * * *' TYPE PAYLOAD`,
+        (items) =>
+          table(
+            session.terminal,
+            [
+              { title: 'ID', cell: ({ id }) => text(id) },
+              { title: 'UID', cell: ({ uid }) => text(uid), flexible: true },
+              { title: 'CRON', cell: ({ cron }) => text(cron) },
+              { title: 'TIME ZONE', cell: ({ timezone }) => text(timezone), flexible: true },
+              { title: 'EVENT TYPE', cell: ({ eventType }) => text(eventType), flexible: true },
+              { title: 'NEXT RUN (UTC)', cell: nextOf },
+            ],
+            items,
+          ),
       )
     })
     .addOption(limitOption())
@@ -51,18 +55,18 @@ export function addSchedule(commands: RemoteCommands): void {
     .add(
       schedule,
       'show <app> <schedule>',
-      'show a schedule, its last runs and the next',
+      'show a schedule with its last and next runs',
       async (session, [app = '', ref = '']) => {
         const query = { next_runs: session.options.next as number }
         const found = await session.client.get(pathOf('app', app, 'schedule', ref), query)
         session.show(found, (item) => describe(session, item))
       },
     )
-    .addOption(option('--next <NUMBER>', 'how many runs to come to show', count(0, 10)).default(runsShown))
+    .addOption(option('--next <NUMBER>', 'number of next runs to show', count(0, 10)).default(runsShown))
 
   for (const [order, description, done] of [
-    ['pause', 'let a schedule wait until it is resumed', () => 'is paused'],
-    ['resume', 'let a paused schedule go on with its next run', (item: Item) => `goes on; next run: ${nextOf(item)}`],
+    ['pause', 'pause a schedule', () => 'is paused'],
+    ['resume', 'resume a paused schedule', (item: Item) => `is resumed; next run: ${nextOf(item)}`],
   ] as const) {
     commands.add(schedule, `${order} <app> <schedule>`, description, async (session, [app = '', ref = '']) => {
       const changed = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/${order}`)
@@ -77,22 +81,24 @@ export function addSchedule(commands: RemoteCommands): void {
 
   commands.add(schedule, 'delete <app> <schedule>', 'delete a schedule', async (session, [app = '', ref = '']) => {
     await session.client.delete(pathOf('app', app, 'schedule', ref))
-    session.show({ deleted: ref }, () => `Deleted schedule ${ref}. What it has published stays.`)
+    session.show({ deleted: ref }, () => `Deleted schedule ${ref}. Its messages are kept.`)
   })
 }
 
 function withFields(command: Commander): Commander {
   return command
-    .option('--uid <UID>', 'your own name for it, usable wherever its id is')
-    .option('--timezone <ZONE>', 'an IANA time zone such as Europe/Berlin (default: UTC)')
-    .addOption(repeated('--channel <CHANNEL>', 'a channel its messages belong to; may be repeated'))
-    .addOption(repeated('--tag <TAG>', 'a tag to find its messages by; may be repeated'))
+    .option('--uid <UID>', 'your own id for it, accepted wherever its id is')
+    .option('--timezone <ZONE>', 'IANA time zone such as Europe/Berlin (default: UTC)')
+    .addOption(repeated('--channel <CHANNEL>', 'channel of its messages; may be repeated'))
+    .addOption(repeated('--tag <TAG>', 'tag of its messages; may be repeated'))
     .addOption(
-      option('--missed <POLICY>', 'runs whose time passed: skip, once or all', choice(['skip', 'once', 'all'])),
+      option('--missed <POLICY>', 'policy for missed runs: skip, once or all', choice(['skip', 'once', 'all'])),
     )
-    .addOption(option('--missed-limit <NUMBER>', 'how many missed runs are made up for with all', count(1, 100)))
-    .option('--paused', 'wait to be resumed')
-    .addOption(repeated('--metadata <NAME=VALUE>', 'a note of yours; may be repeated'))
+    .addOption(
+      option('--missed-limit <NUMBER>', 'with all: maximum number of missed runs to make up for', count(1, 100)),
+    )
+    .option('--paused', 'create it paused')
+    .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
 }
 
 function fieldsOf({ options }: Session): Item {

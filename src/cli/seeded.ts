@@ -1,6 +1,6 @@
 import type { Random } from '../domain/clock.ts'
 
-/** Numbers from 0 to 1 that are the same for the same seed: mulberry32 over an FNV-1a hash of the text. */
+/** A reproducible sequence of numbers from 0 to 1: mulberry32 over an FNV-1a hash of the seed. */
 export function seededRandom(seed: string): Random {
   let state = 0x811c9dc5
   for (const sign of seed) state = Math.imul(state ^ (sign.codePointAt(0) as number), 0x01000193)

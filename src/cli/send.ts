@@ -7,13 +7,13 @@ import { text } from './show.ts'
 const inputSign = '-'
 const fileSign = '@'
 
-/** `sluice send`: publishes one message. The payload's bytes are sent as they are, never parsed and written anew. */
+/** `sluice send`: publishes one message. The payload's bytes are sent unchanged: they are never parsed. */
 export function addSend(commands: RemoteCommands): void {
   commands
     .add(
       commands.program,
       'send <app> <event-type> [payload]',
-      'publish a message; the payload is JSON, @FILE, or - (also left out) for standard input',
+      'publish a message; the payload is JSON, @FILE, or - for standard input (default)',
       async (session, [app = '', eventType = '', given]) => {
         const payload = await readPayload(session, given)
         const raw = session.options.raw === true
@@ -23,17 +23,14 @@ export function addSend(commands: RemoteCommands): void {
         session.show(message, (item) => describe(session, app, item))
       },
     )
-    .option('--event-id <ID>', 'your id for it, unique in the application: a second message with it is refused')
-    .addOption(repeated('--channel <CHANNEL>', 'a channel it belongs to; may be repeated'))
-    .addOption(repeated('--tag <TAG>', 'a tag to find it by; may be repeated'))
-    .option('--deliver-at <INSTANT>', 'not before then, such as 2026-11-15T10:00:00Z, or 2h for in two hours')
-    .option(
-      '--expires-at <INSTANT>',
-      'nobody wants it from then on, such as 2026-11-15T10:00:00Z, or 2h for in two hours',
-    )
-    .option('--ordering-key <KEY>', 'messages with the same one go one after the other where that order is kept')
-    .option('--raw', 'send the payload as it is, whatever it is')
-    .option('--content-type <TYPE>', 'what a raw payload is (default: application/octet-stream)')
+    .option('--event-id <ID>', 'your own id for it; a second message with the same id is refused')
+    .addOption(repeated('--channel <CHANNEL>', 'channel; may be repeated'))
+    .addOption(repeated('--tag <TAG>', 'tag to find it by; may be repeated'))
+    .option('--deliver-at <INSTANT>', 'deliver not before, such as 2026-11-15T10:00:00Z, or 2h for in two hours')
+    .option('--expires-at <INSTANT>', 'discard if undelivered by then, such as 2026-11-15T10:00:00Z, or 2h')
+    .option('--ordering-key <KEY>', 'endpoints with ordering by key deliver messages with the same key in order')
+    .option('--raw', 'send the payload unchanged; it need not be JSON')
+    .option('--content-type <TYPE>', 'content type of a raw payload (default: application/octet-stream)')
 }
 
 async function sendJson(session: Session, app: string, eventType: string, payload: Buffer): Promise<Item> {
@@ -73,18 +70,18 @@ function instantOf({ options, world }: Session, name: 'deliverAt' | 'expiresAt')
   return given === undefined ? undefined : instantText(String(given), world.clock.now(), 'ahead')
 }
 
-/** A payload given as JSON, `@FILE`, or through standard input. */
+/** Reads a payload from the operand, `@FILE`, or standard input. */
 export async function readPayload({ terminal, options }: Session, given: string | undefined): Promise<Buffer> {
   const payload = await bytesOf()
   if (payload.length === 0 && options.raw !== true) {
-    throw new CommandError('The payload is empty; the least JSON object is {}.', exitCode.misused)
+    throw new CommandError('The payload is empty. The smallest JSON object is {}.', exitCode.misused)
   }
   return payload
 
   async function bytesOf(): Promise<Buffer> {
     if (given === undefined || given === inputSign) {
       if (given === undefined && terminal.inputIsTyped) {
-        throw new CommandError(`No payload: give JSON, @FILE, or ${inputSign} to type it.`, exitCode.misused)
+        throw new CommandError(`No payload. Give JSON, @FILE, or ${inputSign} for standard input.`, exitCode.misused)
       }
       return terminal.readInput()
     }
@@ -94,6 +91,6 @@ export async function readPayload({ terminal, options }: Session, given: string 
 }
 
 function describe({ terminal }: Session, app: string, { id }: Item): string {
-  const hint = terminal.style('dim', `What becomes of it: sluice messages ${app} ${text(id)}`)
+  const hint = terminal.style('dim', `Check its status: sluice messages ${app} ${text(id)}`)
   return `Accepted as ${terminal.style('bold', text(id))}\n${hint}`
 }

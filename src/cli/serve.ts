@@ -7,7 +7,7 @@ import { cannotListen } from './receiver.ts'
 import { stopDelivering } from './stop.ts'
 import type { Command, World } from './world.ts'
 
-/** How much of a shutdown the API may take: requests under way are answered in milliseconds, idle ones not waited for. */
+/** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
 const closeApiMs = 2000
 
 /** `sluice serve`: the API and the deliveries in one process. */
@@ -35,7 +35,7 @@ export const serve: Command = async (world, { config }) => {
   }
 }
 
-/** The key a new store is administered with; undefined when it already has one. Only its hash is kept. */
+/** Makes the first admin key of a store; undefined when the store has one. Only its hash is stored. */
 async function createFirstKey(world: World, store: Store): Promise<string | undefined> {
   if ((await store.countAdminKeys()) > 0) return undefined
   const key = makeApiKey(world.randomText)
@@ -43,7 +43,7 @@ async function createFirstKey(world: World, store: Store): Promise<string | unde
   return key
 }
 
-/** Listens; the answer is the address with the port it really got. */
+/** Listens and returns the address with its actual port. */
 async function listen(api: FastifyInstance, { host, port }: Address): Promise<Address> {
   try {
     await api.listen({ host, port })
@@ -54,7 +54,7 @@ async function listen(api: FastifyInstance, { host, port }: Address): Promise<Ad
   return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
 }
 
-/** Stops listening and answers what is under way; whoever is still sending a request after the limit is cut off. */
+/** Stops listening and answers the requests under way. Connections that are still open after the limit are closed. */
 async function closeApi({ clock }: World, api: FastifyInstance, limitMs: number): Promise<void> {
   const cancel = clock.after(limitMs, () => api.server.closeAllConnections())
   await api.close()

@@ -4,8 +4,8 @@ import { exitCode } from './outcome.ts'
 import type { Delivering } from './world.ts'
 
 /**
- * Ends the deliveries; the answer is the exit code. When the store is out of reach nothing can be handed back, and
- * nothing is lost by it: other workers take over when the lease has run out.
+ * Stops the deliveries and returns the exit code. When the store cannot be reached, the lanes are not released, and
+ * nothing is lost: other workers take over when the lease expires.
  */
 export async function stopDelivering(delivering: Delivering, limitMs: number, log: Logger): Promise<number> {
   try {
@@ -14,7 +14,7 @@ export async function stopDelivering(delivering: Delivering, limitMs: number, lo
     return exitCode.ok
   } catch (error) {
     if (!(error instanceof StoreTrouble)) throw error
-    log.error({ err: error }, 'stopped without handing back: the store cannot be reached')
+    log.error({ err: error }, 'stopped without releasing lanes: the store cannot be reached')
     return exitCode.failed
   }
 }

@@ -1,20 +1,20 @@
 import type { Terminal } from '../runtime/process.ts'
 
-/** A column of a table: its heading, and what stands in it. */
+/** A column of a table: its heading and the text of its cells. */
 export interface Column<T> {
   readonly title: string
   readonly cell: (item: T) => string
   readonly align?: 'right'
-  /** Drawn in a colour where the terminal shows them. */
+  /** The colour of a cell, on terminals with colours. */
   readonly colour?: (item: T) => Parameters<Terminal['style']>[0] | undefined
-  /** Gives way when the terminal is too narrow. */
+  /** Whether the column shrinks when the terminal is too narrow. */
   readonly flexible?: true
 }
 
 const gap = '  '
 const narrowest = 8
 
-/** Lays items out under headings. On a terminal no line is longer than it is wide; elsewhere nothing is cut. */
+/** Formats items as a table. Lines are cut to the width of the terminal; in a file or pipe they are not cut. */
 export function table<T>(terminal: Terminal, columns: readonly Column<T>[], items: readonly T[]): string {
   const cells = items.map((item) => columns.map(({ cell }) => oneLine(cell(item))))
   const widths = fit(
@@ -46,19 +46,19 @@ export function table<T>(terminal: Terminal, columns: readonly Column<T>[], item
   return [head, ...body].join('\n')
 }
 
-/** The facts of one thing, a line each. */
+/** Formats the fields of one resource, a line each. Undefined values are left out. */
 export function facts(terminal: Terminal, pairs: readonly (readonly [string, string | undefined])[]): string {
   const shown = pairs.filter((pair): pair is readonly [string, string] => pair[1] !== undefined)
   const width = Math.max(...shown.map(([name]) => name.length))
   return shown.map(([name, value]) => `${terminal.style('dim', name.padEnd(width))}${gap}${value}`).join('\n')
 }
 
-/** The text in at most `width` columns, its end cut off if need be. */
+/** Cuts the text to at most `width` columns. */
 export function shorten(text: string, width: number): string {
   return text.length <= width ? text : `${text.slice(0, Math.max(0, width - 1))}…`
 }
 
-/** Takes what is too much from the flexible columns, the widest first. */
+/** Shrinks the flexible columns, the widest first, until the table fits. */
 function fit<T>(columns: readonly Column<T>[], widths: number[], limit: number | undefined): number[] {
   if (limit === undefined) return widths
   let excess = widths.reduce((sum, width) => sum + width, 0) + gap.length * (columns.length - 1) - limit

@@ -8,20 +8,20 @@ import { option, type RemoteCommands, type Session } from './remote.ts'
 import { nameOf, text } from './show.ts'
 import { shorten } from './table.ts'
 
-/** Each is one request a round; more would be a load on the server that nobody can read anyway. */
+/** Each endpoint costs one request a round, so their number is limited. */
 const mostLanes = 100
-/** How often new endpoints are looked for, in rounds. */
+/** Rounds between two searches for new endpoints. */
 const lookAgainRounds = 10
 
 interface Followed {
   readonly app: string
   readonly name: string
   readonly path: string
-  /** Asks the list for what is newer than what was seen; undefined before the first attempt. */
+  /** Iterator of the list for attempts newer than the last one printed; undefined before the first attempt. */
   newer: string | undefined
 }
 
-/** `sluice tail`: prints attempts as they are made. It asks each endpoint for what is newer than what it has seen. */
+/** `sluice tail`: prints attempts as they are made. It polls the attempts of each endpoint. */
 export function addTail(commands: RemoteCommands): void {
   commands
     .add(commands.program, 'tail', 'follow attempts live', async (session) => {
@@ -29,7 +29,7 @@ export function addTail(commands: RemoteCommands): void {
       const { every, failed } = session.options as { every: number; failed?: boolean }
       const query = { status: failed ? failedStatus : undefined }
       const followed = new Map<string, Followed>()
-      if (!session.json) session.terminal.print(session.terminal.style('dim', 'Following attempts; Ctrl-C ends.'))
+      if (!session.json) session.terminal.print(session.terminal.style('dim', 'Following attempts. Stop with Ctrl-C.'))
       for (let round = 0; ; round++) {
         if (round % lookAgainRounds === 0) await follow(session, followed, query, round === 0)
         for (const lane of followed.values()) {
@@ -38,13 +38,13 @@ export function addTail(commands: RemoteCommands): void {
         if (await Promise.race([stopRequested, pause(session, every)])) return undefined
       }
     })
-    .option('--app <APP>', 'only of this application (default: all)')
+    .option('--app <APP>', 'only this application (default: all)')
     .option('--endpoint <ENDPOINT>', 'only at this endpoint; needs --app')
-    .option('--failed', 'only those that failed')
-    .addOption(option('--every <DURATION>', 'how often to ask', duration(100, 60_000)).default(1000, '1s'))
+    .option('--failed', 'only failed attempts')
+    .addOption(option('--every <DURATION>', 'polling interval', duration(100, 60_000)).default(1000, '1s'))
 }
 
-/** Finds the endpoints to follow. What was attempted before `sluice tail` was started is not shown. */
+/** Finds the endpoints to follow. Attempts from before the start of `sluice tail` are not shown. */
 async function follow(
   session: Session,
   followed: Map<string, Followed>,
@@ -57,7 +57,7 @@ async function follow(
     const newer = first ? (await session.client.page(path, { ...query, limit: 1 })).prevIterator : undefined
     followed.set(path, { app, name: nameOf(endpoint), path, newer: newer ?? undefined })
     if (followed.size > mostLanes) {
-      const message = `There are more than ${mostLanes} endpoints to follow; choose with --app and --endpoint.`
+      const message = `More than ${mostLanes} endpoints to follow. Choose with --app and --endpoint.`
       throw new CommandError(message, exitCode.misused)
     }
   }
@@ -79,7 +79,7 @@ async function endpointsOf({ client, options }: Session): Promise<{ app: string;
   return found
 }
 
-/** Attempts newer than the newest seen, oldest first, however many there are. */
+/** All attempts newer than the last one printed, oldest first. */
 async function newerThan(client: Client, lane: Followed, query: { status: number | undefined }): Promise<Item[]> {
   const found: Item[] = []
   for (;;) {

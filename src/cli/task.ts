@@ -9,9 +9,9 @@ import { facts, table } from './table.ts'
 const askMs = 250
 const states = ['running', 'paused', 'finished', 'failed', 'cancelled']
 
-/** `sluice task`: long work that goes on after the command that asked for it. */
+/** `sluice task`: background tasks. */
 export function addTask(commands: RemoteCommands): void {
-  const task = commands.group('task', 'work in the background: list, show, pause, resume, cancel')
+  const task = commands.group('task', 'background tasks: list, show, pause, resume, cancel')
 
   commands
     .add(task, 'list', 'list background tasks, newest first', async (session) => {
@@ -21,9 +21,9 @@ export function addTask(commands: RemoteCommands): void {
         table(
           session.terminal,
           [
-            { title: 'ASKED FOR', cell: ({ createdAt }) => ago(createdAt, session.world.clock.now()) },
+            { title: 'CREATED', cell: ({ createdAt }) => ago(createdAt, session.world.clock.now()) },
             { title: 'TASK', cell: ({ id }) => text(id) },
-            { title: 'WORK', cell: ({ task: work }) => text(work) },
+            { title: 'TYPE', cell: ({ task: work }) => text(work) },
             { title: 'STATE', cell: ({ state: is }) => text(is) },
             { title: 'DONE', cell: doneOf, flexible: true },
           ],
@@ -32,7 +32,7 @@ export function addTask(commands: RemoteCommands): void {
       )
     })
     .addOption(option('--state <STATE>', `only tasks that are ${states.join(', ')}`, choice(states)))
-    .option('--type <WORK>', 'only this work, such as dead.replay')
+    .option('--type <TYPE>', 'only tasks of this type, such as dead.replay')
     .addOption(limitOption())
 
   commands
@@ -40,12 +40,12 @@ export function addTask(commands: RemoteCommands): void {
       if (session.options.wait === true) await followTask(session, id, 'Working')
       session.show(await session.client.get(pathOf('background-task', id)), (item) => describe(session, item))
     })
-    .option('--wait', 'follow it to its end first')
+    .option('--wait', 'wait for its end')
 
   for (const [order, description] of [
-    ['pause', 'let a background task do nothing until it is resumed'],
-    ['resume', 'let a paused background task go on'],
-    ['cancel', 'end a background task; what it has done stays done'],
+    ['pause', 'pause a background task'],
+    ['resume', 'resume a paused background task'],
+    ['cancel', 'cancel a background task; the work done so far is kept'],
   ] as const) {
     commands.add(task, `${order} <task>`, description, async (session, [id = '']) => {
       const changed = await session.client.post(`${pathOf('background-task', id)}/${order}`, { body: {} })
@@ -54,12 +54,12 @@ export function addTask(commands: RemoteCommands): void {
   }
 }
 
-/** The pace of a replay. */
+/** The flag for the pace of a replay. */
 export function perSecondOption() {
-  return option('--per-second <NUMBER>', 'send at most this many a second', count(1, 100_000))
+  return option('--per-second <NUMBER>', 'queue at most this many a second', count(1, 100_000))
 }
 
-/** Follows a background task to its end, showing how far it is. Throws CommandError when it failed or was cancelled. */
+/** Waits for the end of a background task and shows its progress. Throws CommandError when it failed or was cancelled. */
 export async function followTask({ client, terminal, world }: Session, id: string, what: string): Promise<Item> {
   const path = pathOf('background-task', id)
   const ended = await withProgress(terminal, async (show) => {
@@ -73,16 +73,16 @@ export async function followTask({ client, terminal, world }: Session, id: strin
     }
   })
   if (ended.state === 'cancelled') {
-    throw new CommandError(`The task ${id} was cancelled: ${doneOf(ended)}.`, exitCode.failed)
+    throw new CommandError(`Task ${id} was cancelled: ${doneOf(ended)}.`, exitCode.failed)
   }
   if (ended.status === 'finished') return ended
-  throw new CommandError(`The task ${id} failed: ${text(ended.data)}`, exitCode.failed)
+  throw new CommandError(`Task ${id} failed: ${text(ended.data)}`, exitCode.failed)
 }
 
-/** A key for one application may begin what only keys for all may look at. */
+/** Explains a 403: a key for one application may start a task, but only keys for all applications may read it. */
 function sayWhyUnseen(id: string, error: unknown): never {
   if (!(error instanceof ApiProblem) || error.status !== 403) throw error
-  const message = `It goes on as task ${id}, but this key may not see how far it is; --no-wait does not look.`
+  const message = `Started task ${id}. This key may not read its progress; use --no-wait with such a key.`
   throw new ApiProblem(message, error.status)
 }
 
@@ -91,13 +91,13 @@ function countsOf({ data }: Item): { scanned: number; total: number | undefined 
   return { scanned: Number(scanned), total: total === undefined ? undefined : Number(total) }
 }
 
-/** How far a task has come, in a few words. */
+/** The progress of a task, in a few words. */
 function doneOf(task: Item): string {
   const { replayed, purged, unfiltered, totalAtLeast } = (task.data ?? {}) as Item
   const { scanned, total } = countsOf(task)
   const of =
     total !== undefined ? ` of ${number(total)}` : totalAtLeast === undefined ? '' : ` of ${number(totalAtLeast)}+`
-  const parts = [`${number(scanned)}${of} looked at`]
+  const parts = [`${number(scanned)}${of} scanned`]
   if (replayed !== undefined) parts.push(`${number(replayed)} replayed`)
   if (purged !== undefined) parts.push(`${number(purged)} purged`)
   if (unfiltered !== undefined) parts.push(`${number(unfiltered)} too large for the filter`)
@@ -111,10 +111,10 @@ function number(value: unknown): string {
 function describe({ terminal }: Session, task: Item): string {
   return facts(terminal, [
     ['task', text(task.id)],
-    ['work', text(task.task)],
+    ['type', text(task.task)],
     ['state', text(task.state)],
     ['pace', task.perSecond == null ? '–' : `${text(task.perSecond)} a second`],
-    ['asked for', instant(task.createdAt)],
+    ['created', instant(task.createdAt)],
     ['last step', instant(task.updatedAt)],
     ['done', doneOf(task)],
     ...(typeof (task.data as Item | undefined)?.error === 'string'

@@ -8,25 +8,25 @@ import { type Column, facts, table } from './table.ts'
 
 const wideColumns = 110
 
-/** `sluice why`: why something is not delivered yet, and when it will move. */
+/** `sluice why`: explains why deliveries wait, and until when. */
 export function addWhy(commands: RemoteCommands): void {
   commands
     .add(
       commands.program,
       'why <app> [message] [endpoint]',
-      'say why an application, endpoint or message waits, and when it will move',
+      'explain why deliveries wait, and until when',
       (session, [app = '', message, endpoint]) => explain(session, app, message, endpoint),
     )
-    .option('--endpoint <ENDPOINT>', 'all that waits for one endpoint')
+    .option('--endpoint <ENDPOINT>', 'all deliveries that wait for one endpoint')
     .addOption(limitOption().default(25))
     .addHelpText(
       'after',
       `
 Examples:
-  sluice why acme                      every endpoint that something waits for
-  sluice why acme --endpoint ep_1a…    one of them
-  sluice why acme msg_2b…              a message, at every endpoint it is for
-  sluice why acme msg_2b… ep_1a…       at one`,
+  sluice why acme                      every endpoint with waiting deliveries
+  sluice why acme --endpoint ep_1a…    one endpoint
+  sluice why acme msg_2b…              a message, at each of its endpoints
+  sluice why acme msg_2b… ep_1a…       a message, at one endpoint`,
     )
 }
 
@@ -38,7 +38,7 @@ async function explain(
 ): Promise<undefined> {
   const option = session.options.endpoint as string | undefined
   if (operand !== undefined && option !== undefined && operand !== option) {
-    throw new CommandError('Name the endpoint once.', exitCode.misused)
+    throw new CommandError('Name only one endpoint.', exitCode.misused)
   }
   const endpoint = operand ?? option
   if (message !== undefined && endpoint !== undefined) return explainDelivery(session, app, message, endpoint)
@@ -52,7 +52,7 @@ async function explainDelivery(session: Session, app: string, message: string, e
   session.show(await session.client.get(path), (why) => describeDelivery(session, why))
 }
 
-/** Each endpoint it is for, one after the other: whoever looks wants those that have not got it. */
+/** Explains a message at each of its endpoints, one request each. */
 async function explainMessage(session: Session, app: string, message: string): Promise<undefined> {
   const { client, terminal, options } = session
   const path = pathOf('app', app, 'msg', message, 'endpoint')
@@ -64,7 +64,7 @@ async function explainMessage(session: Session, app: string, message: string): P
   for (const { id } of items) found.push(await client.get(`${path}${pathOf(text(id), 'why')}`))
   session.show(found, (whys) =>
     whys.length === 0
-      ? 'It was for no endpoint.'
+      ? 'No endpoint matched it.'
       : table(
           terminal,
           [
@@ -72,7 +72,7 @@ async function explainMessage(session: Session, app: string, message: string): P
             { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
             { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
             { title: 'TRIED', cell: ({ attempts }) => text(attempts), align: 'right' },
-            ...inWords(session),
+            ...detailColumn(session),
           ],
           whys,
         ),
@@ -80,7 +80,7 @@ async function explainMessage(session: Session, app: string, message: string): P
   if (more && !session.json) sayMore(session)
 }
 
-/** Whoever names an endpoint in a message's place is told how to ask for it. */
+/** Adds a hint when the caller named an endpoint in place of a message. */
 async function hintAtEndpoint({ client }: Session, app: string, ref: string, error: unknown): Promise<never> {
   const isUnknown = error instanceof ApiProblem && error.status === 404
   const endpoint = isUnknown && (await client.get(pathOf('app', app, 'endpoint', ref)).catch(() => undefined))
@@ -93,7 +93,7 @@ async function explainEndpoint(session: Session, app: string, endpoint: string):
   session.show(why, () => describeEndpoint(session, why))
 }
 
-/** Page by page: one that is short may still not be the last. */
+/** Reads page by page, because a short page is not always the last. */
 async function explainApplication(session: Session, app: string): Promise<undefined> {
   const { client, terminal, options, world } = session
   const limit = options.limit as number
@@ -124,34 +124,34 @@ async function explainApplication(session: Session, app: string): Promise<undefi
       { title: 'OLDEST', cell: ({ oldestSince }) => ago(oldestSince, now) },
       { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
       { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
-      ...inWords(session),
+      ...detailColumn(session),
     ],
     endpoints,
   )
   const summary = page === first ? text(first.detail) : undefined
-  const lines = [summary ?? `${counted(endpoints.length, 'endpoint')} with something waiting.`, ...wide]
+  const lines = [summary ?? `${counted(endpoints.length, 'endpoint')} with waiting deliveries.`, ...wide]
   terminal.print(endpoints.length === 0 ? lines.join('\n') : [...lines, '', rows].join('\n'))
-  if (endpoints.length > 0 && inWords(session).length === 0) {
-    terminal.print(terminal.style('dim', `In words: sluice why ${app} --endpoint ENDPOINT`))
+  if (endpoints.length > 0 && detailColumn(session).length === 0) {
+    terminal.print(terminal.style('dim', `Details: sluice why ${app} --endpoint ENDPOINT`))
   }
   if (done !== true) sayMore(session)
 }
 
-/** A sentence each, where there is room for more than its beginning. */
-function inWords({ terminal }: Session): Column<Item>[] {
+/** A column with the whole sentence, on wide terminals. */
+function detailColumn({ terminal }: Session): Column<Item>[] {
   if ((terminal.columns ?? Number.POSITIVE_INFINITY) < wideColumns) return []
-  return [{ title: 'IN WORDS', cell: ({ detail }) => text(detail), flexible: true }]
+  return [{ title: 'DETAILS', cell: ({ detail }) => text(detail), flexible: true }]
 }
 
 function sayMore({ terminal, options }: Session): void {
-  terminal.print(terminal.style('dim', `… and perhaps more: --limit ${(options.limit as number) * 10} looks further.`))
+  terminal.print(terminal.style('dim', `… and perhaps more. Show them with --limit ${(options.limit as number) * 10}.`))
 }
 
 function describeDelivery(session: Session, why: Item): string {
   const { nextAt, expectedAt, ahead, isAheadExact, attempts, lastAttempt } = why
   const last = lastAttempt as Item | null
   const about = facts(session.terminal, [
-    ['next move', nextAt == null ? undefined : instant(nextAt)],
+    ['next', nextAt == null ? undefined : instant(nextAt)],
     ['expected', expectedAt == null || expectedAt === nextAt ? undefined : `about ${instant(expectedAt)}`],
     ['also', alsoText(why)],
     ['ahead of it', ahead === 0 ? undefined : `${text(ahead)}${isAheadExact === false ? ' or more' : ''}`],
@@ -166,7 +166,7 @@ function describeEndpoint(session: Session, why: Item): string {
   const { nextAt, emptyAt, waiting, oldestSince } = why
   const { fresh, timed, replay } = waiting as Item
   const about = facts(session.terminal, [
-    ['next move', nextAt == null ? undefined : instant(nextAt)],
+    ['next', nextAt == null ? undefined : instant(nextAt)],
     ['also', alsoText(why)],
     ['waiting', `${waitingText(waiting as Item)} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
     ['oldest', oldestSince == null ? undefined : ago(oldestSince, session.world.clock.now())],
@@ -180,7 +180,7 @@ function headline({ terminal }: Session, { reason, detail }: Item): string {
   return `${terminal.style(['bold', colourOf(reason)], text(reason))}: ${text(detail)}`
 }
 
-/** What else is in the way, behind the most decisive. */
+/** The other blockers, behind the most decisive one. */
 function alsoText({ blockers }: Item): string | undefined {
   const others = (blockers as Item[]).slice(1)
   if (others.length === 0) return undefined
@@ -192,7 +192,7 @@ function waitingText({ total, isExact }: Item): string {
 }
 
 function asOfText({ asOf, isLive }: Item): string {
-  return `${instant(asOf)} (${isLive === true ? "its worker's word" : 'as stored'})`
+  return `${instant(asOf)} (${isLive === true ? 'live' : 'last stored'})`
 }
 
 const good: ReadonlySet<unknown> = new Set(['delivered', 'delivering', 'idle', 'sending', 'recording', 'coalesced'])

@@ -2,12 +2,11 @@ import { CommandError, exitCode } from './outcome.ts'
 import { stopDelivering } from './stop.ts'
 import type { Command } from './world.ts'
 
-/** `sluice worker`: delivers without an API, beside any number of others on one Postgres database. */
+/** `sluice worker`: delivers without an API, together with other workers on one Postgres database. */
 export const worker: Command = async (world, { config }) => {
   if (config.store.kind === 'sqlite') {
-    const reason = 'a SQLite file is delivered from by the one process that owns it'
     throw new CommandError(
-      `Workers need a Postgres store: ${reason}, which is sluice serve. Set --store postgres://… to add workers.`,
+      'Workers need a Postgres store. With SQLite, `sluice serve` delivers by itself. Set --store postgres://… to add workers.',
       exitCode.misused,
     )
   }

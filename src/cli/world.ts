@@ -7,7 +7,7 @@ import type { Terminal } from '../runtime/process.ts'
 import type { Config } from '../runtime/settings.ts'
 import type { Store } from '../store/store.ts'
 
-/** What commands are made from. The composition root supplies it; nothing below knows which parts stand behind it. */
+/** The parts that commands are built from. The composition root supplies them; commands know only these interfaces. */
 export interface World {
   readonly version: string
   readonly clock: Clock
@@ -24,13 +24,13 @@ export interface World {
 }
 
 export interface Delivering {
-  /** Waits for attempts under way up to the limit; then gives them up, records what happened and hands lanes back. */
+  /** Waits for attempts under way up to the limit, then cancels them, records the results and releases the lanes. */
   stop(limitMs: number): Promise<void>
-  /** Whether nothing can be sent within this time, as far as is known. */
+  /** Whether this worker knows of nothing to send within this time. */
   isIdle(withinMs: number): boolean
-  /** How many attempts ended how, since the start. */
+  /** The number of attempts since the start, by result. */
   readonly tally: Readonly<Record<'delivered' | 'waiting' | 'dead', number>>
 }
 
-/** A command with its settings read. */
+/** Runs a command with its settings and returns the exit code. */
 export type Command = (world: World, loaded: Loaded) => Promise<number>

@@ -19,12 +19,12 @@ export type BlockerReason =
   | 'paused'
   | 'no_worker' //          no worker is alive
   | 'held' //               the receiver answered with Retry-After
-  | 'circuit_open' //       the receiver is unwell, and left alone until a probe
+  | 'circuit_open' //       repeated failures opened the circuit; nothing is sent until the next probe
   | 'opened_by_hand' //     an operator opened the circuit
   | 'probing' //            one attempt at a time decides whether the circuit closes
-  | 'application_rate' //   its application gets as much as it may, over all its endpoints
-  | 'failing' //            it failed as often as the server lets an endpoint fail in a minute
-  | 'slowed' //             the rate climbs back to the usual
+  | 'application_rate' //   its application reached its rate limit, over all its endpoints
+  | 'failing' //            the endpoint reached the server's limit of failed attempts a minute
+  | 'slowed' //             the rate climbs back after a failure or a 429
   | 'scheduled' //          published for later
   | 'coalescing' //         a newer delivery of its kind may take its place until then
   | 'waiting_for_retry'
@@ -32,10 +32,10 @@ export type BlockerReason =
   | 'head_blocked' //       in order, the first used up its attempts and waits for an operator
   | 'behind_head' //        in order, the first waits for its retry
   | 'rate_limited'
-  | 'in_flight' //          as many are under way as the endpoint takes at once
-  | 'crowded' //            the worker's slots are taken, or left for others
+  | 'in_flight' //          the endpoint's concurrency limit is reached
+  | 'crowded' //            the worker has no free slot for this endpoint
   | 'store_trouble' //      the worker waits for the store
-  | 'lease_unsure' //       the worker is not sure that it still owns anything
+  | 'lease_unsure' //       the worker does not know whether its lease still holds
   | 'owner_silent' //       the lane's worker was asked and did not answer
   | 'waiting_for_worker' // due, and a worker is about to take the lane
 
@@ -167,11 +167,15 @@ function ownerBlockers({ at, snapshot }: LiveSnapshot, now: EpochMs): Blocker[] 
     found.push({ reason: 'in_flight', detail: inFlightText(snapshot), until: null })
   }
   if (standstill === 'lease') {
-    const detail = 'Its worker is not sure of its lease and starts nothing; it asks the store to extend it.'
+    const detail = 'Its worker could not confirm its lease and starts no attempts until the store extends it.'
     found.push({ reason: 'lease_unsure', detail, until: null })
   } else if (standstill !== null) {
-    const what = standstill === 'store' ? 'had trouble with the store' : 'waits for the store to record what it sent'
-    found.push({ reason: 'store_trouble', detail: `Its worker ${what} and starts nothing until then.`, until: null })
+    const what = standstill === 'store' ? 'cannot reach the store' : 'waits for the store to record its results'
+    found.push({
+      reason: 'store_trouble',
+      detail: `Its worker ${what}, and starts no attempts until then.`,
+      until: null,
+    })
   }
   const crowd = crowded(snapshot)
   if (crowd !== undefined) found.push(crowd)
@@ -204,7 +208,7 @@ export const noWorker: Blocker = {
 }
 
 function held(until: EpochMs, now: EpochMs): Blocker {
-  return { reason: 'held', detail: `The receiver asked for silence (Retry-After) until ${moment(until, now)}.`, until }
+  return { reason: 'held', detail: `The receiver sent Retry-After; paused until ${moment(until, now)}.`, until }
 }
 
 /** `until` is null when only an operator closes the circuit. */
@@ -212,33 +216,33 @@ function circuitOpen(until: EpochMs | null, now: EpochMs): Blocker | undefined {
   if (until === null) {
     return {
       reason: 'opened_by_hand',
-      detail: 'An operator opened its circuit, and only an operator closes it.',
+      detail: 'An operator opened the circuit. It stays open until `sluice circuit close`.',
       until: null,
     }
   }
   if (until <= now) return undefined
-  const detail = `The receiver is unwell and left alone until ${moment(until, now)}; then one attempt decides.`
+  const detail = `Circuit open after repeated failures. Next probe at ${moment(until, now)}.`
   return { reason: 'circuit_open', detail, until: Math.ceil(until) }
 }
 
 const probing: Blocker = {
   reason: 'probing',
-  detail: 'The receiver was unwell; the one attempt that is under way decides whether others follow.',
+  detail: 'Circuit half open. A probe is under way; if it succeeds, the other deliveries follow.',
   until: null,
 }
 
 function applicationRate(until: EpochMs, now: EpochMs): Blocker {
-  const detail = `Its application's rate, over all its endpoints, lets the next one go at ${moment(until, now)}.`
+  const detail = `The application reached its rate limit over all its endpoints. Next attempt at ${moment(until, now)}.`
   return { reason: 'application_rate', detail, until }
 }
 
 function failing(until: EpochMs, now: EpochMs): Blocker {
-  const detail = `It failed as often as the server lets an endpoint fail in a minute; the next attempt goes at ${moment(until, now)}.`
+  const detail = `The endpoint reached the limit of failed attempts a minute. Next attempt at ${moment(until, now)}.`
   return { reason: 'failing', detail, until }
 }
 
 function slowed(until: EpochMs, now: EpochMs): Blocker {
-  const detail = `Its rate climbs back to the usual; it lets the next one go at ${moment(until, now)}.`
+  const detail = `The endpoint's rate is reduced and climbs back. Next attempt at ${moment(until, now)}.`
   return { reason: 'slowed', detail, until }
 }
 
@@ -246,16 +250,16 @@ function slowed(until: EpochMs, now: EpochMs): Blocker {
 export function frontBlocker(
   { id, attempts, heldMs }: FrontDelivery,
   now: EpochMs,
-  who: 'it stands' | 'all stand',
+  who: 'It waits' | 'All deliveries wait',
 ): Blocker | undefined {
-  const name = id ?? 'one whose message is gone'
-  const tried = `after ${count(attempts, 'failed attempt')}`
+  const name = id ?? 'a delivery whose message was deleted'
+  const tried = count(attempts, 'failed attempt')
   if (heldMs === Number.POSITIVE_INFINITY) {
-    const detail = `In order ${who} behind ${name}, which ${tried} waits until an operator retries or skips it.`
+    const detail = `${who} in order behind ${name}, which has no attempts left after ${tried}. An operator must retry or skip it.`
     return { reason: 'head_blocked', detail, until: null }
   }
   if (heldMs <= 0) return undefined
-  const detail = `In order ${who} behind ${name}, which ${tried} is tried again at ${moment(now + heldMs, now)}.`
+  const detail = `${who} in order behind ${name}, whose next attempt, after ${tried}, is at ${moment(now + heldMs, now)}.`
   return { reason: 'behind_head', detail, until: Math.round(now + heldMs) }
 }
 
@@ -263,7 +267,7 @@ function rateLimited(until: EpochMs, rate: number | null, now: EpochMs): Blocker
   const pace = rate === null ? '' : ` of ${perSecond(rate)}`
   return {
     reason: 'rate_limited',
-    detail: `The endpoint's rate limit${pace} lets the next one go at ${moment(until, now)}.`,
+    detail: `The endpoint reached its rate limit${pace}. Next attempt at ${moment(until, now)}.`,
     until,
   }
 }
@@ -271,17 +275,17 @@ function rateLimited(until: EpochMs, rate: number | null, now: EpochMs): Blocker
 function inFlightText({ inFlight, concurrency, sending }: LaneSnapshot): string {
   const longest = sending[0]?.forMs
   const since = longest === undefined ? '' : `, the longest for ${span(longest)}`
-  return `${inFlight} of ${concurrency} attempts are under way${since}; the next begins when one ends.`
+  return `${inFlight} of ${concurrency} attempts are under way${since}. The next starts when one ends.`
 }
 
 function crowded({ crowded: which, app, process }: LaneSnapshot): Blocker | undefined {
   if (which === null) return undefined
   const detail = {
-    process: `All ${process.limit} slots of its worker are taken; it gets its turn as they come free.`,
-    application: `Its application has ${app.inFlight} of the ${app.limit} attempts under way that one may have; it gets its turn as they end.`,
-    slow: `Its attempts took long. Endpoints like it may hold ${slotLimits(process.limit).slow} of its worker's ${process.limit} slots together, and do; it gets its turn as they come free.`,
-    untried: `No attempt at it ended quickly in the last ten minutes. Endpoints like it may hold ${slotLimits(process.limit).untried} of its worker's ${process.limit} slots together, and do; it gets its turn as they come free.`,
-    share: `Its application has ${app.inFlight} attempts under way, and what is left of its worker's ${process.limit} slots is kept for others.`,
+    process: `All ${process.limit} slots of the worker are in use. The next attempt starts when one is free.`,
+    application: `The application uses all its slots: ${app.inFlight} of ${app.limit} attempts are under way. The next starts when one ends.`,
+    slow: `The endpoint is slow. All slow endpoints together may use ${slotLimits(process.limit).slow} of the worker's ${process.limit} slots, and all of these are in use.`,
+    untried: `No attempt at the endpoint ended quickly in the last ten minutes. All such endpoints together may use ${slotLimits(process.limit).untried} of the worker's ${process.limit} slots, and all of these are in use.`,
+    share: `The application has ${app.inFlight} attempts under way. The rest of the worker's ${process.limit} slots is reserved for other applications.`,
   }[which]
   return { reason: 'crowded', detail, until: null }
 }
@@ -289,12 +293,12 @@ function crowded({ crowded: which, app, process }: LaneSnapshot): Blocker | unde
 function silent({ description, leaseUntil }: NonNullable<LaneStatus['owner']>, now: EpochMs): Blocker {
   const detail =
     leaseUntil > now
-      ? `Its worker (${description}) does not answer; if it is gone, another takes over from ${moment(leaseUntil, now)} on.`
-      : `Its worker (${description}) does not answer and has let its lease lapse; another is about to take over.`
+      ? `Its worker (${description}) does not answer. If it does not come back, another worker takes over at ${moment(leaseUntil, now)}.`
+      : `Its worker (${description}) does not answer and its lease has expired. Another worker is about to take over.`
   return { reason: 'owner_silent', detail, until: null }
 }
 
-/** Deliveries per second of a lane: as measured lately, or else its rate limit; undefined when neither is known. */
+/** Deliveries per second of a lane: the recent pace, or else its rate limit; undefined when neither is known. */
 export function speedOf({ live }: LaneStatus): number | undefined {
   if (live === null) return undefined
   const { pace, rate } = live.snapshot

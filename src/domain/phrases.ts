@@ -1,6 +1,6 @@
 import type { EpochMs } from './clock.ts'
 
-/** An instant as people at a terminal want it: to the second, in UTC, and how far from now that is. */
+/** An instant for the terminal: to the second, in UTC, with its distance from now. */
 export function moment(at: EpochMs, now: EpochMs): string {
   const text = new Date(at).toISOString()
   const isNear = Math.abs(at - now) < 12 * 3_600_000
@@ -17,7 +17,7 @@ export function span(ms: number): string {
   return seconds < 86_400 ? two(seconds, 3600, 'h', 60, 'min') : two(seconds, 86_400, 'd', 3600, 'h')
 }
 
-/** A rate as people say it: `5/s`, `0.5/s`, `2/min`. */
+/** A rate in the unit that reads best: `5/s`, `0.5/s`, `2/min`. */
 export function perSecond(rate: number): string {
   if (rate >= 0.1) return `${Number(rate.toPrecision(3))}/s`
   return rate * 60 >= 0.1 ? `${Number((rate * 60).toPrecision(3))}/min` : `${Number((rate * 3600).toPrecision(3))}/h`

@@ -43,12 +43,12 @@ export interface WaitingFacts {
 export function whyWaiting(facts: WaitingFacts): EndpointWhy {
   const { endpoint, lane } = facts
   const total = totalOf(facts)
-  const line = lane.first === null ? undefined : frontBlocker(lane.first, lane.now, 'all stand')
+  const line = lane.first === null ? undefined : frontBlocker(lane.first, lane.now, 'All deliveries wait')
   const own = line === undefined ? dueBlockers(facts) : [line]
   const blockers = byDecisiveness([...laneBlockers(endpoint, lane), ...own])
   if (total === 0) {
     const isQuiet = blockers.every((blocker) => !needsOperator(blocker))
-    if (isQuiet) return plain('idle', 'Nothing waits for it.')
+    if (isQuiet) return plain('idle', 'No deliveries wait for it.')
   }
   const [first] = blockers
   const emptyAt = first !== undefined && needsOperator(first) ? null : emptiedAt(facts, blockers)
@@ -66,13 +66,13 @@ function dueBlockers(facts: WaitingFacts): Blocker[] {
   const { now, waiting, nextTimedAt, owner, dueAt } = facts.lane
   if (totalOf(facts) === 0) return []
   if (waiting[0] + waiting[2] === 0 && nextTimedAt !== null && nextTimedAt > now) {
-    const what = atLeast(waiting[1], facts.isExact, 'delivery waits for its time', 'deliveries wait for their time')
-    const detail = `${capital(what)}, the first until ${moment(nextTimedAt, now)}.`
+    const what = atLeast(waiting[1], facts.isExact, 'delivery is due later', 'deliveries are due later')
+    const detail = `${capital(what)}, the first at ${moment(nextTimedAt, now)}.`
     return [{ reason: 'waiting_for_retry', detail, until: nextTimedAt }]
   }
   if (owner !== null) return []
   const until = dueAt !== null && dueAt > now ? dueAt : null
-  return [{ reason: 'waiting_for_worker', detail: 'It is due; a worker is about to take it.', until }]
+  return [{ reason: 'waiting_for_worker', detail: 'Deliveries are due. A worker is about to take them.', until }]
 }
 
 function deliveringText(facts: WaitingFacts): string {
@@ -123,7 +123,7 @@ export function wideBlockers(lanes: readonly LaneStatus[]): Blocker[] {
 
 /** Why an application's deliveries wait, in a sentence. */
 export function describeAll(endpoints: readonly WaitingEndpoint[], isExact: boolean): string {
-  if (endpoints.length === 0) return 'Nothing waits for any of its endpoints.'
+  if (endpoints.length === 0) return 'No deliveries wait for any of its endpoints.'
   const total = endpoints.reduce((sum, endpoint) => sum + endpoint.total, 0)
   const reasons = new Map<string, number>()
   for (const { why } of endpoints) reasons.set(why.reason, (reasons.get(why.reason) ?? 0) + 1)

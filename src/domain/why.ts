@@ -20,9 +20,9 @@ export type WhyReason =
   | BlockerReason
   | 'delivered'
   | 'dead'
-  | 'coalesced' //          a newer delivery of its kind took its place
-  | 'cancelled' //          its message was expunged, or it was taken out of the queue
-  | 'not_subscribed' //     the message was never meant for this endpoint
+  | 'coalesced' //          a newer delivery of its kind replaced it
+  | 'cancelled' //          its message was expunged, or the delivery was removed from the queue
+  | 'not_subscribed' //     the message did not match the endpoint's event types, channels or filter
   | 'queueing' //           accepted for very many endpoints, and not queued for this one yet
   | 'sending' //            being sent, or about to be
   | 'recording' //          sent, and its result is being recorded
@@ -47,7 +47,7 @@ export interface WhyFacts {
   readonly latest: Pick<Attempt, 'code' | 'status'> | undefined
   readonly dead: Pick<DeadLetter, 'reason' | 'diedAt'> | undefined
   readonly queued: QueuedFacts | undefined
-  /** The id of the message that it gave way to; null when that no longer exists. */
+  /** The id of the message that replaced it; null when that no longer exists. */
   readonly coalesced?: { readonly into: string | null } | undefined
   readonly lane: LaneStatus
 }
@@ -72,7 +72,7 @@ export function whyNotDelivered(facts: WhyFacts): Why {
   if (underWay !== undefined) return underWay
   const blockers = byDecisiveness([...laneBlockers(facts.endpoint, lane), ...ownBlockers(facts, queued)])
   const [first] = blockers
-  if (first === undefined) return why('sending', 'It is first in its queue: being sent, or about to be.')
+  if (first === undefined) return why('sending', 'It is first in the queue and is being sent, or is about to be.')
   const expected = expectedAt(lane, queued, blockers)
   const detail = `${first.detail}${ending(queued, needsOperator(first), expected, lane.now)}`
   return { ...first, detail, nextAt: first.until, expectedAt: expected, blockers }
@@ -80,19 +80,19 @@ export function whyNotDelivered(facts: WhyFacts): Why {
 
 function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): Why {
   if (dead) {
-    const since = moment(dead.diedAt, lane.now)
-    return why('dead', `It is a dead letter (${dead.reason}) since ${since}; it can be replayed.`)
+    const diedAt = moment(dead.diedAt, lane.now)
+    return why('dead', `It became a dead letter (${dead.reason}) at ${diedAt}. It can be replayed.`)
   }
   if (latest?.code === 'delivered') return why('delivered', `The receiver answered ${latest.status}.`)
   // A delivery that a worker was sending when it was replaced has arrived all the same, and counts as delivered.
   if (coalesced) {
-    const successor = coalesced.into === null ? 'a newer one' : coalesced.into
-    return why('coalesced', `It gave way to ${successor}, which is of the same kind, before it was sent.`)
+    const successor = coalesced.into === null ? '' : ` (${coalesced.into})`
+    return why('coalesced', `A newer message${successor} of the same kind replaced it before it was sent.`)
   }
   if (message.expunged) return why('cancelled', "The message's content was expunged before it was delivered.")
-  if (latest !== undefined) return why('cancelled', 'It was taken out of the queue before it was delivered.')
+  if (latest !== undefined) return why('cancelled', 'It was removed from the queue before it was delivered.')
   if (!message.endpoints.includes(endpoint.key)) {
-    return why('not_subscribed', 'By its event type, channels or filter the message was not for this endpoint.')
+    return why('not_subscribed', "The message did not match the endpoint's event types, channels or filter.")
   }
   return why('queueing', 'The message goes to very many endpoints and is being queued for them.')
 }
@@ -100,8 +100,8 @@ function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): 
 /** A delivery under way goes on, whatever blocks the others. */
 function beingSent({ snapshot: { sending, recording } }: LiveSnapshot, message: number): Why | undefined {
   const attempt = sending.find((each) => each.message === message)
-  if (attempt !== undefined) return why('sending', `It is being sent, since ${span(attempt.forMs)}.`)
-  return recording.includes(message) ? why('recording', 'It was sent; the result is being recorded.') : undefined
+  if (attempt !== undefined) return why('sending', `An attempt is under way, for ${span(attempt.forMs)} so far.`)
+  return recording.includes(message) ? why('recording', 'It was sent. The result is being recorded.') : undefined
 }
 
 /** The blockers of this one delivery. */
@@ -114,47 +114,45 @@ function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[
   if (found.length > 0 || lane.owner !== null) return found
   const retry = queued.attempts === 0 ? '' : `, after ${count(queued.attempts, 'failed attempt')}`
   const until = lane.dueAt !== null && lane.dueAt > now ? lane.dueAt : null
-  return [{ reason: 'waiting_for_worker', detail: `It is due${retry}; a worker is about to take it.`, until }]
+  return [{ reason: 'waiting_for_worker', detail: `It is due${retry}. A worker is about to take it.`, until }]
 }
 
 function behindOthers({ ahead }: QueuedFacts, lane: LaneStatus): Blocker | undefined {
   if (ahead === 0) return undefined
   const speed = speedOf(lane)
   const pace = speed === undefined ? '' : ` at ${perSecond(speed)}`
-  const detail = `${count(ahead, 'delivery', 'deliveries')} of the endpoint ${ahead === 1 ? 'is' : 'are'} in front of it${pace}.`
+  const detail = `${count(ahead, 'delivery', 'deliveries')} to the same endpoint ${ahead === 1 ? 'is' : 'are'} ahead of it${pace}.`
   return { reason: 'behind_others', detail, until: null }
 }
 
 /** The blocker by ordering: its own retry, for which it keeps its place, or the delivery in front. */
 function inOrder({ heldMs = 0, attempts }: QueuedFacts, { now, first }: LaneStatus): Blocker | undefined {
-  if (first !== null) return frontBlocker(first, now, 'it stands')
+  if (first !== null) return frontBlocker(first, now, 'It waits')
   const tried = `After ${count(attempts, 'failed attempt')}`
   if (heldMs === Number.POSITIVE_INFINITY) {
-    const detail = `${tried} it has none left, and keeps its place until an operator retries or skips it.`
+    const detail = `${tried} it has no attempts left. It keeps its place until an operator retries or skips it.`
     return { reason: 'head_blocked', detail, until: null }
   }
   if (heldMs <= 0) return undefined
   const until = Math.round(now + heldMs)
-  return { reason: 'waiting_for_retry', detail: `${tried}, the next one is due at ${moment(until, now)}.`, until }
+  return { reason: 'waiting_for_retry', detail: `${tried}, the next attempt is at ${moment(until, now)}.`, until }
 }
 
 /** A sentence about when the delivery is given up, if that may be before it is delivered. */
 function ending({ endsAt }: QueuedFacts, isStopped: boolean, expected: EpochMs | null, now: EpochMs): string {
   if (endsAt == null || !(isStopped || endsAt <= (expected ?? now + soonMs))) return ''
-  return endsAt > now
-    ? ` It is given up at ${moment(endsAt, now)}.`
-    : ' Its time is up, and it is about to be given up.'
+  return endsAt > now ? ` It is given up at ${moment(endsAt, now)}.` : ' It has expired and is about to be given up.'
 }
 
 function notYet({ attempts, dueAt }: QueuedFacts, isForLater: boolean, now: EpochMs): Blocker {
   if (attempts === 0 && !isForLater) {
-    const detail = `It waits until ${moment(dueAt, now)} for a newer message of its kind, which would take its place.`
+    const detail = `It waits until ${moment(dueAt, now)} for newer messages of the same kind. Only the newest is sent.`
     return { reason: 'coalescing', detail, until: dueAt }
   }
   if (attempts === 0) {
-    return { reason: 'scheduled', detail: `It is to be sent at ${moment(dueAt, now)}.`, until: dueAt }
+    return { reason: 'scheduled', detail: `It is scheduled for ${moment(dueAt, now)}.`, until: dueAt }
   }
-  const detail = `After ${count(attempts, 'failed attempt')}, the next one is due at ${moment(dueAt, now)}.`
+  const detail = `After ${count(attempts, 'failed attempt')}, the next attempt is at ${moment(dueAt, now)}.`
   return { reason: 'waiting_for_retry', detail, until: dueAt }
 }
 

@@ -1,20 +1,20 @@
 /**
- * JSON in which numbers stay as they were written: `9007199254740993` and `1.0` come out as they went in. TypeScript's
- * library does not know yet what Node 24 can do here.
+ * JSON that keeps numbers as written: `9007199254740993` and `1.0` are printed unchanged. TypeScript's library has no
+ * types yet for these functions of Node 24.
  */
 const { parse, rawJSON } = JSON as unknown as {
   parse(text: string, revive: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
   rawJSON(text: string): unknown
 }
 
-/** Reads JSON for printing it again with `JSON.stringify`. Numbers that JavaScript would change are opaque objects. */
+/** Parses JSON that is printed again with `JSON.stringify`. Numbers that JavaScript would change are opaque objects. */
 export function parseExactly(text: string): unknown {
   return parse(text, (_key, value, { source }) =>
     typeof value === 'number' && source !== undefined && source !== String(value) ? rawJSON(source) : value,
   )
 }
 
-/** The text laid out over lines when it is JSON, else undefined. */
+/** The text indented over lines when it is JSON, else undefined. */
 export function prettyJson(text: string): string | undefined {
   try {
     return JSON.stringify(parseExactly(text), null, 2)

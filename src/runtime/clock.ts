@@ -1,11 +1,11 @@
 import type { Clock } from '../domain/clock.ts'
 
-// Node fires a longer timer at once, with a warning; such a wait is made of several.
+// Node fires a longer timer at once, with a warning, so a longer wait uses several timers.
 const longestTimerMs = 2 ** 31 - 1
 
 /**
- * The machine's clock. Its timers keep the process alive, so that a worker with nothing under way still waits for its
- * next lane; whoever sets one cancels it when stopping.
+ * The machine's clock. Its timers keep the process alive, so that an idle worker still waits for its next lane. The code
+ * that sets a timer cancels it when it stops.
  */
 export const systemClock: Clock = {
   now: () => Date.now(),

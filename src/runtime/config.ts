@@ -4,9 +4,9 @@ import { nearest } from './nearest.ts'
 import { type Kind, maskUrl, WrongValue } from './setting-kinds.ts'
 import { type Config, flagOf, type SettingName, settingNames, settings, variableOf } from './settings.ts'
 
-/** Where settings come from, strongest first: flags, the environment, the file. */
+/** The sources of settings, the strongest first: flags, environment, file. */
 export interface Sources {
-  /** By setting name, as the command line gave them. */
+  /** The flags of the command line, by setting name. */
   readonly flags: Readonly<Record<string, unknown>>
   readonly env: Readonly<Record<string, string | undefined>>
   /** `--config FILE`; without it, `SLUICE_CONFIG`, or `sluice.json` if that exists. */
@@ -14,7 +14,7 @@ export interface Sources {
   readonly directory: string
 }
 
-/** A configuration that remembers who set what. */
+/** A configuration with the source of each value. */
 export interface Loaded {
   readonly config: Config
   /** Such as `flag --listen`, `environment SLUICE_LISTEN`, `file sluice.json` or `default`. */
@@ -42,7 +42,7 @@ interface Given {
 
 const defaultFile = 'sluice.json'
 const fileVariable = 'SLUICE_CONFIG'
-/** Not a setting of the server: where the commands that ask one find it. */
+/** The server URL for commands that call one. Not a setting of the server. */
 export const urlVariable = 'SLUICE_URL'
 
 /** Reads every setting from every source. Throws one `ConfigError` that names all mistakes. */
@@ -53,10 +53,10 @@ export function loadConfig(sources: Sources): Loaded {
   return readEach((name) => find(name, sources, file), problems)
 }
 
-/** The settings that a program gives in its own code, without environment or file. Throws like `loadConfig`. */
+/** Reads settings that a program gives in its own code, without environment or file. Throws like `loadConfig`. */
 export function configOf(given: Readonly<Record<string, unknown>>): Config {
   const unknown = Object.keys(given).filter((name) => !(settingNames as string[]).includes(name))
-  const problems = unknown.map((name) => `${name}: no such setting${suggest(name, settingNames)}`)
+  const problems = unknown.map((name) => `${name}: unknown setting${suggest(name, settingNames)}`)
   const found = (name: SettingName) => (given[name] === undefined ? undefined : { raw: given[name], origin: 'option' })
   return readEach(found, problems).config
 }
@@ -74,7 +74,7 @@ function readEach(found: (name: SettingName) => Given | undefined, problems: str
       values[name] = setting.kind.parse(given.raw)
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error
-      const shown = setting.secret ? 'what was given' : maskUrl(JSON.stringify(given.raw))
+      const shown = setting.secret ? 'the given value' : maskUrl(JSON.stringify(given.raw))
       problems.push(`${name} (${given.origin}): must be ${error.message}; not ${shown}`)
     }
   }
@@ -82,7 +82,7 @@ function readEach(found: (name: SettingName) => Given | undefined, problems: str
   return { config: values as unknown as Config, origins: origins as Record<SettingName, string> }
 }
 
-/** A setting's value for people: secrets masked, `(unset)` where nobody set it and unset has a meaning. */
+/** A setting's value as text: secrets are masked, and null is `(unset)`. */
 export function showSetting(name: SettingName, config: Config): string {
   const value = config[name]
   if (value === null) return '(unset)'
@@ -130,17 +130,17 @@ function readSettingsFile(sources: Sources, problems: string[]): SettingsFile {
   }
   for (const [key, value] of Object.entries(parsed)) {
     if ((settingNames as string[]).includes(key)) values[key] = value
-    else if (key !== '$schema') problems.push(`${key} (file ${name}): no such setting${suggest(key, settingNames)}`)
+    else if (key !== '$schema') problems.push(`${key} (file ${name}): unknown setting${suggest(key, settingNames)}`)
   }
   return { name, values }
 }
 
-/** A misspelt variable would otherwise be ignored in silence, and its default hold. */
+/** Reports misspelt variables, which would otherwise be ignored without a word. */
 function unknownVariables(env: Sources['env']): string[] {
   const known = [...settingNames.map(variableOf), fileVariable, urlVariable]
   return Object.keys(env)
     .filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
-    .map((name) => `${name} (environment): no such setting${suggest(name, known)}`)
+    .map((name) => `${name} (environment): unknown setting${suggest(name, known)}`)
 }
 
 function suggest(word: string, known: readonly string[]): string {

@@ -7,8 +7,8 @@ import type { Config } from './settings.ts'
 const fileName = 'encryption.key'
 
 /**
- * The keys that endpoints' secrets are sealed with: the setting's; for SQLite without one, those in a file beside the
- * database, made when it is missing. Several machines cannot share such a file, so Postgres needs the setting.
+ * Loads the keys that seal endpoints' secrets: from the setting, or for SQLite from a file beside the database, which is
+ * created when it is missing. Several machines cannot share such a file, so Postgres needs the setting.
  */
 export function loadEncryptionKeys(
   { store, encryptionKey }: Pick<Config, 'store' | 'encryptionKey'>,
@@ -29,7 +29,7 @@ export function loadEncryptionKeys(
   return keys
 }
 
-/** Reads the file, or makes it whole: a name is linked to it only once all of it is written, and by one process. */
+/** Reads the file, or creates it atomically: the name is linked after all of it is written, and by one process only. */
 function readOrMake(file: string, content: string, suffix: string): string {
   try {
     return readFileSync(file, 'utf8')
@@ -41,7 +41,7 @@ function readOrMake(file: string, content: string, suffix: string): string {
   try {
     linkSync(draft, file)
   } catch (error) {
-    // Another process was first: its key is the one.
+    // Another process was first: use its key.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
     rmSync(draft)

@@ -1,17 +1,17 @@
 import { constants, fstatSync, openSync, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
 
-/** What waits for a reader at most; a pipe takes 64 KiB more. */
+/** Bytes that wait for the reader at most; a pipe holds 64 KiB more. */
 const bufferBytes = 1024 * 1024
 const lookAgainMs = 50
-/** How long the end of the process waits for a reader that is slow. */
+/** How long the process waits for a slow reader before it exits. */
 const lastFlushMs = 500
 
 /**
  * Writes lines to standard output or error without ever waiting for the reader. A reader that stalls (a pager, a full
- * pipe, Ctrl-S on a terminal) would otherwise stop the whole server at its next line. Lines are written at once where the
- * reader keeps up, so the last one before a crash is out. Otherwise they wait, up to 1 MiB; further ones are dropped and
- * counted, and the count is written as soon as there is room again.
+ * pipe, Ctrl-S on a terminal) would otherwise stop the whole server at its next line. Lines are written at once while the
+ * reader keeps up, so the last one before a crash is not lost. Otherwise they wait, up to 1 MiB; further lines are dropped
+ * and counted, and the count is written as soon as there is room again.
  */
 export class LineWriter {
   readonly #fd: number
@@ -22,7 +22,7 @@ export class LineWriter {
   #timer: NodeJS.Timeout | undefined
   #gone = false
 
-  /** `noticeOf` is the line that tells how many were dropped. */
+  /** `noticeOf` makes the line that reports dropped lines. */
   constructor(fd: 1 | 2, noticeOf: (dropped: number) => string) {
     this.#fd = openNonBlocking(fd)
     this.#noticeOf = noticeOf
@@ -42,7 +42,7 @@ export class LineWriter {
     if (this.#timer === undefined) this.#drain()
   }
 
-  /** Writes as much as the reader takes within a moment. Called where no turn of the event loop follows. */
+  /** Writes as much as the reader takes within half a second. Called when no turn of the event loop follows. */
   flushSync(): void {
     const until = performance.now() + lastFlushMs
     while (!this.#writeSome() && performance.now() < until) Atomics.wait(sleeper, 0, 0, 5)
@@ -56,7 +56,7 @@ export class LineWriter {
     this.#timer.unref()
   }
 
-  /** Writes what the reader takes; whether that was everything. */
+  /** Writes as much as the reader takes; returns whether that was everything. */
   #writeSome(): boolean {
     for (;;) {
       const [first] = this.#waiting
@@ -81,7 +81,7 @@ export class LineWriter {
       return writeSync(this.#fd, bytes)
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
-      // Whoever read is gone (EPIPE, EIO), or the disk is full: the server goes on without its log.
+      // The reader is gone (EPIPE, EIO) or the disk is full: the server continues without its log.
       if (code !== 'EAGAIN' && code !== 'EINTR') this.#giveUp(code)
       return undefined
     }
@@ -103,9 +103,9 @@ export class LineWriter {
 const sleeper = new Int32Array(new SharedArrayBuffer(4))
 
 /**
- * A descriptor for the same file whose writes do not wait. Opened anew where that is possible, because the flag belongs
- * to the open file, which others may share: a shell would find its terminal changed. Sockets cannot be opened anew; for
- * them libuv sets the flag on the one there is.
+ * A non-blocking descriptor for the same file. It is a new open file where possible, because the flag belongs to the open
+ * file, which other processes may share: a shell would find its terminal changed. Sockets cannot be opened a second time;
+ * for them libuv sets the flag on the existing descriptor.
  */
 function openNonBlocking(fd: 1 | 2): number {
   try {

@@ -3,13 +3,13 @@ import { LineWriter } from './line-writer.ts'
 
 export type { Logger } from 'pino'
 
-/** How much is told, from most to least. */
+/** Log levels, from most to least output. */
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
 
 /**
- * Opens the log: one JSON line per event on standard error, so that standard output stays with what a person reads. No
- * line waits for its reader: see `LineWriter`.
+ * Opens the log: one JSON line per event on standard error. Standard output is for text that users read. The log never
+ * blocks on its reader: see `LineWriter`.
  */
 export function openLog(level: LogLevel, out: DestinationStream = standardError()): Logger {
   return pino({ level, base: null, timestamp }, out)

@@ -1,4 +1,4 @@
-/** The known word most like the given one, or undefined when none is near enough to be what was meant. */
+/** The known word most similar to the given one; undefined when none is similar enough. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   let best: string | undefined
   let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1

@@ -3,7 +3,7 @@ import type { Config } from './settings.ts'
 
 const loopback = ['127.0.0.0/8', '::1/128'] as const
 
-/** Whether a host to listen on can be reached from this machine only. */
+/** Whether a listening host can be reached from this machine only. */
 export function isLoopback(host: string): boolean {
   const family = isIP(host)
   if (family === 0) return host === 'localhost'
@@ -14,8 +14,8 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * The private networks deliveries may go to. Said outright, exactly those; otherwise none, except that a server started
- * with `local` which only this machine can reach may deliver to this machine.
+ * The private networks that deliveries may go to: exactly `allowNetworks` when it is set. Otherwise none, except loopback
+ * for a server with `local` that listens on loopback only.
  */
 export function permittedNetworks(config: Pick<Config, 'allowNetworks' | 'local' | 'listen'>): readonly string[] {
   if (config.allowNetworks !== null) return config.allowNetworks

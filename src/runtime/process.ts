@@ -7,36 +7,36 @@ import type { Logger } from './log.ts'
 
 export type StopSignal = 'SIGTERM' | 'SIGINT'
 
-/** What a shell calls a process ended by the signal. */
+/** The exit codes that shells report for these signals. */
 const exitCodes: Readonly<Record<StopSignal, number>> = { SIGINT: 130, SIGTERM: 143 }
 /** "Internal software error" of sysexits.h. */
 const bugExitCode = 70
-/** How long a process that was asked to stop waits for the reader of its standard output. */
+/** How long a stopping process waits for the reader of its standard output. */
 const lastWordsMs = 2000
 
-/** The process as the commands see it. */
+/** The process as commands use it. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly directory: string
-  /** For people, in a sentence: which process this is. */
+  /** Identifies the process in text, such as `pid 12 on host`. */
   readonly description: string
-  /** How wide the terminal is that standard output goes to; undefined when it goes elsewhere. */
+  /** The width of the terminal; undefined when standard output is a file or a pipe. */
   readonly columns: number | undefined
   print(text: string): void
   printError(text: string): void
-  /** Writes to standard output as it is; resolves when there is room for more. */
+  /** Writes to standard output unchanged; resolves when there is room for more. */
   write(chunk: string | Uint8Array): Promise<void>
-  /** Shows how far long work is, in one line that the next replaces and '' erases. Only on a terminal. */
+  /** Shows progress in one line, which the next call replaces and '' erases. Only on a terminal. */
   progress(line: string): void
-  /** Whether a person would have to type what standard input gives. */
+  /** Whether standard input is a keyboard. */
   readonly inputIsTyped: boolean
   /** All of standard input. */
   readInput(): Promise<Buffer>
-  /** From now on, when whoever reads standard output has seen enough (`| head`), the process ends without complaint. */
+  /** From now on, the process exits silently when the reader of standard output closes it (`| head`). */
   endWithReader(): void
-  /** The text in bold, dim or a colour, where standard output shows such things and NO_COLOR does not forbid them. */
+  /** The text in bold, dim or a colour, if standard output supports it and NO_COLOR is not set. */
   style(format: Parameters<typeof styleText>[0], text: string): string
-  /** Resolves when the process is asked to stop. Asked a second time, it exits at once. */
+  /** Resolves at the first signal to stop. A second signal exits at once. */
   stopRequested(): Promise<StopSignal>
 }
 
@@ -78,7 +78,7 @@ function endWithReader(): void {
   })
 }
 
-/** Whether the process was asked to stop. */
+/** Whether a signal to stop arrived. */
 let asked = false
 
 function stopRequested(): Promise<StopSignal> {
@@ -94,21 +94,20 @@ function stopRequested(): Promise<StopSignal> {
 }
 
 /**
- * Ends the process at the first error that nobody handled. What it held is then in a state nobody designed; the store
- * is not, and whoever starts next carries on from there.
+ * Ends the process at the first unhandled error. Its memory may be inconsistent by then; the store is not, and the next
+ * process continues from there.
  */
 export function exitOnBugs(log: Logger): void {
   process.on('uncaughtException', (error, origin) => {
-    log.fatal({ err: error, origin }, 'a bug: nobody handled this error')
+    log.fatal({ err: error, origin }, 'a bug: unhandled error')
     process.exit(bugExitCode)
   })
 }
 
-/** Runs the program to its end and exits with the code it gives, whatever is still open. What it said is said first. */
+/** Runs the program, flushes its output and exits with its code, whatever is still open. */
 export async function exitWith(program: Promise<number>): Promise<never> {
   const code = await program
-  // A pipe takes 64 KiB; exiting would drop what its reader has not made room for yet. A process that was asked to stop
-  // does not wait for a reader for ever.
+  // A pipe holds 64 KiB; exiting at once would drop the rest. A stopping process waits for the reader only for a while.
   if (process.stdout.writableLength > 0) {
     await new Promise<void>((resolve) => {
       process.stdout.write('', () => resolve())
@@ -118,7 +117,7 @@ export async function exitWith(program: Promise<number>): Promise<never> {
   process.exit(code)
 }
 
-/** What the program was called with. */
+/** The arguments of the command line. */
 export function commandLine(): string[] {
   return process.argv.slice(2)
 }

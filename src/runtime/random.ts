@@ -2,17 +2,17 @@ import { randomBytes, randomFillSync } from 'node:crypto'
 import type { Random } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
 
-/** Gives `length` unpredictable bytes. */
+/** Returns `length` unpredictable bytes. */
 export type RandomBytes = (length: number) => Uint8Array
 
 const digits = Buffer.from('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz')
-// The largest multiple of 62 that fits a byte. Bytes above it are thrown away: kept, they would favour eight digits.
+// The largest multiple of 62 that fits a byte. Bytes above it are discarded, because they would favour eight digits.
 const usable = 248
 const poolBytes = 16_384
 
 /**
- * Makes a source of unpredictable base-62 text. The digits are drawn 16 KiB at a time: an id then costs a slice of
- * the pool (0.1 µs) instead of a call into the system's generator (1.5 µs).
+ * Opens a source of unpredictable base-62 text. It draws digits 16 KiB at a time: an id then costs a slice of the pool
+ * (0.1 µs) instead of a call into the system's generator (1.5 µs).
  */
 export function openRandomText(fill: (bytes: Buffer) => void = randomFillSync): RandomText {
   const raw = Buffer.allocUnsafeSlow(poolBytes)

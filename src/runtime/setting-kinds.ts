@@ -3,17 +3,17 @@ import { readNetwork } from '../wire/network.ts'
 import { type EncryptionKey, readEncryptionKeys } from './encryption-keys.ts'
 
 /**
- * How one kind of setting is read and shown. `parse` takes text from a flag or a variable, or any JSON value from the
- * file, and throws `WrongValue` with what it expected.
+ * Reads and shows one kind of setting. `parse` takes text from a flag or a variable, or any JSON value from the file, and
+ * throws `WrongValue` with the expected form.
  */
 export interface Kind<T> {
   parse(raw: unknown): T
   show(value: T): string
-  /** What stands for the value in help, such as `DURATION`; undefined for a switch. */
+  /** The placeholder for the value in help, such as `DURATION`; undefined for a switch. */
   readonly placeholder: string | undefined
 }
 
-/** A value that a setting cannot have; the message completes the sentence "must be …". */
+/** A value that a setting cannot have. The message completes the sentence "must be …". */
 export class WrongValue extends Error {}
 
 export type StoreSetting =
@@ -38,7 +38,7 @@ export const store: Kind<StoreSetting> = {
   show: (value) => (value.kind === 'sqlite' ? `sqlite:${value.path}` : maskUrl(value.url)),
 }
 
-/** `HOST:PORT`, with brackets around an IPv6 address; port 0 takes a free one. */
+/** `HOST:PORT`, with brackets around an IPv6 address; port 0 is any free port. */
 export const address: Kind<Address> = {
   placeholder: 'HOST:PORT',
   parse(raw) {
@@ -122,7 +122,7 @@ export const toggle: Kind<boolean> = {
   show: String,
 }
 
-/** A secret that travels in a header: visible ASCII without spaces, and too long to be guessed. */
+/** A secret for a header: visible ASCII without spaces, too long to guess. */
 export const token: Kind<string> = {
   placeholder: 'KEY',
   parse(raw) {
@@ -136,7 +136,7 @@ export const token: Kind<string> = {
   show: (value) => value,
 }
 
-/** Encryption keys, the sealing one first; see `readEncryptionKeys`. */
+/** Encryption keys, the sealing key first; see `readEncryptionKeys`. */
 export const encryptionKeys: Kind<readonly EncryptionKey[]> = {
   placeholder: 'KEYS',
   parse(raw) {
@@ -147,7 +147,7 @@ export const encryptionKeys: Kind<readonly EncryptionKey[]> = {
   show: (value) => value.map(({ id }) => `${id}:****`).join(','),
 }
 
-/** An address that starts with http:// or https:// and has no query. */
+/** A URL with http:// or https:// and without a query. */
 export const webAddress: Kind<string> = {
   placeholder: 'URL',
   parse(raw) {
@@ -192,14 +192,14 @@ function showSize(bytes: number): string {
   return showIn(sizeUnits, bytes)
 }
 
-/** In the largest unit that divides it, so that what is shown can be typed back. */
+/** Formats the value in the largest unit that divides it, so that the text can be used as input. */
 function showIn(units: Readonly<Record<string, number>>, value: number): string {
   const fitting = Object.entries(units).filter(([, size]) => value % size === 0)
   const [unit, size] = (value === 0 ? fitting[0] : fitting.at(-1)) as [string, number]
   return `${value / size}${unit}`
 }
 
-/** Hides who logs in with what, and any such parameter, also in a text that is no valid URL. */
+/** Masks the user, the password and secret parameters of a URL, also when the text is not a valid URL. */
 export function maskUrl(text: string): string {
   return text
     .replace(/\/\/.*@|[^/"]*@/, (found) => (found.startsWith('//') ? '//****@' : '****@'))

@@ -15,12 +15,12 @@ import {
 } from './setting-kinds.ts'
 
 /**
- * One thing an operator can set. Its name gives the flag (`inFlight` → `--in-flight`), the variable
- * (`SLUICE_IN_FLIGHT`) and the key in the file (`inFlight`).
+ * A setting of the server. Its name gives the flag (`inFlight` → `--in-flight`), the variable (`SLUICE_IN_FLIGHT`) and
+ * the key in the file (`inFlight`).
  */
 export interface Setting<T> {
   readonly kind: Kind<NonNullable<T>>
-  /** What holds when nobody says anything; null when that itself has a meaning. */
+  /** The default; null when "not set" has a meaning of its own. */
   readonly fallback: T
   readonly help: string
   readonly secret: boolean
@@ -33,121 +33,141 @@ const day = 24 * hour
 const kib = 1024
 const mib = 1024 * kib
 
-/** Every setting Sluice has. A new one is a line here; flags, variables, the file, help and `sluice config` follow. */
+/** All settings. A new one is a line here; flags, variables, the file, help and `sluice config` follow. */
 export const settings = {
-  store: setting(
-    store,
-    { kind: 'sqlite', path: './data/sluice.db' },
-    'where everything is kept: sqlite:PATH or postgres://…',
-  ),
-  listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'where the API listens; port 0 takes a free one'),
-  apiKey: setting(token, null, 'a fixed admin key, beside those in the store', 'secret'),
+  store: setting(store, { kind: 'sqlite', path: './data/sluice.db' }, 'database: sqlite:PATH or postgres://…'),
+  listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'address of the API; port 0 = any free port'),
+  apiKey: setting(token, null, 'fixed admin key, in addition to the keys in the store', 'secret'),
   encryptionKey: setting(
     encryptionKeys,
     null,
-    'seals secrets at rest: 32 bytes in base64, or id:base64,… of which the first seals; SQLite makes a file of its own',
+    'encrypts secrets at rest: 32 bytes in base64, or id:base64,… with the sealing key first; default for SQLite: a key file',
     'secret',
   ),
-  publicUrl: setting(webAddress, null, 'where people reach this server, for links to it; else as the request came'),
+  publicUrl: setting(webAddress, null, "base of links to this server; default: the request's host"),
   allowNetworks: setting(
     networks,
     null,
-    'private networks that may be delivered to; when set, even empty, exactly these',
+    'private networks that deliveries may reach; replaces the default, even when empty',
   ),
-  allowHttp: setting(toggle, false, 'permit http:// targets outside the allowed networks'),
-  local: setting(toggle, false, 'permit loopback targets while listening on loopback only and allowNetworks is unset'),
-  lease: setting(duration(second, 10 * minute), 10 * second, 'how long a silent worker keeps its lanes'),
-  inFlight: setting(count(1, 100_000), 1024, 'attempts under way at once'),
-  inFlightPerApp: setting(count(1, 100_000), 512, 'attempts under way at once for one application'),
-  timeout: setting(duration(100, 5 * minute), 15 * second, 'limit of one attempt, for endpoints that set none'),
-  responseLimit: setting(size(0, mib), 16 * kib, "how much of a receiver's answer is kept"),
-  retryAfterCap: setting(duration(second, 7 * day), day, 'the longest Retry-After that is obeyed in full'),
+  allowHttp: setting(toggle, false, 'permit http:// endpoints outside the allowed networks'),
+  local: setting(
+    toggle,
+    false,
+    'permit loopback endpoints if the API listens on loopback only and allowNetworks is unset',
+  ),
+  lease: setting(
+    duration(second, 10 * minute),
+    10 * second,
+    'time without a sign of life after which a worker loses its lanes',
+  ),
+  inFlight: setting(count(1, 100_000), 1024, 'concurrent attempts of this process'),
+  inFlightPerApp: setting(count(1, 100_000), 512, 'concurrent attempts of this process for one application'),
+  timeout: setting(duration(100, 5 * minute), 15 * second, 'time limit of an attempt, for endpoints without their own'),
+  responseLimit: setting(size(0, mib), 16 * kib, 'bytes of a response that are stored with its attempt'),
+  retryAfterCap: setting(duration(second, 7 * day), day, 'longest Retry-After that is honoured in full'),
   minRetryWait: setting(
     duration(0, hour),
     second,
-    'the shortest wait before a retry, whatever an endpoint sets; 0 for none, where you trust every tenant',
+    'shortest wait before a retry, whatever the endpoint sets; 0 = none, for trusted tenants only',
   ),
   failuresPerMinute: setting(
     count(0, 1_000_000),
     60,
-    'failed attempts a minute at one endpoint, whatever it sets; a success gives two back; 0 for any number',
+    'failed attempts a minute at one endpoint; a success gives two back; 0 = unlimited',
   ),
   circuitFailures: setting(
     count(0, 1_000_000),
     20,
-    'failed attempts in a row that open the circuit of an endpoint that sets none; 0 for never',
+    'consecutive failures that open the circuit, for endpoints without their own limit; 0 = never open',
   ),
   circuitOpen: setting(
     duration(100, day),
     10 * second,
-    'how long a circuit stays open, doubled each time a probe fails',
+    'time that a circuit stays open; doubles with each failed probe',
   ),
-  circuitMaxOpen: setting(duration(100, day), 10 * minute, 'the longest a circuit stays open between two probes'),
+  circuitMaxOpen: setting(duration(100, day), 10 * minute, 'longest time between two probes of an open circuit'),
   disableAfter: setting(
     duration(0, 365 * day),
     5 * day,
-    'how long an endpoint may fail without one success before it is disabled; 0 for ever',
+    'disable an endpoint that fails for this long without a success; 0 = never disable',
   ),
-  bodyLimit: setting(size(kib, 64 * mib), mib, 'the largest request body accepted'),
-  maxWaiting: setting(count(1, 1e9), 50_000_000, 'deliveries that may wait in all before publishes are refused (429)'),
-  maxWaitingPerApp: setting(count(1, 1e9), 10_000_000, 'deliveries that may wait for one application'),
-  maxWaitingPerEndpoint: setting(count(1, 1e9), 2_000_000, 'deliveries that may wait for one endpoint'),
+  bodyLimit: setting(size(kib, 64 * mib), mib, 'largest request body'),
+  maxWaiting: setting(count(1, 1e9), 50_000_000, 'waiting deliveries in all; above, publishes are refused (429)'),
+  maxWaitingPerApp: setting(
+    count(1, 1e9),
+    10_000_000,
+    'waiting deliveries of one application; above, publishes are refused (429)',
+  ),
+  maxWaitingPerEndpoint: setting(
+    count(1, 1e9),
+    2_000_000,
+    'waiting deliveries of one endpoint; above, publishes are refused (429)',
+  ),
   maxCommitDelay: setting(
     duration(10, minute),
     5 * second,
-    'how long a publish may wait for the store before others are refused (429)',
+    'longest wait of a publish for the store; above, further publishes are refused (429)',
   ),
   apiRate: setting(
     count(0, 1e6),
     1000,
-    'requests a second for each key, publishes apart, ten seconds of them at once; 0 for any',
+    'requests a second per key, without publishes; bursts of ten seconds; 0 = unlimited',
   ),
-  portalRate: setting(count(0, 1e6), 50, 'the same for each portal token'),
-  apiRatePerApp: setting(count(0, 1e6), 200, 'the same for all keys and tokens of one application together'),
-  publishRate: setting(count(0, 1e7), 0, 'publishes a second for each key; 0 for any'),
+  portalRate: setting(count(0, 1e6), 50, 'requests a second per portal token; 0 = unlimited'),
+  apiRatePerApp: setting(
+    count(0, 1e6),
+    200,
+    'requests a second over all keys and tokens of one application; 0 = unlimited',
+  ),
+  publishRate: setting(count(0, 1e7), 0, 'publishes a second per key; 0 = unlimited'),
   changesPerMinute: setting(
     count(0, 1e6),
     120,
-    'audited changes a minute by all keys and tokens of one application together; 0 for any',
+    'audited changes a minute over all keys and tokens of one application; 0 = unlimited',
   ),
-  maxEndpointsPerApp: setting(count(1, 1e6), 1000, 'endpoints that one application may have'),
-  maxEventTypesPerEndpoint: setting(count(1, 1000), 500, 'event types that one endpoint may name'),
-  maxSchedulesPerApp: setting(count(1, 1e5), 1000, 'schedules that one application may have'),
+  maxEndpointsPerApp: setting(count(1, 1e6), 1000, 'endpoints per application'),
+  maxEventTypesPerEndpoint: setting(count(1, 1000), 500, 'event types per endpoint'),
+  maxSchedulesPerApp: setting(count(1, 1e5), 1000, 'schedules per application'),
   retention: setting(
     duration(0, 3650 * day),
     90 * day,
-    'how long messages and their attempts are kept after they came; 0 for ever',
+    'delete messages and their attempts this long after they were accepted; 0 = never delete',
   ),
   deadRetention: setting(
     duration(0, 3650 * day),
     90 * day,
-    'how long dead letters are kept after they died; 0 for ever',
+    'delete dead letters this long after they died; 0 = never delete',
   ),
-  requestTimeout: setting(duration(second, 10 * minute), 30 * second, 'how long a client may take to send a request'),
-  uploadPace: setting(
-    size(0, mib),
-    4 * kib,
-    'the least that must arrive of a request body each second; 0 for any pace',
-  ),
+  requestTimeout: setting(duration(second, 10 * minute), 30 * second, 'time that a client has to send a request'),
+  uploadPace: setting(size(0, mib), 4 * kib, 'slowest pace of a request body, per second; 0 = any pace'),
   maxUploadPerClient: setting(
     size(64 * kib, 1024 * mib),
     64 * mib,
-    'request bodies that may be arriving from one client before further ones are refused (429)',
+    'unfinished request bodies of one client; above, further ones are refused (429)',
   ),
-  maxUpload: setting(size(mib, 64 * 1024 * mib), 256 * mib, 'request bodies that may be arriving from all clients'),
+  maxUpload: setting(
+    size(mib, 64 * 1024 * mib),
+    256 * mib,
+    'unfinished request bodies of all clients; above, further ones are refused (429)',
+  ),
   writeTimeout: setting(
     duration(100, 10 * minute),
     minute,
-    'how long a client may leave an answer unread before its connection is closed',
+    'close the connection of a client that leaves a response unread for this long',
   ),
   maxUnreadPerClient: setting(
     size(64 * kib, 1024 * mib),
     32 * mib,
-    'answers that one client may leave unread before further ones are refused (429)',
+    'unread responses of one client; above, further requests are refused (429)',
   ),
-  maxUnread: setting(size(mib, 64 * 1024 * mib), 256 * mib, 'answers that all clients together may leave unread'),
-  shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'how long a shutdown waits for attempts under way'),
-  logLevel: setting(choice(logLevels), 'info', 'how much is logged to standard error'),
+  maxUnread: setting(
+    size(mib, 64 * 1024 * mib),
+    256 * mib,
+    'unread responses of all clients; above, further requests are refused (429)',
+  ),
+  shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'time that a shutdown waits for attempts under way'),
+  logLevel: setting(choice(logLevels), 'info', 'level of the log on standard error'),
 } as const
 
 export type SettingName = keyof typeof settings

@@ -11,18 +11,18 @@ export interface Received {
   readonly body: Uint8Array
 }
 
-/** How far a timestamp may be from now, so that a recorded request cannot be sent again later. */
+/** Largest distance of a timestamp from now, so that a recorded request cannot be sent again later. */
 const toleranceSeconds = 300
 
 /** Checks one entry of the signature header. */
 type Check = (head: string, body: Uint8Array, entry: string) => boolean
 
-/** Verifies a request. Answers undefined when its signature is right, else the problem. */
+/** Verifies a request. Returns undefined for a valid signature, else the problem. */
 export type Verifier = (received: Received, nowMs: number) => string | undefined
 
 /**
- * A verifier of signatures by a profile, under the names of headers that an application has for them; undefined when the
- * text is no secret. It also accepts the signatures of older secrets.
+ * A verifier for a signature profile and an application's header names; undefined when the secret is malformed. It also
+ * accepts the signatures of older secrets.
  */
 export function openProfileVerifier(
   profile: SignatureProfile,
@@ -64,7 +64,9 @@ export function openProfileVerifier(
 
 function outOfTime(timestamp: string, nowMs: number): string | undefined {
   const offSeconds = Math.round(nowMs / 1000 - Number(timestamp))
-  return Math.abs(offSeconds) <= toleranceSeconds ? undefined : `signed ${offSeconds} s ago by its timestamp`
+  return Math.abs(offSeconds) <= toleranceSeconds
+    ? undefined
+    : `signed ${offSeconds} s ago, outside the tolerance of ${toleranceSeconds} s`
 }
 
 function isSame(expected: string, found: string): boolean {
@@ -74,7 +76,7 @@ function isSame(expected: string, found: string): boolean {
 
 /**
  * A verifier of Standard Webhooks signatures for a `whsec_` secret, an ed25519 key (`whsk_`) or its public half
- * (`whpk_`); undefined when the text is none.
+ * (`whpk_`); undefined when the secret is malformed.
  */
 export function openVerifier(secret: string, names: SignatureHeaders = {}): Verifier | undefined {
   const check = secret.startsWith('whpk_') ? publicCheck(secret) : secretCheck(secret)
@@ -93,7 +95,7 @@ export function openVerifier(secret: string, names: SignatureHeaders = {}): Veri
   }
 }
 
-/** Signing again and comparing works for both schemes: ed25519 gives the same signature every time. */
+/** Verifies by signing again and comparing. That works for both schemes, because ed25519 signatures are deterministic. */
 function secretCheck(secret: string): Check | undefined {
   const sign = standardSigner(secret)
   if (sign === undefined) return undefined

@@ -80,7 +80,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await waiting(t, place, 1, `${receiver.url}/bad`, { retry: { waits: { kind: 'list', ms: [hour] } } })
       await waiting(t, place, 1, `${receiver.url}/gone`, { eventTypes: ['x.y'] })
       const out = await drained(place, 'drain --for 10m')
-      assert.equal(out, 'Drained: 0 delivered, 2 to be tried again, 1 dead; nothing more is due.\n')
+      assert.equal(out, 'Drained: 0 delivered, 2 to retry, 1 dead; nothing more is due.\n')
     })
 
     test('ends when its time is up, and leaves the rest for the next one', async (t) => {

@@ -51,7 +51,7 @@ describe('looking back', () => {
       [503, 503],
     )
     assert.deepEqual(await json('attempts a --endpoint good --failed'), [])
-    assert.match(await sluice('attempts a', 2), /Give --message or --endpoint/)
+    assert.match(await sluice('attempts a', 2), /--message or --endpoint/)
   })
 
   test('tail shows attempts made after it began, each once', async (t) => {

@@ -55,7 +55,7 @@ describe('listen alone', () => {
     const { port } = other.address() as AddressInfo
     const taken = run(`listen --port ${port}`)
     assert.equal(await taken.ended, 1)
-    assert.equal(taken.err, `Cannot listen on 127.0.0.1:${port}: another process listens there.\n`)
+    assert.equal(taken.err, `Cannot listen on 127.0.0.1:${port}: another process uses this port.\n`)
     const wrong = run('listen --port 0 --secret sesame')
     assert.equal(await wrong.ended, 2)
     assert.match(wrong.err, /--secret must be whsec_/)
@@ -115,9 +115,6 @@ describe('listen for an application', () => {
     const strict = await served(workplace(), [])
     const listener = strict.run('listen --app demo --port 0', strict.env)
     assert.equal(await listener.ended, 2)
-    assert.match(
-      listener.err,
-      /- url: .*\nA server delivers to private addresses only when it is allowed to: start it with --local/,
-    )
+    assert.match(listener.err, /- url: .*\nTo permit private addresses, start the server with --local/)
   })
 })

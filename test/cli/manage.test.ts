@@ -83,7 +83,7 @@ describe('managing over the API', () => {
     const first = await json(['send', 'acme', 'calm.changed', '{"id":1}'])
     const second = await json(['send', 'acme', 'calm.changed', '{"id":1}'])
     assert.match(await sluice(`messages acme ${first.id}`), new RegExp(`coalesced into ${second.id}`))
-    assert.match(await sluice(`why acme ${first.id} calm`), /^coalesced: It gave way to msg_/)
+    assert.match(await sluice(`why acme ${first.id} calm`), /^coalesced: A newer message \(msg_/)
     assert.match(await sluice(`why acme ${second.id} calm`), /^coalescing: It waits until/)
     assert.match(await sluice('endpoint update acme calm --coalesce 1s', 2), /coalesce/)
     assert.equal((await json('endpoint update acme calm --unset coalesce')).coalesce, null)
@@ -101,7 +101,7 @@ describe('managing over the API', () => {
     assert.match(await sluice('endpoint get acme frail'), /^adaptive +off\ndisabled after +failing for 2 d$/m)
     assert.match(
       await sluice('circuit open acme frail'),
-      /^The circuit of frail is open: .*`sluice circuit close acme frail`\.$/m,
+      /^The circuit of frail is open\. .*`sluice circuit close acme frail`\.$/m,
     )
     assert.match(await sluice('lane acme frail'), /^state +circuit open$/m)
     assert.match(await sluice('lane acme frail'), /^circuit +opened by an operator$/m)
@@ -138,7 +138,7 @@ describe('managing over the API', () => {
     assert.match(await sluice('schedule pause acme daily'), /^Schedule daily is paused\.$/m)
     const { msgId } = await json('schedule run acme daily')
     assert.match(await sluice('schedule show acme daily'), new RegExp(`published by hand +${msgId}`))
-    assert.match(await sluice('schedule resume acme daily'), /goes on; next run: 20/)
+    assert.match(await sluice('schedule resume acme daily'), /is resumed; next run: 20/)
     assert.match(await sluice(['schedule', 'create', 'acme', '0 0 30 2 *', 'x', '{}'], 2), /never comes/)
     assert.match(await sluice('schedule delete acme daily'), /^Deleted schedule daily/)
     assert.match(await sluice('schedule list acme'), /^No schedules\./)
@@ -203,7 +203,7 @@ describe('managing over the API', () => {
     const { token } = await json('key create boss --scope admin --app acme')
     assert.match(
       await sluice(`dead purge acme --reason gone --key ${token}`, 5),
-      /^It goes on as task qtask_\w+, but this key may not see how far it is; --no-wait does not look\.$/m,
+      /^Started task qtask_\w+\. This key may not read its progress; use --no-wait with such a key\.$/m,
     )
     assert.match(await sluice('key create x', 2), /required option '--scope/)
   })
@@ -212,7 +212,7 @@ describe('managing over the API', () => {
     const { sluice, run } = place
     assert.equal(await sluice('app get acne', 4), 'There is no application "acne". Did you mean acme?\n')
     assert.match(await sluice('app create Acme --uid acme', 6), /already in use/)
-    assert.match(await sluice('endpoint create acme ftp://x/', 2), /^The server does not accept this:\n {2}- url: /)
+    assert.match(await sluice('endpoint create acme ftp://x/', 2), /^Invalid request:\n {2}- url: /)
     assert.match(await sluice('app lst', 2), /unknown command 'lst'\n\(Did you mean list\?\)/)
     assert.match(await sluice('app list --limt 3', 2), /unknown option '--limt'\n\(Did you mean --limit\?\)/)
     assert.match(await sluice('app list --limit none', 2), /It must be a whole number/)
@@ -231,13 +231,13 @@ describe('managing over the API', () => {
     const { port } = other.address() as AddressInfo
     const wrong = run(`app list --url http://127.0.0.1:${port}`)
     assert.equal(await wrong.ended, 1)
-    assert.match(wrong.err, /with 418; is it a Sluice server\?/)
+    assert.match(wrong.err, /with 418\. Is it a Sluice server\?/)
     await new Promise((resolve) => other.close(resolve))
     const gone = run(`app list --url http://127.0.0.1:${port}/api/v1/`)
     assert.equal(await gone.ended, 7)
     assert.match(
       gone.err,
-      new RegExp(`^Cannot reach a server at http://127.0.0.1:${port}: nothing listens there\\. Is it`),
+      new RegExp(`^Cannot reach the server at http://127.0.0.1:${port}: connection refused\\. Is it`),
     )
     assert.doesNotMatch(gone.err, /\n +at /)
   })
@@ -279,7 +279,7 @@ describe('send', () => {
     assert.match(await sluice(args, 6), /order-17/)
     assert.match(
       await sluice('send acme a.b {}'),
-      /^Accepted as msg_\w+\nWhat becomes of it: sluice messages acme msg_\w+\n$/,
+      /^Accepted as msg_\w+\nCheck its status: sluice messages acme msg_\w+\n$/,
     )
   })
 
@@ -301,10 +301,7 @@ describe('send', () => {
 
   test('refuses what cannot be sent before or at the server', async () => {
     const { sluice } = place
-    assert.match(
-      await sluice('send acme a.b @missing.json', 2),
-      /^Cannot read missing\.json: there is no such file\.\n$/,
-    )
+    assert.match(await sluice('send acme a.b @missing.json', 2), /^Cannot read missing\.json: no such file\.\n$/)
     assert.match(await sluice('send acme a.b -', 2, ''), /^The payload is empty/)
     assert.match(await sluice(['send', 'acme', 'a.b', '{"a":'], 2), /not valid JSON/)
     assert.match(await sluice(['send', 'acme', 'a.b', '{},"eventType":"c.d"'], 2), /eventType|duplicate/i)

@@ -27,7 +27,10 @@ describe('more commands', () => {
     assert.equal((await json('event-type update video.up --deprecated')).deprecated, true)
     assert.match(await sluice('event-type get video.up'), /^state +deprecated$/m)
     await sluice('event-type delete video.up')
-    assert.equal(await sluice('event-type list'), 'No event types. Messages may have any; these are for people.\n')
+    assert.equal(
+      await sluice('event-type list'),
+      'No event types. Until one exists, endpoints may subscribe to any name.\n',
+    )
     assert.match(await sluice('event-type list --archived'), /archived$/m)
     await sluice('event-type delete video.up --expunge')
     await sluice('event-type get video.up', 4)
@@ -35,15 +38,12 @@ describe('more commands', () => {
     writeFileSync(join(where.directory, 'openapi.json'), JSON.stringify(document))
     assert.equal(
       await sluice('event-type import openapi.json --dry-run'),
-      '1 event type would be made or changed:\n  video.made\n',
+      '1 event type would be created or changed:\n  video.made\n',
     )
     await sluice('event-type get video.made', 4)
     await sluice('event-type import openapi.json')
     assert.equal((await json('event-type get video.made')).description, 'A video was made.')
-    assert.equal(
-      await sluice('event-type import nowhere.json', 2),
-      'Cannot read nowhere.json: there is no such file.\n',
-    )
+    assert.equal(await sluice('event-type import nowhere.json', 2), 'Cannot read nowhere.json: no such file.\n')
   })
 
   test('the audit log says who did what and that it is whole', async () => {
@@ -51,7 +51,7 @@ describe('more commands', () => {
     await sluice('app create Audited --uid audited')
     assert.match(await sluice('audit list --limit 5'), /^20\d\d-.* +POST \/app\b.*$/m)
     assert.equal((await json('audit verify')).whole, true)
-    assert.match(await sluice('audit verify'), /^The log is whole: \d+ rows\.$/m)
+    assert.match(await sluice('audit verify'), /^The log is intact: \d+ rows\.$/m)
     assert.deepEqual(await json('audit list --before 2000-01-01T00:00:00Z'), [])
   })
 

@@ -46,7 +46,7 @@ describe('serve', () => {
     await listener.says(new RegExp(`✓ verified  ${message}\\n +\\{\\n +"hello": "world"\\n +\\}\\n`))
     listener.child.kill('SIGINT')
     assert.equal(await listener.ended, 0)
-    assert.match(listener.out, /removed\n1 request, 1 verified\.\n$/)
+    assert.match(listener.out, /deleted\n1 request, 1 verified\.\n$/)
 
     const key = /^ {2}(sk_\w+)$/m.exec(server.out)?.[1] ?? ''
     assert.ok(isApiKey(key))
@@ -112,7 +112,7 @@ describe('serve', () => {
     const { port } = taken.address() as AddressInfo
     const server = run(`serve --listen 127.0.0.1:${port}`)
     assert.equal(await server.ended, 1)
-    assert.equal(server.err, `Cannot listen on 127.0.0.1:${port}: another process listens there.\n`)
+    assert.equal(server.err, `Cannot listen on 127.0.0.1:${port}: another process uses this port.\n`)
   })
 
   test('asked to stop a second time exits at once, whatever is under way', async () => {

@@ -33,12 +33,12 @@ describe('sluice why', () => {
     const told = await sluice('why w')
     assert.match(
       told,
-      /^2 deliveries wait for 2 endpoints: 2 paused\.\n\nENDPOINT +WAITING +OLDEST +WHY +NEXT +IN WORDS\n/,
+      /^2 deliveries wait for 2 endpoints: 2 paused\.\n\nENDPOINT +WAITING +OLDEST +WHY +NEXT +DETAILS\n/,
     )
     assert.match(told, /^one +1 +just now +paused +– +The endpoint is paused; waiting deliveries are sent once/m)
     const { data, done } = await json<{ data: { reason: string }[]; done: boolean }>('why w --limit 1')
     assert.deepEqual([data.map(({ reason }) => reason), done], [['paused'], false])
-    assert.match(await sluice('why w --limit 1'), /\n… and perhaps more: --limit 10 looks further\.\n$/)
+    assert.match(await sluice('why w --limit 1'), /\n… and perhaps more\. Show them with --limit 10\.\n$/)
     await sluice('why nobody', 4)
   })
 
@@ -47,17 +47,17 @@ describe('sluice why', () => {
     const told = await sluice('why w --endpoint one')
     assert.match(told, /^paused: The endpoint is paused; waiting deliveries are sent once it is resumed\.\n/)
     assert.match(told, /^waiting +1 \(fresh 1, timed 0, replay 0\)\noldest +just now\n/m)
-    assert.match(told, /^as of +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(as stored\)$/m)
+    assert.match(told, /^as of +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(last stored\)$/m)
     await sluice('why w --endpoint nobody', 4)
   })
 
   test('tells of a message, at each endpoint or at one', async () => {
     const { sluice } = place
     const told = await sluice(`why w ${id}`)
-    assert.match(told, /^ENDPOINT +WHY +NEXT +TRIED +IN WORDS\n/)
+    assert.match(told, /^ENDPOINT +WHY +NEXT +TRIED +DETAILS\n/)
     assert.equal(told.match(/^(one|two) +paused +– +0 +The endpoint is paused/gm)?.length, 2)
     assert.match(await sluice(`why w ${id} one`), /^paused: The endpoint is paused/)
-    assert.match(await sluice(`why w ${id} one --endpoint two`, 2), /^Name the endpoint once\./)
+    assert.match(await sluice(`why w ${id} one --endpoint two`, 2), /^Name only one endpoint\./)
     assert.equal(await sluice('why w msg_unknown', 4), 'There is no message "msg_unknown".\n')
     assert.equal(
       await sluice('why w one', 4),

@@ -70,11 +70,11 @@ test('in order, all that waits stands behind the first', () => {
   assert.deepEqual([held.reason, held.nextAt], ['behind_head', later])
   assert.equal(
     held.detail,
-    'In order all stand behind msg_1, which after 3 failed attempts is tried again at 00:01:00 UTC (in 1 min).',
+    'All deliveries wait in order behind msg_1, whose next attempt, after 3 failed attempts, is at 00:01:00 UTC (in 1 min).',
   )
   const blocked = whyWaiting(withLane({ first: { ...first, heldMs: Number.POSITIVE_INFINITY } }))
   assert.deepEqual([blocked.reason, blocked.nextAt, blocked.emptyAt], ['head_blocked', null, null])
-  assert.match(blocked.detail, /waits until an operator retries or skips it\.$/)
+  assert.match(blocked.detail, /An operator must retry or skip it\.$/)
   assert.equal(whyWaiting(withLane({ first: { ...first, heldMs: 0 } })).reason, 'delivering')
 })
 
@@ -104,7 +104,7 @@ test('endpoints that need an operator come first, then those that have waited th
   )
   assert.equal(describeAll(sorted, true), '9 deliveries wait for 3 endpoints: 1 paused, 2 delivering.')
   assert.match(describeAll(sorted.slice(1, 2), false), /^At least 3 deliveries wait for 1 endpoint: 1 delivering\.$/)
-  assert.equal(describeAll([], true), 'Nothing waits for any of its endpoints.')
+  assert.equal(describeAll([], true), 'No deliveries wait for any of its endpoints.')
 })
 
 test('without a worker nothing of an application moves', () => {

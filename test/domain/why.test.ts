@@ -125,7 +125,7 @@ test('all blockers are named: those that need an operator first, then the last t
   assert.equal(why.expectedAt, null)
 })
 
-test('when its turn comes is guessed from the pace of late, which is never above the limit', () => {
+test('when its turn comes is estimated from the recent pace, which is never above the limit', () => {
   const expected = (change: Partial<LaneSnapshot>) =>
     whyNotDelivered({ ...facts, queued: behind, lane: live(change) }).expectedAt
   assert.equal(expected({ pace: 10 }), now + 3000)
@@ -166,10 +166,10 @@ test('when it is given up is told where that may come first', () => {
     whyNotDelivered({ ...facts, queued: { ...unknown, endsAt: now + 86_400_000 } }).detail,
     /given up/,
   )
-  assert.match(detail(now - 1, { endpoint: disabled }), /Its time is up, and it is about to be given up\.$/)
+  assert.match(detail(now - 1, { endpoint: disabled }), /It has expired and is about to be given up\.$/)
 })
 
 test('sentences tell how far away an instant is', () => {
   const { detail } = whyNotDelivered({ ...facts, queued: { ...timed, attempts: 1, dueAt: now + 130_000 } })
-  assert.equal(detail, 'After 1 failed attempt, the next one is due at 00:02:10 UTC (in 2 min 10 s).')
+  assert.equal(detail, 'After 1 failed attempt, the next attempt is at 00:02:10 UTC (in 2 min 10 s).')
 })

@@ -96,10 +96,13 @@ test('a snapshot has the number of attempts in flight, and their deliveries', as
   const [first, , third] = await delivering.publish(endpoint, 3)
   const told = await delivering.explain(endpoint)
   assert.deepEqual([told.why.reason, told.total, told.lane.live?.snapshot.inFlight], ['in_flight', 3, 1])
-  assert.match(told.why.detail, /^1 of 1 attempts are under way, the longest for 0 s; the next begins when one ends\.$/)
+  assert.match(
+    told.why.detail,
+    /^1 of 1 attempts are under way, the longest for 0 s\. The next starts when one ends\.$/,
+  )
   const sending = await delivering.explainOne(first, endpoint)
   assert.equal(sending.why.reason, 'sending')
-  assert.match(sending.why.detail, /^It is being sent, since 0\.6 s\.$/)
+  assert.match(sending.why.detail, /^An attempt is under way, for 0\.6 s so far\.$/)
   const behind = await delivering.explainOne(third, endpoint)
   assert.deepEqual(
     behind.why.blockers.map(({ reason }) => reason),

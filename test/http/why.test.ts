@@ -79,7 +79,7 @@ describe('why', () => {
     assert.equal(json.detail, '4 deliveries wait for 2 endpoints: 1 disabled, 1 waiting for worker.')
     assert.deepEqual([json.blockers, json.done], [[], true])
     const { json: other } = await s.why('b/why')
-    assert.deepEqual([other.data, other.detail, other.done], [[], 'Nothing waits for any of its endpoints.', true])
+    assert.deepEqual([other.data, other.detail, other.done], [[], 'No deliveries wait for any of its endpoints.', true])
     assert.equal((await s.why('nobody/why')).status, 404)
   })
 
@@ -143,7 +143,10 @@ describe('why', () => {
     s.store.watch({ rows() {}, lanes() {}, settings() {}, asked() {} })
     const { json } = await s.why('a/endpoint/one/why')
     assert.deepEqual([json.reason, json.isLive, json.waiting.total], ['owner_silent', false, 1])
-    assert.match(json.detail, /^Its worker \(host 7, pid 12\) does not answer; if it is gone, another takes over from /)
+    assert.match(
+      json.detail,
+      /^Its worker \(host 7, pid 12\) does not answer\. If it does not come back, another worker takes over at /,
+    )
     assert.equal((await s.why('a/endpoint/one/lane')).json.live, null)
   })
 })

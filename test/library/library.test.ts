@@ -322,7 +322,7 @@ describe('the library', () => {
     await assert.rejects(openSluice(options), (error: unknown) => {
       assert(error instanceof ConfigError)
       assert.equal(error.problems.length, 3)
-      assert.match(error.message, /inFlght: no such setting; did you mean inFlight\?/)
+      assert.match(error.message, /inFlght: unknown setting; did you mean inFlight\?/)
       return true
     })
   })

@@ -66,10 +66,10 @@ describe('settings', () => {
       file: name,
     })
     assert.deepEqual(problems, [
-      'lsten (file wrong.json): no such setting; did you mean listen?',
-      'SLUICE_LISEN (environment): no such setting; did you mean SLUICE_LISTEN?',
+      'lsten (file wrong.json): unknown setting; did you mean listen?',
+      'SLUICE_LISEN (environment): unknown setting; did you mean SLUICE_LISTEN?',
       'store (environment SLUICE_STORE): must be sqlite:PATH or postgres://USER@HOST/DATABASE; not "mysql://x"',
-      'apiKey (environment SLUICE_API_KEY): must be 16 to 256 visible ASCII characters without spaces, at least 8 different ones (make one with: openssl rand -hex 32); not what was given',
+      'apiKey (environment SLUICE_API_KEY): must be 16 to 256 visible ASCII characters without spaces, at least 8 different ones (make one with: openssl rand -hex 32); not the given value',
       'allowNetworks (environment SLUICE_ALLOW_NETWORKS): must be a list of networks such as 127.0.0.0/8,10.1.0.0/16,::1/128 (wrong: 10.0.0.0/33, ok); not "10.0.0.0/33,ok"',
       'local (file wrong.json): must be true or false; not "yes"',
       'lease (flag --lease): must be a duration such as 500ms, 10s or 2m from 1s to 10m; not "0s"',
