@@ -278,14 +278,14 @@ test('nothing is called back before send has returned', async (t) => {
   }
 })
 
-test('a content type with a line break is refused as a fault of our own, and nothing is sent', async (t) => {
+test('a content type with a line break is blocked, and nothing is sent', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(ok))
   const { outcome, leaves } = await send(testSender(t), targetAt(receiver.url), {
     ...exampleParcel,
     contentType: 'text/plain\r\nx-injected: 1',
   })
 
-  assert.equal(outcome.code, 'internal')
+  assert.equal(outcome.code, 'blocked')
   assert.equal(leaves, 0)
   assert.equal(receiver.requests.length, 0)
 })

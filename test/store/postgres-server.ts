@@ -22,8 +22,8 @@ export interface PostgresServer {
   close(): Promise<void>
 }
 
-/** The variable by which `test/run.ts` names the server that all test files share. */
-export const sharedServerVariable = 'SLUICE_TEST_POSTGRES'
+/** The variable by which `test/run.ts` names the server that all test files share. SLUICE_ would make it a setting. */
+export const sharedServerVariable = 'TESTS_POSTGRES'
 
 /** Uses the server at DATABASE_URL, or the one that the whole suite shares, else starts one in a temporary directory. */
 export async function openPostgresServer(): Promise<PostgresServer> {
