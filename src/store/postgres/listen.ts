@@ -71,6 +71,7 @@ export class Listener {
     try {
       await listen(client)
     } catch {
+      // The server is still out of reach. Its loss was logged, and its return will be.
       client.end().catch(() => {})
       this.#retryLater()
       return
