@@ -105,7 +105,8 @@ async function answers({ ask }: Pick<Api, 'ask'>, app: string, endpoint: string)
   const found: [number, unknown][] = []
   for (const [method, path, body] of asked) {
     const { status, json } = await ask(method, path, body)
-    found.push([status, { ...json, instance: '' }])
+    // The detail echoes the name that was asked for.
+    found.push([status, { ...json, detail: String(json.detail).replace(/".*"/, ''), instance: '' }])
   }
   return found
 }

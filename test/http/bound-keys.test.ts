@@ -37,7 +37,8 @@ describe('a key of one application', () => {
       const answers = []
       for (const uid of ['theirs', 'absent']) {
         const { status, json } = await api.ask(method, `/app/${uid}${path}`, body, as)
-        answers.push({ status, ...json, instance: '' })
+        // The detail echoes the name that was asked for.
+        answers.push({ status, ...json, detail: json.detail.replace(uid, ''), instance: '' })
       }
       assert.equal(answers[0]?.status, 404)
       assert.deepEqual(answers[0], answers[1])

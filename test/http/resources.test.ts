@@ -237,7 +237,12 @@ describe('endpoints', () => {
       const foreign = await ask('GET', `/app/a/endpoint/${json.id}${path}`)
       const unknown = await ask('GET', `/app/a/endpoint/ep_${'0'.repeat(27)}${path}`)
       assert.equal(foreign.status, 404)
-      assert.deepEqual({ ...foreign.json, instance: '' }, { ...unknown.json, instance: '' })
+      const nameless = (problem: { detail: string }) => ({
+        ...problem,
+        detail: problem.detail.replace(/".*"/, ''),
+        instance: '',
+      })
+      assert.deepEqual(nameless(foreign.json), nameless(unknown.json))
     }
     assert.equal((await ask('PATCH', `/app/a/endpoint/${json.id}`, { disabled: true })).status, 404)
   })
