@@ -44,7 +44,7 @@ for (const dialect of dialects) {
       const answer = JSON.parse(text)
       return answer.reason === 'crowded' ? answer : undefined
     })
-    assert.match(why.detail, /Endpoints like it may hold 56 of its worker's 64 slots together/)
+    assert.match(why.detail, /All such endpoints together may use 56 of the worker's 64 slots/)
   })
 }
 

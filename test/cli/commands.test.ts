@@ -51,7 +51,7 @@ describe('a start that cannot succeed', () => {
       'worker',
       {},
       2,
-      /^Workers need a Postgres store: a SQLite file is delivered from by the one process/,
+      /^Workers need a Postgres store\. With SQLite, `sluice serve` delivers by itself\./,
     ],
     [
       'cannot reach its database',

@@ -23,12 +23,12 @@ describe('--retry', () => {
   }
 
   const wrong: [string, RegExp][] = [
-    ['soon', /"soon" is no duration/],
-    ['5s,,1m', /"" is no duration/],
-    ['8d', /"8d" is no duration from 0s to 7d/],
-    ['exponential:5s', /"exponential:5s" is no duration/],
+    ['soon', /"soon" is not a duration/],
+    ['5s,,1m', /"" is not a duration/],
+    ['8d', /"8d" is not a duration from 0s to 7d/],
+    ['exponential:5s', /"exponential:5s" is not a duration/],
     ['exponential:1h..5s,x3', /1h is longer than 5s/],
-    ['{"waits"', /JSON as the API takes it \(/],
+    ['{"waits"', /JSON in the form of the API \(/],
   ]
   for (const [text, problem] of wrong) {
     test(`refuses ${text} and names the forms it takes`, () => {

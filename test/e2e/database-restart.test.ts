@@ -87,7 +87,7 @@ test('asked to stop while the database is away, it gives up after a while and lo
   await receiver.until('they are answered', () => receiver.open.size === 0)
   server.terminate()
   assert.deepEqual(await server.exited, { code: 1, signal: null })
-  assert.match(server.logged, /stopped without handing back: the store cannot be reached/)
+  assert.match(server.logged, /stopped without releasing lanes: the store cannot be reached/)
 
   await database.start()
   const next = await Program.start(t, 'worker', place.store)

@@ -69,7 +69,7 @@ describe('an endpoint that coalesces', () => {
     const first = await send({ video: { id: 'a' }, views: 1 })
     const waiting = await why(first)
     assert.equal(waiting.reason, 'coalescing')
-    assert.match(waiting.detail, /a newer message of its kind/)
+    assert.match(waiting.detail, /for newer messages of the same kind/)
     const second = await send({ video: { id: 'a' }, views: 2 })
     const other = await send({ video: { id: 'b' }, views: 2 })
     const [gone, kept] = [await standing(first), await standing(second)]

@@ -111,6 +111,11 @@ describe("Svix's SDK with endpoints", () => {
     const replaying = await svix.endpoint.replayMissing('a', 'late', { since })
     assert.equal(replaying.task, 'endpoint.replay')
     await eventually('the missing one', () => received.some(({ path }) => path === '/late'))
+    // A delivery whose attempt is not recorded yet is still queued, and a replay leaves it as it is.
+    await eventually(
+      'its record',
+      async () => (await svix.messageAttempt.listByEndpoint('a', 'late')).data.length === 1,
+    )
 
     const again = await svix.endpoint.bulkReplay('a', 'late', { since, eventTypes: ['x'] })
     assert.equal(again.task, 'endpoint.bulk-replay')

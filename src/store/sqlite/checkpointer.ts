@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { Connection } from './connection.ts'
 
@@ -24,7 +25,10 @@ interface Looked {
  */
 export function checkpointApart(connection: Connection, path: string): () => Promise<void> {
   const file = new URL('./checkpoint-thread.js', import.meta.url)
-  const thread = new Worker(file, { workerData: { path }, resourceLimits, execArgv: [] })
+  const inodes = Object.fromEntries(
+    [path, `${path}-wal`].map((name) => [name, statSync(name, { bigint: true, throwIfNoEntry: false })?.ino]),
+  )
+  const thread = new Worker(file, { workerData: { path, inodes }, resourceLimits, execArgv: [] })
   const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
   const { clock, log } = connection.context
   let busy = false

@@ -37,18 +37,24 @@ test('a sweep and an owner that race for a lane share its deliveries between the
   const world = new World({ store: first } as unknown as Harness)
   const app = await world.application()
   const endpoint = await world.endpoint(app)
-  let [swept, sent] = [0, 0]
-  for (let round = 0; round < rounds; round++) {
+  let [swept, sent, published] = [0, 0, 0]
+  // A machine may always run one of the two first, so there are more rounds until each has ended something.
+  for (let round = 0; round < rounds || swept === 0 || sent === 0; round++) {
     const publication = await world.publication([endpoint])
     const answers = await first.publish(Array.from({ length: rowsPerRound }, () => publication))
+    published += answers.length
     const keys = new Set(answers.map((answer) => (answer.state === 'accepted' ? answer.key : 0)))
     const rows = await second.readHeads(endpoint.key, rowsPerRound)
     const ends = rows.map((row): RestingEnd => ({ endpoint: endpoint.key, app: app.key, row, reason: 'aged' }))
+    const sweep = async (part: readonly RestingEnd[]) => {
+      for (let i = 0; i < round % 8; i++) await second.counts()
+      return second.endResting(part)
+    }
     const [delivered, ...ended] = await Promise.all([
       deliver(first, world, endpoint.key),
-      second.endResting(ends.slice(0, 10)),
-      second.endResting(ends.slice(10)),
-      second.endResting(ends),
+      sweep(ends.slice(0, 10)),
+      sweep(ends.slice(10)),
+      sweep(ends),
     ])
     const dead = ended.flat().map(({ row }) => row.message)
     const all = [...delivered, ...dead]
@@ -62,7 +68,6 @@ test('a sweep and an owner that race for a lane share its deliveries between the
   }
   const { pending, dead, attempts } = await first.counts()
   assert.equal(pending, 0)
-  assert.equal(dead + attempts, rounds * rowsPerRound)
+  assert.equal(dead + attempts, published)
   assert.equal(attempts, sent)
-  assert.ok(swept > 0 && sent > 0, `${swept} were swept and ${sent} sent: they never raced`)
 })
