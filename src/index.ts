@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 export { AppError, type AppErrorCode, type FieldError } from './domain/app-error.ts'
+export type { Method, Request } from './http/in-process.ts'
 export type {
   DeadLetter,
   DeadLetters,
@@ -13,7 +14,6 @@ export type {
   StartedTask,
 } from './library/dead-letters.ts'
 export type { ApplicationWhy, DeliveryWhy, EndpointWhy, Explain } from './library/explain.ts'
-export type { Method, Request } from './library/in-process.ts'
 export type { LaneOut, Lanes } from './library/lanes.ts'
 export type { ApplicationOut, Applications, EndpointOut, Endpoints, List, ListOptions } from './library/manage.ts'
 export type { NewMessage, PublishedMessage } from './library/message.ts'

@@ -9,7 +9,7 @@ import { systemRandomText } from './runtime/random.ts'
 import { version } from './runtime/version.ts'
 
 /** Loaded by the commands that need them: the parts take 300 ms, and a command that only asks a server has none. */
-const parts = () => import('./compose.ts')
+const parts = () => import('./compose/parts.ts')
 
 /** The program: the commands over the real parts. */
 const world: World = {
@@ -24,10 +24,10 @@ const world: World = {
     return log
   },
 
-  async openStore(config, log) {
-    const { openStore } = await parts()
+  async openParts(config, log) {
+    const { openParts } = await parts()
     try {
-      return await openStore(config, log)
+      return await openParts(config, log)
     } catch (error) {
       const { FileOwnedError } = await import('./store/sqlite/file-lock.ts')
       const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed
@@ -36,8 +36,6 @@ const world: World = {
   },
 
   newestSchema: async (config) => (await parts()).newestSchema(config),
-  openApi: async (config, store, log) => (await parts()).openApi(config, store, log),
-  startDelivering: async (...given) => (await parts()).startDelivering(...given),
 }
 
 await exitWith(runProgram(world, commandLine()))

@@ -1,11 +1,12 @@
+import type { Delivering } from '../compose/delivering.ts'
+import type { Parts } from '../compose/parts.ts'
 import type { Loaded } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Config } from '../runtime/settings.ts'
-import type { Store } from '../store/store.ts'
 import { toJson } from './clean-terminal.ts'
 import { CommandError, exitCode } from './outcome.ts'
 import { stopDelivering } from './stop.ts'
-import type { Delivering, World } from './world.ts'
+import type { World } from './world.ts'
 
 export interface DrainOptions {
   /** How long to deliver at most. */
@@ -28,18 +29,18 @@ export async function drain(world: World, { config }: Loaded, options: DrainOpti
   const stopRequested = terminal.stopRequested()
   const log = world.openLog(options.quiet ? { ...config, logLevel: 'warn' } : config)
   const say = options.quiet ? () => {} : terminal.print
-  const store = await openUnlessOwned(world, config, log, (reason) =>
+  const parts = await openUnlessOwned(world, config, log, (reason) =>
     say(options.json ? toJson({ ended: 'owned', reason }) : `Nothing to do: ${reason}.`),
   )
-  if (store === undefined) return exitCode.ok
+  if (parts === undefined) return exitCode.ok
   try {
-    const delivering = await world.startDelivering(config, store, log, `sluice drain (${terminal.description})`)
+    const delivering = await parts.startDelivering(`sluice drain (${terminal.description})`)
     const ended = await waitForEnd(world, delivering, options, stopRequested)
     const code = await stopDelivering(delivering, config.shutdownLimit, log)
     say(report(delivering, ended, options.json))
     return code
   } finally {
-    await store.close()
+    await parts.store.close()
   }
 }
 
@@ -48,9 +49,9 @@ async function openUnlessOwned(
   config: Config,
   log: Logger,
   onOwned: (reason: string) => void,
-): Promise<Store | undefined> {
+): Promise<Parts | undefined> {
   try {
-    return await world.openStore(config, log)
+    return await world.openParts(config, log)
   } catch (error) {
     if (!(error instanceof CommandError) || error.exitCode !== exitCode.owned) throw error
     onOwned((error.cause as Error).message)

@@ -15,13 +15,14 @@ export const serve: Command = async (world, { config }) => {
   const { terminal } = world
   const stopRequested = terminal.stopRequested()
   const log = world.openLog(config)
-  const store = await world.openStore(config, log)
+  const parts = await world.openParts(config, log)
+  const { store } = parts
   const newKey = config.apiKey === null ? await createFirstKey(world, store) : undefined
-  const api = await world.openApi(config, store, log)
+  const api = await parts.openApi()
   try {
     const address = await listen(api, config.listen)
     const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`
-    const delivering = await world.startDelivering(config, store, log, description)
+    const delivering = await parts.startDelivering(description)
     terminal.print(banner(world, config, address, newKey))
     log.info({ listen: formatAddress(address) }, 'started')
 

@@ -1,7 +1,7 @@
+import type { Delivering } from '../compose/delivering.ts'
 import type { Logger } from '../runtime/log.ts'
 import { StoreTrouble } from '../store/store.ts'
 import { exitCode } from './outcome.ts'
-import type { Delivering } from './world.ts'
 
 /**
  * Stops the deliveries and returns the exit code. When the store cannot be reached, the lanes are not released, and

@@ -13,10 +13,10 @@ export const worker: Command = async (world, { config }) => {
   const { terminal } = world
   const stopRequested = terminal.stopRequested()
   const log = world.openLog(config)
-  const store = await world.openStore(config, log)
+  const parts = await world.openParts(config, log)
   try {
     const description = `sluice worker (${terminal.description})`
-    const delivering = await world.startDelivering(config, store, log, description)
+    const delivering = await parts.startDelivering(description)
     terminal.print(`Sluice ${world.version}: delivering as a worker`)
     log.info('started')
 
@@ -24,6 +24,6 @@ export const worker: Command = async (world, { config }) => {
     log.info({ signal }, 'stopping')
     return await stopDelivering(delivering, config.shutdownLimit, log)
   } finally {
-    await store.close()
+    await parts.store.close()
   }
 }

@@ -1,21 +1,18 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
-import { batchLimits, type Scanner } from '../json/scan.ts'
 import { setAnswerHeaders } from './answer-headers.ts'
-import { Authenticator } from './auth.ts'
 import { answerClientError, answerOddRequests } from './client-error.ts'
 import { rememberAddresses } from './connection.ts'
 import type { HttpContext } from './context.ts'
 import { allowOrigins } from './cors.ts'
 import { docsRoute } from './docs.ts'
 import { answerError } from './errors.ts'
-import { Explainer } from './explainer.ts'
 import { guard } from './guard.ts'
 import { answerOnce } from './idempotency.ts'
 import { routes } from './nouns.ts'
-import { openApiDocument } from './openapi/document.ts'
 import { answerOtherMethods } from './other-methods.ts'
+import { partsOf } from './parts.ts'
 import { portalRoute } from './portal.ts'
 import { limitRates } from './rates.ts'
 import { register } from './register.ts'
@@ -30,7 +27,7 @@ const sweepMs = 20
  * Builds the API. A request goes: route → key (`onRequest`) → body → checks and lookups (`register.ts`) → Idempotency-Key
  * → audit log → handler → answer; any error on the way goes through `answerError`.
  */
-export function buildApp(context: HttpContext): FastifyInstance {
+export function buildApp(context: HttpContext, parts: Parts = partsOf(context)): FastifyInstance {
   const app = Fastify({
     logger: false,
     bodyLimit: context.bodyLimitBytes,
@@ -66,9 +63,6 @@ export function buildApp(context: HttpContext): FastifyInstance {
   endConnectionsOnClose(app, context.clock)
   boundUnread(app, context.limits)
 
-  const auth = new Authenticator(context)
-  const parts = partsOf(context, auth)
-
   app.decorateRequest('call', null)
   app.register(
     async (api) => {
@@ -76,7 +70,7 @@ export function buildApp(context: HttpContext): FastifyInstance {
         for (const route of routes) if (route.need === 'open') register(open, route, parts)
       })
       api.register(async (closed) => {
-        guard(closed, context.store, auth)
+        guard(closed, context.store, parts.auth)
         limitRates(closed, context.clock, context.limits)
         boundUploads(closed, context.clock, context.bodyLimitBytes, context.limits)
         for (const kind of bodyKinds) {
@@ -117,22 +111,4 @@ function endConnectionsOnClose(app: FastifyInstance, clock: Clock): void {
     }
     done()
   })
-}
-
-function partsOf(context: HttpContext, auth: Authenticator): Parts {
-  let batchScanner: Scanner | undefined
-  let reference: Buffer | undefined
-  return {
-    ...context,
-    auth,
-    explainer: new Explainer(context.store, context.clock),
-    batchScanner: () => {
-      batchScanner ??= context.scanner.sized(batchLimits)
-      return batchScanner
-    },
-    reference: () => {
-      reference ??= Buffer.from(JSON.stringify(openApiDocument()))
-      return reference
-    },
-  }
 }

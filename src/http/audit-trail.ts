@@ -7,6 +7,7 @@ import { toApplicationOut } from './api/application-schema.ts'
 import { toEndpointOut } from './api/endpoint-schema.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 import type { FoundThings } from './lookup.ts'
+import type { Incoming } from './route.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -24,28 +25,11 @@ const secretName = /secret|token|password|authorization|cookie|^key$|^apikey$/i
  * every route that is not a read, so none can forget it, and on those that show a secret.
  */
 export function leaveTrail(route: RouteOptions, path: string, need: Need, store: Store): void {
-  const reads = [route.method].flat().some((method) => method === 'GET' || method === 'HEAD')
-  if (need.audited === 'none' || (need.audited === 'changes' && reads)) return
-  const action = `${[route.method].flat().join()} ${path}`
-  const last = ['app', 'endpoint', 'schedule'].find((name) => path.endsWith(`/:${name}`))
-
-  function entryOf(request: FastifyRequest): AuditEntry {
-    const found: FoundThings = request.call ?? {}
-    const isNew = last === undefined || found[last as keyof FoundThings] === undefined
-    return {
-      actor: request.caller?.id ?? '',
-      ip: request.address ?? '',
-      action,
-      app: found.app?.id ?? null,
-      target: request.url.split('?', 1)[0] as string,
-      before: isNew ? null : beforeOf(found),
-      after: request.body === undefined ? null : jsonOf(request.body),
-    }
-  }
-
+  const entryOf = auditOf([route.method].flat().join(), path, need)
+  if (entryOf === undefined) return
   const { handler } = route
   route.handler = async function (request: FastifyRequest, reply: FastifyReply) {
-    const trail = { entry: entryOf(request), written: false }
+    const trail = { entry: entryOf(request, request.call ?? {}), written: false }
     // The last moment at which nothing has begun. From here on the change and its row are made, whoever listens.
     if (hasHungUp(request)) throw new HungUp()
     request.trail = trail
@@ -61,6 +45,40 @@ export function leaveTrail(route: RouteOptions, path: string, need: Need, store:
       return payload
     },
   ]
+}
+
+/** Carries out a call that came without Fastify, and writes its row in the same transaction or behind it. */
+export async function audited<T>(store: Store, entry: AuditEntry, carryOut: () => Promise<T>): Promise<T> {
+  const trail = { entry, written: false }
+  const answer = await store.trailing(trail, carryOut)
+  if (!trail.written) {
+    trail.written = true
+    await store.appendAudit(entry)
+  }
+  return answer
+}
+
+/** Makes the rows of an operation; undefined for one that the audit log takes no note of. */
+export function auditOf(
+  method: string,
+  path: string,
+  need: Need,
+): ((request: Incoming, found: FoundThings) => AuditEntry) | undefined {
+  const reads = method.includes('GET') || method.includes('HEAD')
+  if (need.audited === 'none' || (need.audited === 'changes' && reads)) return undefined
+  const last = ['app', 'endpoint', 'schedule'].find((name) => path.endsWith(`/:${name}`))
+  return (request, found) => {
+    const isNew = last === undefined || found[last as keyof FoundThings] === undefined
+    return {
+      actor: request.caller?.id ?? '',
+      ip: request.address ?? '',
+      action: `${method} ${path}`,
+      app: found.app?.id ?? null,
+      target: request.url.split('?', 1)[0] as string,
+      before: isNew ? null : beforeOf(found),
+      after: request.body === undefined ? null : jsonOf(request.body),
+    }
+  }
 }
 
 /** The thing at the end of the path as it is before the call; null for a new one. */

@@ -124,7 +124,8 @@ function isHangUp(error: unknown, request: FastifyRequest): boolean {
   return (error as NodeJS.ErrnoException).code === 'ECONNRESET' && hasHungUp(request)
 }
 
-function asAppError(error: unknown): AppError | undefined {
+/** The refusal that an error stands for; undefined for a bug. */
+export function asAppError(error: unknown): AppError | undefined {
   if (error instanceof AppError) return error
   if (error instanceof StoreTrouble) {
     return new AppError('unavailable', error.detail ?? 'The store cannot answer at the moment.', [], { cause: error })

@@ -4,6 +4,7 @@ import { digest, keyLifeMs } from '../intake/once.ts'
 import { usedKey } from '../intake/refusals.ts'
 import type { Once } from '../store/publishing.ts'
 import type { HttpContext } from './context.ts'
+import type { Incoming } from './route.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -20,7 +21,7 @@ const reserveMs = 60_000
 const json = 'application/json; charset=utf-8'
 
 /** Whether the request has an Idempotency-Key. */
-export function hasKey({ headers }: FastifyRequest): boolean {
+export function hasKey({ headers }: Incoming): boolean {
   return headers['idempotency-key'] !== undefined
 }
 
@@ -30,7 +31,7 @@ export function hasKey({ headers }: FastifyRequest): boolean {
  * the request what it is; the same key with another content is refused.
  */
 export function onceOf(
-  request: FastifyRequest,
+  request: Incoming,
   names: Readonly<Record<string, string | number>>,
   content: Uint8Array | string,
 ): Once {

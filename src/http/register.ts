@@ -1,24 +1,14 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { FieldError } from '../domain/app-error.ts'
-import { type FoundThings, finderOf } from './lookup.ts'
-import { bodyReaderOf } from './request-body.ts'
+import { type CheckedCall, checkerOf } from './check.ts'
+import { finderOf } from './lookup.ts'
 import { type Parts, Reply, type Route } from './route.ts'
-import { compile, readQuery, refuseIf } from './validate.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The request as its handler sees it; null before it is checked. */
     call: CheckedCall | null
   }
-}
-
-/** A request after its checks, with the things that its path names. */
-export interface CheckedCall extends FoundThings {
-  readonly params: Readonly<Record<string, string>>
-  readonly query: unknown
-  readonly body: unknown
-  readonly request: FastifyRequest
 }
 
 const json = 'application/json; charset=utf-8'
@@ -60,21 +50,4 @@ function write(reply: FastifyReply, { answers }: Route, handled: unknown): unkno
     reply.type(schema !== null && 'lines' in schema ? jsonLines : json)
   }
   return value
-}
-
-const none: readonly FieldError[] = []
-
-/** Compiles the checks of a route. The problems of the query and of the body are listed together. */
-function checkerOf(route: Route): (request: FastifyRequest) => CheckedCall {
-  const { query: schema } = route
-  const queryProblems = schema && compile(schema, 'query')
-  const body = bodyReaderOf(route)
-  return (request) => {
-    const query = schema === undefined ? {} : readQuery(schema, request.query)
-    const value = body.read(request.body)
-    const problems = queryProblems === undefined ? none : queryProblems(query)
-    const more = body.problemsOf(value)
-    refuseIf(more.length === 0 ? problems : [...problems, ...more])
-    return { params: request.params as Record<string, string>, query, body: value, request }
-  }
 }

@@ -31,13 +31,13 @@ const lineTypes = ['application/jsonl', 'application/x-ndjson', 'application/x-j
 export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Scanner, clock: Clock): void {
   if (kind === 'any') return accept(scope, '*', clock, (body) => body, false)
   if (kind === 'lines') accept(scope, lineTypes, clock, (body) => body)
-  const read: Record<typeof kind, (body: Buffer) => unknown> = {
-    value: (body) => readJson(scanner, body),
-    bytes: (body) => body,
-    split: (body) => splitBody(scanner, body),
-    lines: (body) => readJson(scanner, body),
-  }
-  accept(scope, 'application/json', clock, read[kind])
+  accept(scope, 'application/json', clock, (body) => parseBody(kind, scanner, body))
+}
+
+/** Parses a body of JSON as a route of this kind takes it in. Throws AppError when it is no acceptable JSON. */
+export function parseBody(kind: BodyKind, scanner: Scanner, body: Buffer): unknown {
+  if (isPublishing(kind)) return body
+  return kind === 'split' ? splitBody(scanner, body) : readJson(scanner, body)
 }
 
 /** Reads bodies of these types. A large body is read in a turn of its own, so that many of them never make one long turn. */

@@ -1,12 +1,12 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { FastifyRequest } from 'fastify'
 import type { Static, TSchema } from 'typebox'
 import type { Attempt, Message } from '../domain/delivery.ts'
 import type { Application, Endpoint } from '../domain/endpoint.ts'
 import type { Schedule } from '../domain/schedule.ts'
 import type { Task } from '../domain/task.ts'
 import type { Scanner } from '../json/scan.ts'
-import type { Need } from './access.ts'
+import type { Caller, Need } from './access.ts'
 import type { Authenticator } from './auth.ts'
 import type { HttpContext } from './context.ts'
 import type { Explainer } from './explainer.ts'
@@ -135,12 +135,33 @@ export type SplitBody<Whole> = {
 
 type RequiredIn<T> = { [Field in keyof T]-?: object extends Pick<T, Field> ? never : Field }[keyof T]
 
+/**
+ * A request as handlers see it: one of Fastify's, or one that a program makes in its own process. Handlers know no more of
+ * the transport.
+ */
+export interface Incoming {
+  readonly method: string
+  readonly url: string
+  readonly protocol: string
+  readonly host: string
+  readonly headers: IncomingHttpHeaders
+  readonly params: unknown
+  readonly query: unknown
+  readonly body: unknown
+  /** The caller; null on routes that ask for no key. */
+  readonly caller: Caller | null
+  /** The address of the client; undefined when there is none. */
+  readonly address: string | undefined
+  /** The path of the route. */
+  readonly routeOptions: { readonly url?: string | undefined }
+}
+
 /** One request, checked. */
 export type Call<Path extends string, Query, Body, L extends Lookup, R extends Reading> = {
   readonly params: Readonly<Record<NamesIn<Path>, string>>
   readonly query: QueryOf<Query>
   readonly body: BodyOf<Body, R>
-  readonly request: FastifyRequest
+  readonly request: Incoming
 } & Found<Path, L>
 
 /** One operation of the API. The guard, the audit log, the checks, the reference and the registration follow from it. */

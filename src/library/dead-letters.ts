@@ -3,7 +3,7 @@ import type { DeadReason } from '../domain/judge.ts'
 import type { TaskStartedOut } from '../http/api/background-task.ts'
 import type { DeadReplayIn } from '../http/api/dead-letter.ts'
 import type { DeadLetterOut, DeadLetterTrailOut } from '../http/api/dead-letter-schema.ts'
-import type { Request } from './in-process.ts'
+import type { Request } from '../http/in-process.ts'
 import { type List, type ListOptions, part, queryOf } from './manage.ts'
 
 /** A delivery that came to its end without being delivered, as the API shows it. */

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import type { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../http/api/why.ts'
-import type { Request } from './in-process.ts'
+import type { Request } from '../http/in-process.ts'
 import { part } from './manage.ts'
 
 /** Where one delivery stands. */

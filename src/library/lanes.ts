@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import type { HeadOut, LaneOut as LaneOutSchema } from '../http/api/lane.ts'
-import type { Request } from './in-process.ts'
+import type { Request } from '../http/in-process.ts'
 import { part } from './manage.ts'
 
 /** The state of an endpoint's lane as the API shows it. */

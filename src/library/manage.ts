@@ -1,6 +1,6 @@
 import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../http/api/application-schema.ts'
 import type { EndpointIn, EndpointPatch, toEndpointOut } from '../http/api/endpoint-schema.ts'
-import type { Request } from './in-process.ts'
+import type { Request } from '../http/in-process.ts'
 
 /** An application as the API shows it. */
 export type ApplicationOut = ReturnType<typeof toApplicationOut>

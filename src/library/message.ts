@@ -2,13 +2,13 @@ import { AppError, noSuch } from '../domain/app-error.ts'
 import { keyTime } from '../domain/ids.ts'
 import { EnvelopeIn } from '../http/api/message-schema.ts'
 import { checkContents } from '../http/body.ts'
+import { invalid } from '../http/in-process.ts'
 import { isRef } from '../http/lookup.ts'
 import { readEnvelope } from '../http/read-publish.ts'
 import { compile } from '../http/validate.ts'
 import type { Envelope } from '../intake/publication.ts'
 import type { Accepted } from '../intake/publisher.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { invalid } from './in-process.ts'
 
 /** A message to publish. */
 export interface NewMessage extends EnvelopeIn {

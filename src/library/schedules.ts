@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import type { ScheduleHead, ScheduleOut as ScheduleOutSchema, SchedulePatchHead } from '../http/api/schedule-schema.ts'
-import type { Request } from './in-process.ts'
+import type { Request } from '../http/in-process.ts'
 import { type List, type ListOptions, part, queryOf } from './manage.ts'
 
 /** A schedule to make. */

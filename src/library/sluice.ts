@@ -1,23 +1,22 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { FastifyInstance } from 'fastify'
-import { type Delivering, openApi, openPublisher, openStore, startDelivering } from '../compose.ts'
+import type { Delivering } from '../compose/delivering.ts'
+import { openParts, type Parts } from '../compose/parts.ts'
 import { AppError } from '../domain/app-error.ts'
 import { batchLimit } from '../http/api/message-schema.ts'
-import type { AcceptedWithin, Publisher } from '../intake/publisher.ts'
+import { inProcess, invalid, type Request } from '../http/in-process.ts'
+import type { AcceptedWithin } from '../intake/publisher.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { type Logger, openLog } from '../runtime/log.ts'
+import { openLog } from '../runtime/log.ts'
 import { systemTerminal } from '../runtime/process.ts'
-import { systemRandomText } from '../runtime/random.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
-import type { Store } from '../store/store.ts'
 import { type DeadLetters, deadLetters } from './dead-letters.ts'
 import { type Explain, explain } from './explain.ts'
-import { inProcess, invalid, type Request } from './in-process.ts'
 import { type Lanes, lanes } from './lanes.ts'
 import { type Applications, applications, type Endpoints, endpoints } from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
-import { type Opening, readOptions, type SluiceOptions } from './options.ts'
+import { readOptions, type SluiceOptions } from './options.ts'
 import { type Schedules, schedules } from './schedules.ts'
 
 /** A client of the package `pg` (a `Client` or one of a pool's), in as much as is needed of it. */
@@ -87,79 +86,63 @@ const closeApiMs = 2000
 export async function openSluice(options: SluiceOptions): Promise<Sluice> {
   const opening = readOptions(options)
   const log = openLog(opening.config.logLevel)
-  const store = await openStore(opening.config, log, opening.deliver ? 'owner' : 'guest')
-  const parts: Parts = { ...opening, log, store, publisher: openPublisher(opening.config, store, log) }
+  const { config, deliver, listen } = opening
+  const parts = await openParts(config, log, deliver ? 'owner' : 'guest')
   const running: Running = {}
   try {
-    await start(parts, running)
+    if (listen) {
+      running.api = await parts.openApi()
+      running.url = await listenOn(running.api, config)
+    }
+    if (deliver) running.delivering = await parts.startDelivering(`embedded (${systemTerminal.description})`)
   } catch (error) {
-    await stop(parts, running)
+    await stop(parts, running, config)
     throw error
   }
-  return sluiceOver(parts, running)
+  return sluiceOver(parts, running, config)
 }
 
-interface Parts extends Opening {
-  readonly log: Logger
-  readonly store: Store
-  readonly publisher: Publisher
-}
-
-/** What has been started and must be stopped. */
+/** Everything that was started and must be stopped. */
 interface Running {
   api?: FastifyInstance
   url?: string
   delivering?: Delivering
 }
 
-async function start({ config, deliver, listen, log, store, publisher }: Parts, running: Running): Promise<void> {
-  if (listen) {
-    running.api = openApi(config, store, log, publisher)
-    running.url = await listenOn(running.api, config)
-  }
-  if (deliver) {
-    const description = `embedded (${systemTerminal.description})`
-    running.delivering = await startDelivering(config, store, log, description)
-  }
-}
-
-async function stop({ config, store }: Parts, { api, delivering }: Running): Promise<void> {
+async function stop({ store }: Parts, { api, delivering }: Running, { shutdownLimit }: Config): Promise<void> {
   try {
     if (api) {
-      const cancel = systemClock.after(Math.min(closeApiMs, config.shutdownLimit), () => {
-        api.server.closeAllConnections()
-      })
+      const cancel = systemClock.after(Math.min(closeApiMs, shutdownLimit), () => api.server.closeAllConnections())
       await api.close()
       cancel()
     }
-    await delivering?.stop(config.shutdownLimit)
+    await delivering?.stop(shutdownLimit)
   } finally {
     await store.close()
   }
 }
 
-function sluiceOver(parts: Parts, running: Running): Sluice {
-  const { config, store, publisher, log } = parts
-  const key = `sk_${systemRandomText(40)}`
-  const manager = inProcess(() => openApi({ ...config, apiKey: key }, store, log, publisher), key)
+function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
+  const publisher = parts.publisher()
+  const carryOut = inProcess(parts.handlers())
   let closing: Promise<void> | undefined
   const refuseClosed = () => {
     if (closing !== undefined) throw new AppError('closed', 'This Sluice was closed; open another with openSluice.')
   }
   const request: Request = async (method, path, body) => {
     refuseClosed()
-    return manager.request(method, path, body)
+    return carryOut(method, path, body)
   }
   const close = () => {
-    closing ??= manager.close().finally(() => stop(parts, running))
+    closing ??= stop(parts, running, config)
     return closing
   }
 
   function publishWith(connection: DatabaseSync, app: string, message: NewMessage): Enqueued
   function publishWith(connection: PostgresClient, app: string, message: NewMessage): Promise<Enqueued>
   function publishWith(connection: object, app: string, message: NewMessage): Enqueued | Promise<Enqueued> {
-    // Whoever is answered by a promise is also refused by it.
-    if (store.dialect === 'sqlite') return publishWithin(connection, app, message)
+    // A caller on Postgres gets a promise, and its refusals too.
+    if (parts.store.dialect === 'sqlite') return publishWithin(connection, app, message)
     return Promise.resolve().then(() => publishWithin(connection, app, message))
   }
 

@@ -98,7 +98,7 @@ export interface Ended {
   readonly err: string
 }
 
-const parts = () => import('../../src/compose.ts')
+const parts = () => import('../../src/compose/parts.ts')
 
 /**
  * Runs a command within this process: the real program over the real parts and a terminal that remembers. Starting a
@@ -141,10 +141,8 @@ export async function runHere(
       randomText: systemRandomText,
       terminal,
       openLog: (config) => openLog(config.logLevel),
-      openStore: async (config, log) => (await parts()).openStore(config, log),
+      openParts: async (config, log) => (await parts()).openParts(config, log),
       newestSchema: async (config) => (await parts()).newestSchema(config),
-      openApi: async (config, store, log) => (await parts()).openApi(config, store, log),
-      startDelivering: async (...given) => (await parts()).startDelivering(...given),
     },
     args,
   )

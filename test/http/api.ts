@@ -23,6 +23,8 @@ export interface Answer {
 
 export interface Api {
   readonly app: FastifyInstance
+  /** The parts of the program that the API was built from. */
+  readonly context: HttpContext
   readonly store: Store
   readonly bugs: unknown[]
   /** Asks with the admin key. A body that is text or bytes goes out as it is. */
@@ -33,11 +35,11 @@ export const adminKey = 'test-key'
 
 /** The whole API over a real store in memory. Every answer is held to the reference. */
 export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api> {
-  const context = { clock: systemClock, random: systemRandom, randomText: systemRandomText, vault: testVault }
-  const store = overrides.store ?? (await openSqliteStore(context, { path: ':memory:', role: 'owner' }))
+  const storeContext = { clock: systemClock, random: systemRandom, randomText: systemRandomText, vault: testVault }
+  const store = overrides.store ?? (await openSqliteStore(storeContext, { path: ':memory:', role: 'owner' }))
   const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })
   const bugs: unknown[] = []
-  const app = buildApp({
+  const context: HttpContext = {
     store,
     publisher: new Publisher({ store, clock: systemClock }),
     scanner: new Scanner(1),
@@ -53,11 +55,13 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     onBug: (error) => bugs.push(error),
     onHangUp: () => {},
     ...overrides,
-  })
+  }
+  const app = buildApp(context)
   const differences: string[] = []
   checkResponses(app, (difference) => differences.push(difference))
   return {
     app,
+    context,
     store,
     bugs,
     async ask(method, path, body, headers = {}) {

@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { Svix } from 'svix'
-import { openApi, openStore, startDelivering } from '../../src/compose.ts'
+import { openParts } from '../../src/compose/parts.ts'
 import { configOf } from '../../src/runtime/config.ts'
 import { openLog } from '../../src/runtime/log.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -53,12 +53,13 @@ export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
     local: true,
     encryptionKey: `${'A'.repeat(43)}=`,
   })
-  const store = await openStore(config, log)
-  const app = openApi(config, store, log)
+  const parts = await openParts(config, log)
+  const { store } = parts
+  const app = await parts.openApi()
   const differences: string[] = []
   checkResponses(app, (difference) => differences.push(difference))
   const serverUrl = await app.listen({ host: '127.0.0.1', port: 0 })
-  const delivering = await startDelivering(config, store, log, 'test')
+  const delivering = await parts.startDelivering('test')
 
   t.after(async () => {
     await delivering.stop(1000)

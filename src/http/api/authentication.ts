@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
@@ -7,7 +6,7 @@ import { hashApiKey, makeAppToken } from '../api-key.ts'
 import { fixedCaller } from '../auth.ts'
 import { described, integer, maybe, metadataProblems } from '../fields.ts'
 import { namePattern } from '../pattern.ts'
-import { type Noun, type Out, type Parts, route } from '../route.ts'
+import { type Incoming, type Noun, type Out, type Parts, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { ApplicationIn, toNewApplication } from './application-schema.ts'
 
@@ -48,7 +47,7 @@ const ApplicationTokenExpireIn = Type.Object({
 /** Makes a token for the portal of an application, and the link that carries it. */
 async function letIn(
   { store, randomText, publicUrl }: Parts,
-  { caller, protocol, host }: FastifyRequest,
+  { caller, protocol, host }: Incoming,
   app: Application,
   input: Static<typeof AppPortalAccessIn>,
 ): Promise<Out<typeof AppPortalAccessOut>> {

@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { AppError, type FieldError, noSuch, quotaExceeded } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, managementApplication } from '../../domain/endpoint.ts'
@@ -9,7 +8,7 @@ import { endpointProblems } from '../endpoint-problems.ts'
 import { listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
-import { type Parts, Reply, type Route, route } from '../route.ts'
+import { type Incoming, type Parts, Reply, type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { flowProblems } from './endpoint-flow.ts'
 import type { Place } from './endpoint-place.ts'
@@ -146,7 +145,7 @@ function atMost(app: number, { limits }: Parts): number | undefined {
   return app === managementApplication ? undefined : limits.maxEndpointsPerApp
 }
 
-function replace(store: Store, request: FastifyRequest, { app, key }: Endpoint, input: Static<typeof EndpointPut>) {
+function replace(store: Store, request: Incoming, { app, key }: Endpoint, input: Static<typeof EndpointPut>) {
   const replacement = toEndpointReplacement(input)
   return store.updateEndpoint(app, key, (stored) => checked(request, replacement, stored))
 }
@@ -154,7 +153,7 @@ function replace(store: Store, request: FastifyRequest, { app, key }: Endpoint, 
 /** Creates the endpoint whose uid is the name in the path. Another caller may create it first; it is replaced then. */
 async function createNamed(
   parts: Parts,
-  request: FastifyRequest,
+  request: Incoming,
   app: number,
   uid: string,
   input: Static<typeof EndpointPut>,
@@ -174,7 +173,7 @@ async function createNamed(
 }
 
 /** A portal token may not change what its endpoint gets of a payload. */
-function refuseHiding({ caller }: FastifyRequest, { shape, region }: EndpointPatch): void {
+function refuseHiding({ caller }: Incoming, { shape, region }: EndpointPatch): void {
   if (caller?.capabilities === undefined || (shape === undefined && region === undefined)) return
   throw new AppError('insufficient_access', 'This token may not change what the endpoint gets of a payload.')
 }
@@ -192,7 +191,7 @@ function refuseRefusing({ maxWaiting, overflow }: Flow, before: Flow): void {
 }
 
 /** The fields to store, if the endpoint's settings go together afterwards and its caller may set them. */
-function checked<T extends Partial<NewEndpoint>>({ caller }: FastifyRequest, fields: T, before?: Endpoint): T {
+function checked<T extends Partial<NewEndpoint>>({ caller }: Incoming, fields: T, before?: Endpoint): T {
   const flow = { ...(before?.flow ?? defaultFlow), ...fields.flow }
   if (caller?.capabilities !== undefined) refuseRefusing(flow, before?.flow ?? defaultFlow)
   refuseIf([...flowProblems(flow), ...shapingProblems({ ...flow, secrets: fields.secrets ?? before?.secrets })])

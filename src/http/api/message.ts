@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { MessageHead } from '../../domain/delivery.ts'
@@ -16,7 +15,7 @@ import { isRef } from '../lookup.ts'
 import { writePage } from '../page.ts'
 import { messagesAsBytes, payloadOf } from '../payload.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
-import { anyBytes, type Noun, route } from '../route.ts'
+import { anyBytes, type Incoming, type Noun, route } from '../route.ts'
 import { type ApplicationIn, toNewApplication } from './application-schema.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
 import {
@@ -235,7 +234,7 @@ function assertRef(app: string): void {
 async function onceFor(
   publisher: Publisher,
   app: string,
-  request: FastifyRequest,
+  request: Incoming,
   content: Uint8Array,
 ): Promise<Once | null> {
   return hasKey(request) ? onceOf(request, { app: await publisher.keyOf(app) }, content) : null
@@ -260,7 +259,7 @@ function list(items: readonly Buffer[]): Buffer {
 async function orMaking<T>(
   store: Store,
   app: string,
-  { caller }: FastifyRequest,
+  { caller }: Incoming,
   application: Static<typeof ApplicationIn>,
   send: () => Promise<T>,
 ): Promise<T> {

@@ -1,0 +1,109 @@
+import type { CircuitPolicy } from '../domain/flow.ts'
+import { defaultCircuitPolicy } from '../domain/health.ts'
+import { Engine } from '../engine/engine.ts'
+import type { Publisher } from '../intake/publisher.ts'
+import { Leader } from '../leader/leader.ts'
+import { leaderJobs } from '../leader/leader-jobs.ts'
+import { systemClock } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
+import { permittedNetworks } from '../runtime/networks.ts'
+import { systemRandom, systemRandomText } from '../runtime/random.ts'
+import type { Config } from '../runtime/settings.ts'
+import { version } from '../runtime/version.ts'
+import { openSender } from '../sender/open.ts'
+import type { Store } from '../store/store.ts'
+
+/** Deliveries under way. */
+export interface Delivering {
+  /** Waits for attempts under way up to the limit; then cancels them, records them and releases the lanes. */
+  stop(limitMs: number): Promise<void>
+  /** Whether nothing can be sent within this time, as far as is known. */
+  isIdle(withinMs: number): boolean
+  /** Counts of attempts since the start, by their end. */
+  readonly tally: Readonly<Record<'delivered' | 'waiting' | 'dead', number>>
+}
+
+/** The parts that delivering is made from. */
+export interface DeliveringParts {
+  readonly config: Config
+  readonly store: Store
+  readonly log: Logger
+  readonly publisher: () => Publisher
+  /** Names the process in `sluice lane` and in logs. */
+  readonly description: string
+}
+
+/** The policy of endpoints that set none. */
+function circuitOf({ circuitFailures, circuitOpen, circuitMaxOpen }: Config): CircuitPolicy | undefined {
+  if (circuitFailures === 0) return undefined
+  const maxOpenMs = Math.max(circuitOpen, circuitMaxOpen)
+  return { ...defaultCircuitPolicy, failures: circuitFailures, openMs: circuitOpen, maxOpenMs }
+}
+
+/** Delivers from the store until stopped. */
+export async function startDelivering(parts: DeliveringParts): Promise<Delivering> {
+  const { config, store, log, description } = parts
+  const sender = openSender({
+    clock: systemClock,
+    version,
+    allowNetworks: permittedNetworks(config),
+    allowHttp: config.allowHttp,
+    responseLimitBytes: config.responseLimit,
+    retryAfterCapMs: config.retryAfterCap,
+  })
+  const engine = new Engine({
+    store,
+    sender,
+    clock: systemClock,
+    random: systemRandom,
+    randomText: systemRandomText,
+    limits: {
+      inFlight: config.inFlight,
+      inFlightPerApp: config.inFlightPerApp,
+      failuresPerMinute: config.failuresPerMinute,
+      leastRetryWaitMs: config.minRetryWait,
+    },
+    leaseMs: config.lease,
+    defaultTimeoutMs: config.timeout,
+    health: { circuit: circuitOf(config), disableAfterMs: config.disableAfter },
+    waitingLimit: config.maxWaitingPerEndpoint,
+    description,
+    log: (sentence) => log.info(sentence),
+    onTrouble: (error) => log.warn({ err: error }, 'trouble while delivering; trying again'),
+  })
+  await engine.start()
+  const leader = startLeading(parts)
+  return {
+    async stop(limitMs) {
+      await leader.stop().catch((error) => log.warn({ err: error }, 'stopped without handing the lead on'))
+      await engine.stop(limitMs)
+      await sender.close()
+    },
+    isIdle: (withinMs) => leader.isSettled && engine.isIdle(withinMs, leader.publishedAt),
+    tally: engine.tally,
+  }
+}
+
+/** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */
+function startLeading({ config, store, log, publisher, description }: DeliveringParts): Leader {
+  const onTrouble = (error: unknown, job: string) =>
+    log.warn({ err: error, job }, 'trouble while leading; trying again')
+  const leader = new Leader({
+    store,
+    clock: systemClock,
+    leaseMs: config.lease,
+    candidate: { id: systemRandomText(16), description },
+    jobs: leaderJobs({
+      store,
+      clock: systemClock,
+      publisher,
+      retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
+      waitingLimit: config.maxWaitingPerEndpoint,
+      onTrouble: (error) => onTrouble(error, 'schedules'),
+    }),
+    log: (sentence) => log.info(sentence),
+    onTrouble: (job, error) => onTrouble(error, job),
+  })
+  leader.start()
+  return leader
+}

@@ -1,0 +1,125 @@
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import type { HttpContext } from '../http/context.ts'
+import { partsOf } from '../http/parts.ts'
+import type { Parts as HandlerParts } from '../http/route.ts'
+import { Admission } from '../intake/admission.ts'
+import { countingEnds, Depths } from '../intake/depths.ts'
+import { Publisher } from '../intake/publisher.ts'
+import { Scanner } from '../json/scan.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { loadEncryptionKeys } from '../runtime/encryption-key.ts'
+import type { Logger } from '../runtime/log.ts'
+import { permittedNetworks } from '../runtime/networks.ts'
+import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
+import type { Config } from '../runtime/settings.ts'
+import { AddressPolicy } from '../sender/guard.ts'
+import { checkUrl } from '../sender/url.ts'
+import type { Store, StoreContext } from '../store/store.ts'
+import { openVault } from '../store/vault.ts'
+import { type Delivering, startDelivering } from './delivering.ts'
+
+/** A process that works on a SQLite file owns it, or is a guest beside its owner. */
+export type Role = 'owner' | 'guest'
+
+/** The parts of one program over one store. Each is made once, when it is first asked for. */
+export interface Parts {
+  readonly store: Store
+  /** The way in for messages. It counts waiting deliveries, which costs the store time. */
+  publisher(): Publisher
+  /** What the operations of the API work with. */
+  handlers(): HandlerParts
+  /** Builds the HTTP API, which loads Fastify; it does not listen yet. */
+  openApi(): Promise<FastifyInstance>
+  /** Delivers from the store until stopped. `description` names the process to operators. */
+  startDelivering(description: string): Promise<Delivering>
+}
+
+/**
+ * Opens the store and composes the parts over it. This folder is the composition root: it alone knows every part, and the
+ * program (main.ts) and the library are both made from it.
+ */
+export async function openParts(config: Config, log: Logger, role: Role = 'owner'): Promise<Parts> {
+  const depths = new Depths(systemClock)
+  const store = countingEnds(await openStore(config, log, role), depths, systemClock)
+  const publisher = once(() => makePublisher(config, store, depths, log))
+  const context = once(() => contextOf(config, store, publisher(), log))
+  const handlers = once(() => partsOf(context()))
+  return {
+    store,
+    publisher,
+    handlers,
+    async openApi() {
+      const { buildApp } = await import('../http/app.ts')
+      return buildApp(context(), handlers())
+    },
+    startDelivering: (description) => startDelivering({ config, store, log, publisher, description }),
+  }
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
+  }
+}
+
+/** Opens the store that the settings name. */
+async function openStore(config: Config, log: Logger, role: Role): Promise<Store> {
+  const { store } = config
+  if (store.kind === 'sqlite' && store.path !== ':memory:')
+    mkdirSync(dirname(store.path), { recursive: true, mode: 0o700 })
+  const context: StoreContext = {
+    clock: systemClock,
+    random: systemRandom,
+    randomText: systemRandomText,
+    vault: openVault(loadEncryptionKeys(config, systemRandomBytes), systemRandomBytes),
+    log: (sentence) => log.warn(sentence),
+  }
+  if (store.kind === 'sqlite') {
+    const { openSqliteStore } = await import('../store/sqlite/open.ts')
+    return openSqliteStore(context, { path: store.path, role })
+  }
+  const { openPostgresStore } = await import('../store/postgres/open.ts')
+  return openPostgresStore(context, { url: store.url })
+}
+
+/** The newest schema that this version knows for the store. */
+export async function newestSchema({ store }: Config): Promise<{ readonly version: number; readonly name: string }> {
+  const { knownMigrations } =
+    store.kind === 'sqlite' ? await import('../store/sqlite/migrate.ts') : await import('../store/postgres/migrate.ts')
+  return knownMigrations().at(-1) ?? { version: 0, name: 'empty' }
+}
+
+function makePublisher(config: Config, store: Store, depths: Depths, log: Logger): Publisher {
+  depths.follow(store, (error) => log.warn({ err: error }, 'what waits could not be counted; trying again'))
+  const limits = {
+    perEndpoint: config.maxWaitingPerEndpoint,
+    perApplication: config.maxWaitingPerApp,
+    server: config.maxWaiting,
+    commitDelayMs: config.maxCommitDelay,
+  }
+  return new Publisher({ store, clock: systemClock, admission: new Admission(limits, depths, systemClock) })
+}
+
+function contextOf(config: Config, store: Store, publisher: Publisher, log: Logger): HttpContext {
+  const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
+  return {
+    store,
+    publisher,
+    scanner: new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)),
+    clock: systemClock,
+    randomBytes: systemRandomBytes,
+    randomText: systemRandomText,
+    checkUrl: (url) => checkUrl(url, policy),
+    apiKey: config.apiKey,
+    publicUrl: config.publicUrl,
+    bodyLimitBytes: config.bodyLimit,
+    requestTimeoutMs: config.requestTimeout,
+    limits: config,
+    onBug: (error) => log.error({ err: error }, 'a bug: a request failed for no fault of its own'),
+    onHangUp: ({ method, url }) => log.debug({ method, path: url.split('?', 1)[0] }, 'a client hung up'),
+  }
+}

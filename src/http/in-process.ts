@@ -1,0 +1,132 @@
+import { parse } from 'node:querystring'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { AppError, type FieldError } from '../domain/app-error.ts'
+import { audited, auditOf } from './audit-trail.ts'
+import { fixedCaller } from './auth.ts'
+import { checkerOf } from './check.ts'
+import { asAppError } from './errors.ts'
+import { finderOf } from './lookup.ts'
+import { routes } from './nouns.ts'
+import { kindOf, parseBody } from './request-body.ts'
+import { type Incoming, type Parts, Reply, type Route } from './route.ts'
+
+export type Method = Route['method']
+
+/** Carries out an operation of the API, such as `('GET', '/app/acme')`; rejects with AppError when it is refused. */
+export type Request = <T = unknown>(method: Method, path: string, body?: unknown) => Promise<T>
+
+/** One operation, ready to be carried out. */
+type Operation = (request: Incoming) => Promise<unknown>
+
+/**
+ * Carries out operations without a server: the same routes with the same checks, lookups and rows in the audit log, but no
+ * key, no rates and no Fastify. The program itself is the caller, with every permission.
+ */
+export function inProcess(parts: Parts): Request {
+  const operations = new Map<Route, Operation>()
+  const operationOf = (route: Route) => {
+    const known = operations.get(route) ?? ready(route, parts)
+    operations.set(route, known)
+    return known
+  }
+
+  return async <T>(method: Method, path: string, body?: unknown): Promise<T> => {
+    try {
+      const { route, params, query } = find(method, path)
+      const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
+      const limit = route.bodyLimit?.(parts) ?? parts.bodyLimitBytes
+      if (bytes !== undefined && bytes.byteLength > limit) {
+        throw new AppError('payload_too_large', `The body is larger than ${limit} bytes.`)
+      }
+      const handled = await operationOf(route)({
+        method,
+        url: `/api/v1${path}`,
+        protocol: 'http',
+        host: 'localhost',
+        headers: bytes === undefined ? {} : { 'content-type': 'application/json' },
+        params,
+        query,
+        body: bytes && parseBody(kindOf(route), parts.scanner, bytes),
+        caller: route.need === 'open' ? null : fixedCaller,
+        address: undefined,
+        routeOptions: { url: `/api/v1${route.path}` },
+      })
+      return (await answerOf(route, handled)) as T
+    } catch (error) {
+      throw refusalOf(error, parts)
+    }
+  }
+}
+
+function ready(route: Route, parts: Parts): Operation {
+  const check = checkerOf(route)
+  const findThings = finderOf(route)
+  const entryOf = route.need === 'open' ? undefined : auditOf(route.method, route.path, route.need)
+  return async (request) => {
+    const call = check(request)
+    await findThings?.(parts.store, call)
+    const handle = async () => route.handle(call as never, parts)
+    return entryOf === undefined ? handle() : audited(parts.store, entryOf(request, call), handle)
+  }
+}
+
+interface Found {
+  readonly route: Route
+  readonly params: Record<string, string>
+  readonly query: unknown
+}
+
+/** Words come before names: `/app/:app/msg/batch` before `/app/:app/msg/:message`. */
+const ordered = routes
+  .map((route) => ({ route, steps: route.path.split('/').slice(1), rank: route.path.replace(/:\w+/g, '\uffff') }))
+  .sort((a, b) => (a.rank < b.rank ? -1 : 1))
+
+function find(method: Method, target: string): Found {
+  const [path = '', ...rest] = target.split('?')
+  const given = path.split('/').slice(1).map(decoded)
+  const matching = ordered.filter(
+    ({ steps }) => steps.length === given.length && steps.every((step, i) => step.startsWith(':') || step === given[i]),
+  )
+  const match = matching.find(({ route }) => route.method === method)
+  if (match === undefined) {
+    if (matching.length === 0) throw new AppError('not_found', 'There is no such route.')
+    throw new AppError('method_not_allowed', `The path does not have the method ${method}.`)
+  }
+  const names = match.steps.flatMap((step, i) => (step.startsWith(':') ? [[step.slice(1), given[i] ?? '']] : []))
+  return { route: match.route, params: Object.fromEntries(names), query: { ...parse(rest.join('?')) } }
+}
+
+function decoded(step: string): string {
+  try {
+    return decodeURIComponent(step)
+  } catch (error) {
+    throw new AppError('invalid_request', 'The path is not a valid one.', [], { cause: error })
+  }
+}
+
+/** The answer as a program takes it: the value that its JSON stands for, or the text of JSON lines. */
+async function answerOf({ answers }: Route, handled: unknown): Promise<unknown> {
+  const [first = 200] = Object.keys(answers).map(Number)
+  const { status, value } = handled instanceof Reply ? handled : { status: first, value: handled }
+  const bytes = value instanceof Readable ? await buffer(value) : value
+  const schema = answers[status] ?? null
+  if (schema === null || bytes === undefined) return undefined
+  const text = Buffer.isBuffer(bytes) ? bytes.toString('utf8') : JSON.stringify(bytes)
+  return 'lines' in schema ? text : JSON.parse(text)
+}
+
+function refusalOf(error: unknown, { onBug }: Parts): Error {
+  const known = asAppError(error)
+  if (known === undefined) {
+    onBug(error)
+    return new Error('Sluice failed for no fault of the caller; its log says how.', { cause: error })
+  }
+  return known.code === 'validation' && known.fields.length > 0 ? invalid(known.fields) : known
+}
+
+/** The error for fields that are wrong. Its message names them all: a program's log may show nothing else. */
+export function invalid(fields: readonly FieldError[]): AppError {
+  const list = fields.map(({ at, message }) => `${at.slice(1).join('.')} ${message.replace(/\.$/, '')}`).join('; ')
+  return new AppError('validation', `Some fields are not valid: ${list}.`, fields)
+}
