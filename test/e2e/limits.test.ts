@@ -39,6 +39,17 @@ test('rate, concurrency and Retry-After hold at the receiver while workers die',
     refused = arrival
     return { status: 429, headers: { 'retry-after': String(retryAfterSeconds) } }
   })
+  // A lane that has sent everything is nobody's: the answers behind the first ones wait until its owner is dead.
+  const victims = [
+    { path: '/paced', first: 25, killed: Promise.withResolvers<void>() },
+    { path: '/saving', first: 28, killed: Promise.withResolvers<void>() },
+  ]
+  for (const { path, first, killed } of victims) {
+    receiver.behave(path, async () => {
+      if (receiver.at(path).length >= first) await killed.promise
+      return { status: 200 }
+    })
+  }
   const counts = { paced: 110, saving: 45, capped: 200, held: 20, free: 50 }
   await Promise.all(Object.entries(counts).map(([app, count]) => ledger.publishAll(client, app, count)))
 
@@ -47,13 +58,14 @@ test('rate, concurrency and Retry-After hold at the receiver while workers die',
     const [row] = await place.query('select count(*) as holds from lane where hold_until > 0')
     return Number(row?.holds) === 1
   })
-  for (const [path, seen] of [['/paced', 25] as const, ['/saving', 28] as const]) {
-    await receiver.until(`${seen} requests came to ${path}`, () => receiver.at(path).length >= seen)
+  for (const { path, first, killed } of victims) {
+    await receiver.until(`${first} requests came to ${path}`, () => receiver.at(path).length >= first)
     const victim = await eventually(`somebody owns the lane of ${path}`, async () => {
       const owner = (await owners(place)).find((lane) => lane.path === path)
       return fleet.find(({ pid, isRunning }) => isRunning && pid === owner?.pid)
     })
     await victim.kill()
+    killed.resolve()
     fleet.push(await Program.start(t, 'worker', place.store))
   }
   await ledger.allDelivered(receiver)
