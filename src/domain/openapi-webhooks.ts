@@ -1,31 +1,48 @@
+import { AppError } from './app-error.ts'
 import type { EventType, JsonObject } from './event-type.ts'
+import type { Parts } from './turns.ts'
 
 /** An event type as an OpenAPI document describes it. */
 export type ImportedEventType = Omit<EventType, 'createdAt' | 'updatedAt'>
 
 const sharedSchemas = '#/components/schemas/'
+/** Values of all schemas together: every webhook gets a copy of each schema that it refers to. */
+const valuesLimit = 100_000
+
+/** The copies that an import makes, and the values that they may still have. */
+interface Copies {
+  valuesLeft: number
+}
 
 /**
  * The event types among an OpenAPI document's webhooks (3.1: `webhooks`, before: `x-webhooks`), one per webhook, under
  * its name. The schema is that of the body it sends; what it shares with others comes along as `$defs`, so that it
  * stands by itself.
  */
-export function eventTypesOf(document: JsonObject): ImportedEventType[] {
+export function* eventTypesOf(document: JsonObject): Parts<ImportedEventType[]> {
   const webhooks = objectAt(document, 'webhooks') ?? objectAt(document, 'x-webhooks') ?? {}
-  return Object.entries(webhooks).flatMap(([name, item]) => {
+  const copies: Copies = { valuesLeft: valuesLimit }
+  const eventTypes: ImportedEventType[] = []
+  for (const [name, item] of Object.entries(webhooks)) {
     const operation = isObject(item) ? firstOperation(item) : undefined
-    return operation === undefined ? [] : [eventTypeOf(name, operation, document)]
-  })
+    if (operation !== undefined) eventTypes.push(yield* eventTypeOf(name, operation, document, copies))
+  }
+  return eventTypes
 }
 
-function eventTypeOf(name: string, operation: JsonObject, document: JsonObject): ImportedEventType {
+function* eventTypeOf(
+  name: string,
+  operation: JsonObject,
+  document: JsonObject,
+  copies: Copies,
+): Parts<ImportedEventType> {
   const schema = bodySchema(operation, document)
   return {
     name,
     description: textAt(operation, 'description') ?? textAt(operation, 'summary') ?? '',
     archived: false,
     deprecated: operation.deprecated === true,
-    schemas: schema === undefined ? null : { '1': standalone(schema, document) },
+    schemas: schema === undefined ? null : { '1': yield* standalone(schema, document, copies) },
     featureFlags: flagsOf(operation),
     groupName: textAt(operation, 'x-svix-group-name') ?? textAt(operation, 'x-group-name') ?? null,
   }
@@ -51,26 +68,31 @@ function bodySchema(operation: JsonObject, document: JsonObject): JsonObject | u
 }
 
 /** A schema with all it refers to among the document's shared ones, under `$defs`. */
-function standalone(schema: JsonObject, document: JsonObject): JsonObject {
+function* standalone(schema: JsonObject, document: JsonObject, copies: Copies): Parts<JsonObject> {
   const shared = objectAt(objectAt(document, 'components'), 'schemas') ?? {}
   const defs: Record<string, unknown> = {}
   const waiting: string[] = []
-  const own = rewritten(schema, waiting) as JsonObject
+  const own = rewritten(schema, waiting, copies) as JsonObject
   for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
     if (Object.hasOwn(defs, name) || !Object.hasOwn(shared, name)) continue
-    defs[name] = rewritten(shared[name], waiting)
+    defs[name] = rewritten(shared[name], waiting, copies)
+    yield
   }
   return Object.keys(defs).length === 0 ? own : { ...own, $defs: { ...objectAt(own, '$defs'), ...defs } }
 }
 
 /** The same with references to shared schemas turned into those to `$defs`, each noted in `found`. */
-function rewritten(value: unknown, found: string[]): unknown {
-  if (Array.isArray(value)) return value.map((item) => rewritten(item, found))
+function rewritten(value: unknown, found: string[], copies: Copies): unknown {
+  if (copies.valuesLeft-- === 0) {
+    const message = `The schemas of the webhooks, with the schemas that they refer to, have more than ${valuesLimit} values.`
+    throw new AppError('payload_too_large', `${message} Import fewer webhooks at once.`)
+  }
+  if (Array.isArray(value)) return value.map((item) => rewritten(item, found, copies))
   if (!isObject(value)) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => {
       if (key !== '$ref' || typeof item !== 'string' || !item.startsWith(sharedSchemas)) {
-        return [key, rewritten(item, found)]
+        return [key, rewritten(item, found, copies)]
       }
       const name = item.slice(sharedSchemas.length)
       found.push(name)

@@ -180,7 +180,7 @@ function lineWith(fields: object, payload: Uint8Array): Buffer {
 
 function isAcceptable(scanner: Scanner, line: Buffer): boolean {
   try {
-    scanner.scan(line)
+    scanner.scan(line, 'payload')
     return true
   } catch (error) {
     if (error instanceof AppError) return false

@@ -39,7 +39,7 @@ export class Outline {
   readonly bytes: Buffer
   /** The members of all objects together. */
   readonly keys: number
-  /** Where the containers begin, ascending, and the bytes behind each of them. */
+  /** Where the containers that are not empty begin, ascending, and the bytes behind each of them. */
   readonly #starts: readonly number[]
   readonly #ends: readonly number[]
 
@@ -72,18 +72,21 @@ export class Outline {
     for (let values = 1; ; values++) {
       if (values % valuesPerPart === 0) yield
       const first = bytes[i]
-      let isEmpty = false
+      let isBegun = false
       if (first === openBrace || first === openBracket) {
-        open.push(starts.length)
-        starts.push(i)
-        ends.push(0)
-        i = afterSpace(bytes, i + 1)
-        isEmpty = bytes[i] === (first === openBrace ? closeBrace : closeBracket)
-        if (!isEmpty && first === openBracket) continue
+        const inner = afterSpace(bytes, i + 1)
+        if (bytes[inner] === (first === openBrace ? closeBrace : closeBracket)) i = afterSpace(bytes, inner + 1)
+        else {
+          open.push(starts.length)
+          starts.push(i)
+          ends.push(0)
+          i = inner
+          if (first === openBracket) continue
+          isBegun = true
+        }
       } else i = afterSpace(bytes, afterScalar(bytes, i))
 
-      // A value has ended, or a container has just begun: close all that ends here, up to the next value.
-      let isBegun = !isEmpty && first === openBrace
+      // A value has ended, or an object has just begun: close all that ends here, up to the next value.
       for (;;) {
         const container = open.at(-1)
         if (container === undefined) {
@@ -136,9 +139,20 @@ export class Outline {
     return this.bytes[at] === openBracket
   }
 
+  /** Where the first part of the container that begins at `at` lies; for an empty one, where it is closed. */
+  insideOf(at: number): number {
+    return afterSpace(this.bytes, at + 1)
+  }
+
+  isEmpty(at: number): boolean {
+    const byte = this.bytes[this.insideOf(at)]
+    return byte === closeBrace || byte === closeBracket
+  }
+
   /** The byte behind the value that begins at `at`. */
   endOf(at: number): number {
     if (!this.isContainer(at)) return afterScalar(this.bytes, at)
+    if (this.isEmpty(at)) return this.insideOf(at) + 1
     let low = 0
     let high = this.#starts.length - 1
     while (low < high) {
@@ -163,9 +177,7 @@ export class PartReader {
     this.#outline = outline
     this.#isObject = !outline.isArray(at)
     this.#withNames = withNames
-    const { bytes } = outline
-    const first = afterSpace(bytes, at + 1)
-    this.#next = bytes[first] === closeBrace || bytes[first] === closeBracket ? -1 : first
+    this.#next = outline.isEmpty(at) ? -1 : outline.insideOf(at)
   }
 
   /** Undefined behind the last one. */

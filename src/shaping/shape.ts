@@ -124,7 +124,7 @@ function* emit(
 
 /** The container that begins at `at`, before its first part; undefined when nothing in it changes. */
 function opened(json: Outline, at: number, place: Place, whole: boolean): Container | undefined {
-  if (place.isPlain || !json.isContainer(at)) return undefined
+  if (place.isPlain || !json.isContainer(at) || json.isEmpty(at)) return undefined
   const isArray = json.isArray(at)
   if (isArray && whole && !place.namesParts && place.everyElement().isPlain) return undefined
   const parts = new PartReader(json, at, !isArray || place.namesParts)

@@ -18,7 +18,7 @@ export const dialects = ['sqlite', 'postgres'] as const
 /** The promise: nobody waits longer than this for what one client sends. */
 export const promisedMs = 50
 /** A run fails above this. The room is for slow and busy machines; the attacks held the loop for seconds. */
-const failsAboveMs = 5 * promisedMs
+const failsAboveMs = 3 * promisedMs
 
 /** The figures of one attack. */
 export interface Figures {

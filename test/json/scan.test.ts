@@ -206,6 +206,14 @@ describe('for any input', () => {
     )
   })
 
+  test('values are counted outside of the named member alone, and a key without a name is no such member', () => {
+    const many = `[${'0,'.repeat(60_000)}0]`
+    assert.deepEqual(scan(`{"payload":${many},"a":1}`), { payload: many })
+    assert.deepEqual(scan(`{"a":${many},"payload":1}`), { refused: 'too_many_keys' })
+    assert.deepEqual(scan(`{"payload":1,"a":${many}}`), { refused: 'too_many_keys' })
+    assert.throws(() => scanner.scan(Buffer.from(`{"":${many}}`)), { code: 'too_many_keys' })
+  })
+
   function spellOut(key: string): string {
     return [...Array(key.length).keys()].map((i) => `\\u${key.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')
   }

@@ -1,5 +1,6 @@
 import { AppError, type FieldError } from '../../domain/app-error.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import { type Parts as Steps, Turns } from '../../domain/turns.ts'
 import type { BroughtLetter } from '../../store/dead-letters.ts'
 import { admin } from '../access.ts'
 import { type ReadLine, readLine } from '../dead-letter-jsonl.ts'
@@ -53,10 +54,7 @@ async function readLines(
   const bad: { line: number; problem: string }[] = []
   const problems: FieldError[] = []
   const endpoints = new Map<string, Endpoint | undefined>()
-  for (const [i, line] of lines.entries()) {
-    if (line.length === 0) continue
-    const wrong: FieldError[] = []
-    const read = readLine(scanner, line, clock.now(), wrong)
+  for (const { i, read, wrong } of await Turns.by(clock).run(parsed())) {
     const letter = read && (await complete(read, wrong))
     if (letter !== undefined) letters.push(letter)
     for (const { at, message, type } of wrong) {
@@ -65,6 +63,17 @@ async function readLines(
     if (wrong.length > 0) bad.push({ line: firstLine + i, problem: wrong.map(sentence).join('; ') })
   }
   return { letters, bad, problems }
+
+  /** The lines that are not empty, taken apart. */
+  function* parsed(): Steps<{ i: number; read: ReadLine | undefined; wrong: FieldError[] }[]> {
+    const found: { i: number; read: ReadLine | undefined; wrong: FieldError[] }[] = []
+    for (const [i, line] of lines.entries()) {
+      yield
+      const wrong: FieldError[] = []
+      if (line.length > 0) found.push({ i, read: readLine(scanner, line, clock.now(), wrong), wrong })
+    }
+    return found
+  }
 
   /** The line with its endpoint; undefined when that or the message is nowhere to be found. */
   async function complete(

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
 import type { JsonObject } from '../../domain/event-type.ts'
 import { eventTypesOf } from '../../domain/openapi-webhooks.ts'
+import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import { admin } from '../access.ts'
 import { readJson } from '../body.ts'
@@ -78,7 +79,7 @@ export const eventTypeImport = {
       answers: { 200: EventTypeImportOpenApiOut },
       handle: async ({ body }, parts) => {
         const { dryRun = false, replaceAll = false } = body
-        const eventTypes = eventTypesOf(await readDocument(parts, body))
+        const eventTypes = await Turns.by(parts.clock).run(eventTypesOf(await readDocument(parts, body)))
         refuseIf(eventTypes.flatMap(problemsOf))
         const modified = eventTypes.map(({ name }) => name)
         if (dryRun) return { data: { modified, to_modify: eventTypes.map(toImportedOut) } }
