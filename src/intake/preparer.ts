@@ -14,7 +14,7 @@ import { Allowances, atOnceSteps, type Work } from './work.ts'
 const boundsFreshMs = 1000
 
 /** Deliveries of one batch: it is one transaction, which cannot be interrupted, and 200,000 deliveries took 110 ms. */
-const batchDeliveriesLimit = 50_000
+const batchDeliveriesLimit = 30_000
 
 /** Admitted publications: their deliveries count as waiting. A caller commits them, or else withdraws them. */
 export class Prepared {

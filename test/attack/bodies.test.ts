@@ -11,6 +11,7 @@ const bodies: Readonly<Record<string, string>> = {
   lists: `{"x":[${repeated('[[]]', 200_000)}]}`,
   members: `{${range(9_990, (i) => `"m${i}":"${'x'.repeat(85)}"`).join(',')}}`,
   tooMany: `{${range(70_000, (i) => `"m${i}":1`).join(',')}}`,
+  almost: `{"x":[${repeated('{}', 49_000)}],"y":"${'x'.repeat(800_000)}"}`,
   escapes: `{"x":"${'\\u0041'.repeat(160_000)}"}`,
   texts: `{"x":[${repeated('"ab"', 200_000)}]}`,
 }

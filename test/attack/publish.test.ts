@@ -31,7 +31,7 @@ for (const dialect of dialects) {
     await target.measure('a batch for many endpoints', async () => {
       for (const [count, expected] of [
         [1000, 413],
-        [isLong ? 50 : 250, 202],
+        [isLong ? 30 : 150, 202],
       ] as const) {
         const body = { messages: messages.slice(0, count) }
         const { status, text } = await target.call('POST', '/app/acme/msg/batch', { body })
