@@ -49,6 +49,9 @@ const fastifyErrors: Readonly<Record<string, readonly [AppErrorCode, string]>> =
   FST_ERR_BAD_URL: ['invalid_request', 'The path is not a valid one.'],
 }
 
+/** Errors by which a hang-up shows: in the middle of a body, and in the middle of an answer that is streamed. */
+const hangUpCodes: ReadonlySet<string> = new Set(['ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE'])
+
 /** How long a client should wait when the store cannot answer: long enough for a failover to make headway. */
 const retryAfterSeconds = 2
 
@@ -121,7 +124,7 @@ export function codesByStatus(): Map<number, { readonly title: string; readonly 
 /** Whether the client hung up: before its change began, or in the middle of its body. */
 function isHangUp(error: unknown, request: FastifyRequest): boolean {
   if (error instanceof HungUp) return true
-  return (error as NodeJS.ErrnoException).code === 'ECONNRESET' && hasHungUp(request)
+  return hangUpCodes.has((error as NodeJS.ErrnoException).code ?? '') && hasHungUp(request)
 }
 
 /** The refusal that an error stands for; undefined for a bug. */
