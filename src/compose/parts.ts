@@ -28,7 +28,7 @@ export interface Parts {
   readonly store: Store
   /** The way in for messages. It counts waiting deliveries, which costs the store time. */
   publisher(): Publisher
-  /** What the operations of the API work with. */
+  /** The parts that the operations of the API work with. */
   handlers(): HandlerParts
   /** Builds the HTTP API, which loads Fastify; it does not listen yet. */
   openApi(): Promise<FastifyInstance>

@@ -127,12 +127,12 @@ function namesIn(names: Static<typeof SignatureHeadersIn> | null | undefined): [
   )
 }
 
-/** What is wrong with the names of headers: what the connection sets, or two of one name. */
+/** Problems of the names of headers: reserved names, and two of one name. */
 export function signatureHeaderProblems({ signatureHeaders }: ApplicationPatch): FieldError[] {
   const names = namesIn(signatureHeaders)
   return names.flatMap(([what, name], i) => {
     const at = ['body', 'signatureHeaders', what]
-    // What begins so is ours to name.
+    // Names with these prefixes are reserved for signatures, so an application may use them here.
     const free = /^(webhook|svix|x)-/.test(name) || !isReservedHeader(name)
     if (!free) return [{ at, message: 'is a reserved header', type: 'header' }]
     const twice = names.slice(0, i).some(([, other]) => other === name)

@@ -23,7 +23,7 @@ export const AttemptQuery = Type.Object({
 })
 export type AttemptQuery = Static<typeof AttemptQuery>
 
-/** What asking for one attempt takes. */
+/** The query of a request for one attempt. */
 export const OneAttemptQuery = Type.Object({
   expanded_statuses: Type.Optional(Type.Boolean({ description: 'Whether `canceled` is distinguished from `fail`.' })),
 })
@@ -123,7 +123,7 @@ export interface Standing {
   readonly replaying: boolean
   /** Whether it is a dead letter, be it that it was never tried or that it died waiting for its retry. */
   readonly dead: boolean
-  /** What it gave way to. */
+  /** The message that replaced it. */
   readonly coalesced?: Coalesced | undefined
 }
 
@@ -132,7 +132,7 @@ function destinationStatus({ message, latest, replaying, dead, coalesced }: Stan
   if (replaying) return pending
   if (dead) return fail
   if (latest?.code === 'delivered') return success
-  // What was tried since then was replayed.
+  // An attempt since then is a replay.
   if (coalesced !== undefined && (latest === undefined || latest.at <= coalesced.at)) return canceled
   const waits = latest === undefined || latest.nextAt !== null
   if (!waits) return fail

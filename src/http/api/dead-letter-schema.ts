@@ -107,7 +107,7 @@ export type DeadImportQuery = Static<typeof DeadImportQuery>
 const base64 = Type.Optional(nullable(Type.String()))
 const text = (maxLength: number) => Type.String({ maxLength })
 
-/** What a line must hold beside the payload to become a dead letter. Other fields are ignored. */
+/** The fields of a line, beside the payload, that a dead letter needs. Other fields are ignored. */
 export const DeadLineIn = Type.Object({
   msgId: described(text(64), 'Message, by id; where it is a filter, also by eventId.'),
   endpointId: described(text(256), 'Endpoint, by id; where it is a filter, also by uid.'),

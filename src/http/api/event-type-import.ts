@@ -35,7 +35,7 @@ const EventTypeImportOpenApiOut = Type.Object({ data: EventTypeImportOpenApiOutD
 
 const eventTypeProblems = compile(EventTypeIn, 'body')
 
-/** What is wrong with a webhook as an event type, named by its place in the document. */
+/** Problems of a webhook as an event type, named by its place in the document. */
 function problemsOf(eventType: NewEventType): FieldError[] {
   return eventTypeProblems(eventType).map((problem) => ({
     ...problem,

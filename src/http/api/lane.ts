@@ -50,7 +50,7 @@ const LiveLane = Type.Object(
   { description: 'Live state from the worker that owns the lane; null when no worker owns it or answers.' },
 )
 
-/** What is stored of an endpoint's lane, and what its owner says of it. */
+/** The stored state of an endpoint's lane, and the state that its owner reports. */
 export const LaneOut = Type.Object({
   endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
   disabled: EndpointOut.properties.disabled,

@@ -48,7 +48,7 @@ export const EnvelopeIn = Type.Object({
       ),
     ),
   ),
-  /** What the application's dedupe window goes by, instead of the content. */
+  /** The key of the application's dedupe window, in place of the content. */
   dedupeKey: Type.Optional(
     nullable(
       Type.String({
@@ -256,7 +256,7 @@ export const BulkExpungeContentsIn = Type.Object({
 })
 export type BulkExpungeContentsIn = Static<typeof BulkExpungeContentsIn>
 
-/** What became of the messages whose contents were to be erased, by the names they were given. */
+/** The results of erasing the contents of messages, by the names that the caller gave. */
 export const BulkExpungeContentsOut = Type.Object({
   results: Type.Record(Type.String(), Type.Enum(['expunged', 'not-found'])),
 })
