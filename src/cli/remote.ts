@@ -1,5 +1,5 @@
 import { type Command as Commander, InvalidArgumentError, Option } from 'commander'
-import { parseInstant } from '../domain/instant.ts'
+import { parseInstant } from '../domain/clock.ts'
 import { urlVariable } from '../runtime/config.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'

@@ -1,7 +1,7 @@
 import type { RateLimit } from './bucket.ts'
 import type { EpochMs } from './clock.ts'
 import type { Flow } from './flow.ts'
-import type { RetryPolicy } from './retry.ts'
+import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 
 /** One tenant: owns endpoints and messages. */
 export interface Application {
@@ -120,4 +120,10 @@ type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'bu
 /** One worker's share of an application's rate a second. Without a word on it, a tenth of a second may be saved up. */
 export function applicationShare(rate: number, workers: number): RateLimit {
   return { rate: rate / workers, periodMs: 1000, burst: Math.max(1, Math.floor(rate / 10 / workers)) }
+}
+
+/** The endpoint's retry policy, with the endpoint's own limit for the age of a delivery. */
+export function retryPolicyOf({ retry, flow }: Pick<Endpoint, 'retry' | 'flow'>): RetryPolicy {
+  const policy = retry ?? defaultRetryPolicy
+  return flow.maxAgeMs === null ? policy : { ...policy, maxAgeMs: flow.maxAgeMs }
 }

@@ -1,4 +1,4 @@
-import type { JsonObject } from './event-type.ts'
+import { isObject, type JsonObject } from './event-type.ts'
 
 /** A schema that refers to itself is followed this far. */
 const depthLimit = 8
@@ -151,8 +151,4 @@ function decoded(step: string): string {
 
 function first(list: unknown): unknown {
   return Array.isArray(list) ? list[0] : undefined
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -108,3 +108,21 @@ export function fromFlow(flow: Flow): Partial<Flow> | null {
   const own = Object.entries(flow).filter(([name, value]) => value !== defaultFlow[name as keyof Flow])
   return own.length === 0 ? null : Object.fromEntries(own)
 }
+
+/** How many deliveries may wait at an endpoint, null for the server's limit, and which give way beyond it. */
+export type WaitingBound = Pick<Flow, 'maxWaiting' | 'overflow'>
+
+/** Whether the endpoint has no bound of its own: the server's limit holds, and messages beyond it are refused. */
+export function isUsualBound({ maxWaiting, overflow }: WaitingBound): boolean {
+  return maxWaiting === null && overflow === 'refuse'
+}
+
+/** How many deliveries may wait before the oldest give way; undefined for an endpoint whose oldest never do. */
+export function trimmedTo({ flow }: { readonly flow: Flow }, serverLimit: number): number | undefined {
+  return flow.overflow === 'drop_oldest' ? (flow.maxWaiting ?? serverLimit) : undefined
+}
+
+/** Up to `count` of the deliveries that have waited the longest, the oldest first. */
+export function oldest<T extends { readonly ageMs: number }>(waiting: readonly T[], count: number): T[] {
+  return waiting.toSorted((a, b) => b.ageMs - a.ageMs).slice(0, Math.max(0, count))
+}

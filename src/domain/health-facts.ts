@@ -1,8 +1,7 @@
 import type { EpochMs } from './clock.ts'
 import { type Endpoint, endpointDefaults, rateLimit } from './endpoint.ts'
 import type { CircuitPolicy } from './flow.ts'
-import { Health, type HealthRules } from './health.ts'
-import type { CircuitState } from './saved-health.ts'
+import { type CircuitState, Health, type HealthRules } from './health.ts'
 
 /** The defaults for endpoints that set nothing of their own. */
 export interface HealthDefaults {

@@ -1,10 +1,8 @@
 import type { Random, SteadyMs } from './clock.ts'
 import type { CircuitCommand, CircuitPolicy } from './flow.ts'
-import { type HealthSignal, signalOf } from './health-signal.ts'
 import type { Notice, NoticeType } from './notice.ts'
-import type { Outcome } from './outcome.ts'
+import { type HealthSignal, type Outcome, signalOf } from './outcome.ts'
 import { Pace } from './pace.ts'
-import { type CircuitState, readHealth, writeHealth } from './saved-health.ts'
 import { SlidingCount } from './sliding-count.ts'
 
 /** The default circuit policy: it opens after twenty failures in a row, or six of ten among fifty in a minute. */
@@ -81,8 +79,8 @@ export class Health {
 
   /** The health as it was saved `ageMs` ago. A text that cannot be read counts as none. */
   constructor(text: string | null, ageMs: number, now: SteadyMs) {
-    const saved = text === null ? undefined : readHealth(text)
-    if (saved === undefined) return
+    const saved = text === null ? null : readHealth(text)
+    if (saved === null) return
     const at = now - ageMs
     this.circuit = saved.circuit ?? 'closed'
     this.manual = saved.manual ?? false
@@ -226,7 +224,7 @@ export class Health {
   toText(now: SteadyMs): string | null {
     const { circuit, manual, openings, failures, command, pace } = this
     const left = (until: SteadyMs) => Math.max(0, Math.ceil(until - now))
-    return writeHealth({
+    const saved: SavedHealth = {
       ...(circuit === 'closed' ? {} : { circuit, openings }),
       ...(circuit === 'closed' || manual ? {} : { openMs: left(this.openUntil) }),
       ...(manual ? { manual } : {}),
@@ -237,7 +235,8 @@ export class Health {
         ? {}
         : { pace: [pace.rateAt(now), pace.full, pace.climbMs] as const }),
       ...(command > 0 ? { order: command } : {}),
-    })
+    }
+    return Object.keys(saved).length === 0 ? null : JSON.stringify(saved)
   }
 
   /** The text to save when the lane is released; undefined when it is saved already. */
@@ -301,3 +300,30 @@ export interface Begun {
 }
 
 const noNotice: HealthChange = { notices: [] }
+
+export type CircuitState = 'closed' | 'open' | 'half_open'
+
+/** The part of a receiver's health that outlives the owner of its lane. All instants are durations from its saving. */
+interface SavedHealth {
+  readonly circuit?: CircuitState
+  readonly manual?: boolean
+  readonly openMs?: number
+  readonly openings?: number
+  readonly calmMs?: number
+  readonly failures?: number
+  readonly failingMs?: number
+  /** Rate, full rate, and how long the whole climb takes. */
+  readonly pace?: readonly [rate: number, full: number, climbMs: number]
+  /** The number of the last command that was carried out; the name is part of the stored format. */
+  readonly order?: number
+}
+
+/** The saved health; null when it cannot be read, so that the receiver counts as new. */
+function readHealth(text: string): SavedHealth | null {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
+  }
+}

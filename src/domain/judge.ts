@@ -97,3 +97,12 @@ export function laneEffect(outcome: Outcome): LaneEffect {
   }
   return noEffect
 }
+
+/**
+ * Why a delivery ends instead of being tried, if it does: its message has expired, or it has waited for too long since it
+ * was first due. `expiresInMs` is null for a message that never expires.
+ */
+export function overdue(ageMs: number, expiresInMs: number | null, maxAgeMs: number): 'expired' | 'aged' | undefined {
+  if (expiresInMs !== null && expiresInMs <= 0) return 'expired'
+  return ageMs > maxAgeMs ? 'aged' : undefined
+}

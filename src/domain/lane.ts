@@ -1,8 +1,6 @@
-import type { AppLanes } from './app-lanes.ts'
-import { Bucket, type RateLimit } from './bucket.ts'
+import { Bucket, type FailureBudget, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
-import type { FailureBudget } from './failure-budget.ts'
 import { OrderedQueue, type Ordering } from './ordered-queue.ts'
 import type { Pace } from './pace.ts'
 import { Queue } from './queue.ts'
@@ -138,4 +136,48 @@ export interface LaneLimits {
 export interface LaneStart {
   readonly bucketDebtMs: number
   readonly holdMs: number
+}
+
+/** The state that the lanes of one application share: their turns, their slots, and the application's rate if it has one. */
+export interface AppLanes<T> {
+  readonly key: number
+  readonly ready: Queue<Lane<T>>
+  /** The number of its lanes in this worker. */
+  lanes: number
+  inFlight: number
+  place: 'out' | 'ring' | 'crowded' | 'asleep'
+  wakeAt: SteadyMs
+  /** The application's rate, over all its lanes in this worker. */
+  bucket: Bucket | undefined
+  notBefore: SteadyMs
+}
+
+export function newAppLanes<T>(key: number): AppLanes<T> {
+  const none = { bucket: undefined, notBefore: Number.NEGATIVE_INFINITY, wakeAt: 0 }
+  return { key, ready: new Queue(), lanes: 0, inFlight: 0, place: 'out', ...none }
+}
+
+/** When the application's rate allows the next request: `now` or later. */
+export function mayStartAt<T>({ bucket, notBefore }: AppLanes<T>, now: SteadyMs): SteadyMs {
+  return bucket ? Math.max(bucket.readyAt(now), notBefore) : now
+}
+
+/** What one worker should have of the lanes that all of them share. */
+export interface Share {
+  /** Owning this many, a worker lets the others choose first. */
+  readonly content: number
+  /** Whatever it owns beyond this many it gives away. */
+  readonly most: number
+}
+
+/**
+ * Divides lanes among workers. As long as nobody is poor, a tenth above the fair share may stay where it is, because
+ * moving a lane makes it pause. Rounding up alone would let workers starve: 12 lanes are shared by five workers as 4, 4,
+ * 4, 0 and 0 when four are not too many. So when somebody has less than everyone could have, nobody keeps more than that.
+ */
+export function shareOf(workers: number, activeLanes: number, fewestLanes: number): Share {
+  const fair = activeLanes / workers
+  const isSomebodyPoor = fewestLanes < Math.min(Math.floor(fair), Math.ceil(fair * 0.9))
+  const content = Math.max(1, isSomebodyPoor ? Math.floor(fair) : Math.ceil(fair))
+  return { content, most: isSomebodyPoor ? content : content + Math.ceil(content / 10) }
 }

@@ -1,4 +1,4 @@
-import type { Treatment } from './treatment.ts'
+import type { Flow } from './flow.ts'
 
 /** The part of an endpoint that decides which messages it gets. `null` means no restriction. */
 export interface Subscription {
@@ -59,4 +59,16 @@ export class Matcher {
 function meets(wanted: readonly string[] | null, sent: readonly string[] | null): boolean {
   if (wanted === null) return true
   return sent?.some((channel) => wanted.includes(channel)) ?? false
+}
+
+/** What publishing must know of an endpoint whose flow is not the default one. */
+export interface Treatment {
+  /** The endpoint's id. */
+  readonly id: string
+  readonly flow: Flow
+  readonly disabled: boolean
+  /** The newest secret, for profiles that sign at publish; null when there is none, or it cannot be read. */
+  readonly secret: string | null
+  /** The secret of the endpoint's region; null without one, or when it cannot be read. */
+  readonly regionSecret: string | null
 }

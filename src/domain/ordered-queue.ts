@@ -1,7 +1,7 @@
 import type { SteadyMs } from './clock.ts'
 import { type Class, replay } from './delivery.ts'
 import type { Flow } from './flow.ts'
-import { Heap } from './heap.ts'
+import { Heap } from './queue.ts'
 
 /** How an ordered lane orders its deliveries. */
 export type Ordering = Exclude<Flow['order'], 'none'>

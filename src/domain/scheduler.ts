@@ -1,12 +1,18 @@
-import { type AppLanes, mayStartAt, newAppLanes } from './app-lanes.ts'
-import { Bucket, type RateLimit } from './bucket.ts'
+import { Bucket, FailureBudget, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
-import { FailureBudget } from './failure-budget.ts'
-import { Heap } from './heap.ts'
-import { type EndpointRecord, Lane, type LaneLimits, type LaneStart, type OrderedLane } from './lane.ts'
+import {
+  type AppLanes,
+  type EndpointRecord,
+  Lane,
+  type LaneLimits,
+  type LaneStart,
+  mayStartAt,
+  newAppLanes,
+  type OrderedLane,
+} from './lane.ts'
 import type { Entry, Ordering, Place } from './ordered-queue.ts'
-import { Queue } from './queue.ts'
+import { Heap, Queue } from './queue.ts'
 import { SlotReserve, SlotUse } from './slot-use.ts'
 import type { Crowded, Slots } from './snapshot.ts'
 

@@ -1,4 +1,4 @@
-import type { CircuitState } from './saved-health.ts'
+import type { CircuitState } from './health.ts'
 
 /**
  * A lane as its owner sees it at one moment, with facts that no table has. All times are durations from that moment, so a

@@ -1,6 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { timed } from '../domain/delivery.ts'
-import { Heap } from '../domain/heap.ts'
+import { Heap } from '../domain/queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import type { Standstill } from '../domain/snapshot.ts'
 import type { Membership } from './membership.ts'

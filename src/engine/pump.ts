@@ -1,6 +1,5 @@
-import { overdue } from '../domain/bounds.ts'
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
-import { type DeadReason, judge, laneEffect, type Verdict } from '../domain/judge.ts'
+import { type DeadReason, judge, laneEffect, overdue, type Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/delivering.ts'

@@ -1,9 +1,8 @@
 import type { Clock } from '../domain/clock.ts'
-import type { DeadHead } from '../domain/delivery.ts'
+import { type DeadHead, meetsReplay } from '../domain/delivery.ts'
 import { managementApplication } from '../domain/endpoint.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { Matcher } from '../domain/match.ts'
-import { meetsReplay } from '../domain/message-filter.ts'
 import {
   type DeadFilter,
   type EndpointSpan,

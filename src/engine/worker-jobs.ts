@@ -1,6 +1,6 @@
-import { oldest, trimmedTo } from '../domain/bounds.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { managementApplication } from '../domain/endpoint.ts'
+import { oldest, trimmedTo } from '../domain/flow.ts'
 import { Matcher } from '../domain/match.ts'
 import type { NoticeType } from '../domain/notice.ts'
 import type { PendingRow, Store } from '../store/store.ts'

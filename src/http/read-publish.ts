@@ -1,6 +1,5 @@
 import type { FieldError } from '../domain/app-error.ts'
-import type { EpochMs } from '../domain/clock.ts'
-import { parseInstant } from '../domain/instant.ts'
+import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import type { Parts } from '../domain/turns.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../json/scan.ts'

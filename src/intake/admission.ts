@@ -1,6 +1,6 @@
 import { AppError } from '../domain/app-error.ts'
-import type { WaitingBound } from '../domain/bounds.ts'
 import type { Clock } from '../domain/clock.ts'
+import type { WaitingBound } from '../domain/flow.ts'
 import type { Publication } from '../store/store.ts'
 import type { Depth, Depths } from './depths.ts'
 

@@ -1,7 +1,7 @@
 import { noSuch } from '../domain/app-error.ts'
-import { isUsualBound, type WaitingBound } from '../domain/bounds.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
+import { isUsualBound, type WaitingBound } from '../domain/flow.ts'
 import { Matcher, type Subscription } from '../domain/match.ts'
 import type { Store, Subscriptions } from '../store/store.ts'
 import type { Bounds } from './admission.ts'

@@ -1,6 +1,5 @@
 import type { DeadReason } from '../domain/judge.ts'
-import type { Subscription } from '../domain/match.ts'
-import type { Treatment } from '../domain/treatment.ts'
+import type { Subscription, Treatment } from '../domain/match.ts'
 import { allAtOnce, type Parts } from '../domain/turns.ts'
 import { Outline } from '../json/outline.ts'
 import { type Filter, type Filterable, filterStepsLimit, readFilter } from '../shaping/filter.ts'

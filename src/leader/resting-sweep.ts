@@ -1,4 +1,6 @@
-import { oldest, overdue, retryPolicyOf, trimmedTo } from '../domain/bounds.ts'
+import { retryPolicyOf } from '../domain/endpoint.ts'
+import { oldest, trimmedTo } from '../domain/flow.ts'
+import { overdue } from '../domain/judge.ts'
 import type { RestingEnd, RestingLane } from '../store/delivering.ts'
 import type { Store } from '../store/store.ts'
 import { SurplusCount } from '../store/surplus.ts'

@@ -1,7 +1,7 @@
 import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { defined } from '../domain/defined.ts'
-import { nextAfter, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
+import { nextTick, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
 import type { Page, PageRequest } from './page.ts'
 import type { Publication, Published } from './publishing.ts'
 
@@ -86,7 +86,7 @@ export function advanced(
   now: EpochMs,
 ): Pick<Schedule, 'reachedAt' | 'nextAt' | 'failures' | 'runs'> & { readonly dueAt: EpochMs | null } {
   const reachedAt = Math.max(before.reachedAt, step.reachedAt ?? before.reachedAt)
-  const nextAt = step.reachedAt === null ? before.nextAt : nextAfter(before, reachedAt)
+  const nextAt = step.reachedAt === null ? before.nextAt : nextTick(before, reachedAt)
   const failed = step.retryInMs !== null
   const runs = step.runs.map((run) => ({
     ...run,
@@ -105,7 +105,7 @@ export function advanced(
 
 /** A new schedule, as of now. */
 export function newSchedule(input: NewSchedule, now: EpochMs) {
-  const nextAt = nextAfter(input, now)
+  const nextAt = nextTick(input, now)
   const clean = { reachedAt: now, nextAt, failures: 0, runs: [] as readonly ScheduleRun[] }
   return { ...input, ...clean, revision: 0, createdAt: now, updatedAt: now }
 }
@@ -119,7 +119,7 @@ export function changedSchedule(before: Schedule, change: Partial<NewSchedule>, 
   const retimed = after.cron !== before.cron || after.timezone !== before.timezone
   if (!resumed && !retimed) return { ...after, revision, updatedAt }
   const reachedAt = Math.max(now, before.reachedAt)
-  return { ...after, reachedAt, nextAt: nextAfter(after, reachedAt), failures: 0, revision, updatedAt }
+  return { ...after, reachedAt, nextAt: nextTick(after, reachedAt), failures: 0, revision, updatedAt }
 }
 
 /** When a schedule that was made or changed is to be looked at. */

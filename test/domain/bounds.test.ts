@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { isUsualBound, oldest, overdue, retryPolicyOf, trimmedTo } from '../../src/domain/bounds.ts'
-import { defaultFlow } from '../../src/domain/flow.ts'
-import { judge } from '../../src/domain/judge.ts'
+import { retryPolicyOf } from '../../src/domain/endpoint.ts'
+import { defaultFlow, isUsualBound, oldest, trimmedTo } from '../../src/domain/flow.ts'
+import { judge, overdue } from '../../src/domain/judge.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { defaultRetryPolicy } from '../../src/domain/retry.ts'
 

@@ -3,8 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { CircuitPolicy } from '../../src/domain/flow.ts'
 import { defaultCircuitPolicy, Health, type HealthChange, type HealthRules } from '../../src/domain/health.ts'
-import { signalOf } from '../../src/domain/health-signal.ts'
-import type { Outcome } from '../../src/domain/outcome.ts'
+import { type Outcome, signalOf } from '../../src/domain/outcome.ts'
 
 const policy: CircuitPolicy = {
   failures: 3,

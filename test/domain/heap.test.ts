@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Heap } from '../../src/domain/heap.ts'
+import { Heap } from '../../src/domain/queue.ts'
 
 test('an empty heap has no smallest number and gives nothing', () => {
   const heap = new Heap<string>()

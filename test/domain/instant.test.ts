@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { parseInstant } from '../../src/domain/instant.ts'
+import { parseInstant } from '../../src/domain/clock.ts'
 
 test('an instant is what it says', () => {
   fc.assert(

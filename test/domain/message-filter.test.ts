@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Attempt, MessageHead } from '../../src/domain/delivery.ts'
-import { isOfClass, isOpen, meetsFilter, meetsReplay } from '../../src/domain/message-filter.ts'
+import {
+  type Attempt,
+  isOfClass,
+  isOpen,
+  type MessageHead,
+  meetsFilter,
+  meetsReplay,
+} from '../../src/domain/delivery.ts'
 import type { ReplayFilter } from '../../src/domain/task.ts'
 
 const message: MessageHead = {

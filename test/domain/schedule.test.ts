@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { nextTicks } from '../../src/domain/cron.ts'
 import {
   graceMs,
   missedPolicies,
+  nextTicks,
   planRuns,
   retryWaitMs,
   type ScheduleRun,

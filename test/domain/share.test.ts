@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { shareOf } from '../../src/domain/share.ts'
+import { shareOf } from '../../src/domain/lane.ts'
 
 test('a worker alone may keep everything', () => {
   assert.ok(shareOf(1, 1000, 1000).most >= 1000)

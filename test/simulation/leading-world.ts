@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import { nextTicks } from '../../src/domain/cron.ts'
-import type { Schedule } from '../../src/domain/schedule.ts'
+import { nextTicks, type Schedule } from '../../src/domain/schedule.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { Leader } from '../../src/leader/leader.ts'
 import { leaderJobs } from '../../src/leader/leader-jobs.ts'

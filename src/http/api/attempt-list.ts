@@ -1,7 +1,6 @@
-import type { AttemptHead, Message, MessageHead } from '../../domain/delivery.ts'
+import { type AttemptHead, isOfClass, type Message, type MessageHead, meetsFilter } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { isOfClass, meetsFilter } from '../../domain/message-filter.ts'
 import { withField } from '../../json/bytes.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'

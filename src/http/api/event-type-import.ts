@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
-import type { JsonObject } from '../../domain/event-type.ts'
-import { eventTypesOf } from '../../domain/openapi-webhooks.ts'
+import { eventTypesOf, type JsonObject } from '../../domain/event-type.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import { admin } from '../access.ts'

@@ -1,9 +1,15 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
-import { nextTicks, type Timing, timingProblem } from '../../domain/cron.ts'
 import { defined } from '../../domain/defined.ts'
-import { missedPolicies, type Schedule, type ScheduleRun } from '../../domain/schedule.ts'
+import {
+  missedPolicies,
+  nextTicks,
+  type Schedule,
+  type ScheduleRun,
+  type Timing,
+  timingProblem,
+} from '../../domain/schedule.ts'
 import { withField } from '../../json/bytes.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
 import { described, Instant, idOf, integer, Labels, Metadata, nullable, uid } from '../fields.ts'
