@@ -6,19 +6,33 @@
 export { AppError, type AppErrorCode, type FieldError } from './domain/app-error.ts'
 export type { Method, Request } from './http/in-process.ts'
 export type {
+  ApplicationWhy,
   DeadLetter,
   DeadLetters,
   DeadLetterTrail,
   DeadListOptions,
   DeadReplay,
+  DeliveryWhy,
+  EndpointWhy,
+  Explain,
+  LaneOut,
+  Lanes,
   StartedTask,
-} from './library/dead-letters.ts'
-export type { ApplicationWhy, DeliveryWhy, EndpointWhy, Explain } from './library/explain.ts'
-export type { LaneOut, Lanes } from './library/lanes.ts'
-export type { ApplicationOut, Applications, EndpointOut, Endpoints, List, ListOptions } from './library/manage.ts'
+} from './library/deliveries.ts'
+export type {
+  ApplicationOut,
+  Applications,
+  EndpointOut,
+  Endpoints,
+  List,
+  ListOptions,
+  ScheduleIn,
+  ScheduleOut,
+  SchedulePatch,
+  Schedules,
+} from './library/manage.ts'
 export type { NewMessage, PublishedMessage } from './library/message.ts'
 export type { SluiceOptions } from './library/options.ts'
-export type { ScheduleIn, ScheduleOut, SchedulePatch, Schedules } from './library/schedules.ts'
 export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './library/sluice.ts'
 export { ConfigError } from './runtime/config.ts'
 export { version } from './runtime/version.ts'

@@ -1,7 +1,7 @@
 #!/usr/bin/env -S node --max-semi-space-size=6 --heap-growing-percent=100
-import { CommandError, exitCode } from './cli/outcome.ts'
+import type { World } from './cli/command.ts'
+import { CommandError, exitCode } from './cli/exit.ts'
 import { runProgram } from './cli/program.ts'
-import type { World } from './cli/world.ts'
 import { systemClock } from './runtime/clock.ts'
 import { openLog } from './runtime/log.ts'
 import { commandLine, exitOnBugs, exitWith, systemTerminal } from './runtime/process.ts'

@@ -1,9 +1,7 @@
-import { showSetting, urlVariable } from '../runtime/config.ts'
-import { permittedNetworks } from '../runtime/networks.ts'
+import { permittedNetworks, showSetting, urlVariable } from '../runtime/config.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import { type Config, variableOf } from '../runtime/settings.ts'
-import { defaultUrl } from './remote.ts'
-import type { World } from './world.ts'
+import { defaultUrl, type World } from './command.ts'
 
 /**
  * The text printed at the start: where everything is, and commands that send a first event, ready to paste. A key is

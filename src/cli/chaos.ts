@@ -1,13 +1,11 @@
 import type { Command as Commander } from 'commander'
 import type { Clock, Random } from '../domain/clock.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
-import { toJson } from './clean-terminal.ts'
-import { exitCode } from './outcome.ts'
+import { type Options, option, type World } from './command.ts'
+import { exitCode } from './exit.ts'
 import { type Arrived, openReceiver } from './receiver.ts'
-import { type Options, option } from './remote.ts'
-import { seededRandom } from './seeded.ts'
-import { counted } from './show.ts'
-import type { World } from './world.ts'
+import { counted } from './table.ts'
+import { toJson } from './terminal.ts'
 
 /** The behaviours of the misbehaving receiver. */
 export const behaviours = ['success', 'error', 'limit', 'hang', 'drip', 'reset'] as const
@@ -159,4 +157,16 @@ function showShares(shares: Shares): string {
     .filter((name) => shares[name] > 0)
     .map((name) => `${name} ${Math.round((shares[name] / sum) * 100)} %`)
     .join(', ')
+}
+
+/** A reproducible sequence of numbers from 0 to 1: mulberry32 over an FNV-1a hash of the seed. */
+export function seededRandom(seed: string): Random {
+  let state = 0x811c9dc5
+  for (const sign of seed) state = Math.imul(state ^ (sign.codePointAt(0) as number), 0x01000193)
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import { parseExactly } from '../json/exact.ts'
-import { nearest } from '../runtime/nearest.ts'
-import { CommandError, exitCode } from './outcome.ts'
+import { nearest } from '../runtime/config.ts'
+import { CommandError, exitCode } from './exit.ts'
 
 export interface ClientParts {
   /** The server's address, such as `http://127.0.0.1:8484`; a path after the host is kept. */

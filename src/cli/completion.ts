@@ -1,6 +1,6 @@
 import { Argument, type Command as Commander } from 'commander'
-import { exitCode } from './outcome.ts'
-import type { World } from './world.ts'
+import type { World } from './command.ts'
+import { exitCode } from './exit.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]

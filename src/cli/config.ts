@@ -1,8 +1,8 @@
 import { type Loaded, showSetting } from '../runtime/config.ts'
 import { flagOf, settingNames, settings, variableOf } from '../runtime/settings.ts'
-import { toJson } from './clean-terminal.ts'
-import { exitCode } from './outcome.ts'
-import type { World } from './world.ts'
+import type { World } from './command.ts'
+import { exitCode } from './exit.ts'
+import { toJson } from './terminal.ts'
 
 /** `sluice config`: every setting with its value, the source of the value, and its help. Secrets are masked. */
 export async function printConfig({ terminal }: World, loaded: Loaded, asJson: boolean): Promise<number> {

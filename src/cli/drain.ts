@@ -3,10 +3,10 @@ import type { Parts } from '../compose/parts.ts'
 import type { Loaded } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Config } from '../runtime/settings.ts'
-import { toJson } from './clean-terminal.ts'
-import { CommandError, exitCode } from './outcome.ts'
-import { stopDelivering } from './stop.ts'
-import type { World } from './world.ts'
+import type { World } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { stopDelivering } from './serve.ts'
+import { toJson } from './terminal.ts'
 
 export interface DrainOptions {
   /** How long to deliver at most. */

@@ -1,6 +1,6 @@
 import { span } from '../domain/phrases.ts'
 import type { Item } from './client.ts'
-import { text } from './show.ts'
+import { text } from './table.ts'
 
 /** The settings of an endpoint beyond its rate, as lines for a terminal; defaults are left out. */
 export function flowFacts(item: Item): [string, string | undefined][] {

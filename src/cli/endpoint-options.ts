@@ -1,10 +1,10 @@
 import type { Command as Commander } from 'commander'
 import { signatureProfiles } from '../domain/flow.ts'
-import { nearest } from '../runtime/nearest.ts'
+import { nearest } from '../runtime/config.ts'
 import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
 import type { Item } from './client.ts'
-import { CommandError, exitCode } from './outcome.ts'
-import { jsonValue, option, pairsOf, repeated } from './remote.ts'
+import { jsonValue, option, pairsOf, repeated } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
 import { retryPolicy } from './retry.ts'
 
 /**

@@ -1,10 +1,9 @@
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
+import { limitOption, option, type RemoteCommands, repeated, type Session, showList } from './command.ts'
 import { flowFacts } from './endpoint-facts.ts'
 import { fieldsOf, unsetField, withFields } from './endpoint-options.ts'
-import { limitOption, option, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
-import { instant, nameOf, text } from './show.ts'
-import { facts, table } from './table.ts'
+import { facts, instant, nameOf, table, text } from './table.ts'
 
 const day = 86_400_000
 

@@ -1,8 +1,7 @@
 import { type Item, pathOf } from './client.ts'
-import { readFileOrInput } from './read-file.ts'
-import { jsonValue, limitOption, option, type RemoteCommands, type Session, showList } from './remote.ts'
-import { counted, instant, text } from './show.ts'
-import { facts, table } from './table.ts'
+import { jsonValue, limitOption, option, type RemoteCommands, type Session, showList } from './command.ts'
+import { counted, facts, instant, table, text } from './table.ts'
+import { readFileOrInput } from './terminal.ts'
 
 /** `sluice event-type`: the event types and their schemas. */
 export function addEventType(commands: RemoteCommands): void {

@@ -1,7 +1,6 @@
 import { type Item, pathOf } from './client.ts'
-import type { RemoteCommands, Session } from './remote.ts'
-import { instant, text } from './show.ts'
-import { facts } from './table.ts'
+import type { RemoteCommands, Session } from './command.ts'
+import { facts, instant, text } from './table.ts'
 
 /** `sluice lane`: the queue of an endpoint. */
 export function addLane(commands: RemoteCommands): void {
@@ -74,4 +73,28 @@ function stateOf({ disabled, disabledReason, paused, heldUntil, circuit }: Item)
   if (paused === true) return 'paused'
   if ((circuit as Item | undefined)?.state === 'open') return 'circuit open'
   return heldUntil == null ? 'active' : 'held by Retry-After'
+}
+
+/** `sluice circuit`: opens and closes an endpoint's circuit by hand. */
+export function addCircuit(commands: RemoteCommands): void {
+  const circuit = commands.group('circuit', "an endpoint's circuit: open, close, reset")
+  for (const [action, summary, done] of [
+    [
+      'open',
+      'send nothing to an endpoint until its circuit is closed',
+      (names: string) => `is open. Deliveries wait until \`sluice circuit close ${names}\``,
+    ],
+    [
+      'close',
+      'send again, at a rate that climbs back to normal',
+      () => 'is closed. Waiting deliveries are sent at a climbing rate',
+    ],
+    ['reset', 'send again at full rate, and clear its failures', () => 'is closed, and its failures are cleared'],
+  ] as const) {
+    commands.add(circuit, `${action} <app> <endpoint>`, summary, async (session, [app = '', ref = '']) => {
+      const path = pathOf('app', app, 'endpoint', ref, 'circuit', action)
+      const endpoint = await session.client.post(path, { body: {} })
+      session.show(endpoint, () => `The circuit of ${ref} ${done(`${app} ${ref}`)}.`)
+    })
+  }
 }

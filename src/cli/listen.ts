@@ -4,12 +4,12 @@ import { prettyJson } from '../json/exact.ts'
 import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
 import { headerNames } from '../wire/profile.ts'
 import { openProfileVerifier, type Verifier } from '../wire/verify.ts'
-import { toJson } from './clean-terminal.ts'
 import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
-import { CommandError, exitCode } from './outcome.ts'
+import { option, type RemoteCommands, repeated, type Session } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
 import { type Arrived, openReceiver } from './receiver.ts'
-import { option, type RemoteCommands, repeated, type Session } from './remote.ts'
-import { counted, text } from './show.ts'
+import { counted, text } from './table.ts'
+import { toJson } from './terminal.ts'
 
 /** `sluice listen`: a receiver on this machine that verifies signatures and prints messages. */
 export function addListen(commands: RemoteCommands): void {

@@ -1,8 +1,9 @@
 import { prettyJson } from '../json/exact.ts'
 import { type Item, pathOf } from './client.ts'
-import { instantText, limitOption, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
-import { instant, nameOf, text } from './show.ts'
-import { facts, table } from './table.ts'
+import { instantText, limitOption, type RemoteCommands, repeated, type Session, showList } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { type Column, counted, facts, instant, nameOf, table, text } from './table.ts'
+import { followTask, perSecondOption } from './task.ts'
 
 /** `sluice messages`: the messages of an application, or one message with its status at each endpoint. */
 export function addMessages(commands: RemoteCommands): void {
@@ -100,4 +101,104 @@ export function filtersOf({ options, world }: Session) {
     after: at(options.after),
     before: at(options.before),
   }
+}
+
+/** `sluice attempts`: the attempts of one message, or at one endpoint. */
+export function addAttempts(commands: RemoteCommands): void {
+  commands
+    .add(
+      commands.program,
+      'attempts <app>',
+      'list attempts of one message or at one endpoint, newest first',
+      async (session, [app = '']) => {
+        const { message, endpoint, failed, limit } = session.options as Record<string, string | undefined>
+        if (message === undefined && endpoint === undefined) {
+          throw new CommandError('Name a message or an endpoint: --message or --endpoint.', exitCode.misused)
+        }
+        const query = { ...filtersOf(session), status: failed ? failedStatus : undefined }
+        const found =
+          message === undefined
+            ? await session.client.list(pathOf('app', app, 'attempt', 'endpoint', endpoint ?? ''), query, Number(limit))
+            : await session.client.list(
+                pathOf('app', app, 'attempt', 'msg', message),
+                { ...query, endpoint_id: endpoint },
+                Number(limit),
+              )
+        showList(session, found, 'No attempts.', (items) =>
+          table(
+            session.terminal,
+            message === undefined ? [when, messageColumn, ...rest] : [when, endpointColumn, ...rest],
+            items,
+          ),
+        )
+      },
+    )
+    .option('--message <MESSAGE>', 'attempts of this message, by id or eventId')
+    .option('--endpoint <ENDPOINT>', 'attempts at this endpoint, by id or uid')
+    .option('--failed', 'only failed attempts')
+    .addOption(repeated('--event-type <TYPE>', 'only this event type; may be repeated'))
+    .option('--after <INSTANT>', 'only after, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
+    .option('--before <INSTANT>', 'only before')
+    .addOption(limitOption())
+}
+
+/** Svix's number for an attempt that failed. */
+export const failedStatus = 2
+
+const when: Column<Item> = { title: 'AT (UTC)', cell: ({ timestamp }) => instant(timestamp) }
+const messageColumn: Column<Item> = { title: 'MESSAGE', cell: ({ msgId }) => text(msgId) }
+const endpointColumn: Column<Item> = { title: 'ENDPOINT', cell: ({ endpointId }) => text(endpointId) }
+const rest: readonly Column<Item>[] = [
+  { title: 'TRY', cell: ({ attempt }) => text(attempt), align: 'right' },
+  { title: 'HTTP', cell: statusCode, align: 'right' },
+  { title: 'MS', cell: ({ responseDurationMs }) => text(responseDurationMs), align: 'right' },
+  { title: 'OUTCOME', cell: outcome, colour: statusColour, flexible: true },
+]
+
+/** The HTTP status of the response; '–' when there was none. */
+export function statusCode({ responseStatusCode }: Item): string {
+  return responseStatusCode === 0 ? '–' : text(responseStatusCode)
+}
+
+/** The outcome of an attempt, with its error. */
+export function outcome({ code, error, statusText }: Item): string {
+  return error == null || error === '' ? text(code ?? statusText) : `${text(code ?? statusText)}: ${text(error)}`
+}
+
+/** `sluice resend` and `sluice recover`: deliver messages again, after a failure or an outage. */
+export function addAgain(commands: RemoteCommands): void {
+  commands.add(
+    commands.program,
+    'resend <app> <message> <endpoint>',
+    'send one message to one endpoint again',
+    async (session, [app = '', message = '', endpoint = '']) => {
+      await session.client.post(pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'resend'), { body: {} })
+      session.show({ resent: message, endpoint }, () => `Queued ${message} for ${endpoint} again, behind new messages.`)
+    },
+  )
+
+  commands
+    .add(
+      commands.program,
+      'recover <app> <endpoint>',
+      'redeliver failed messages to an endpoint, or with --missing those that it never received',
+      async (session, [app = '', endpoint = '']) => {
+        const { since, until, missing } = session.options as { since: string; until?: string; missing?: boolean }
+        const now = session.world.clock.now()
+        const { perSecond } = session.options
+        const body = { since: instantText(since, now), until: until && instantText(until, now), perSecond }
+        const verb = missing === true ? 'replay-missing' : 'recover'
+        const task = await session.client.post(pathOf('app', app, 'endpoint', endpoint, verb), { body })
+        if (session.options.wait === false) session.show(task, ({ id }) => `Started task ${text(id)}.`)
+        else {
+          const done = await followTask(session, text(task.id), 'Recovering')
+          session.show(done, ({ data }) => `Queued again: ${counted(Number((data as Item).replayed ?? 0), 'message')}.`)
+        }
+      },
+    )
+    .requiredOption('--since <INSTANT>', 'accepted at or after, such as 2026-11-15T09:40:00Z, or 2h for two hours ago')
+    .option('--until <INSTANT>', 'accepted before (default: now)')
+    .option('--missing', 'messages that match its filters and that it never received')
+    .addOption(perSecondOption())
+    .option('--no-wait', 'do not wait until it is done')
 }

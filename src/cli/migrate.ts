@@ -1,6 +1,6 @@
 import { showSetting } from '../runtime/config.ts'
-import { exitCode } from './outcome.ts'
-import type { Command } from './world.ts'
+import type { Command } from './command.ts'
+import { exitCode } from './exit.ts'
 
 /** `sluice migrate`: brings the store's tables up to date and prints their version. Every start migrates, too. */
 export const migrate: Command = async (world, { config }) => {

@@ -1,7 +1,7 @@
 import type { Command as Commander } from 'commander'
-import { toJson } from './clean-terminal.ts'
-import { exitCode } from './outcome.ts'
-import type { World } from './world.ts'
+import type { World } from './command.ts'
+import { exitCode } from './exit.ts'
+import { toJson } from './terminal.ts'
 
 /** `sluice openapi`: prints the same document that the server serves at /api/v1/openapi.json. */
 export function addOpenapi(program: Commander, { terminal }: World, finish: (code: number) => void): void {

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
-import { CommandError, exitCode } from './outcome.ts'
+import { CommandError, exitCode } from './exit.ts'
 
 /** Larger than any message. A longer request is cut off. */
 const bodyLimitBytes = 64 * 1024 * 1024

@@ -1,10 +1,9 @@
 import type { Command as Commander } from 'commander'
 import { choice, count } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { limitOption, option, pairsOf, type RemoteCommands, repeated, type Session, showList } from './remote.ts'
+import { limitOption, option, pairsOf, type RemoteCommands, repeated, type Session, showList } from './command.ts'
 import { readPayload } from './send.ts'
-import { instant, nameOf, text } from './show.ts'
-import { facts, table } from './table.ts'
+import { facts, instant, nameOf, table, text } from './table.ts'
 
 const runsShown = 5
 

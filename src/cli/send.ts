@@ -1,8 +1,8 @@
 import { type Item, pathOf } from './client.ts'
-import { CommandError, exitCode } from './outcome.ts'
-import { readNamedFile } from './read-file.ts'
-import { instantText, type RemoteCommands, repeated, type Session } from './remote.ts'
-import { text } from './show.ts'
+import { instantText, type RemoteCommands, repeated, type Session } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { text } from './table.ts'
+import { readNamedFile } from './terminal.ts'
 
 const inputSign = '-'
 const fileSign = '@'

@@ -1,11 +1,13 @@
 import type { FastifyInstance } from 'fastify'
+import type { Delivering } from '../compose/delivering.ts'
 import { hashApiKey, makeApiKey } from '../http/api-key.ts'
+import type { Logger } from '../runtime/log.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
-import type { Store } from '../store/store.ts'
+import { type Store, StoreTrouble } from '../store/store.ts'
 import { banner } from './banner.ts'
+import type { Command, World } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
 import { cannotListen } from './receiver.ts'
-import { stopDelivering } from './stop.ts'
-import type { Command, World } from './world.ts'
 
 /** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
 const closeApiMs = 2000
@@ -60,4 +62,46 @@ async function closeApi({ clock }: World, api: FastifyInstance, limitMs: number)
   const cancel = clock.after(limitMs, () => api.server.closeAllConnections())
   await api.close()
   cancel()
+}
+
+/** `sluice worker`: delivers without an API, together with other workers on one Postgres database. */
+export const worker: Command = async (world, { config }) => {
+  if (config.store.kind === 'sqlite') {
+    throw new CommandError(
+      'Workers need a Postgres store. With SQLite, `sluice serve` delivers by itself. Set --store postgres://… to add workers.',
+      exitCode.misused,
+    )
+  }
+  const { terminal } = world
+  const stopRequested = terminal.stopRequested()
+  const log = world.openLog(config)
+  const parts = await world.openParts(config, log)
+  try {
+    const description = `sluice worker (${terminal.description})`
+    const delivering = await parts.startDelivering(description)
+    terminal.print(`Sluice ${world.version}: delivering as a worker`)
+    log.info('started')
+
+    const signal = await stopRequested
+    log.info({ signal }, 'stopping')
+    return await stopDelivering(delivering, config.shutdownLimit, log)
+  } finally {
+    await parts.store.close()
+  }
+}
+
+/**
+ * Stops the deliveries and returns the exit code. When the store cannot be reached, the lanes are not released, and
+ * nothing is lost: other workers take over when the lease expires.
+ */
+export async function stopDelivering(delivering: Delivering, limitMs: number, log: Logger): Promise<number> {
+  try {
+    await delivering.stop(limitMs)
+    log.info('stopped')
+    return exitCode.ok
+  } catch (error) {
+    if (!(error instanceof StoreTrouble)) throw error
+    log.error({ err: error }, 'stopped without releasing lanes: the store cannot be reached')
+    return exitCode.failed
+  }
 }

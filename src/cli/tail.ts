@@ -1,12 +1,10 @@
 import { duration } from '../runtime/setting-kinds.ts'
-import { failedStatus, outcome, statusCode } from './attempts.ts'
-import { toJson } from './clean-terminal.ts'
 import { type Client, type Item, pathOf } from './client.ts'
-import { statusColour } from './messages.ts'
-import { CommandError, exitCode } from './outcome.ts'
-import { option, type RemoteCommands, type Session } from './remote.ts'
-import { nameOf, text } from './show.ts'
-import { shorten } from './table.ts'
+import { option, type RemoteCommands, type Session } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { failedStatus, outcome, statusCode, statusColour } from './messages.ts'
+import { nameOf, shorten, text } from './table.ts'
+import { toJson } from './terminal.ts'
 
 /** Each endpoint costs one request a round, so their number is limited. */
 const mostLanes = 100

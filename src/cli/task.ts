@@ -1,10 +1,9 @@
 import { choice, count } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
-import { CommandError, exitCode } from './outcome.ts'
-import { progressLine, withProgress } from './progress.ts'
-import { limitOption, option, type RemoteCommands, type Session, showList } from './remote.ts'
-import { ago, instant, text } from './show.ts'
-import { facts, table } from './table.ts'
+import { limitOption, option, type RemoteCommands, type Session, showList } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { ago, facts, instant, table, text } from './table.ts'
+import { progressLine, withProgress } from './terminal.ts'
 
 const askMs = 250
 const states = ['running', 'paused', 'finished', 'failed', 'cancelled']

@@ -1,10 +1,9 @@
-import { outcome, statusCode } from './attempts.ts'
-import { toJson } from './clean-terminal.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
-import { CommandError, exitCode } from './outcome.ts'
-import { limitOption, type RemoteCommands, type Session } from './remote.ts'
-import { ago, counted, instant, nameOf, text } from './show.ts'
-import { type Column, facts, table } from './table.ts'
+import { limitOption, type RemoteCommands, type Session } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { outcome, statusCode } from './messages.ts'
+import { ago, type Column, counted, facts, instant, nameOf, table, text } from './table.ts'
+import { toJson } from './terminal.ts'
 
 const wideColumns = 110
 

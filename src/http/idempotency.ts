@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
-import { digest, keyLifeMs } from '../intake/once.ts'
-import { usedKey } from '../intake/refusals.ts'
+import { digest, keyLifeMs, usedKey } from '../intake/publication.ts'
 import type { Once } from '../store/publishing.ts'
 import type { HttpContext } from './context.ts'
 import type { Incoming } from './route.ts'

@@ -1,7 +1,7 @@
 import type { Coalesce } from '../domain/flow.ts'
 import { textOf, valueAt } from '../json/value-at.ts'
 import type { Publication, Special } from '../store/store.ts'
-import { digest } from './once.ts'
+import { digest } from './publication.ts'
 
 const quote = 0x22
 

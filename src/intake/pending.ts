@@ -1,8 +1,7 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Once, type Publication, staleTries } from '../store/publishing.ts'
 import type { Prepared, Preparer } from './preparer.ts'
-import type { Item } from './publication.ts'
-import { keepChanging, refusalFor } from './refusals.ts'
+import { type Item, keepChanging, refusalFor } from './publication.ts'
 import type { AppSubscriptions, SubscriptionSource } from './subscriptions.ts'
 
 /** The store's answer to a commit. */

@@ -1,6 +1,7 @@
+import { hash } from 'node:crypto'
+import { AppError } from '../domain/app-error.ts'
 import type { Once } from '../store/publishing.ts'
-import type { Publication } from '../store/store.ts'
-import { dedupeOnce } from './once.ts'
+import { type Publication, StoreTrouble } from '../store/store.ts'
 import type { AppSubscriptions } from './subscriptions.ts'
 
 /** The producer's description of an event, beside its body. */
@@ -56,4 +57,57 @@ export function plainPublication(
     endpoints: matcher.match(eventType, channels),
     once: request === null && dedupe === null ? none : [request, dedupe].filter((once) => once !== null),
   }
+}
+
+/** How long an Idempotency-Key is remembered. */
+export const keyLifeMs = 24 * 60 * 60 * 1000
+
+/** 128 bits of SHA-256, as text: enough that no two things anybody will ever send share one. */
+export function digest(...parts: readonly (string | Uint8Array)[]): string {
+  // Several parts are each told with their length, so that no two lists of them run together alike.
+  const [only] = parts
+  const text = parts.length === 1 && only !== undefined ? only : parts.map(lengthAndText).join('')
+  return hash('sha256', text, 'base64url').slice(0, 22)
+}
+
+/**
+ * What makes a publish the same as another within its application's dedupe window: the key its producer gave, or else
+ * everything a receiver could tell apart.
+ */
+export function dedupeOnce(app: number, envelope: Envelope, body: Uint8Array, windowMs: number): Once {
+  const { dedupeKey, eventType, channels, contentType } = envelope
+  const of =
+    dedupeKey == null
+      ? digest('content', eventType, JSON.stringify(channels), contentType, digest(body))
+      : digest('key', dedupeKey)
+  return { hash: digest('dedupe', String(app), of), fingerprint: '', ttlMs: windowMs }
+}
+
+function lengthAndText(part: string | Uint8Array): string {
+  const text = typeof part === 'string' ? part : digest(part)
+  return `${text.length}:${text}`
+}
+
+/** The eventId is that of another message. */
+export function usedEventId(eventId: string | null, id: string): AppError {
+  return new AppError('conflict', `The eventId ${eventId} is already used by the message ${id}.`)
+}
+
+/** The request's key was used before, for something else. */
+export function usedKey(): AppError {
+  const field = { at: ['header', 'idempotency-key'], message: 'was used for another request', type: 'idempotency' }
+  return new AppError('validation', 'The Idempotency-Key was used for another request.', [field])
+}
+
+/** What a caller is told when the store failed: that it cannot now, where that is all there is to it. */
+export function refusalFor(error: unknown): unknown {
+  if (!(error instanceof StoreTrouble)) return error
+  return new AppError('unavailable', error.detail ?? 'The store cannot take messages at the moment.', [], {
+    cause: error,
+  })
+}
+
+/** A message was matched again and again, and each time before it was stored somebody changed who gets it. */
+export function keepChanging(): AppError {
+  return new AppError('unavailable', "The application's endpoints keep changing.")
 }

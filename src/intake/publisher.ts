@@ -7,8 +7,7 @@ import type { Admission } from './admission.ts'
 import { GroupCommit } from './group-commit.ts'
 import { type Answer, type Commit, Pending } from './pending.ts'
 import { type Prepared, Preparer } from './preparer.ts'
-import type { Envelope, Item } from './publication.ts'
-import { keepChanging, refusalFor, usedEventId, usedKey } from './refusals.ts'
+import { type Envelope, type Item, keepChanging, refusalFor, usedEventId, usedKey } from './publication.ts'
 import { appSubscriptions, onlyEndpoint, SubscriptionCache, type SubscriptionSource } from './subscriptions.ts'
 
 /** A message that is stored and will be delivered. */

@@ -5,7 +5,7 @@ import { isUsualBound, type WaitingBound } from '../domain/flow.ts'
 import { Matcher, type Subscription } from '../domain/match.ts'
 import type { Store, Subscriptions } from '../store/store.ts'
 import type { Bounds } from './admission.ts'
-import { refusalFor } from './refusals.ts'
+import { refusalFor } from './publication.ts'
 import { prepareTreatments, type Treatments } from './treat.ts'
 
 /** The subscriptions of an application at one version, indexed for publishing. */

@@ -11,13 +11,10 @@ import { openLog } from '../runtime/log.ts'
 import { systemTerminal } from '../runtime/process.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
-import { type DeadLetters, deadLetters } from './dead-letters.ts'
-import { type Explain, explain } from './explain.ts'
-import { type Lanes, lanes } from './lanes.ts'
-import { type Applications, applications, type Endpoints, endpoints } from './manage.ts'
+import { type DeadLetters, deadLetters, type Explain, explain, type Lanes, lanes } from './deliveries.ts'
+import { type Applications, applications, type Endpoints, endpoints, type Schedules, schedules } from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
 import { readOptions, type SluiceOptions } from './options.ts'
-import { type Schedules, schedules } from './schedules.ts'
 
 /** A client of the package `pg` (a `Client` or one of a pool's), in as much as is needed of it. */
 export interface PostgresClient {

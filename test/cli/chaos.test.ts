@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { describe, test } from 'node:test'
-import { type Behaviour, behaviours, choose } from '../../src/cli/chaos.ts'
-import { seededRandom } from '../../src/cli/seeded.ts'
+import { type Behaviour, behaviours, choose, seededRandom } from '../../src/cli/chaos.ts'
 import { workplace } from './program.ts'
 
 describe('chaos', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, test } from 'node:test'
-import { progressLine } from '../../src/cli/progress.ts'
+import { progressLine } from '../../src/cli/terminal.ts'
 import { Receiver } from '../e2e/receiver.ts'
 import { type Served, served, workplace } from './program.ts'
 

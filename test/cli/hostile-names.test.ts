@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
 import { styleText } from 'node:util'
-import { cleanTerminal, toJson } from '../../src/cli/clean-terminal.ts'
+import { cleanTerminal, toJson } from '../../src/cli/terminal.ts'
 import { systemTerminal } from '../../src/runtime/process.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { eventually } from '../e2e/eventually.ts'

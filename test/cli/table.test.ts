@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { instantText } from '../../src/cli/remote.ts'
+import { instantText } from '../../src/cli/command.ts'
 import { facts, table } from '../../src/cli/table.ts'
 import { prettyJson } from '../../src/json/exact.ts'
 import { systemTerminal } from '../../src/runtime/process.ts'

@@ -3,8 +3,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { ConfigError, type Loaded, loadConfig, type Sources, showSetting } from '../../src/runtime/config.ts'
-import { permittedNetworks } from '../../src/runtime/networks.ts'
+import {
+  ConfigError,
+  type Loaded,
+  loadConfig,
+  permittedNetworks,
+  type Sources,
+  showSetting,
+} from '../../src/runtime/config.ts'
 import { flagOf, settingNames, variableOf } from '../../src/runtime/settings.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'sluice-config-'))

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { loadEncryptionKeys } from '../../src/runtime/encryption-key.ts'
+import { loadEncryptionKeys } from '../../src/runtime/encryption-keys.ts'
 import { systemRandomBytes } from '../../src/runtime/random.ts'
 
 function sqliteIn(t: TestContext) {

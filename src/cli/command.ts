@@ -1,13 +1,31 @@
 import { type Command as Commander, InvalidArgumentError, Option } from 'commander'
-import { parseInstant } from '../domain/clock.ts'
-import { urlVariable } from '../runtime/config.ts'
+import type { Parts } from '../compose/parts.ts'
+import { type Clock, parseInstant } from '../domain/clock.ts'
+import type { RandomText } from '../domain/ids.ts'
+import { type Loaded, urlVariable } from '../runtime/config.ts'
+import type { Logger } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
-import { settings, variableOf } from '../runtime/settings.ts'
-import { toJson } from './clean-terminal.ts'
+import { type Config, settings, variableOf } from '../runtime/settings.ts'
 import { Client, type Item } from './client.ts'
-import { CommandError, exitCode } from './outcome.ts'
-import type { World } from './world.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { toJson } from './terminal.ts'
+
+/** The parts that commands are built from. The composition root supplies them; commands know only these interfaces. */
+export interface World {
+  readonly version: string
+  readonly clock: Clock
+  readonly randomText: RandomText
+  readonly terminal: Terminal
+  openLog(config: Config): Logger
+  /** Opens the store and the parts over it. Throws CommandError when the store cannot be opened. */
+  openParts(config: Config, log: Logger): Promise<Parts>
+  /** The newest schema this program knows for the store. */
+  newestSchema(config: Config): Promise<{ readonly version: number; readonly name: string }>
+}
+
+/** Runs a command with its settings and returns the exit code. */
+export type Command = (world: World, loaded: Loaded) => Promise<number>
 
 /** The context of a command that calls a server. */
 export interface Session {

@@ -1,5 +1,8 @@
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import type { RandomText } from '../domain/ids.ts'
 import type { Terminal } from '../runtime/process.ts'
+import { CommandError, exitCode } from './exit.ts'
 
 /**
  * Characters that act on a terminal or on the order in which it shows others: controls of both kinds, bidirectional
@@ -50,4 +53,45 @@ function escaped(json: string): string {
       '',
     )
   })
+}
+
+const barWidth = 24
+
+/** Progress of long work: the number done, and a bar when the share of the whole is known. */
+export function progressLine(what: string, done: number, share?: number): string {
+  const count = done.toLocaleString('en')
+  if (share === undefined) return `${what} ${count}`
+  const part = Math.min(1, Math.max(0, share))
+  const full = Math.round(part * barWidth)
+  const bar = `${'█'.repeat(full)}${'░'.repeat(barWidth - full)}`
+  return `${what} ${bar} ${String(Math.floor(part * 100)).padStart(3)} %  ${count}`
+}
+
+/** Shows progress while the work runs, on a terminal only, and erases it when the work ends or fails. */
+export async function withProgress<T>(
+  terminal: Terminal,
+  work: (show: (line: string) => void) => Promise<T>,
+): Promise<T> {
+  try {
+    return await work((line) => terminal.progress(line))
+  } finally {
+    terminal.progress('')
+  }
+}
+
+/** The bytes of a file that the command line names. */
+export async function readNamedFile({ directory }: Terminal, name: string): Promise<Buffer> {
+  try {
+    return await readFile(resolve(directory, name))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    const reason = code === 'ENOENT' ? 'no such file' : code
+    throw new CommandError(`Cannot read ${name}: ${reason}.`, exitCode.misused, { cause: error })
+  }
+}
+
+/** The bytes of a file, or of standard input for `-`. */
+export function readFileOrInput(terminal: Terminal, name: string): Promise<Buffer> {
+  return name === '-' ? terminal.readInput() : readNamedFile(terminal, name)
 }
