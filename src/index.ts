@@ -37,5 +37,5 @@ export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './l
 export { ConfigError } from './runtime/config.ts'
 export { version } from './runtime/version.ts'
 export { NotEnlistableError } from './store/publishing.ts'
-export { FileOwnedError } from './store/sqlite/file-lock.ts'
+export { FileOwnedError } from './store/sqlite/database-file.ts'
 export { StoreTrouble } from './store/store.ts'

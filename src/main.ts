@@ -29,7 +29,7 @@ const world: World = {
     try {
       return await openParts(config, log)
     } catch (error) {
-      const { FileOwnedError } = await import('./store/sqlite/file-lock.ts')
+      const { FileOwnedError } = await import('./store/sqlite/database-file.ts')
       const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed
       throw new CommandError(`Cannot open the store: ${(error as Error).message}.`, code, { cause: error })
     }

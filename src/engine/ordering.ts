@@ -4,7 +4,7 @@ import { type DeadReason, inPlace, type Verdict } from '../domain/judge.ts'
 import type { OrderedLane } from '../domain/lane.ts'
 import { type Entry, isBefore } from '../domain/ordered-queue.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
-import { skipped } from '../store/held.ts'
+import { skipped } from '../store/delivering.ts'
 import type { DueRows, PendingRow } from '../store/store.ts'
 import { type Delivery, newDelivery, type OrderedState, type OwnedLane } from './owned-lane.ts'
 

@@ -1,4 +1,4 @@
-import type { Identity } from './identity.ts'
+import type { Identity } from '../domain/ids.ts'
 import type { Once, Published, PublishedTogether } from './publishing.ts'
 
 // Messages that are stored all or none.

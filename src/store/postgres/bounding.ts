@@ -1,13 +1,12 @@
 import type { Class } from '../../domain/delivery.ts'
 import { type Flow, toFlow } from '../../domain/flow.ts'
-import { type Bounding, type PendingRow, type RestingEnd, type RestingLane, untried } from '../delivering.ts'
-import { sqlHeldMs } from '../held.ts'
+import { type Bounding, type PendingRow, type RestingEnd, type RestingLane, sqlHeldMs, untried } from '../delivering.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
+import { withClock } from './database.ts'
+import { withWalk } from './lane-wakes.ts'
 import { type PendingColumns, toPendingRow } from './rows.ts'
-import { withClock } from './server-time.ts'
 import { statement } from './sessions.ts'
-import { withWalk } from './walking.ts'
 
 const pendingColumns =
   'class, due_at, message, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'

@@ -5,7 +5,7 @@ import type { Messages } from '../messages.ts'
 import type { Special } from '../publishing.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
-import { sqlNow, withClock } from './server-time.ts'
+import { sqlNow, withClock } from './database.ts'
 import { type Run, type Statement, statement } from './sessions.ts'
 
 /** How long a statement may have waited for a window's row since it read the clock. */

@@ -1,10 +1,10 @@
 import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../delivering.ts'
-import { sqlHeldMs } from '../held.ts'
+import { sqlHeldMs } from '../delivering.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
+import { withClock } from './database.ts'
 import { type PendingColumns, toPendingRow } from './rows.ts'
-import { withClock } from './server-time.ts'
 import { statement } from './sessions.ts'
 import { settling } from './settling.ts'
 

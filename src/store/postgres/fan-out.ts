@@ -1,8 +1,8 @@
 import { fresh, timed } from '../../domain/delivery.ts'
 import { type Plan, plainly } from '../plan.ts'
 import type { Database } from './database.ts'
+import { withClock } from './database.ts'
 import { enqueuePlanned } from './planned.ts'
-import { withClock } from './server-time.ts'
 import { type Run, statement } from './sessions.ts'
 
 /**

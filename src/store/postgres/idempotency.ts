@@ -1,7 +1,7 @@
 import { type Idempotency, type Once, openAnswer, sealAnswer } from '../publishing.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
-import { sqlNow, withClock } from './server-time.ts'
+import { sqlNow, withClock } from './database.ts'
 import { type Run, statement } from './sessions.ts'
 
 // A hash that another transaction takes at this moment is waited for. An expired hash is taken over in place.

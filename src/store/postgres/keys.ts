@@ -1,5 +1,5 @@
 import { KeyMaker, nodes } from '../../domain/ids.ts'
-import type { ServerTime } from './server-time.ts'
+import type { ServerTime } from './database.ts'
 import { type Run, type Sessions, statement } from './sessions.ts'
 import { violatedKey } from './trouble.ts'
 

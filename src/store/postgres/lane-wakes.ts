@@ -1,7 +1,11 @@
-import type { EpochMs } from '../../domain/clock.ts'
-import { type StoreContext, StoreTrouble } from '../store.ts'
+import type { EpochMs, SteadyMs } from '../../domain/clock.ts'
+import { fresh } from '../../domain/delivery.ts'
+import { queuedAtOnce, queuedInOrder, wideOnes } from '../plan.ts'
+import type { Publication } from '../publishing.ts'
+import { type StoreContext, type StoredMessage, StoreTrouble } from '../store.ts'
 import { integers } from './arrays.ts'
-import { withClock } from './server-time.ts'
+import { type Database, sqlNow, withClock } from './database.ts'
+import type { PlannedDelivery } from './planned.ts'
 import { type Sessions, statement } from './sessions.ts'
 import { channel, type Signals } from './signals.ts'
 
@@ -21,6 +25,21 @@ export function sqlWorkDue(endpoint: string): string {
     end`
 }
 
+/**
+ * Opens a statement with a reading of the clock and a walk over the endpoints that something waits for: up to `$2` of them
+ * behind `$1`, at the price of one seek of pending's primary key each, however many rows they have. The walk ends with an
+ * endpoint that is null when there are no more.
+ */
+export const withWalk = `
+    with recursive clock as materialized (
+      select ${sqlNow} as now
+    ), walk (endpoint, n) as (
+      (select endpoint, 1 from pending where endpoint > $1 order by endpoint limit 1)
+      union all
+      select (select p.endpoint from pending p where p.endpoint > walk.endpoint order by p.endpoint limit 1), n + 1
+        from walk where endpoint is not null and n < $2
+    )`
+
 const restEnds = 'greatest(not_before, hold_until)'
 
 /**
@@ -35,15 +54,15 @@ export const lanesPerStatement = 1000
  * owned lane is not written: its owner gets a signal of the rows instead. Nothing is sent when this process has no other
  * process to signal.
  */
-const wishedAt = `(select now from clock), ($2::bigint[])[array_position($1::bigint[], endpoint)]`
+const requestedAt = `(select now from clock), ($2::bigint[])[array_position($1::bigint[], endpoint)]`
 
 export const wakeLanes = statement(
   'wake-lanes',
   `
     ${withClock}, woken as (
-      update lane set due_at = greatest(${wishedAt}, ${restEnds})
+      update lane set due_at = greatest(${requestedAt}, ${restEnds})
        where endpoint = any ($1::bigint[]) and owner is null and not stopped
-         and (due_at is null or due_at > greatest(${wishedAt}, ${restEnds}))
+         and (due_at is null or due_at > greatest(${requestedAt}, ${restEnds}))
       returning 1
     ), found as materialized (
       select exists (select from woken) as woken,
@@ -175,4 +194,63 @@ export class LaneWakes {
       return retryMs
     }
   }
+}
+
+/** The deliveries that a transaction queued, for the signals after it. */
+export interface Queued {
+  /** The accepted publications. */
+  readonly queued: readonly Publication[]
+  /** Those of it that are plain and due at once. */
+  readonly fresh: readonly StoredMessage[]
+  /** Deliveries that wait for the end of a window they opened. */
+  readonly opened: readonly PlannedDelivery[]
+  readonly now: number
+}
+
+/** The endpoints in whose queues something was put that is due when its message is. */
+function queuedFor({ endpoints, special }: Publication): readonly number[] {
+  if (special === undefined) return endpoints
+  const others = new Set<number>()
+  for (const { endpoint, drop, coalesce } of special) {
+    if (drop !== undefined || coalesce !== undefined) others.add(endpoint)
+  }
+  return others.size === 0 ? endpoints : endpoints.filter((endpoint) => !others.has(endpoint))
+}
+
+/**
+ * Signals rows just committed to this process's watcher, and has unowned lanes woken. `begunAt` is when storing
+ * them began.
+ */
+export function announce(
+  { signals, wakes }: Database,
+  { queued, fresh: stored, opened, now }: Queued,
+  begunAt: SteadyMs,
+): void {
+  const endpoints = new Set<number>()
+  const freshOnes = new Set<number>()
+  let onlyFresh = opened.length === 0
+  // A delivery that replaced another is due when that was, and its lane knows.
+  for (const { endpoint, since } of opened) {
+    wakes.request([endpoint], since, false)
+    endpoints.add(endpoint)
+  }
+  if (wideOnes(queued).includes(true)) signals.fanOuts()
+  for (const publication of queued) {
+    // The other lanes are woken when it is expanded.
+    const isWide = publication.endpoints.length > queuedAtOnce
+    const those = isWide ? queuedInOrder(publication) : queuedFor(publication)
+    const isFresh = publication.delayMs <= 0
+    if (!isFresh) {
+      onlyFresh = false
+      wakes.request(those, now + Math.ceil(publication.delayMs), false)
+    }
+    for (const endpoint of those) {
+      endpoints.add(endpoint)
+      if (isFresh) freshOnes.add(endpoint)
+    }
+  }
+  if (endpoints.size === 0) return
+  wakes.request(freshOnes, 0, true)
+  if (stored.length === queued.length) signals.stored(stored, begunAt)
+  else signals.rows([...endpoints], onlyFresh ? fresh : undefined)
 }

@@ -3,10 +3,10 @@ import { type SendableRow, sendableColumns, toSendable } from '../sql/endpoint-r
 import type { StoreContext } from '../store.ts'
 import { booleans, integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
+import { sqlNow, withClock } from './database.ts'
 import { lanesPerStatement } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
 import { reconciler } from './reconcile.ts'
-import { sqlNow, withClock } from './server-time.ts'
 import { statement } from './sessions.ts'
 import { workerEnding } from './worker-ending.ts'
 

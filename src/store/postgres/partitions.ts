@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { firstKeyAt } from '../../domain/ids.ts'
 import { locks } from '../sql/dialect.ts'
 import type { StoreContext } from '../store.ts'
-import { sqlNow } from './server-time.ts'
+import { sqlNow } from './database.ts'
 import { type Run, type Sessions, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 

@@ -1,4 +1,4 @@
-import type { Identity } from '../identity.ts'
+import type { Identity } from '../../domain/ids.ts'
 import type { Publication } from '../publishing.ts'
 import { integers } from './arrays.ts'
 import { type Run, statement } from './sessions.ts'

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { fresh, timed } from '../../domain/delivery.ts'
+import type { Identity } from '../../domain/ids.ts'
 import { untried } from '../delivering.ts'
-import type { Identity } from '../identity.ts'
 import { isPlain, type Planned, wideOnes } from '../plan.ts'
 import type { Publication, Special, Variant } from '../publishing.ts'
 import { integers, packed, texts } from './arrays.ts'

@@ -1,5 +1,7 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { encodeId } from '../../domain/ids.ts'
-import { toJson } from '../sql/json.ts'
+import type { Trail, Trailing } from '../access.ts'
+import { appendAudit } from '../sql/auditing.ts'
 import {
   atOnce,
   finishLater,
@@ -10,11 +12,11 @@ import {
   type Work,
   waitFor,
 } from '../sql/port.ts'
-import { type List, type SealedValue, type Statement, statement, type Values } from '../sql/statement.ts'
+import { type List, type SealedValue, type Statement, statement, toJson, type Values } from '../sql/statement.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { findRow, requeue, tell } from './replaying.ts'
-import type { Run, Sessions } from './sessions.ts'
+import { statement as postgresStatement, type Run, type Sessions } from './sessions.ts'
 import { isUidTaken } from './trouble.ts'
 
 const readClock = statement<{ now: number }>('now', 'select :now as now')
@@ -117,4 +119,28 @@ function toSent(name: string, values: Values): unknown {
 function arrayOf(list: List): string {
   const isText = list.some((value) => typeof value === 'string')
   return isText ? texts(list as readonly string[]) : integers(list as readonly number[])
+}
+
+// A transaction has an id of its own once it has changed something.
+const selectChanged = postgresStatement('has-changed', 'select pg_current_xact_id_if_assigned() is not null as changed')
+
+/** Commits the audit entry of a request with the first transaction that changes something for it. */
+export function trailing({ context, durable }: Database): Trailing {
+  const trails = new AsyncLocalStorage<Trail>()
+
+  async function takeAlong(run: Run, trail: Trail): Promise<() => void> {
+    const [row] = await run<{ changed: boolean }>(selectChanged)
+    if (row?.changed !== true) return () => {}
+    await finishLater(appendAudit(sqlOver(run), context, trail.entry))
+    return () => {
+      trail.written = true
+    }
+  }
+
+  durable.beforeCommit = (run) => {
+    const trail = trails.getStore()
+    return trail === undefined || trail.written ? undefined : takeAlong(run, trail)
+  }
+
+  return { trailing: (trail, work) => trails.run(trail, work) }
 }

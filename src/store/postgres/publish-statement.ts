@@ -1,9 +1,9 @@
-import type { Identity } from '../identity.ts'
+import type { Identity } from '../../domain/ids.ts'
 import { isPlain, keptPlan, wideOnes } from '../plan.ts'
 import type { Publication } from '../publishing.ts'
-import { toJson } from '../sql/json.ts'
+import { toJson } from '../sql/statement.ts'
 import { integers, packed, texts } from './arrays.ts'
-import { withClock } from './server-time.ts'
+import { withClock } from './database.ts'
 import { type Statement, statement } from './sessions.ts'
 
 /**

@@ -1,10 +1,9 @@
 import { longestRestMs } from '../lanes.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { sqlOfWork, sqlWorkDue } from './lane-wakes.ts'
-import { withClock } from './server-time.ts'
+import { withClock } from './database.ts'
+import { sqlOfWork, sqlWorkDue, withWalk } from './lane-wakes.ts'
 import { statement } from './sessions.ts'
-import { withWalk } from './walking.ts'
 
 /** Endpoints looked at per call, at about 20 µs each: the sweep goes on where it stopped. */
 const endpointsPerCall = 1000

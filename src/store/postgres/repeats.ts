@@ -1,4 +1,4 @@
-import type { Identity } from '../identity.ts'
+import type { Identity } from '../../domain/ids.ts'
 import { writeIdentities } from '../publish-batch.ts'
 import type { Once, Publication, Published } from '../publishing.ts'
 import { integers, texts } from './arrays.ts'

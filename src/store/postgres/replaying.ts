@@ -9,8 +9,8 @@ import { selectAttempted } from '../sql/messages.ts'
 import { finishLater } from '../sql/port.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
+import { sqlNow, withClock } from './database.ts'
 import { sqlOver } from './port.ts'
-import { sqlNow, withClock } from './server-time.ts'
 import { type Run, statement } from './sessions.ts'
 
 /**

@@ -3,8 +3,8 @@ import { nothingRetained, type Retained, type Retention } from '../maintenance.t
 import { StoreTrouble } from '../store.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
+import { withClock } from './database.ts'
 import { dayMs, ensurePartitions, partitionedTables, partitionName, serverNow } from './partitions.ts'
-import { withClock } from './server-time.ts'
 import { type Run, type Statement, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Class } from '../../domain/delivery.ts'
 import type { PendingRow } from '../delivering.ts'
-import { toHeldMs } from '../held.ts'
+import { toHeldMs } from '../delivering.ts'
 
 /** A waiting delivery, as the server's clock saw it. */
 export interface PendingColumns {

@@ -1,14 +1,13 @@
 import { replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
-import { type Delivering, type LaneEffects, type Settlement, untried } from '../delivering.ts'
-import { blockedUntil, skipMark } from '../held.ts'
+import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
 import { writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
 import type { Database } from './database.ts'
+import { sqlNow, withClock } from './database.ts'
 import { sqlOver } from './port.ts'
-import { sqlNow, withClock } from './server-time.ts'
 import { type Run, statement } from './sessions.ts'
 
 /**

@@ -60,16 +60,6 @@ export function isUidTaken(error: unknown): boolean {
   return violatedKey(error)?.endsWith('_uid') ?? false
 }
 
-/** The only unique value a caller chooses here is the uid. */
-export async function conflictOnUid<T>(uid: string | null, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (!isUidTaken(error)) throw error
-    throw new AppError('conflict', `the uid ${JSON.stringify(uid)} is already in use`)
-  }
-}
-
 /** Refused, reset, unreachable, not found: whatever the operating system says about a socket. */
 function isSystemError(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.every(isSystemError)

@@ -1,7 +1,7 @@
 import { longestRestMs } from '../lanes.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
-import { withClock } from './server-time.ts'
+import { withClock } from './database.ts'
 import { type Statement, statement } from './sessions.ts'
 
 const shortenLeases = statement(

@@ -3,9 +3,8 @@ import { decodeKey } from '../../domain/ids.ts'
 import { type ApiKey, type AppToken, type Keys, noteUseEveryMs } from '../access.ts'
 import { listStart, toPage } from '../page.ts'
 import { insertNew } from './inserting.ts'
-import { toJson } from './json.ts'
 import type { Methods, Port } from './port.ts'
-import { inBothOrders, type Shape, statement } from './statement.ts'
+import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 interface ApiKeyRow {
   readonly key: number

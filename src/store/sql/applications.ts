@@ -5,9 +5,8 @@ import { decodeKey } from '../../domain/ids.ts'
 import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
 import { conflictOnUid, insertNew } from './inserting.ts'
-import { toJson } from './json.ts'
 import type { Methods, Port } from './port.ts'
-import { inBothOrders, type Shape, statement } from './statement.ts'
+import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 interface ApplicationRow {
   readonly key: number

@@ -1,12 +1,11 @@
+import type { Identity } from '../../domain/ids.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { type Brought, type BroughtLetter, type CountedList, type DeadLetters, placesOf } from '../dead-letters.ts'
-import type { Identity } from '../identity.ts'
 import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { Plan, Planned } from '../plan.ts'
 import type { Variant } from '../publishing.ts'
 import type { Dialect } from './dialect.ts'
-import { toJson } from './json.ts'
 import {
   type DeadHeadRow,
   type DeadRow,
@@ -22,7 +21,7 @@ import {
 } from './message-rows.ts'
 import { countMessages, inPlace } from './messages.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { inBothOrders, type Statement, statement, type Values } from './statement.ts'
+import { inBothOrders, type Statement, statement, toJson, type Values } from './statement.ts'
 
 /** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
 const indexed = ({ name }: Dialect, column: string) => (name === 'postgres' ? `${column} + 0` : column)

@@ -4,9 +4,8 @@ import { defined } from '../../domain/defined.ts'
 import type { EventType } from '../../domain/event-type.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
 import { toPage } from '../page.ts'
-import { toJson } from './json.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { inBothOrders, type Shape, statement } from './statement.ts'
+import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 interface EventTypeRow {
   readonly name: string

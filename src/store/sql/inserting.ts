@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { Prefix } from '../../domain/ids.ts'
-import { type Identity, identityTries } from '../identity.ts'
+import { type Identity, identityTries } from '../../domain/ids.ts'
 import type { Port, Transaction, Work } from './port.ts'
 import type { Statement, Values } from './statement.ts'
 

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, timed } from '../../domain/delivery.ts'
-import { skipMark, sqlHeldMs, toHeldMs } from '../held.ts'
+import { skipMark, sqlHeldMs, toHeldMs } from '../delivering.ts'
 import { countLimit, type HeadAnswer, type LaneViews, type StoredAnswer } from '../lanes.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { statement } from './statement.ts'

@@ -1,6 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Prefix } from '../../domain/ids.ts'
-import type { Identity } from '../identity.ts'
+import type { Identity, Prefix } from '../../domain/ids.ts'
 import type { DeliveryKey } from '../messages.ts'
 import type { StoreContext } from '../store.ts'
 import type { Statement, Values } from './statement.ts'

@@ -16,9 +16,8 @@ import {
   tooManySchedules,
 } from '../schedules.ts'
 import { conflictOnUid, insertNew } from './inserting.ts'
-import { toJson } from './json.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
-import { inBothOrders, type Shape, statement, type Value } from './statement.ts'
+import { inBothOrders, type Shape, statement, toJson, type Value } from './statement.ts'
 
 interface ScheduleRow {
   readonly key: number

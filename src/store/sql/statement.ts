@@ -85,3 +85,8 @@ export function inBothOrders<Row>(
     descending: statement<Row>(`${name}-down`, (dialect) => text('<', 'desc', dialect), shape),
   }
 }
+
+/** JSON text of a value that may be missing. */
+export function toJson(value: unknown): string | null {
+  return value === null ? null : JSON.stringify(value)
+}

@@ -12,9 +12,8 @@ import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
 import { insertNew } from './inserting.ts'
-import { toJson } from './json.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
-import { inBothOrders, type Shape, statement } from './statement.ts'
+import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 interface TaskRow {
   readonly key: number

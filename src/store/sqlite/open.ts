@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import type { Identity } from '../../domain/ids.ts'
 import type { Delivering } from '../delivering.ts'
-import type { Identity } from '../identity.ts'
 import { type Administration, administration } from '../sql/administration.ts'
 import { endLeadership } from '../sql/leading.ts'
 import { atOnce, finishNow } from '../sql/port.ts'
@@ -14,18 +14,15 @@ import { checkpointApart } from './checkpointer.ts'
 import { followClock } from './clock-jumps.ts'
 import { coalescing } from './coalescing.ts'
 import { Connection } from './connection.ts'
-import { DatabaseFile, filesOf, keepPrivate, makePrivate } from './database-file.ts'
+import { DatabaseFile, filesOf, keepPrivate, lockFile, makePrivate } from './database-file.ts'
 import { delivering } from './delivering.ts'
 import { Disk } from './disk.ts'
 import { enlisting } from './enlisting.ts'
-import { lockFile } from './file-lock.ts'
-import { watchForeignCommits } from './foreign-commits.ts'
 import { idempotency } from './idempotency.ts'
 import { intake, type Taking } from './intake.ts'
 import { migrate } from './migrate.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
-import { onSqlite, sqlitePort } from './port.ts'
-import { promised } from './promised.ts'
+import { onSqlite, promised, sqlitePort } from './port.ts'
 import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
@@ -193,4 +190,38 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
       if (!inMemory && alone) stopCheckpoints ??= checkpointApart(connection, path)
     },
   }
+}
+
+/** How often to look whether another process wrote to the file. One look costs about 2 µs. */
+const pollMs = 20
+
+/**
+ * Signals the connection's watcher when another process has written to the file, until the answer is called. Which rows
+ * it wrote is not known, so the signals name none.
+ */
+export function watchForeignCommits(connection: Connection): () => void {
+  const { clock, log } = connection.context
+  // The number changes with every commit of another connection and never with one's own.
+  const version = connection.prepare<{ data_version: number }>('pragma data_version')
+  let seen = version.get()?.data_version
+  let cancel = clock.after(pollMs, look)
+
+  function look(): void {
+    cancel = clock.after(pollMs, look)
+    let found: number | undefined
+    try {
+      found = version.get()?.data_version
+    } catch (error) {
+      log?.(`could not look for what other processes wrote: ${error instanceof Error ? error.message : error}`)
+      return
+    }
+    if (found === seen) return
+    seen = found
+    connection.watcher?.expunged?.()
+    connection.watcher?.rows()
+    connection.watcher?.lanes()
+    connection.watcher?.settings()
+  }
+
+  return () => cancel()
 }

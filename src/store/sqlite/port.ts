@@ -3,7 +3,7 @@ import { appendAudit } from '../sql/auditing.ts'
 import { atOnce, finishNow, type Methods, type Port, type Sql, type Transaction, type Work } from '../sql/port.ts'
 import type { Shape, Statement, Value, Values } from '../sql/statement.ts'
 import { sealedWith } from '../vault.ts'
-import type { Connection, Query } from './connection.ts'
+import type { Connection, MaybeSynchronous, Query, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
 import { replayer, rowFinder, tell } from './replaying.ts'
 import { asTrouble, isUniqueViolation } from './trouble.ts'
@@ -86,23 +86,34 @@ export function sqlitePort(connection: Connection): Port {
   }
 }
 
-/**
- * Turns methods that are written once into those of the store. Each runs to its end before anything else does, and
- * rejects with `StoreTrouble` when the database is busy, gone or full. `before` runs ahead of every call.
- */
-export function onSqlite<T>(methods: Methods<T>, before: () => void = () => {}): T {
-  const promised: Record<string, unknown> = {}
+/** The methods of the store from methods that are written once. Each runs to its end before anything else does. */
+export function onSqlite<T>(methods: Methods<T>, before?: () => void): T {
+  const synchronous: Record<string, unknown> = {}
   for (const [name, method] of Object.entries<(...args: never[]) => Work<unknown>>(methods)) {
-    promised[name] = async (...args: never[]) => {
+    synchronous[name] = (...args: never[]) => finishNow(method(...args))
+  }
+  return promised<T>(synchronous as Synchronous<T>, before)
+}
+
+/**
+ * The methods of the store from those of a part: each answers a promise, and rejects with `StoreTrouble` when the
+ * database is busy, gone or full. `before` runs ahead of every call.
+ */
+export function promised<T>(part: Synchronous<T>, before?: () => void): T
+export function promised<T>(part: MaybeSynchronous<T>, before?: () => void): T
+export function promised<T>(part: Synchronous<T>, before: () => void = () => {}): T {
+  const methods: Record<string, unknown> = {}
+  for (const [name, method] of Object.entries<(...args: never[]) => unknown>(part)) {
+    methods[name] = async (...args: never[]) => {
       try {
         before()
-        return finishNow(method(...args))
+        return await method(...args)
       } catch (error) {
         throw asTrouble(error)
       }
     }
   }
-  return promised as T
+  return methods as T
 }
 
 /** Makes it when it is first asked for: many a port never asks. */

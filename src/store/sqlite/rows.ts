@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Class } from '../../domain/delivery.ts'
 import type { PendingRow } from '../delivering.ts'
-import { heldMsOf } from '../held.ts'
+import { heldMsOf } from '../delivering.ts'
 
 export interface PendingColumns {
   readonly message: number

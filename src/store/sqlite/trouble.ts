@@ -1,4 +1,3 @@
-import { AppError } from '../../domain/app-error.ts'
 import { StoreTrouble } from '../store.ts'
 
 /** The shape of what node:sqlite throws: `errcode` is SQLite's extended result code. */
@@ -67,14 +66,4 @@ export function isBusy(error: unknown): boolean {
 /** Whether a unique index refused a row. */
 export function isUniqueViolation(error: unknown): boolean {
   return isSqliteError(error) && error.errcode === uniqueViolation
-}
-
-/** The only unique value a caller chooses here is the uid, so that is what a violation is about. */
-export function conflictOnUid<T>(uid: string | null, work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    if (uid === null || !isUniqueViolation(error)) throw error
-    throw new AppError('conflict', `the uid ${JSON.stringify(uid)} is already in use`)
-  }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
-import { skipped } from '../../../src/store/held.ts'
+import { skipped } from '../../../src/store/delivering.ts'
 import { assertRemaining, begin, type Open, type World } from './harness.ts'
 
 const minute = 60_000
