@@ -4,7 +4,6 @@
  * @packageDocumentation
  */
 export { AppError, type AppErrorCode, type FieldError } from './domain/app-error.ts'
-export type { Method, Request } from './http/in-process.ts'
 export type {
   ApplicationWhy,
   DeadLetter,
@@ -34,6 +33,7 @@ export type {
 export type { NewMessage, PublishedMessage } from './library/message.ts'
 export type { SluiceOptions } from './library/options.ts'
 export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './library/sluice.ts'
+export type { Method, Request } from './operations/in-process.ts'
 export { ConfigError } from './runtime/config.ts'
 export { version } from './runtime/version.ts'
 export { NotEnlistableError } from './store/publishing.ts'

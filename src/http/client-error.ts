@@ -2,8 +2,8 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
+import { problem, statusOf } from '../operations/errors.ts'
 import { answerHeaders } from './answer-headers.ts'
-import { problem, statusOf } from './errors.ts'
 
 /**
  * Answers bytes that are no HTTP request at all, and requests that took too long to arrive, with a problem like any other

@@ -1,32 +1,16 @@
-import type { Clock } from '../domain/clock.ts'
-import type { RandomText } from '../domain/ids.ts'
-import type { Publisher } from '../intake/publisher.ts'
-import type { Scanner } from '../json/scan.ts'
-import type { Store } from '../store/store.ts'
-import type { Listeners } from './errors.ts'
+import type { Context, Limits } from '../operations/context.ts'
 
-/** The parts of the program that the API works with. */
-export interface HttpContext extends Listeners {
-  readonly store: Store
-  readonly publisher: Publisher
-  readonly scanner: Scanner
-  readonly clock: Clock
-  readonly randomBytes: (length: number) => Uint8Array
-  readonly randomText: RandomText
-  /** Everything wrong with an endpoint's URL, as sentences. */
-  readonly checkUrl: (url: string) => readonly string[]
-  /** A key admitted beside those in the store. */
-  readonly apiKey: string | null
-  /** Where people reach this server; null for wherever the request came to. */
-  readonly publicUrl: string | null
-  readonly bodyLimitBytes: number
+/** The parts of the program that the server works with. */
+export interface HttpContext extends Context {
   /** How long a client may take to send a request. */
   readonly requestTimeoutMs: number
   readonly limits: HttpLimits
+  /** Logs a client that hung up before its request was carried out. */
+  readonly onHangUp: (request: { readonly method: string; readonly url: string }) => void
 }
 
 /** How much of the server one client may take; the names are those of the settings, which refusals mention. */
-export interface HttpLimits {
+export interface HttpLimits extends Limits {
   /** How long a client may leave an answer unread. */
   readonly writeTimeout: number
   /** Bytes of answers that one client, and all together, may leave unread. */
@@ -44,8 +28,4 @@ export interface HttpLimits {
   readonly publishRate: number
   /** Audited changes a minute of all callers of one application. */
   readonly changesPerMinute: number
-  /** How many of a kind may exist. */
-  readonly maxEndpointsPerApp: number
-  readonly maxEventTypesPerEndpoint: number
-  readonly maxSchedulesPerApp: number
 }

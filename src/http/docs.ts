@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import { openApiDocument } from './openapi/document.ts'
-import { pagePolicy, renderPage } from './openapi/page.ts'
+import { openApiDocument } from '../operations/openapi/document.ts'
+import { pagePolicy, renderPage } from './docs-page.ts'
 
 /** The reference to read. */
 export function docsRoute(app: FastifyInstance): void {

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
-import { digest, keyLifeMs, usedKey } from '../intake/publication.ts'
+import { usedKey } from '../intake/publication.ts'
+import { hasKey, onceOf, queryOf } from '../operations/idempotency.ts'
 import type { Once } from '../store/publishing.ts'
 import type { HttpContext } from './context.ts'
-import type { Incoming } from './route.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -14,39 +14,9 @@ declare module 'fastify' {
 
 type Params = Readonly<Record<string, string>>
 
-const keyLimit = 255
-/** How long a request may be under way before it counts as lost with whoever carried it out. */
+/** How long a request may be under way before it counts as lost with the process that ran it. */
 const reserveMs = 60_000
 const json = 'application/json; charset=utf-8'
-
-/** Whether the request has an Idempotency-Key. */
-export function hasKey({ headers }: Incoming): boolean {
-  return headers['idempotency-key'] !== undefined
-}
-
-/**
- * The once-only key of a request with an Idempotency-Key: its own for each caller, route and thing that the path names.
- * `names` are the things by the one name that each has, because a path has several spellings. `content` is all that makes
- * the request what it is; the same key with another content is refused.
- */
-export function onceOf(
-  request: Incoming,
-  names: Readonly<Record<string, string | number>>,
-  content: Uint8Array | string,
-): Once {
-  const key = request.headers['idempotency-key']
-  if (typeof key !== 'string' || key.length === 0 || key.length > keyLimit) {
-    const field = {
-      at: ['header', 'idempotency-key'],
-      message: `must have 1 to ${keyLimit} characters`,
-      type: 'length',
-    }
-    throw new AppError('validation', 'The Idempotency-Key is not valid.', [field])
-  }
-  const things = Object.entries(names).flatMap(([name, value]) => [name, String(value)])
-  const hash = digest('request', request.caller?.id ?? '', request.routeOptions.url ?? '', ...things, key)
-  return { hash, fingerprint: digest(content), ttlMs: keyLifeMs }
-}
 
 /**
  * Lets every POST of the scope happen once per Idempotency-Key: its answer is kept and given again. A request that was
@@ -83,7 +53,7 @@ export function answerOnce(scope: FastifyInstance, { store, onBug }: Pick<HttpCo
       if (succeeded && body !== undefined) await store.complete(once, { status: reply.statusCode, body })
       else await store.abandon(once)
     } catch (error) {
-      // What was asked for is done, and its caller must hear so. The key frees itself.
+      // The request is carried out, and its caller must learn so. The key frees itself.
       onBug(error)
     }
   })
@@ -102,10 +72,4 @@ function namesOf({ params, call }: FastifyRequest): Params {
   return Object.fromEntries(
     Object.entries(params as Params).map(([name, ref]) => [name, (found[name] as { id?: string })?.id ?? ref]),
   )
-}
-
-/** The query of a URL. */
-export function queryOf(url: string): string {
-  const start = url.indexOf('?')
-  return start < 0 ? '' : url.slice(start + 1)
 }

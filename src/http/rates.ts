@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Caller, Need } from './access.ts'
+import type { Caller, Need } from '../operations/access.ts'
+import { KeyedRate } from '../operations/keyed-rate.ts'
 import type { HttpLimits } from './context.ts'
-import { KeyedRate } from './keyed-rate.ts'
 
 /** How many seconds' worth of requests may come at once. */
 const burstSeconds = 10

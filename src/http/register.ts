@@ -1,8 +1,13 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type CheckedCall, checkerOf } from './check.ts'
-import { finderOf } from './lookup.ts'
-import { type Parts, Reply, type Route } from './route.ts'
+import type { Clock } from '../domain/clock.ts'
+import { Turns } from '../domain/turns.ts'
+import type { Scanner } from '../json/scan.ts'
+import { checkEncoding } from '../operations/body.ts'
+import { type CheckedCall, checkerOf } from '../operations/check.ts'
+import { finderOf } from '../operations/lookup.ts'
+import { type BodyKind, parseBody } from '../operations/request-body.ts'
+import { type Parts, Reply, type Route } from '../operations/route.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -11,6 +16,9 @@ declare module 'fastify' {
   }
 }
 
+/** Reading this much takes half a millisecond or more. */
+const largeBodyBytes = 64 * 1024
+const lineTypes = ['application/jsonl', 'application/x-ndjson', 'application/x-jsonlines']
 const json = 'application/json; charset=utf-8'
 const jsonLines = 'application/jsonl; charset=utf-8'
 
@@ -50,4 +58,33 @@ function write(reply: FastifyReply, { answers }: Route, handled: unknown): unkno
     reply.type(schema !== null && 'lines' in schema ? jsonLines : json)
   }
   return value
+}
+
+/** Makes a scope take in bodies of one kind. */
+export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Scanner, clock: Clock): void {
+  if (kind === 'any') return accept(scope, '*', clock, (body) => body, false)
+  if (kind === 'lines') accept(scope, lineTypes, clock, (body) => body)
+  accept(scope, 'application/json', clock, (body) => parseBody(kind, scanner, body))
+}
+
+/** Reads bodies of these types. A large body is read in a turn of its own, so that many of them never make one long turn. */
+function accept(
+  scope: FastifyInstance,
+  types: string | string[],
+  clock: Clock,
+  read: (body: Buffer) => unknown,
+  isText = true,
+): void {
+  const turns = Turns.by(clock)
+  scope.addContentTypeParser(types, { parseAs: 'buffer' }, ({ headers }, body, done) => {
+    const bytes = body as Buffer
+    try {
+      checkEncoding(isText ? headers['content-type'] : undefined, headers['content-encoding'])
+      if (bytes.length >= largeBodyBytes) return turns.next().then(() => read(bytes))
+      done(null, read(bytes))
+    } catch (error) {
+      done(error as Error)
+    }
+    return undefined
+  })
 }

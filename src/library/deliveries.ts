@@ -1,11 +1,11 @@
 import type { Static } from 'typebox'
 import type { DeadReason } from '../domain/judge.ts'
-import type { TaskStartedOut } from '../http/api/background-task.ts'
-import type { DeadReplayIn } from '../http/api/dead-letter.ts'
-import type { DeadLetterOut, DeadLetterTrailOut } from '../http/api/dead-letter-schema.ts'
-import type { HeadOut, LaneOut as LaneOutSchema } from '../http/api/lane.ts'
-import type { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../http/api/why.ts'
-import type { Request } from '../http/in-process.ts'
+import type { Request } from '../operations/in-process.ts'
+import type { TaskStartedOut } from '../operations/nouns/background-task.ts'
+import type { DeadReplayIn } from '../operations/nouns/dead-letter.ts'
+import type { DeadLetterOut, DeadLetterTrailOut } from '../operations/nouns/dead-letter-schema.ts'
+import type { HeadOut, LaneOut as LaneOutSchema } from '../operations/nouns/lane.ts'
+import type { ApplicationWhyOut, EndpointWhyOut, WhyOut } from '../operations/nouns/why.ts'
 import { type List, type ListOptions, part, queryOf } from './manage.ts'
 
 /** The state of an endpoint's lane as the API shows it. */

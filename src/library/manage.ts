@@ -1,8 +1,12 @@
 import type { Static } from 'typebox'
-import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../http/api/application-schema.ts'
-import type { EndpointIn, EndpointPatch, toEndpointOut } from '../http/api/endpoint-schema.ts'
-import type { ScheduleHead, ScheduleOut as ScheduleOutSchema, SchedulePatchHead } from '../http/api/schedule-schema.ts'
-import type { Request } from '../http/in-process.ts'
+import type { Request } from '../operations/in-process.ts'
+import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../operations/nouns/application-schema.ts'
+import type { EndpointIn, EndpointPatch, toEndpointOut } from '../operations/nouns/endpoint-schema.ts'
+import type {
+  ScheduleHead,
+  ScheduleOut as ScheduleOutSchema,
+  SchedulePatchHead,
+} from '../operations/nouns/schedule-schema.ts'
 
 /** An application as the API shows it. */
 export type ApplicationOut = ReturnType<typeof toApplicationOut>

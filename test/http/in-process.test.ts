@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
-import { inProcess, type Method } from '../../src/http/in-process.ts'
-import { routes } from '../../src/http/nouns.ts'
-import { partsOf } from '../../src/http/parts.ts'
+import { inProcess, type Method } from '../../src/operations/in-process.ts'
+import { routes } from '../../src/operations/nouns.ts'
+import { partsOf } from '../../src/operations/parts.ts'
 import { openApi } from './api.ts'
 
 async function createWorld() {

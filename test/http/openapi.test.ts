@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
-import { codesByStatus } from '../../src/http/errors.ts'
-import { operations } from '../../src/http/nouns.ts'
-import { type JsonSchema, openApiDocument, prefix } from '../../src/http/openapi/document.ts'
+import { codesByStatus } from '../../src/operations/errors.ts'
+import { operations } from '../../src/operations/nouns.ts'
+import { type JsonSchema, openApiDocument, prefix } from '../../src/operations/openapi/document.ts'
 import { openApi } from './api.ts'
 import { declaredRoutes } from './declared-routes.ts'
 
@@ -16,7 +16,7 @@ describe('the reference', () => {
     assert.deepEqual(
       { missing: declared.filter((route) => !described.includes(route)) },
       { missing: [] },
-      'declare these by route() in src/http/api',
+      'declare these by route() in src/operations/nouns',
     )
     assert.deepEqual({ extra: described.filter((route) => !declared.includes(route)) }, { extra: [] })
   })

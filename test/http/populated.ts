@@ -1,5 +1,5 @@
 import { encodeId } from '../../src/domain/ids.ts'
-import type { Route } from '../../src/http/route.ts'
+import type { Route } from '../../src/operations/route.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Api, openApi } from './api.ts'

@@ -3,8 +3,8 @@ import { text } from 'node:stream/consumers'
 import type { FastifyInstance } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
-import { operations } from '../../src/http/nouns.ts'
-import { Problem, prefix, ValidationProblem } from '../../src/http/openapi/document.ts'
+import { operations } from '../../src/operations/nouns.ts'
+import { Problem, prefix, ValidationProblem } from '../../src/operations/openapi/document.ts'
 
 /**
  * Holds every answer of the API to what the reference says of it: a status it names, every field that is required, of

@@ -1,53 +1,15 @@
-import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { AuditEntry } from '../domain/audit.ts'
-import type { Trail } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
 import type { Need } from './access.ts'
-import { toApplicationOut } from './api/application-schema.ts'
-import { toEndpointOut } from './api/endpoint-schema.ts'
-import { HungUp, hasHungUp } from './connection.ts'
 import type { FoundThings } from './lookup.ts'
+import { toApplicationOut } from './nouns/application-schema.ts'
+import { toEndpointOut } from './nouns/endpoint-schema.ts'
 import type { Incoming } from './route.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** What the request is written down as, if it changes anything; null when it is not. */
-    trail: Trail | null
-  }
-}
 
 const longestJson = 16_384
 const secretName = /secret|token|password|authorization|cookie|^key$|^apikey$/i
 
-/**
- * Writes one row of the audit log for every changing call that succeeds: in the transaction that changes something, or
- * else before the call is answered, which is then not answered as a success if the row cannot be written. It hangs on
- * every route that is not a read, so none can forget it, and on those that show a secret.
- */
-export function leaveTrail(route: RouteOptions, path: string, need: Need, store: Store): void {
-  const entryOf = auditOf([route.method].flat().join(), path, need)
-  if (entryOf === undefined) return
-  const { handler } = route
-  route.handler = async function (request: FastifyRequest, reply: FastifyReply) {
-    const trail = { entry: entryOf(request, request.call ?? {}), written: false }
-    // The last moment at which nothing has begun. From here on the change and its row are made, whoever listens.
-    if (hasHungUp(request)) throw new HungUp()
-    request.trail = trail
-    return store.trailing(trail, () => handler.call(this, request, reply))
-  }
-  route.onSend = [
-    ...[route.onSend ?? []].flat(),
-    async ({ trail }, reply, payload) => {
-      if (trail === null || trail.written) return payload
-      // From here on nothing that is still running takes the row along.
-      trail.written = true
-      if (reply.statusCode < 300) await store.appendAudit(trail.entry)
-      return payload
-    },
-  ]
-}
-
-/** Carries out a call that came without Fastify, and writes its row in the same transaction or behind it. */
+/** Runs a call and writes its audit row: in the call's own transaction, or right after it. */
 export async function audited<T>(store: Store, entry: AuditEntry, carryOut: () => Promise<T>): Promise<T> {
   const trail = { entry, written: false }
   const answer = await store.trailing(trail, carryOut)
@@ -58,7 +20,7 @@ export async function audited<T>(store: Store, entry: AuditEntry, carryOut: () =
   return answer
 }
 
-/** Makes the rows of an operation; undefined for one that the audit log takes no note of. */
+/** Makes the audit rows of an operation; undefined for an operation that is not audited. */
 export function auditOf(
   method: string,
   path: string,

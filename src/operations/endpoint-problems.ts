@@ -1,9 +1,9 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { isPattern } from '../domain/match.ts'
 import { isHeaderName, isReservedHeader } from '../wire/headers.ts'
-import type { EndpointPatch } from './api/endpoint-schema.ts'
 import { metadataProblems } from './fields.ts'
 import { headerBytesLimit } from './headers.ts'
+import type { EndpointPatch } from './nouns/endpoint-schema.ts'
 
 /** What is wrong with an endpoint's fields beyond their shape. */
 export function endpointProblems(input: EndpointPatch, checkUrl: (url: string) => readonly string[]): FieldError[] {

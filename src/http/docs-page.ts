@@ -1,7 +1,13 @@
 import { hash } from 'node:crypto'
-import type { JsonSchema, OpenApiDocument, OpenApiOperation, OpenApiParameter, OpenApiResponse } from './document.ts'
-import { escapeHtml, propertyTable, prose, rowsTable, typeOf } from './page-schema.ts'
-import { style } from './page-style.ts'
+import type {
+  JsonSchema,
+  OpenApiDocument,
+  OpenApiOperation,
+  OpenApiParameter,
+  OpenApiResponse,
+} from '../operations/openapi/document.ts'
+import { escapeHtml, propertyTable, prose, rowsTable, typeOf } from './docs-schema.ts'
+import { style } from './docs-style.ts'
 
 /** What the page may load: its own style, and nothing else from anywhere. */
 export const pagePolicy = `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify'
+import type { IncomingHttpHeaders } from 'node:http'
 import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { noteUseEveryMs } from '../store/access.ts'
@@ -7,11 +7,13 @@ import { type Caller, mayCall, type Need } from './access.ts'
 import { hashApiKey, isApiKey, isAppToken } from './api-key.ts'
 import { FailureLimit } from './failure-limit.ts'
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Who calls; null before that is known and on routes that ask for no key. */
-    caller: Caller | null
-  }
+/** A request that asks to be admitted. Admission sets `caller`, and the id of the caller's own application in `params`. */
+export interface Applicant {
+  readonly headers: IncomingHttpHeaders
+  readonly params: unknown
+  /** The address of the client; undefined after it reset its connection. */
+  readonly address: string | undefined
+  caller: Caller | null
 }
 
 interface Verdict {
@@ -64,7 +66,7 @@ export class Authenticator {
    * Throws or rejects with AppError unless the caller may have what the route needs. Answers at once, without a promise,
    * when the key is remembered.
    */
-  admit(request: FastifyRequest, need: Need): Promise<void> | undefined {
+  admit(request: Applicant, need: Need): Promise<void> | undefined {
     const header = request.headers.authorization
     if (header === undefined || !/^bearer /i.test(header)) throw this.#refusal(request, 'An API key is required.')
     const key = header.slice('bearer '.length).trim()
@@ -83,7 +85,7 @@ export class Authenticator {
     this.#verdicts.clear()
   }
 
-  async #findAndPermit(request: FastifyRequest, need: Need, key: string, hash: Buffer): Promise<void> {
+  async #findAndPermit(request: Applicant, need: Need, key: string, hash: Buffer): Promise<void> {
     const caller = await this.#find(key, hash)
     this.#remember(hash.toString('latin1'), caller)
     this.#permit(request, caller, need)
@@ -118,7 +120,7 @@ export class Authenticator {
     if (this.#verdicts.size > remembered) this.#verdicts.delete(this.#verdicts.keys().next().value as string)
   }
 
-  #permit(request: FastifyRequest, caller: Caller | undefined, need: Need): void {
+  #permit(request: Applicant, caller: Caller | undefined, need: Need): void {
     if (caller === undefined) throw this.#refusal(request, 'The API key is not valid.')
     const params = request.params as { app?: string }
     if (!mayCall(caller, need, params.app !== undefined)) {
@@ -134,7 +136,7 @@ export class Authenticator {
     params.app = caller.app.id
   }
 
-  #refusal({ address }: FastifyRequest, message: string): AppError {
+  #refusal({ address }: Applicant, message: string): AppError {
     // Without an address the client has already reset its connection and learns nothing from the answer.
     const waitMs = address === undefined ? 0 : this.#failures.note(address, this.#context.clock.steady())
     if (waitMs === 0) return new AppError('authentication_failed', message)

@@ -8,11 +8,11 @@ import type { Task } from '../domain/task.ts'
 import type { Scanner } from '../json/scan.ts'
 import type { Caller, Need } from './access.ts'
 import type { Authenticator } from './auth.ts'
-import type { HttpContext } from './context.ts'
+import type { Context } from './context.ts'
 import type { Explainer } from './explainer.ts'
 
 /** Everything that handlers work with. */
-export interface Parts extends HttpContext {
+export interface Parts extends Context {
   readonly auth: Authenticator
   readonly explainer: Explainer
   /** Checks batches. It has tables of several megabytes, so it is made when the first batch comes. */
@@ -190,7 +190,7 @@ interface Definition<
   readonly bodyOptional?: boolean
   readonly reading?: R
   /** The longest body, where that is not the server's own limit. */
-  readonly bodyLimit?: (context: HttpContext) => number
+  readonly bodyLimit?: (context: Context) => number
   readonly answers: A
   /** Whether the answer holds a secret: it is then never kept for an Idempotency-Key. */
   readonly answersSecret?: boolean

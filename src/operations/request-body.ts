@@ -1,10 +1,7 @@
-import type { FastifyInstance } from 'fastify'
 import { type TObject, type TProperties, type TSchema, Type } from 'typebox'
 import { AppError, type FieldError } from '../domain/app-error.ts'
-import type { Clock } from '../domain/clock.ts'
-import { Turns } from '../domain/turns.ts'
 import type { Scanner } from '../json/scan.ts'
-import { checkContents, checkEncoding, readJson } from './body.ts'
+import { checkContents, readJson } from './body.ts'
 import { textWithout } from './read-publish.ts'
 import { anyBytes, type Route } from './route.ts'
 import { compile } from './validate.ts'
@@ -23,43 +20,10 @@ export function isPublishing(kind: BodyKind): boolean {
   return kind === 'bytes' || kind === 'any'
 }
 
-/** Reading this much takes half a millisecond or more. */
-const largeBodyBytes = 64 * 1024
-const lineTypes = ['application/jsonl', 'application/x-ndjson', 'application/x-jsonlines']
-
-/** Makes a scope take in bodies of one kind. */
-export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Scanner, clock: Clock): void {
-  if (kind === 'any') return accept(scope, '*', clock, (body) => body, false)
-  if (kind === 'lines') accept(scope, lineTypes, clock, (body) => body)
-  accept(scope, 'application/json', clock, (body) => parseBody(kind, scanner, body))
-}
-
 /** Parses a body of JSON as a route of this kind takes it in. Throws AppError when it is no acceptable JSON. */
 export function parseBody(kind: BodyKind, scanner: Scanner, body: Buffer): unknown {
   if (isPublishing(kind)) return body
   return kind === 'split' ? splitBody(scanner, body) : readJson(scanner, body)
-}
-
-/** Reads bodies of these types. A large body is read in a turn of its own, so that many of them never make one long turn. */
-function accept(
-  scope: FastifyInstance,
-  types: string | string[],
-  clock: Clock,
-  read: (body: Buffer) => unknown,
-  isText = true,
-): void {
-  const turns = Turns.by(clock)
-  scope.addContentTypeParser(types, { parseAs: 'buffer' }, ({ headers }, body, done) => {
-    const bytes = body as Buffer
-    try {
-      checkEncoding(isText ? headers['content-type'] : undefined, headers['content-encoding'])
-      if (bytes.length >= largeBodyBytes) return turns.next().then(() => read(bytes))
-      done(null, read(bytes))
-    } catch (error) {
-      done(error as Error)
-    }
-    return undefined
-  })
 }
 
 /** Takes a body apart into its payload, which stays bytes, and the rest. Throws AppError when it is no acceptable JSON. */

@@ -1,6 +1,6 @@
 import type { MessageHead } from '../domain/delivery.ts'
 import type { Store } from '../store/store.ts'
-import { messageBytes, noPayload, shownPayload } from './api/message-schema.ts'
+import { messageBytes, noPayload, shownPayload } from './nouns/message-schema.ts'
 
 const expired = Buffer.from('{"expired":true}')
 

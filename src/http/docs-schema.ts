@@ -1,4 +1,4 @@
-import type { JsonSchema } from './document.ts'
+import type { JsonSchema } from '../operations/openapi/document.ts'
 
 interface Row {
   readonly name: string
