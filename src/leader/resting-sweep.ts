@@ -1,9 +1,8 @@
 import { retryPolicyOf } from '../domain/endpoint.ts'
 import { oldest, trimmedTo } from '../domain/flow.ts'
 import { overdue } from '../domain/judge.ts'
-import type { RestingEnd, RestingLane } from '../store/delivering.ts'
+import { type RestingEnd, type RestingLane, SurplusCount } from '../store/delivering.ts'
 import type { Store } from '../store/store.ts'
-import { SurplusCount } from '../store/surplus.ts'
 
 /** Endpoints looked at in one step, at about 20 µs each. */
 const lanesPerStep = 200

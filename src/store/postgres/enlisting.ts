@@ -1,16 +1,14 @@
 import type { Class } from '../../domain/delivery.ts'
-import { uncoalesced } from '../plan.ts'
 import {
   type Enlisted,
   type Enlisting,
   type Match,
   NotEnlistableError,
+  type Publication,
   type Published,
-  staleTries,
 } from '../publishing.ts'
-import { applications } from '../sql/applications.ts'
-import { finishLater } from '../sql/port.ts'
-import { subscriptions } from '../sql/subscriptions.ts'
+import { publishEnlisted } from '../sql/intake.ts'
+import { finishLater, waitFor } from '../sql/port.ts'
 import type { Database } from './database.ts'
 import { intake } from './intake.ts'
 import { LaneWakes } from './lane-wakes.ts'
@@ -108,22 +106,18 @@ export function enlisting(database: Database, url: string): Enlisting {
     const signals = new LaterSignals(database)
     const wakes = new LaterWakes(database)
     const enlisted = { ...database, durable, signals, wakes }
-    const port = postgresPort(enlisted)
-    const { publish } = intake(enlisted)
-    const application = await finishLater(applications(port).findApplication(ref))
-    if (application === undefined) return undefined
-    let published: Published = { state: 'stale' }
-    for (let tries = 0; tries < staleTries && published.state === 'stale'; tries++) {
-      const subscribed = await finishLater(subscriptions(port).subscriptions(application.key))
-      if (subscribed === undefined) return undefined
-      published = ((await publish([uncoalesced(match(application, subscribed))])) as [Published])[0]
-    }
-    return {
-      published,
-      committed() {
-        for (const say of [...wakes.kept.splice(0), ...signals.kept.splice(0)]) say()
-      },
-    }
+    const { publish: publishAll } = intake(enlisted)
+    const publishOne = (publication: Publication) =>
+      waitFor(publishAll([publication]).then(([published]) => published as Published))
+    const stored = await finishLater(publishEnlisted(postgresPort(enlisted), publishOne, ref, match))
+    return (
+      stored && {
+        published: stored.published,
+        committed() {
+          for (const say of [...wakes.kept.splice(0), ...signals.kept.splice(0)]) say()
+        },
+      }
+    )
   }
 
   return {

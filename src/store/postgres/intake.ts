@@ -1,18 +1,24 @@
-import type { Identity } from '../../domain/ids.ts'
-import { encodeId } from '../../domain/ids.ts'
+import { encodeId, type Identity } from '../../domain/ids.ts'
 import { isFresh, isPlain, wideOnes } from '../plan.ts'
-import { allAccepted, Refused, repeatedTogether } from '../publish-batch.ts'
-import type { Intake, Once, Publication, Published, PublishedTogether } from '../publishing.ts'
+import {
+  allAccepted,
+  type Intake,
+  type Once,
+  type Publication,
+  type Published,
+  type PublishedTogether,
+  Refused,
+  repeatedTogether,
+} from '../publishing.ts'
 import type { StoredMessage } from '../store.ts'
+import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { fanOut } from './fan-out.ts'
-import { findTaken } from './idempotency.ts'
+import { findTaken, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
 import { announce, type Queued } from './lane-wakes.ts'
-import { endsEarly, keepPayloadEnds } from './payload-ends.ts'
 import { acceptedPlans, nothingCoalesced, type PlannedDelivery, queuePlans } from './planned.ts'
 import { overtaken, type PublishAnswer, publishing } from './publish-statement.ts'
-import { reasonsOf, takeTogether, withoutTwins } from './repeats.ts'
-import type { Run } from './sessions.ts'
+import { type Run, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 /** How often a group is stored again because another process overtook it. */
@@ -145,4 +151,36 @@ export function intake(database: Database): IntakeAlong {
 
     expand: fanOut(database),
   }
+}
+
+const insertPayloadEnds = statement(
+  'insert-payload-ends',
+  `
+    insert into payload_end (message, app, at)
+    select message, app, at from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as ending (message, app, at)`,
+)
+
+/** Whether a message's body goes before it does. */
+export function endsEarly({ payloadForMs }: Publication): boolean {
+  return payloadForMs != null
+}
+
+/** Notes until when the bodies of those that were accepted are kept. */
+export async function keepPayloadEnds(
+  run: Run,
+  publications: readonly Publication[],
+  identities: readonly Identity[],
+  accepted: ReadonlySet<number>,
+  now: number,
+): Promise<void> {
+  const ending = publications.flatMap(({ app, delayMs, payloadForMs }, i) => {
+    const { key } = identities[i] as Identity
+    const at = now + Math.ceil(Math.max(0, delayMs)) + Math.ceil(payloadForMs ?? 0)
+    return payloadForMs == null || !accepted.has(key) ? [] : [{ key, app, at }]
+  })
+  await run(insertPayloadEnds, [
+    integers(ending.map(({ key }) => key)),
+    integers(ending.map(({ app }) => app)),
+    integers(ending.map(({ at }) => at)),
+  ])
 }

@@ -2,8 +2,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type ApiKey, type AppToken, type Keys, noteUseEveryMs } from '../access.ts'
 import { listStart, toPage } from '../page.ts'
-import { insertNew } from './inserting.ts'
-import type { Methods, Port } from './port.ts'
+import { insertNew, type Methods, type Port } from './port.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 interface ApiKeyRow {

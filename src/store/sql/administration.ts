@@ -5,6 +5,7 @@ import { auditing } from './auditing.ts'
 import { deadLetters } from './dead-letters.ts'
 import { endpoints } from './endpoints.ts'
 import { eventTypes } from './event-types.ts'
+import { intakeReads } from './intake.ts'
 import { lanes } from './lanes.ts'
 import { leading } from './leading.ts'
 import { messages } from './messages.ts'
@@ -12,10 +13,7 @@ import { notices } from './notices.ts'
 import type { Port } from './port.ts'
 import { regions } from './regions.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
-import { statistics } from './statistics.ts'
-import { subscriptions } from './subscriptions.ts'
 import { tasks } from './tasks.ts'
-import { waiting } from './waiting.ts'
 
 /** The methods of the store that are written once, for both databases. */
 export type Administration = Pick<Store, keyof ReturnType<typeof administration>>
@@ -26,15 +24,13 @@ export function administration(port: Port, publishAlong: PublishAlong) {
     ...applications(port),
     ...regions(port),
     ...endpoints(port),
-    ...statistics(port),
     ...eventTypes(port),
     ...access(port),
     ...auditing(port),
     ...messages(port),
     ...deadLetters(port),
     ...lanes(port),
-    ...waiting(port),
-    ...subscriptions(port),
+    ...intakeReads(port),
     ...schedules(port, publishAlong),
     ...tasks(port),
     ...notices(port),

@@ -4,8 +4,7 @@ import type { Application } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
-import { conflictOnUid, insertNew } from './inserting.ts'
-import type { Methods, Port } from './port.ts'
+import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 interface ApplicationRow {

@@ -11,9 +11,8 @@ import type { Subscription } from '../../domain/match.ts'
 import type { NewEndpoint } from '../endpoints.ts'
 import type { StoreContext } from '../store.ts'
 import { newestSecret, openValue, SealError, sealValue, type Vault } from '../vault.ts'
-import { openRegion } from './region-secrets.ts'
-import type { Shape, Value } from './statement.ts'
-import { toJson } from './statement.ts'
+import { openRegion } from './regions.ts'
+import { type Shape, toJson, type Value } from './statement.ts'
 
 export interface EndpointRow {
   readonly key: number

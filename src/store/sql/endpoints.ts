@@ -2,7 +2,7 @@ import { noSuch, quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
-import { changedEndpoint, type Endpoints, isEnabled, restsAnew, uidIn } from '../endpoints.ts'
+import { attemptsPerCount, changedEndpoint, type Endpoints, isEnabled, restsAnew, uidIn } from '../endpoints.ts'
 import { listStart, toPage } from '../page.ts'
 import { bumpVersion } from './applications.ts'
 import {
@@ -17,10 +17,9 @@ import {
   toEndpoint,
   toSendable,
 } from './endpoint-rows.ts'
-import { conflictOnUid, insertNew } from './inserting.ts'
 import { writeChangeNotices } from './notices.ts'
-import type { Methods, Port, Transaction, Work } from './port.ts'
-import { unknownRegion } from './region-secrets.ts'
+import { conflictOnUid, insertNew, type Methods, type Port, type Transaction, type Work } from './port.ts'
+import { unknownRegion } from './regions.ts'
 import { inBothOrders, statement } from './statement.ts'
 
 const insertEndpoint = statement<EndpointRow>(
@@ -91,10 +90,26 @@ const endRest = statement(
     where endpoint = :endpoint and (health is not null or not :forget_health)`,
 )
 
-type EndpointMethods = Omit<Endpoints, 'deleteEndpoint' | 'countAttempts' | 'countWaiting'>
+// Both lean on attempt_endpoint. All attempts of one millisecond are counted together, so that none is missed or counted
+// twice where one count ends and the next begins.
+const selectReach = statement<{ at: number }>(
+  'attempts-reach',
+  `select at from attempt where endpoint = :endpoint and at > :after and at <= :until
+    order by at limit 1 offset ${attemptsPerCount - 1}`,
+)
+const countRange = statement<{ delivered: number; failed: number }>(
+  'count-attempts',
+  `select count(*) filter (where code = 'delivered') as delivered, count(*) filter (where code <> 'delivered') as failed
+     from attempt where endpoint = :endpoint and at > :after and at <= :reached`,
+)
+// A range of pending's primary key.
+const countPending = statement<{ count: number }>(
+  'count-waiting-at',
+  'select count(*) as count from (select 1 from pending where endpoint = :endpoint limit :limit) as waiting',
+)
 
 /** Endpoints, and with each its lane. */
-export function endpoints(port: Port): Methods<EndpointMethods> {
+export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>> {
   const { vault, log } = port.context
   const opened = (row: EndpointRow) => toEndpoint(row, vault)
 
@@ -162,6 +177,16 @@ export function endpoints(port: Port): Methods<EndpointMethods> {
     *loadEndpoints(keys) {
       if (keys.length === 0) return []
       return (yield* port.all(selectSendable, { keys })).map((row) => toSendable(row, vault, log))
+    },
+
+    *countAttempts(endpoint, after, until) {
+      const reached = (yield* port.first(selectReach, { endpoint, after, until }))?.at ?? until
+      const row = yield* port.first(countRange, { endpoint, after, reached })
+      return { delivered: row?.delivered ?? 0, failed: row?.failed ?? 0, reached }
+    },
+
+    *countWaiting(endpoint, limit) {
+      return (yield* port.first(countPending, { endpoint, limit }))?.count ?? 0
     },
   }
 }

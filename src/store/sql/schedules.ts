@@ -15,8 +15,7 @@ import {
   schedulesPerApp,
   tooManySchedules,
 } from '../schedules.ts'
-import { conflictOnUid, insertNew } from './inserting.ts'
-import type { Methods, Port, Sql, Work } from './port.ts'
+import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { inBothOrders, type Shape, statement, toJson, type Value } from './statement.ts'
 
 interface ScheduleRow {

@@ -2,7 +2,7 @@ import { sealedFields } from '../../domain/endpoint.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
 import type { EndpointRow } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
-import { type RegionPlace, sealedPlace } from './region-secrets.ts'
+import { type RegionPlace, sealedPlace } from './regions.ts'
 import { statement } from './statement.ts'
 
 type SealedRow = Pick<EndpointRow, 'key' | 'app' | 'secrets' | 'headers'>

@@ -11,8 +11,7 @@ import {
 import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
-import { insertNew } from './inserting.ts'
-import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
+import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from './port.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 interface TaskRow {

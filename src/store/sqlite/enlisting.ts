@@ -1,21 +1,9 @@
 import { realpathSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import type { Applications } from '../applications.ts'
-import { uncoalesced } from '../plan.ts'
-import {
-  type Enlisted,
-  type Enlisting,
-  type Intake,
-  type Match,
-  NotEnlistableError,
-  type Publication,
-  type Published,
-  staleTries,
-} from '../publishing.ts'
-import { applications } from '../sql/applications.ts'
-import { finishNow } from '../sql/port.ts'
-import { subscriptions } from '../sql/subscriptions.ts'
-import { Connection, type Query, type Synchronous } from './connection.ts'
+import { type Enlisted, type Enlisting, type Match, NotEnlistableError, type Publication } from '../publishing.ts'
+import { publishEnlisted } from '../sql/intake.ts'
+import { atOnce, finishNow, type Port } from '../sql/port.ts'
+import { Connection, type Query } from './connection.ts'
 import { intake, type SqliteIntake } from './intake.ts'
 import { sqlitePort } from './port.ts'
 import { asTrouble } from './trouble.ts'
@@ -52,8 +40,7 @@ function prepareAsOurs(db: DatabaseSync, sql: string): StatementSync {
 }
 
 interface Guest {
-  readonly find: Synchronous<Applications>['findApplication']
-  readonly subscriptions: Synchronous<Intake>['subscriptions']
+  readonly port: Port
   readonly intake: Pick<SqliteIntake, 'publishWithin'>
 }
 
@@ -66,38 +53,20 @@ export function enlisting(connection: Connection, path: string): Enlisting {
     if (known) return known
     assertSameFile(connection, db, path)
     const enlisted = new EnlistedConnection(db, connection.context)
-    const port = sqlitePort(enlisted)
-    const { findApplication } = applications(port)
-    const { subscriptions: read } = subscriptions(port)
-    const guest: Guest = {
-      find: (ref) => finishNow(findApplication(ref)),
-      subscriptions: (app) => finishNow(read(app)),
-      intake: intake(enlisted),
-    }
+    const guest = { port: sqlitePort(enlisted), intake: intake(enlisted) }
     guests.set(db, guest)
     return guest
   }
 
-  function publish(
-    { find, subscriptions: subscriptionsOf, intake }: Guest,
-    ref: string,
-    match: Match,
-  ): Enlisted | undefined {
-    const application = find(ref)
-    if (application === undefined) return undefined
-    let publication: Publication | undefined
-    let published: Published = { state: 'stale' }
-    for (let tries = 0; tries < staleTries && published.state === 'stale'; tries++) {
-      const subscribed = subscriptionsOf(application.key)
-      if (subscribed === undefined) return undefined
-      publication = uncoalesced(match(application, subscribed))
-      published = intake.publishWithin(publication)
-    }
+  function publish({ port, intake }: Guest, ref: string, match: Match): Enlisted | undefined {
+    const publishOne = (publication: Publication) => atOnce(() => intake.publishWithin(publication))
+    const stored = finishNow(publishEnlisted(port, publishOne, ref, match))
+    if (stored === undefined) return undefined
     return {
-      published,
+      published: stored.published,
       committed() {
-        if (published.state !== 'accepted') return
-        connection.watcher?.rows(publication?.endpoints)
+        if (stored.published.state !== 'accepted') return
+        connection.watcher?.rows(stored.publication.endpoints)
         connection.watcher?.lanes()
         connection.watcher?.fanOuts?.()
       },

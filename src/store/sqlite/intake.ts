@@ -1,15 +1,23 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Identity } from '../../domain/ids.ts'
 import { isPlain, keptPlan, planOf, queuedInOrder, wideOnes } from '../plan.ts'
-import { allAccepted, Refused, repeatedTogether, writeIdentities } from '../publish-batch.ts'
-import type { Intake, Once, Publication, Published, PublishedTogether } from '../publishing.ts'
+import {
+  allAccepted,
+  type Intake,
+  type Once,
+  type Publication,
+  type Published,
+  type PublishedTogether,
+  Refused,
+  repeatedTogether,
+  writeIdentities,
+} from '../publishing.ts'
 import { toJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
 import { fanOut } from './fan-out.ts'
-import { takenOnce } from './idempotency.ts'
+import { repeats, takenOnce } from './idempotency.ts'
 import { plannedQueue, variantKeeper } from './planned.ts'
 import { type Queued, queueing } from './queueing.ts'
-import { repeats } from './repeats.ts'
 
 const selectVersion = 'select version from application where key = ? and deleted_at is null'
 const insertEventId = 'insert into event_id (app, event_id, message) values (?, ?, ?)'

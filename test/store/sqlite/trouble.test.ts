@@ -3,9 +3,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { applications } from '../../../src/store/sql/applications.ts'
 import { endpoints } from '../../../src/store/sql/endpoints.ts'
+import { intakeReads } from '../../../src/store/sql/intake.ts'
 import { messages } from '../../../src/store/sql/messages.ts'
 import { finishNow } from '../../../src/store/sql/port.ts'
-import { subscriptions } from '../../../src/store/sql/subscriptions.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
 import { intake, type Taking } from '../../../src/store/sqlite/intake.ts'
 import { migrate } from '../../../src/store/sqlite/migrate.ts'
@@ -25,7 +25,7 @@ function openParts(path: string) {
     ...onSqlite<Pick<Store, 'createApplication'>>(applications(sqlitePort(connection))),
     ...onSqlite<Pick<Store, 'createEndpoint'>>(endpoints(sqlitePort(connection))),
     ...promised<Taking>(intake(connection)),
-    ...onSqlite<Pick<Intake, 'subscriptions'>>(subscriptions(sqlitePort(connection))),
+    ...onSqlite<Pick<Intake, 'subscriptions' | 'surveyWaiting'>>(intakeReads(sqlitePort(connection))),
     ...onSqlite<Pick<Store, 'counts'>>(messages(sqlitePort(connection))),
   }
   return { db, connection, parts, [Symbol.dispose]: () => db.close() }

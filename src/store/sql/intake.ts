@@ -1,0 +1,118 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import type { Class } from '../../domain/delivery.ts'
+import { uncoalesced } from '../plan.ts'
+import {
+  type Intake,
+  type Match,
+  type Publication,
+  type Published,
+  type QueueCursor,
+  staleTries,
+} from '../publishing.ts'
+import { applications } from './applications.ts'
+import { type SubscriptionRow, toSubscription } from './endpoint-rows.ts'
+import type { Methods, Port, Work } from './port.ts'
+import { noRegions, openRegions } from './regions.ts'
+import { type Shape, statement } from './statement.ts'
+
+interface VersionRow {
+  readonly version: number
+  readonly dedupe_s: number | null
+  /** Null for an application without endpoints. */
+  readonly key: null
+}
+
+type Row = VersionRow | (Omit<VersionRow, 'key'> & SubscriptionRow)
+
+// One statement, so that the version belongs to the endpoints. Leans on endpoint_app.
+const selectSubscriptions = statement<Row>(
+  'subscriptions',
+  `select a.version, a.dedupe_s, e.key, e.id, e.event_types, e.channels, e.disabled, e.flow,
+          case when e.flow is not null then e.secrets end as secrets
+     from application as a left join endpoint as e on e.app = a.key and e.deleted_at is null
+    where a.key = :app and a.deleted_at is null
+    order by e.key`,
+  { json: ['event_types', 'channels', 'flow'], flags: ['disabled'], sealed: ['secrets'] } as unknown as Shape<Row>,
+)
+const selectRegions = statement<{ name: string; secret: string }>(
+  'regions-of',
+  'select name, secret from region where app = :app',
+)
+
+// Both are ranges of pending's primary key, read in its order.
+const place = 'endpoint, class, due_at, message'
+const behind = `from pending where (${place}) > (:endpoint, :class, :due_at, :message)`
+const selectLast = statement<{ endpoint: number; class: Class; due_at: EpochMs; message: number }>(
+  'last-waiting',
+  `select ${place} ${behind} order by ${place} limit 1 offset cast(:limit as bigint) - 1`,
+)
+const countPage = statement<{ endpoint: number; app: number | null; count: number }>(
+  'count-waiting',
+  `select endpoint, count(*) as count,
+          (select app from lane where lane.endpoint = page.endpoint limit 1) as app
+     from (
+       select endpoint ${behind} and (${place}) <= (:to_endpoint, :to_class, :to_due_at, :to_message)
+        order by ${place} limit :limit
+     ) as page
+    group by endpoint`,
+)
+
+const start: QueueCursor = { endpoint: -1, class: 0, dueAt: 0, message: 0 }
+const most = Number.MAX_SAFE_INTEGER
+const end = { endpoint: most, class: 2, due_at: most, message: most }
+
+/** The reads that a publish and its limits need. */
+export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 'surveyWaiting'>> {
+  return {
+    *subscriptions(app) {
+      const rows = yield* port.all(selectSubscriptions, { app })
+      const [first] = rows
+      if (first === undefined) return undefined
+      const endpoints = rows.flatMap((row) => (row.key === null ? [] : [row]))
+      const isRegional = endpoints.some(({ flow }) => flow?.region != null)
+      const regions = isRegional ? openRegions(yield* port.all(selectRegions, { app }), app, port.context) : noRegions
+      const list = endpoints.map((row) => toSubscription(row, app, port.context, regions))
+      return { version: first.version, list, dedupeSeconds: first.dedupe_s }
+    },
+
+    *surveyWaiting(after, limit) {
+      const { endpoint, class: itsClass, dueAt, message } = after ?? start
+      const values = { endpoint, class: itsClass, due_at: dueAt, message, limit }
+      const last = yield* port.relaxed.first(selectLast, values)
+      // Rows may have left the queue since: the page ends at `last`, and the next page counts the rows behind it.
+      const to = last ?? end
+      const rows = yield* port.relaxed.all(countPage, {
+        ...values,
+        to_endpoint: to.endpoint,
+        to_class: to.class,
+        to_due_at: to.due_at,
+        to_message: to.message,
+      })
+      return {
+        counts: rows.flatMap((row) => (row.app === null ? [] : [{ ...row, app: row.app }])),
+        next: last ? { endpoint: last.endpoint, class: last.class, dueAt: last.due_at, message: last.message } : null,
+      }
+    },
+  }
+}
+
+/**
+ * Publishes within a caller's transaction: the port is over that transaction, and so is `publish`. The deliveries do not
+ * coalesce, because the transaction may stay open and would hold its windows against every other publish.
+ */
+export function* publishEnlisted(
+  port: Port,
+  publish: (publication: Publication) => Work<Published>,
+  ref: string,
+  match: Match,
+): Work<{ readonly publication: Publication; readonly published: Published } | undefined> {
+  const application = yield* applications(port).findApplication(ref)
+  if (application === undefined) return undefined
+  for (let tries = 1; ; tries++) {
+    const subscribed = yield* intakeReads(port).subscriptions(application.key)
+    if (subscribed === undefined) return undefined
+    const publication = uncoalesced(match(application, subscribed))
+    const published = yield* publish(publication)
+    if (published.state !== 'stale' || tries === staleTries) return { publication, published }
+  }
+}
