@@ -81,14 +81,14 @@ export class LaneRegistry {
     const { sender, defaultTimeoutMs, healthDefaults } = this.#parts
     const { url, method, secrets, headers } = endpoint
     const timeoutMs = endpoint.timeoutMs ?? defaultTimeoutMs
-    const line = sender.open({
+    const target = sender.open({
       ...{ url, method, secrets, headers, timeoutMs },
       damaged: endpoint.damaged !== undefined,
       signature: endpoint.flow.signature,
       signatureHeaders: endpoint.signatureHeaders ?? {},
       shape: bodyShaper(endpoint),
     })
-    return { endpoint, line, policy: retryPolicyOf(endpoint), rules: rulesOf(endpoint, healthDefaults) }
+    return { endpoint, target, policy: retryPolicyOf(endpoint), rules: rulesOf(endpoint, healthDefaults) }
   }
 
   /** Reads the settings of owned lanes again, after they were changed. */

@@ -9,7 +9,7 @@ import type { Entry, Ordering } from '../domain/ordered-queue.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { RetryPolicy } from '../domain/retry.ts'
 import { Throughput } from '../domain/sliding-count.ts'
-import type { Line } from '../sender/send.ts'
+import type { OpenTarget } from '../sender/send.ts'
 import type { LaneRest, PendingRow } from '../store/store.ts'
 import { LaneRows } from './lane-rows.ts'
 
@@ -19,7 +19,7 @@ const lingerMs = 2000
 /** An endpoint's settings, in the form in which its lane uses them. */
 export interface LaneSettings {
   readonly endpoint: Endpoint
-  readonly line: Line
+  readonly target: OpenTarget
   readonly policy: RetryPolicy
   readonly rules: HealthRules
 }
@@ -64,8 +64,8 @@ export class OwnedLane {
     return this.#settings.endpoint
   }
 
-  get line(): Line {
-    return this.#settings.line
+  get target(): OpenTarget {
+    return this.#settings.target
   }
 
   get policy(): RetryPolicy {

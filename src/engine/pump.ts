@@ -93,7 +93,7 @@ export class Pump {
     const change = owned.beginAttempt()
     if (change) settling.healthChanged(owned, change, delivery.startedAt)
     delivery.era = owned.health.era
-    delivery.abort = owned.line.send(
+    delivery.abort = owned.target.send(
       message,
       () => {
         delivery.left = true

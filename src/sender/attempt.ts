@@ -1,16 +1,14 @@
 import type { Dispatcher } from 'undici'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Outcome } from '../domain/outcome.ts'
-import { Capture } from './capture.ts'
-import { deadlineFailure, type Failure, isHangUp, wireFailure } from './classify.ts'
-import type { Connection } from './connection.ts'
+import { Capture, printable, readRetryAfter } from './answer.ts'
+import { deadlineFailure, type Failure, isHangUp, unanswered, wireFailure } from './classify.ts'
 import { type Deadlines, Timed } from './deadline.ts'
-import type { PreparedLine } from './line.ts'
-import type { Pool } from './pool.ts'
-import { readRetryAfter } from './retry-after.ts'
-import type { Parcel } from './send.ts'
+import type { Connection, Pool } from './pool.ts'
+import type { OutgoingMessage } from './send.ts'
+import type { PreparedTarget } from './target.ts'
 
-/** What all attempts of a sender share. */
+/** Shared by all attempts of a sender. */
 export interface Wire {
   readonly clock: Clock
   readonly pool: Pool
@@ -20,19 +18,18 @@ export interface Wire {
 }
 
 const maxInformational = 8
-const maxLocationLength = 200
 
 /**
- * One attempt under way: the handler undici talks to, and the entry on the wheel of deadlines, in one object.
+ * One attempt under way: undici's handler and the entry on the wheel of deadlines, in one object.
  *
- * Once a complete status line and headers have arrived, the status decides, whatever the body then does: drip, overflow,
- * break off, or outlast the deadline. The receiver has answered; to try again after its 200 would be a duplicate, and to
- * wait for the rest of a body nobody needs would let it hold a connection for ever.
+ * Once a complete status line and headers have arrived, the status decides, even if the body then drips, overflows, breaks
+ * off or outlasts the deadline. To try again after a 200 would be a duplicate, and to wait for the rest of a body would let
+ * a receiver hold a connection for ever.
  */
 export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   readonly #wire: Wire
-  readonly #line: PreparedLine
-  readonly #parcel: Parcel
+  readonly #target: PreparedTarget
+  readonly #message: OutgoingMessage
   readonly #onLeave: () => void
   readonly #onEnd: (outcome: Outcome) => void
   readonly #mayLeave: (() => boolean) | undefined
@@ -43,7 +40,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   #left = false
   /** Whether the request was written to the socket it has now. */
   #written = false
-  /** Whether the socket it was written to had carried another before. */
+  /** Whether the socket it was written to had carried another request before. */
   #reused = false
   #answering = false
   #forbidden = false
@@ -55,22 +52,22 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
 
   constructor(
     wire: Wire,
-    line: PreparedLine,
-    parcel: Parcel,
+    target: PreparedTarget,
+    message: OutgoingMessage,
     onLeave: () => void,
     onEnd: (outcome: Outcome) => void,
     mayLeave?: () => boolean,
   ) {
     super()
     this.#wire = wire
-    this.#line = line
-    this.#parcel = parcel
+    this.#target = target
+    this.#message = message
     this.#onLeave = onLeave
     this.#onEnd = onEnd
     this.#mayLeave = mayLeave
     this.#startedAt = wire.clock.steady()
-    this.#connection = wire.pool.take(line.origin)
-    wire.deadlines.add(this, this.#startedAt, line.timeoutMs)
+    this.#connection = wire.pool.take(target.origin)
+    wire.deadlines.add(this, this.#startedAt, target.timeoutMs)
     this.#dispatch()
     this.#starting = false
   }
@@ -81,14 +78,14 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   }
 
   override expire(): void {
-    // An open connection that has not been written to yet is one undici was about to look over before using it again.
+    // undici checks an idle socket before it writes to it, and the deadline can pass in between.
     const phase = this.#written ? 'open' : this.#connection.phase
-    this.#breakOff(deadlineFailure(phase, this.#line.timeoutMs))
+    this.#breakOff(deadlineFailure(phase, this.#target.timeoutMs))
   }
 
   onRequestStart(): void {
-    // Only a connection that was given up could get here, and that one has no socket any more; but a request that leaves
-    // after its attempt was recorded as failed is the one mistake this must not make.
+    // A dropped connection has no socket, so this should not happen; but a request must never leave after its attempt was
+    // recorded as failed.
     if (this.#ended) throw new Error('the attempt has ended')
     if (this.#mayLeave?.() === false) {
       this.#forbidden = true
@@ -113,7 +110,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
     if (this.#ended) return
     if (status < 200) {
-      // Each one makes undici wait anew, so an endless row of them is cut off by number.
+      // undici waits on after each interim answer, so their number is limited.
       if (status >= 100 && ++this.#informational <= maxInformational) return
       const what = status < 100 ? `the status ${status}` : `more than ${maxInformational} interim answers`
       this.#breakOff({ outcome: 'invalid_http', message: `The answer is not valid HTTP/1.1 (${what}).` })
@@ -144,8 +141,8 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
 
   /**
    * A receiver may close an idle connection at the very moment it is used again. That says nothing about the receiver's
-   * health, so it costs no attempt: without a byte of an answer, and only for a socket that had worked before. The second
-   * try gets one that has not, so there is never a third.
+   * health, so it costs no attempt, if no byte of an answer came and the socket had carried a request before. The second
+   * try gets a new socket, so there is never a third.
    */
   #mayTryAgain(error: Error): boolean {
     if (this.#answering || !isHangUp(error)) return false
@@ -155,13 +152,13 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   #tryAgain(): void {
     this.#written = false
     this.#wire.pool.drop(this.#connection)
-    this.#connection = this.#wire.pool.takeNew(this.#line.origin)
+    this.#connection = this.#wire.pool.takeNew(this.#target.origin)
     this.#dispatch()
   }
 
   #dispatch(): void {
     this.#connection.begin(() => this.#flooded())
-    const request = this.#line.request(this.#parcel, this.#wire.clock.now())
+    const request = this.#target.request(this.#message, this.#wire.clock.now())
     if (typeof request === 'string') return this.#breakOff({ outcome: 'blocked', message: request })
     this.#connection.client.dispatch(request, this)
   }
@@ -185,12 +182,12 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     this.#connection.onFlood = undefined
     if (reusable) pool.give(this.#connection, this.#startedAt + outcome.durationMs)
     else pool.drop(this.#connection)
-    // Nobody is called back before `send` has returned.
+    // No callback runs before `send` has returned.
     if (this.#starting) clock.soon(() => this.#onEnd(outcome))
     else this.#call(this.#onEnd, outcome)
   }
 
-  /** A bug in who is called must surface as one, not be taken by undici for a failing socket. */
+  /** A callback that throws must surface as a bug: undici would take it for a failing socket. */
   #call<A extends unknown[]>(fn: (...args: A) => void, ...args: A): void {
     try {
       fn(...args)
@@ -216,14 +213,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   }
 
   #failed(failure: Failure): Outcome {
-    return {
-      code: failure.outcome,
-      status: 0,
-      retryAfterMs: undefined,
-      response: undefined,
-      error: failure.message,
-      durationMs: this.#durationMs(),
-    }
+    return { ...unanswered(failure.outcome, failure.message), durationMs: this.#durationMs() }
   }
 
   #durationMs(): number {
@@ -232,9 +222,3 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
 }
 
 type Headers = Record<string, string | string[] | undefined>
-
-/** A header to be shown to people: its first line's worth, without anything that could act on a terminal or a page. */
-function printable(header: string | string[] | undefined): string | undefined {
-  const text = Array.isArray(header) ? header[0] : header
-  return text?.slice(0, maxLocationLength).replaceAll(/[^\x21-\x7e]/g, '?')
-}

@@ -1,14 +1,24 @@
 import type { Outcome, OutcomeCode } from '../domain/outcome.ts'
-import type { Destination, Phase } from './connect.ts'
-import { ConnectFailure } from './failure.ts'
+import type { Origin, Phase } from './connect.ts'
 
-/** What a failure is called, and a sentence that tells the endpoint's owner what happened. */
+/** An outcome without a status, and a sentence about it for the endpoint's owner. */
 export interface Failure {
   readonly outcome: OutcomeCode
   readonly message: string
 }
 
-/** The certificate troubles owners meet, in words; any other is named by its code. */
+/** Why no connection was made. It is created where the cause is known. */
+export class ConnectFailure extends Error implements Failure {
+  override readonly name = 'ConnectFailure'
+  readonly outcome: OutcomeCode
+
+  constructor(outcome: OutcomeCode, message: string, cause?: unknown) {
+    super(message, { cause })
+    this.outcome = outcome
+  }
+}
+
+/** Common faults of certificates in words; any other is shown by its code. */
 const certificateTroubles: Readonly<Record<string, string>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
   SELF_SIGNED_CERT_IN_CHAIN: 'its certificate chain ends in a self-signed certificate',
@@ -27,8 +37,8 @@ const certificateTroubles: Readonly<Record<string, string>> = {
   ECONNRESET: 'it closed the connection during the handshake',
 }
 
-/** Names what went wrong before a connection was open. */
-export function connectFailure(to: Destination, phase: Phase, error: Error): ConnectFailure {
+/** Classifies an error before a connection was open. */
+export function connectFailure(to: Origin, phase: Phase, error: Error): ConnectFailure {
   if (error instanceof ConnectFailure) return error
   const code = codeOf(error)
   const where = `${to.host} port ${to.port}`
@@ -51,7 +61,7 @@ export function connectFailure(to: Destination, phase: Phase, error: Error): Con
   }
 }
 
-/** Says which part of the way the deadline cut off, when no status had arrived. */
+/** Classifies a deadline that passed before a status arrived. */
 export function deadlineFailure(phase: Phase, timeoutMs: number): Failure {
   switch (phase) {
     case 'resolving':
@@ -65,10 +75,7 @@ export function deadlineFailure(phase: Phase, timeoutMs: number): Failure {
   }
 }
 
-/**
- * Names what went wrong on an open connection before a status arrived. `answering` tells whether a first byte of an
- * answer had come.
- */
+/** Classifies an error on an open connection before a status arrived. `answering`: the first byte of an answer had come. */
 export function wireFailure(error: Error, answering: boolean): Failure {
   if (error instanceof ConnectFailure) return error
   if (isHangUp(error)) {
@@ -76,11 +83,11 @@ export function wireFailure(error: Error, answering: boolean): Failure {
     return { outcome: 'reset', message: `The receiver closed the connection ${when}.` }
   }
   const code = codeOf(error)
-  // In TLS 1.3 a server that wants a client certificate says so only after the handshake.
+  // In TLS 1.3 a server asks for a missing client certificate only after the handshake.
   if (code.startsWith('ERR_SSL_')) {
     return { outcome: 'tls_failed', message: `The receiver broke off the TLS connection (${code}).` }
   }
-  // ERR_ASSERTION is what the parser makes of a status below 100.
+  // For a status below 100 the parser throws ERR_ASSERTION.
   if (invalidHttpCodes.has(code) || code.startsWith('HPE_')) {
     return { outcome: 'invalid_http', message: `The answer is not valid HTTP/1.1 (${error.message.slice(0, 200)}).` }
   }
@@ -96,7 +103,7 @@ const invalidHttpCodes: ReadonlySet<string> = new Set([
   'HTTPParserError',
 ])
 
-/** Whether the peer just went away, as opposed to saying something wrong. */
+/** Whether the receiver closed the connection, as opposed to sending something invalid. */
 export function isHangUp(error: Error): boolean {
   const code = codeOf(error)
   // undici uses one code for a hang-up and for an unsolicited 100 or 101; only the text tells them apart.
@@ -110,7 +117,7 @@ function codeOf(error: Error): string {
   return (error as NodeJS.ErrnoException).code ?? error.name
 }
 
-/** The outcome of an attempt that was never begun. */
-export function notSent(code: 'aborted' | 'blocked', error: string): Outcome {
+/** The outcome of an attempt without an answer; its duration is 0 when it never began. */
+export function unanswered(code: OutcomeCode, error: string): Outcome {
   return { code, status: 0, retryAfterMs: undefined, response: undefined, error, durationMs: 0 }
 }

@@ -1,33 +1,31 @@
 import { X509Certificate } from 'node:crypto'
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls, createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
-import { connectFailure } from './classify.ts'
-import { ConnectFailure } from './failure.ts'
-import type { AddressPolicy } from './guard.ts'
+import { ConnectFailure, connectFailure } from './classify.ts'
+import { type AddressPolicy, isLocalhost, isWebPort } from './guard.ts'
 import type { Resolve, Resolved } from './resolve.ts'
-import { isLocalhost, isWebPort } from './url.ts'
 
-/** Where a connection goes. `host` is an address or a name without a trailing dot. */
-export interface Destination {
+/** Scheme, host and port: attempts at the same origin share connections. */
+export interface Origin {
+  /** Such as `https://example.com:8443`. */
+  readonly key: string
+  /** An address, or a name without a trailing dot. */
   readonly host: string
   readonly port: number
   readonly secure: boolean
 }
 
-/** How far a connection got: what its deadline has to say depends on it. */
+/** How far a connection got. The outcome at its deadline depends on it. */
 export type Phase = 'resolving' | 'connecting' | 'securing' | 'open'
 
-/** A connection being made. Given up at any moment, it leaves nothing behind: no socket, and no call of `done`. */
+/** A connection being made. After `giveUp`, no socket is left and `done` is not called. */
 export interface Connecting {
   phase: Phase
   giveUp(): void
 }
 
 /** Begins a connection; `done` is called at most once and never before this returns. */
-export type Connect = (
-  to: Destination,
-  done: (failure: ConnectFailure | null, socket: Socket | null) => void,
-) => Connecting
+export type Connect = (to: Origin, done: (failure: ConnectFailure | null, socket: Socket | null) => void) => Connecting
 
 interface ConnectorParts {
   readonly policy: AddressPolicy
@@ -49,13 +47,12 @@ export function createConnector({ policy, resolve, extraCa }: ConnectorParts): C
   let trust = extraCa.length > 0 ? createTrust(extraCa) : undefined
   const sessions = new Map<string, Buffer>()
 
-  const openSocket = (to: Destination, lookup: LookupFunction): Socket => {
+  const openSocket = (to: Origin, lookup: LookupFunction): Socket => {
     const options = { host: to.host, port: to.port, lookup, autoSelectFamily: true } as const
     const tuning = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }
     if (!to.secure) return connectTcp({ ...options, ...tuning })
 
     trust ??= createTrust([])
-    const key = `${to.host}:${to.port}`
     const socket = connectTls({
       ...options,
       ...tuning,
@@ -64,13 +61,13 @@ export function createConnector({ policy, resolve, extraCa }: ConnectorParts): C
       // Said outright: the default can be switched off for the whole process by NODE_TLS_REJECT_UNAUTHORIZED.
       rejectUnauthorized: true,
       ...(isIP(to.host) === 0 && { servername: to.host }),
-      ...(sessions.has(key) && { session: sessions.get(key) }),
+      ...(sessions.has(to.key) && { session: sessions.get(to.key) }),
     })
     // Node announces a session only after the certificate was accepted, so resuming one skips no check.
     socket.on('session', (session) => {
-      sessions.delete(key)
+      sessions.delete(to.key)
       if (sessions.size >= maxSessions) sessions.delete(sessions.keys().next().value as string)
-      sessions.set(key, session)
+      sessions.set(to.key, session)
     })
     return socket
   }

@@ -1,76 +1,68 @@
 import type { Clock } from '../domain/clock.ts'
 import type { Outcome } from '../domain/outcome.ts'
-import { Turns } from '../domain/turns.ts'
+import { type Parts, Turns } from '../domain/turns.ts'
 import { Attempt, type Wire } from './attempt.ts'
-import { notSent } from './classify.ts'
+import { unanswered } from './classify.ts'
 import { createConnector } from './connect.ts'
 import { Deadlines } from './deadline.ts'
 import { AddressPolicy, type AddressRules } from './guard.ts'
-import { prepareLine } from './line.ts'
 import { Pool } from './pool.ts'
 import { cached, openDns, type Resolve } from './resolve.ts'
-import type { Line, Parcel, Sender } from './send.ts'
-import { ShapingAttempts, shapedBy, unshapable } from './shaping.ts'
+import type { OutgoingMessage, Sender, Target } from './send.ts'
+import { prepareTarget } from './target.ts'
 
-/** What a sender is made with. */
 export interface SenderContext extends AddressRules {
   readonly clock: Clock
   /** Sluice's own version, shown to receivers in `user-agent`. */
   readonly version: string
-  /** How much of an answer's body is kept; one that is longer is cut off and its connection closed. */
+  /** The bytes of an answer's body that are kept; after them the connection is closed. 16 KiB by default. */
   readonly responseLimitBytes?: number
-  /** The longest wait a Retry-After can ask for. */
+  /** The longest wait that a Retry-After can ask for; a day by default. */
   readonly retryAfterCapMs?: number
-  /** Certificates (PEM) of authorities to trust beside those Node trusts. */
+  /** Certificates (PEM) of authorities to trust beside those that Node trusts. */
   readonly extraCa?: readonly string[]
-  /** How names are resolved; DNS unless given. */
+  /** Resolves names; by DNS when missing. */
   readonly resolve?: Resolve
 }
 
-/** What a context that says nothing gets. */
-export const senderDefaults = {
-  responseLimitBytes: 16 * 1024,
-  retryAfterCapMs: 24 * 60 * 60 * 1000,
-} as const
+const dayMs = 24 * 60 * 60 * 1000
 
-/** Makes the sender that speaks HTTP/1.1. Throws when a network in `allowNetworks` or a certificate in `extraCa` is none. */
+/** Makes the sender that speaks HTTP/1.1. Throws when a network in `allowNetworks` or a certificate in `extraCa` is invalid. */
 export function openSender(context: SenderContext): Sender {
-  const { clock } = context
+  const { clock, responseLimitBytes = 16 * 1024, retryAfterCapMs = dayMs, extraCa = [] } = context
   const policy = new AddressPolicy(context)
   const dns = context.resolve ? undefined : openDns()
   const resolve = cached(context.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
-  const responseLimitBytes = context.responseLimitBytes ?? senderDefaults.responseLimitBytes
-  const connect = createConnector({ policy, resolve, extraCa: context.extraCa ?? [] })
-  const wire: Wire = {
-    clock,
-    pool: new Pool(connect, clock, attemptLimitBytes(responseLimitBytes)),
-    deadlines: new Deadlines(clock),
-    responseLimitBytes,
-    retryAfterCapMs: context.retryAfterCapMs ?? senderDefaults.retryAfterCapMs,
-  }
-  const userAgent = `Sluice/${context.version}`
+  const connect = createConnector({ policy, resolve, extraCa })
+  const pool = new Pool(connect, clock, attemptLimitBytes(responseLimitBytes))
+  const wire: Wire = { clock, pool, deadlines: new Deadlines(clock), responseLimitBytes, retryAfterCapMs }
   const turns = Turns.by(clock)
   const shaping = new ShapingAttempts()
   let closed = false
+  /** Ends an attempt that never began, once `send` has returned. */
+  const endLater = (outcome: Outcome, onEnd: (outcome: Outcome) => void) => {
+    clock.soon(() => onEnd(outcome))
+    return () => {}
+  }
 
   return {
-    open(target): Line {
-      const line = prepareLine(target, policy, userAgent)
+    open(target) {
+      const prepared = prepareTarget(target, policy, `Sluice/${context.version}`)
       return {
-        send(parcel, onLeave, onEnd, mayLeave) {
-          if (closed) return endLater(clock, notSent('aborted', 'Sluice is shutting down.'), onEnd)
-          if (typeof line === 'string') return endLater(clock, notSent('blocked', line), onEnd)
-          if (clock.now() >= line.signsUntil) {
-            return endLater(clock, notSent('blocked', 'Every secret of the endpoint has expired.'), onEnd)
+        send(message, onLeave, onEnd, mayLeave) {
+          if (closed) return endLater(unanswered('aborted', 'Sluice is shutting down.'), onEnd)
+          if (typeof prepared === 'string') return endLater(unanswered('blocked', prepared), onEnd)
+          if (clock.now() >= prepared.signsUntil) {
+            return endLater(unanswered('blocked', 'Every secret of the endpoint has expired.'), onEnd)
           }
-          const begin = (its: Parcel) => {
-            const attempt = new Attempt(wire, line, its, onLeave, onEnd, mayLeave)
+          const begin = (its: OutgoingMessage) => {
+            const attempt = new Attempt(wire, prepared, its, onLeave, onEnd, mayLeave)
             return () => attempt.abort()
           }
-          if (target.shape === undefined || parcel.variant != null) return begin(parcel)
-          const shaped = turns.run(shapedBy(target.shape, parcel))
+          if (target.shape === undefined || message.variant != null) return begin(message)
+          const shaped = turns.run(shapedBy(target.shape, message))
           if (shaped instanceof Promise) return shaping.add(shaped, begin, onEnd)
-          return shaped === undefined ? endLater(clock, notSent('blocked', unshapable), onEnd) : begin(shaped)
+          return shaped === undefined ? endLater(unanswered('blocked', unshapable), onEnd) : begin(shaped)
         },
       }
     },
@@ -81,21 +73,56 @@ export function openSender(context: SenderContext): Sender {
       for (const attempt of wire.deadlines.all()) (attempt as Attempt).abort()
       wire.deadlines.close()
       dns?.close()
-      await wire.pool.close()
+      await pool.close()
     },
   }
 }
 
 /**
- * All that one attempt takes in: twice the body that is kept, for its chunks, and 128 KiB for heads. A head is at most
+ * All bytes that one attempt reads: twice the body that is kept, for its chunks, and 128 KiB for heads. A head is at most
  * 16 KiB, and an honest receiver sends one or two. An attempt that has its status by then loses nothing.
  */
 function attemptLimitBytes(responseLimitBytes: number): number {
   return 2 * responseLimitBytes + 128 * 1024
 }
 
-/** Ends an attempt that was never begun, once `send` has returned; aborting it meanwhile is too late to matter. */
-function endLater(clock: Clock, outcome: Outcome, onEnd: (outcome: Outcome) => void): () => void {
-  clock.soon(() => onEnd(outcome))
-  return () => {}
+const unshapable = 'The endpoint gets only a part of each payload, and that part of this one cannot be determined.'
+
+/** Shapes the body of a message. A signature of the whole body is left out. */
+function* shapedBy(shape: NonNullable<Target['shape']>, message: OutgoingMessage): Parts<OutgoingMessage | undefined> {
+  const body = yield* shape(message.body)
+  return body && { ...message, body, signature: null }
+}
+
+/** Attempts that wait for their bodies to be shaped, which takes several turns of the event loop for a large one. */
+class ShapingAttempts {
+  readonly #waiting = new Set<() => void>()
+
+  /** Begins an attempt when its message is shaped. The answer aborts the attempt, also once it is under way. */
+  add(
+    shaping: Promise<OutgoingMessage | undefined>,
+    begin: (message: OutgoingMessage) => () => void,
+    onEnd: (outcome: Outcome) => void,
+  ): () => void {
+    let abortBegun = () => {}
+    const onAbort = () => {
+      if (this.#waiting.delete(onAbort)) onEnd(unanswered('aborted', 'Sluice gave the attempt up before it was sent.'))
+      else abortBegun()
+    }
+    this.#waiting.add(onAbort)
+    const goOn = async () => {
+      const shaped = await shaping.catch((error) => (error instanceof Error ? error : new Error(String(error))))
+      if (!this.#waiting.delete(onAbort)) return
+      if (shaped instanceof Error) onEnd(unanswered('blocked', `The payload could not be shaped: ${shaped.message}`))
+      else if (shaped === undefined) onEnd(unanswered('blocked', unshapable))
+      else abortBegun = begin(shaped)
+    }
+    void goOn()
+    return onAbort
+  }
+
+  /** Aborts all attempts that wait. */
+  abort(): void {
+    for (const abort of [...this.#waiting]) abort()
+  }
 }

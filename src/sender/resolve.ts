@@ -1,7 +1,7 @@
 import type { LookupAddress } from 'node:dns'
 import { Resolver } from 'node:dns'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { ConnectFailure } from './failure.ts'
+import { ConnectFailure } from './classify.ts'
 
 /** An address a name leads to, and for how long that may be believed. */
 export interface Resolved extends LookupAddress {

@@ -3,7 +3,7 @@ import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Parts } from '../domain/turns.ts'
 
-/** Where an endpoint's deliveries go and how they are signed. Prepared once per change of the endpoint. */
+/** Where an endpoint's deliveries go and how they are signed. */
 export interface Target {
   readonly url: string
   /** POST when it is missing. */
@@ -17,43 +17,48 @@ export interface Target {
   readonly signature?: SignatureProfile
   /** Names of headers that differ from the profile's. */
   readonly signatureHeaders?: SignatureHeaders
-  /** Shapes a body that was not shaped when its message was accepted; its answer is undefined when nothing may be sent. */
+  /** Shapes a body that was not shaped when its message was accepted; undefined when nothing of it may be sent. */
   readonly shape?: ((body: Uint8Array) => Parts<Uint8Array | undefined>) | undefined
 }
 
-/** One message about to leave. */
-export interface Parcel {
+/** A message about to be sent to one target. */
+export interface OutgoingMessage {
   readonly id: string
   readonly body: Uint8Array
   readonly contentType: string
-  /** Sent beside the endpoint's own, before which they go. */
+  /** The message's own headers; they go before the endpoint's. */
   readonly headers?: Readonly<Record<string, string>> | null
-  /** Whether the body is the one that was published; one that was given its form already is not given it twice. */
+  /** The key of a body that was shaped at publish, and is not shaped again; null for the published body. */
   readonly variant?: number | null
-  /** Made when it was accepted. */
+  /** The signature that was made at publish. */
   readonly signature?: string | null
 }
 
-/**
- * Makes attempts on the wire. `open` prepares a target (parses the URL, decodes the keys) and never fails: a target that
- * cannot be used yields attempts that end as `blocked`.
- */
+/** Makes attempts on the wire. */
 export interface Sender {
-  open(target: Target): Line
+  /**
+   * Prepares a target, once per change of the endpoint: parses the URL and decodes the keys. It never fails; attempts at an
+   * unusable target end as `blocked`.
+   */
+  open(target: Target): OpenTarget
   /** Ends every attempt under way as `aborted` and closes all connections. */
   close(): Promise<void>
 }
 
 /** A prepared target. */
-export interface Line {
+export interface OpenTarget {
   /**
-   * Makes one attempt. Exactly one of the two happens, always, whatever the receiver does:
-   * `onLeave` at the moment the request is written to a connected socket (never when it fails before), then `onEnd`; or
-   * `onEnd` alone. Neither is called before `send` has returned. The answer aborts the attempt: `onEnd` follows at once
-   * with `aborted`, or with the status when one had arrived, unless it already came.
+   * Makes one attempt. `onLeave` is called when the request is written to a connected socket, and not when the attempt fails
+   * before; `onEnd` is called exactly once, last. Neither is called before `send` has returned. The answer aborts the
+   * attempt: `onEnd` follows at once with `aborted`, or with the status when one had arrived.
    *
    * `mayLeave` is asked immediately before the request is written, each time; after a no the attempt ends as `aborted`.
-   * Connecting takes time, and a process that was stopped meanwhile goes on with the socket before it sees to its timers.
+   * Connecting takes time, and a process that was stopped meanwhile handles the socket before its timers.
    */
-  send(parcel: Parcel, onLeave: () => void, onEnd: (outcome: Outcome) => void, mayLeave?: () => boolean): () => void
+  send(
+    message: OutgoingMessage,
+    onLeave: () => void,
+    onEnd: (outcome: Outcome) => void,
+    mayLeave?: () => boolean,
+  ): () => void
 }

@@ -42,7 +42,7 @@ export function endpointOf(key: number): Endpoint {
 export function settingsOf(endpoint: Endpoint): LaneSettings {
   return {
     endpoint,
-    line: { send: () => assert.fail('nothing is sent here') },
+    target: { send: () => assert.fail('nothing is sent here') },
     policy: defaultRetryPolicy,
     rules: rulesOf(endpoint, { circuit: undefined, disableAfterMs: 0 }),
   }

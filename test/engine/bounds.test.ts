@@ -54,8 +54,8 @@ class Bounded {
     const timers = restMs === undefined ? clock : coarse(clock, restMs)
     const engine = new Engine({
       store,
-      sender: sendingBy((_target, parcel, onLeave, onEnd) => {
-        sent.push({ id: parcel.id, at: clock.steady() })
+      sender: sendingBy((_target, message, onLeave, onEnd) => {
+        sent.push({ id: message.id, at: clock.steady() })
         clock.soon(onLeave)
         const outcome = bounded.answer
         return clock.after(100, () => onEnd(outcome))

@@ -1,7 +1,7 @@
 import type { Clock } from '../../src/domain/clock.ts'
 import type { EngineParts } from '../../src/engine/engine.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
-import type { Line, Sender } from '../../src/sender/send.ts'
+import type { OpenTarget, Sender } from '../../src/sender/send.ts'
 
 const second = 1000
 
@@ -25,7 +25,7 @@ export function engineParts(clock: Clock): Omit<EngineParts, 'store' | 'sender'>
 
 /** A sender all of whose lines send this way. */
 export function sendingBy(
-  send: (target: Parameters<Sender['open']>[0], ...args: Parameters<Line['send']>) => () => void,
+  send: (target: Parameters<Sender['open']>[0], ...args: Parameters<OpenTarget['send']>) => () => void,
 ): Sender {
   return {
     open: (target) => ({ send: (...args) => send(target, ...args) }),

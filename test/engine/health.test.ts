@@ -65,7 +65,7 @@ class Ward {
   async start(disableAfterMs = 0): Promise<void> {
     this.#engine = new Engine({
       store: this.world.store,
-      sender: sendingBy((_target, _parcel, onLeave, onEnd) => {
+      sender: sendingBy((_target, _message, onLeave, onEnd) => {
         onLeave()
         this.arrivals.push(this.clock.steady())
         this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay)

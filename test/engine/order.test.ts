@@ -66,8 +66,8 @@ class Ordered {
     }
     this.#engine = new Engine({
       store: new Proxy(store, { get: (target, name) => (name === 'settle' ? settle : Reflect.get(target, name)) }),
-      sender: sendingBy((_target, parcel, onLeave, onEnd) => {
-        const n = JSON.parse(Buffer.from(parcel.body).toString()).n
+      sender: sendingBy((_target, message, onLeave, onEnd) => {
+        const n = JSON.parse(Buffer.from(message.body).toString()).n
         this.sent.push(n)
         this.mostOpen = Math.max(this.mostOpen, ++this.open)
         clock.soon(onLeave)

@@ -42,8 +42,8 @@ test('a lane released while a claim is under way has one owner afterwards', asyn
     const over: Partial<Store> = { claim, watch: (watcher) => void watchers.push(watcher) }
     const engine = new Engine({
       store: new Proxy(store, { get: (target, name) => Reflect.get(name in over ? over : target, name) }),
-      sender: sendingBy((_target, parcel, onLeave, onEnd) => {
-        sent.push(parcel.id)
+      sender: sendingBy((_target, message, onLeave, onEnd) => {
+        sent.push(message.id)
         clock.soon(onLeave)
         return clock.after(10, () => onEnd(success))
       }),

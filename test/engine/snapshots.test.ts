@@ -36,9 +36,9 @@ class Delivering {
     const answerLanes: typeof store.answerLanes = (...args) => delivering.refusal?.() ?? store.answerLanes(...args)
     delivering.engine = new Engine({
       store: { ...store, answerLanes },
-      sender: sendingBy((_target, parcel, onLeave, onEnd) => {
+      sender: sendingBy((_target, message, onLeave, onEnd) => {
         clock.soon(onLeave)
-        delivering.#open.set(parcel.id, onEnd)
+        delivering.#open.set(message.id, onEnd)
         return () => {}
       }),
       ...engineParts(clock),

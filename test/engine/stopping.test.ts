@@ -32,8 +32,8 @@ class Delivering {
     delivering.endpoint = await delivering.world.endpoint(app, { concurrency: 1 })
     const engine = new Engine({
       store,
-      sender: sendingBy((target, parcel, onLeave, onEnd) => {
-        sent.push({ target, id: parcel.id })
+      sender: sendingBy((target, message, onLeave, onEnd) => {
+        sent.push({ target, id: message.id })
         clock.soon(onLeave)
         const nothing = { durationMs: 100, retryAfterMs: undefined, response: undefined, error: undefined }
         return clock.after(100, () => onEnd({ ...delivering.answer, ...nothing }))

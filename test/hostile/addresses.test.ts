@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { createConnector } from '../../src/sender/connect.ts'
-import { AddressPolicy } from '../../src/sender/guard.ts'
-import { checkUrl } from '../../src/sender/url.ts'
+import { createConnector, type Origin } from '../../src/sender/connect.ts'
+import { AddressPolicy, checkUrl } from '../../src/sender/guard.ts'
 import { send, targetAt, testSender } from '../sender/sending.ts'
 import { answer, rawReceiver } from './raw-receiver.ts'
 
@@ -38,6 +37,8 @@ const loopbackSpellings = [
   'ⓛⓞⓒⓐⓛⓗⓞⓢⓣ',
   'anything.localhost',
 ]
+
+const originAt = (host: string, port: number): Origin => ({ key: `http://${host}:${port}`, host, port, secure: false })
 
 test('no spelling of loopback gets as far as a TCP connection when loopback is not allowed', async (t) => {
   const ok = answer('200 OK')
@@ -99,13 +100,11 @@ test('the connector itself refuses a forbidden literal, whoever asks it', async 
     extraCa: [],
   })
   for (const host of ['127.0.0.1', '::1', '::ffff:127.0.0.1', '0.0.0.0']) {
-    const failure = await new Promise((resolve) => connect({ host, port: canary.port, secure: false }, resolve))
+    const failure = await new Promise((resolve) => connect(originAt(host, canary.port), resolve))
     assert.equal((failure as { outcome?: string }).outcome, 'blocked')
   }
   // Given up at once, it says nothing any more.
-  connect({ host: '127.0.0.1', port: canary.port, secure: false }, () =>
-    assert.fail('called after it was given up'),
-  ).giveUp()
+  connect(originAt('127.0.0.1', canary.port), () => assert.fail('called after it was given up')).giveUp()
   await new Promise<void>((resolve) => systemClock.soon(resolve))
   assert.equal(canary.connections, 0)
 })
@@ -120,9 +119,7 @@ test('a socket that reached a forbidden address after all is closed before anyth
     }
   }
   const connect = createConnector({ policy: new Fickle({ allowNetworks: [] }), resolve: async () => [], extraCa: [] })
-  const failure = await new Promise((resolve) =>
-    connect({ host: '127.0.0.1', port: canary.port, secure: false }, resolve),
-  )
+  const failure = await new Promise((resolve) => connect(originAt('127.0.0.1', canary.port), resolve))
 
   assert.equal((failure as { outcome?: string }).outcome, 'blocked')
   for (const socket of canary.open) await once(socket, 'close')

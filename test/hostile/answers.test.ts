@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import type { OutcomeCode } from '../../src/domain/outcome.ts'
-import { exampleParcel, send, targetAt, testSender } from '../sender/sending.ts'
+import { exampleMessage, send, targetAt, testSender } from '../sender/sending.ts'
 import { answer, type Behaviour, flood, rawReceiver } from './raw-receiver.ts'
 
 /**
@@ -217,8 +217,8 @@ for (const { does, behave, code, status, error } of rows) {
 
 test('a receiver that never reads its 8 MB is given up at the deadline', async (t) => {
   const receiver = await rawReceiver(t, () => {}, { onConnect: (socket) => socket.pause() !== undefined })
-  const parcel = { ...exampleParcel, body: Buffer.alloc(8 * 1024 * 1024, 'a') }
-  const { outcome } = await send(testSender(t), targetAt(receiver.url, { timeoutMs: 150 }), parcel)
+  const message = { ...exampleMessage, body: Buffer.alloc(8 * 1024 * 1024, 'a') }
+  const { outcome } = await send(testSender(t), targetAt(receiver.url, { timeoutMs: 150 }), message)
 
   assert.equal(outcome.code, 'timeout')
   assert.ok(outcome.durationMs >= 150 && outcome.durationMs < 1150, `took ${outcome.durationMs} ms`)

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { test } from 'node:test'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { exampleParcel, targetAt, testSender } from '../sender/sending.ts'
+import { exampleMessage, targetAt, testSender } from '../sender/sending.ts'
 import { answer, rawReceiver } from './raw-receiver.ts'
 
 /** Mulberry32: the same row of numbers for the same seed. */
@@ -39,7 +39,7 @@ for (const seed of [1, 2, 3]) {
     const random = seeded(seed)
     const receiver = await rawReceiver(t, (socket) => moods[Math.floor(random() * moods.length)]?.(socket))
     const sender = testSender(t)
-    const line = sender.open(targetAt(receiver.url, { timeoutMs: 60 }))
+    const opened = sender.open(targetAt(receiver.url, { timeoutMs: 60 }))
     const ends = new Map<string, Outcome[]>()
     const leaves = new Map<string, number>()
     const total = 600
@@ -50,8 +50,8 @@ for (const seed of [1, 2, 3]) {
       const begin = () => {
         if (begun === total) return
         const id = `msg_${begun++}`
-        const abort = line.send(
-          { ...exampleParcel, id },
+        const abort = opened.send(
+          { ...exampleMessage, id },
           () => leaves.set(id, (leaves.get(id) ?? 0) + 1),
           (outcome) => {
             ends.set(id, [...(ends.get(id) ?? []), outcome])

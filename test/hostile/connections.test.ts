@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { test } from 'node:test'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { exampleParcel, send, targetAt, testSender } from '../sender/sending.ts'
+import { exampleMessage, send, targetAt, testSender } from '../sender/sending.ts'
 import { answer, rawReceiver } from './raw-receiver.ts'
 
 const ok = answer('200 OK', 'ok')
@@ -41,13 +41,13 @@ test('a connection is kept and used again', async (t) => {
 
 test('endpoints of one origin share connections, also when the next attempt starts from the end of the last', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(ok))
-  const line = testSender(t).open(targetAt(receiver.url))
+  const opened = testSender(t).open(targetAt(receiver.url))
   await new Promise<void>((resolve) => {
     let left = 20
     const next = (outcome?: Outcome) => {
       if (outcome) assert.equal(outcome.code, 'delivered')
       if (left-- === 0) resolve()
-      else line.send(exampleParcel, () => {}, next)
+      else opened.send(exampleMessage, () => {}, next)
     }
     next()
   })
@@ -57,13 +57,13 @@ test('endpoints of one origin share connections, also when the next attempt star
 
 test('a receiver that closes after each answer is served on a new connection each time', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.end(answer('200 OK', 'ok', ['connection: close'])))
-  const line = testSender(t).open(targetAt(receiver.url))
+  const opened = testSender(t).open(targetAt(receiver.url))
   await new Promise<void>((resolve) => {
     let left = 10
     const next = (outcome?: Outcome) => {
       if (outcome) assert.equal(outcome.code, 'delivered', outcome.error)
       if (left-- === 0) resolve()
-      else line.send(exampleParcel, () => {}, next)
+      else opened.send(exampleMessage, () => {}, next)
     }
     next()
   })
@@ -171,10 +171,10 @@ test('an answer nobody asked for is not taken for the answer to the next request
 test('an attempt aborted in flight ends as aborted, once, and closes its connection', async (t) => {
   const arrived = Promise.withResolvers<void>()
   const receiver = await rawReceiver(t, () => arrived.resolve())
-  const line = testSender(t).open(targetAt(receiver.url, { timeoutMs: 5000 }))
+  const opened = testSender(t).open(targetAt(receiver.url, { timeoutMs: 5000 }))
   const outcomes: Outcome[] = []
-  const abort = line.send(
-    exampleParcel,
+  const abort = opened.send(
+    exampleMessage,
     () => {},
     (outcome) => outcomes.push(outcome),
   )
@@ -192,10 +192,10 @@ test('an attempt aborted in flight ends as aborted, once, and closes its connect
 test('an attempt aborted before it connected never reaches the receiver', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(ok))
   const sender = testSender(t)
-  const line = sender.open(targetAt(receiver.url))
+  const opened = sender.open(targetAt(receiver.url))
   const ended = Promise.withResolvers<Outcome>()
   let leaves = 0
-  line.send(exampleParcel, () => leaves++, ended.resolve)()
+  opened.send(exampleMessage, () => leaves++, ended.resolve)()
 
   assert.equal((await ended.promise).code, 'aborted')
   // A later attempt has come and gone by the time we look, so a ghost would have shown itself.
@@ -207,13 +207,13 @@ test('an attempt aborted before it connected never reaches the receiver', async 
 test('an attempt that may not leave any more once it is connected is never written', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(ok))
   const sender = testSender(t)
-  const line = sender.open(targetAt(receiver.url))
+  const opened = sender.open(targetAt(receiver.url))
   for (const connection of ['new', 'reused']) {
     const ended = Promise.withResolvers<Outcome>()
     const before = receiver.requests.length
     let leaves = 0
-    line.send(
-      exampleParcel,
+    opened.send(
+      exampleMessage,
       () => leaves++,
       ended.resolve,
       () => false,
@@ -264,7 +264,7 @@ test('nothing is called back before send has returned', async (t) => {
       const outcome = await new Promise<Outcome>((resolve, reject) => {
         let returned = false
         sender.open(target).send(
-          { ...exampleParcel, contentType },
+          { ...exampleMessage, contentType },
           () => {},
           (ended) => {
             if (returned) resolve(ended)
@@ -281,7 +281,7 @@ test('nothing is called back before send has returned', async (t) => {
 test('a content type with a line break is blocked, and nothing is sent', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(ok))
   const { outcome, leaves } = await send(testSender(t), targetAt(receiver.url), {
-    ...exampleParcel,
+    ...exampleMessage,
     contentType: 'text/plain\r\nx-injected: 1',
   })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { methods } from '../../src/domain/endpoint.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
-import { exampleParcel, send, targetAt, testSender } from './sending.ts'
+import { exampleMessage, send, targetAt, testSender } from './sending.ts'
 
 for (const method of [undefined, ...methods]) {
   test(`an endpoint that asks for ${method ?? 'nothing'} gets ${method ?? 'POST'}, with the body and its length`, async (t) => {
@@ -11,8 +11,8 @@ for (const method of [undefined, ...methods]) {
     assert.equal(outcome.code, 'delivered')
     const [request] = receiver.requests
     assert.equal(request?.head.split('\r\n')[0], `${method ?? 'POST'} /hook HTTP/1.1`)
-    assert.match(request?.head ?? '', new RegExp(`^content-length: ${exampleParcel.body.length}$`, 'im'))
-    assert.deepEqual(request?.body, exampleParcel.body)
+    assert.match(request?.head ?? '', new RegExp(`^content-length: ${exampleMessage.body.length}$`, 'im'))
+    assert.deepEqual(request?.body, exampleMessage.body)
   })
 }
 

@@ -3,10 +3,9 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { createConnector } from '../../src/sender/connect.ts'
-import type { Connection, Origin } from '../../src/sender/connection.ts'
+import { createConnector, type Origin } from '../../src/sender/connect.ts'
 import { AddressPolicy } from '../../src/sender/guard.ts'
-import { Pool } from '../../src/sender/pool.ts'
+import { type Connection, Pool } from '../../src/sender/pool.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 
 const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })

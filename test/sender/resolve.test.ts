@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ConnectFailure } from '../../src/sender/failure.ts'
+import { ConnectFailure } from '../../src/sender/classify.ts'
 import { cached, type Resolved } from '../../src/sender/resolve.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readRetryAfter } from '../../src/sender/retry-after.ts'
+import { readRetryAfter } from '../../src/sender/answer.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 import { send, targetAt, testSender } from './sending.ts'
 

@@ -2,14 +2,14 @@ import type { TestContext } from 'node:test'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { openSender, type SenderContext } from '../../src/sender/open.ts'
-import type { Parcel, Sender, Target } from '../../src/sender/send.ts'
+import type { OutgoingMessage, Sender, Target } from '../../src/sender/send.ts'
 
 /** The secret of the Standard Webhooks test vectors. */
 export const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 export const loopback = ['127.0.0.0/8', '::1/128']
 
-export const exampleParcel: Parcel = {
+export const exampleMessage: OutgoingMessage = {
   id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
   body: Buffer.from('{"test": 2432232314}'),
   contentType: 'application/json',
@@ -34,13 +34,13 @@ export function targetAt(url: string, target: Partial<Target> = {}): Target {
 }
 
 /** Makes one attempt. */
-export function send(sender: Sender, target: Target, parcel: Parcel = exampleParcel): Promise<Sent> {
+export function send(sender: Sender, target: Target, message: OutgoingMessage = exampleMessage): Promise<Sent> {
   const line = sender.open(target)
   let leaves = 0
   return new Promise((resolve, reject) => {
     let ends = 0
     line.send(
-      parcel,
+      message,
       () => {
         leaves++
         if (ends > 0) reject(new Error('left after it had ended'))

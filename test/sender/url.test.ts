@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { AddressPolicy } from '../../src/sender/guard.ts'
-import { checkUrl } from '../../src/sender/url.ts'
+import { AddressPolicy, checkUrl } from '../../src/sender/guard.ts'
 
 const strict = new AddressPolicy({ allowNetworks: [] })
 const local = new AddressPolicy({ allowNetworks: ['127.0.0.0/8', '::1/128', '10.0.0.0/8'] })

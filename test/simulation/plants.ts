@@ -88,7 +88,7 @@ export const plants: Record<string, Plant> = {
     sender: (sender) => ({
       ...sender,
       open: (target) => ({
-        send(parcel, onLeave, onEnd) {
+        send(message, onLeave, onEnd) {
           onLeave()
           onEnd({
             code: 'delivered',
@@ -99,7 +99,7 @@ export const plants: Record<string, Plant> = {
             durationMs: 0,
           })
           const none = () => {}
-          return sender.open(target).send(parcel, none, none)
+          return sender.open(target).send(message, none, none)
         },
       }),
     }),

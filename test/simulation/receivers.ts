@@ -52,7 +52,7 @@ export function simulatedSender(parts: {
   })
   return {
     open: (target) => ({
-      send(parcel, onLeave, onEnd, mayLeave) {
+      send(message, onLeave, onEnd, mayLeave) {
         const endpoint = Number(new URL(target.url).pathname.slice(1))
         const startedAt = world.steady()
         let arrival: Arrival | undefined
@@ -91,16 +91,16 @@ export function simulatedSender(parts: {
         process.clock.after(connectMs, () => {
           if (over) return
           if (mayLeave?.() === false) return end({ code: 'aborted', status: 0 })
-          history.tries.push({ at: world.steady(), endpoint, message: parcel.id, isGone: share === 'gone' })
+          history.tries.push({ at: world.steady(), endpoint, message: message.id, isGone: share === 'gone' })
           if (share === 'refuse') return end({ code: 'connect_refused', status: 0, error: 'refused' })
           onLeave()
           arrival = {
             at: world.steady(),
             endpoint,
-            message: parcel.id,
-            body: publishedBody(Buffer.from(parcel.body).toString()),
-            raw: Buffer.from(parcel.body).toString(),
-            signature: parcel.signature ?? null,
+            message: message.id,
+            body: publishedBody(Buffer.from(message.body).toString()),
+            raw: Buffer.from(message.body).toString(),
+            signature: message.signature ?? null,
             worker,
             endedAt: Number.POSITIVE_INFINITY,
             taken: false,

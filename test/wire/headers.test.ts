@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkHeader, isSensitiveHeader, wireHeaders } from '../../src/wire/headers.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
-import { exampleParcel, send, targetAt, testSender } from '../sender/sending.ts'
+import { exampleMessage, send, targetAt, testSender } from '../sender/sending.ts'
 
 const reserved = [
   ...['host', 'content-length', 'transfer-encoding', 'connection', 'keep-alive', 'upgrade', 'te', 'trailer', 'expect'],
@@ -64,8 +64,8 @@ test('no value of a stored message can break the head of a request, and no byte 
     ['content-type', {}, { contentType: 'a\0b' }],
     ['content-type', {}, { contentType: 'a\u2028b' }],
   ] as const
-  for (const [name, target, parcel] of rows) {
-    const { outcome, leaves } = await send(sender, targetAt(receiver.url, target), { ...exampleParcel, ...parcel })
+  for (const [name, target, message] of rows) {
+    const { outcome, leaves } = await send(sender, targetAt(receiver.url, target), { ...exampleMessage, ...message })
     assert.equal(outcome.code, 'blocked', outcome.error)
     assert.match(outcome.error ?? '', new RegExp(`header ${name} `))
     assert.equal(leaves, 0)
@@ -74,7 +74,7 @@ test('no value of a stored message can break the head of a request, and no byte 
     const { outcome, leaves } = await send(sender, targetAt(receiver.url, { signatureHeaders }))
     assert.deepEqual([outcome.code, leaves], ['blocked', 0])
   }
-  const { outcome } = await send(sender, targetAt(receiver.url), { ...exampleParcel, headers: { 'x-a': evil } })
+  const { outcome } = await send(sender, targetAt(receiver.url), { ...exampleMessage, headers: { 'x-a': evil } })
   assert.equal(outcome.code, 'delivered')
   assert.equal(receiver.requests.length, 1)
   assert.doesNotMatch(receiver.requests[0]?.head ?? '', /injected/)

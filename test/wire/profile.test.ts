@@ -4,14 +4,14 @@ import { type TestContext, test } from 'node:test'
 import type { Secret } from '../../src/domain/endpoint.ts'
 import type { Parts } from '../../src/domain/turns.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import type { Parcel, Target } from '../../src/sender/send.ts'
+import type { OutgoingMessage, Target } from '../../src/sender/send.ts'
 import { bodySigner, hexSigner } from '../../src/wire/signature.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
-import { exampleParcel, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
+import { exampleMessage, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
 
 const at = 1_700_000_000_999
 const second = '1700000000'
-const { body } = exampleParcel
+const { body } = exampleMessage
 const older = 'whsec_b2xkZXIgb2xkZXIgb2xkZXIgb2xkZXI='
 
 /** An HMAC of somebody else's making: the key is the secret's text. */
@@ -19,10 +19,10 @@ const hex = (secret: string, signed: string, bytes: Uint8Array) =>
   createHmac('sha256', secret).update(signed).update(bytes).digest('hex')
 
 /** What a receiver gets of one request: its headers by name, and its body. */
-async function received(t: TestContext, target: Partial<Target>, parcel: Partial<Parcel> = {}) {
+async function received(t: TestContext, target: Partial<Target>, message: Partial<OutgoingMessage> = {}) {
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
   const sender = testSender(t, { clock: { ...systemClock, now: () => at } })
-  const { outcome } = await send(sender, targetAt(receiver.url, target), { ...exampleParcel, ...parcel })
+  const { outcome } = await send(sender, targetAt(receiver.url, target), { ...exampleMessage, ...message })
   const [request] = receiver.requests
   const lines = (request?.head ?? '').split('\r\n').slice(1)
   const headers = Object.fromEntries(lines.map((line) => line.split(': ', 2) as [string, string]))
@@ -58,7 +58,7 @@ test('github: the body alone, under its own header, the newest secret first', as
   const { headers } = await received(t, { signature: 'github', secrets: twoSecrets })
   assert.equal(headers['x-hub-signature-256'], `sha256=${hex(exampleSecret, '', body)}`)
   assert.equal(headers['x-hub-signature-256-old'], `sha256=${hex(older, '', body)}`)
-  assert.equal(headers['webhook-id'], exampleParcel.id)
+  assert.equal(headers['webhook-id'], exampleMessage.id)
   assert.equal(headers['webhook-signature'], undefined)
   assert.equal(headers['webhook-timestamp'], undefined)
 })
@@ -78,7 +78,7 @@ test('timestamped: time and body, under names of our own or the application’s'
   const named = await received(t, { signature: 'timestamped', signatureHeaders, secrets: twoSecrets })
   assert.deepEqual(
     ['x-vvv-id', 'x-vvv-timestamp', 'x-vvv-signature'].map((name) => named.headers[name]),
-    [exampleParcel.id, second, signature],
+    [exampleMessage.id, second, signature],
   )
   assert.equal(named.headers['x-vvv-signature-old'], `sha256=${hex(older, `${second}.`, body)}`)
   assert.equal(named.headers['webhook-id'], undefined)
@@ -95,7 +95,7 @@ test('stored: as it was made when the message was accepted, whatever the secret 
 
 test('standard: names can be the application’s', async (t) => {
   const { headers } = await received(t, { signatureHeaders: { id: 'svix-id', signature: 'svix-signature' } })
-  assert.equal(headers['svix-id'], exampleParcel.id)
+  assert.equal(headers['svix-id'], exampleMessage.id)
   assert.equal(headers['webhook-timestamp'], second)
   assert.match(headers['svix-signature'] ?? '', /^v1,/)
   assert.equal(headers['webhook-id'], undefined)
@@ -157,12 +157,12 @@ test('a body that takes long to shape is shaped in turns, and sent then', async 
 test('an attempt that is aborted while its body is shaped ends once, and nothing is sent', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
   const sender = testSender(t)
-  const line = sender.open(targetAt(receiver.url, { shape: slowShape }))
+  const opened = sender.open(targetAt(receiver.url, { shape: slowShape }))
   const ends: string[] = []
-  const abort = line.send(exampleParcel, assert.fail, ({ code }) => ends.push(code))
+  const abort = opened.send(exampleMessage, assert.fail, ({ code }) => ends.push(code))
   abort()
   abort()
-  line.send(exampleParcel, assert.fail, ({ code }) => ends.push(code))
+  opened.send(exampleMessage, assert.fail, ({ code }) => ends.push(code))
   await sender.close()
   await send(testSender(t), targetAt(receiver.url))
   assert.deepEqual(ends, ['aborted', 'aborted'])

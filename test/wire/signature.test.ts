@@ -7,7 +7,7 @@ import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { standardSigner } from '../../src/wire/signature.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
-import { exampleParcel, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
+import { exampleMessage, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
 
 const head = 'msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.'
 const body = Buffer.from('{"test": 2432232314}')
@@ -81,12 +81,12 @@ test('what arrives is the exact body, signed for the second it left in', async (
   const clock: Clock = { ...systemClock, now: () => now }
   const sender = testSender(t, { clock, version: '7.8.9' })
   await send(sender, targetAt(receiver.url), {
-    ...exampleParcel,
+    ...exampleMessage,
     body: bytes,
     contentType: 'application/cloudevents+json',
   })
   now += 1
-  await send(sender, targetAt(`${receiver.url}/a%20b?c=d&e`), { ...exampleParcel, body: new Uint8Array(0) })
+  await send(sender, targetAt(`${receiver.url}/a%20b?c=d&e`), { ...exampleMessage, body: new Uint8Array(0) })
 
   const [first, second] = receiver.requests
   assert.ok(first && second)
@@ -97,13 +97,13 @@ test('what arrives is the exact body, signed for the second it left in', async (
   assert.equal(headerOf(first.head, 'user-agent'), 'Sluice/7.8.9')
   assert.equal(headerOf(first.head, 'accept-encoding'), 'identity')
   assert.equal(headerOf(first.head, 'host'), `127.0.0.1:${receiver.port}`)
-  assert.equal(headerOf(first.head, 'webhook-id'), exampleParcel.id)
+  assert.equal(headerOf(first.head, 'webhook-id'), exampleMessage.id)
   assert.equal(headerOf(first.head, 'webhook-timestamp'), '1700000000')
   assert.equal(headerOf(second.head, 'webhook-timestamp'), '1700000001')
   const sign = standardSigner(exampleSecret)
-  assert.equal(headerOf(first.head, 'webhook-signature'), sign?.(`${exampleParcel.id}.1700000000.`, bytes))
+  assert.equal(headerOf(first.head, 'webhook-signature'), sign?.(`${exampleMessage.id}.1700000000.`, bytes))
   assert.equal(headerOf(second.head, 'content-length'), '0')
-  assert.equal(headerOf(second.head, 'webhook-signature'), sign?.(`${exampleParcel.id}.1700000001.`, Buffer.alloc(0)))
+  assert.equal(headerOf(second.head, 'webhook-signature'), sign?.(`${exampleMessage.id}.1700000001.`, Buffer.alloc(0)))
 })
 
 test('while secrets change over, each that has not expired signs, newest first', async (t) => {

@@ -3,26 +3,25 @@ import type { EpochMs } from '../domain/clock.ts'
 import type { Method } from '../domain/endpoint.ts'
 import { unsendableAt, wireHeaders } from '../wire/headers.ts'
 import { headerNames, type Signing, signerOf, signingBy } from '../wire/profile.ts'
-import type { Origin } from './connection.ts'
-import type { AddressPolicy } from './guard.ts'
-import type { Parcel, Target } from './send.ts'
-import { checkUrl, hostOf, portOf } from './url.ts'
+import type { Origin } from './connect.ts'
+import { type AddressPolicy, checkUrl, hostOf, portOf } from './guard.ts'
+import type { OutgoingMessage, Target } from './send.ts'
 
-/** All that attempts at one target have in common, worked out once. */
-export interface PreparedLine {
+/** The parts of a request that all attempts at a target share, computed once. */
+export interface PreparedTarget {
   readonly origin: Origin
   readonly timeoutMs: number
-  /** When the last secret expires, which the newest never does. From then on nothing may be sent, for want of a signature. */
+  /** When the last secret expires, after which nothing can be signed; usually never. */
   readonly signsUntil: EpochMs
   /**
-   * The request for one parcel, signed as of `now`; a text instead when its head cannot be sent. It is the same object each
-   * time: use it before asking again.
+   * The request for one message, signed as of `now`; a text instead when its head cannot be sent. Every call answers the
+   * same object, filled in again.
    */
-  request(parcel: Parcel, now: EpochMs): Dispatcher.DispatchOptions | string
+  request(message: OutgoingMessage, now: EpochMs): Dispatcher.DispatchOptions | string
 }
 
-/** Prepares a target; a text instead, for people, when nothing may or can be sent to it. */
-export function prepareLine(target: Target, policy: AddressPolicy, userAgent: string): PreparedLine | string {
+/** Prepares a target; answers an error text when nothing may or can be sent to it. */
+export function prepareTarget(target: Target, policy: AddressPolicy, userAgent: string): PreparedTarget | string {
   if (target.damaged) return 'The stored secret or headers of the endpoint cannot be opened; replace them.'
   const problems = checkUrl(target.url, policy)
   if (problems.length > 0) return problems.join(' ')
@@ -57,8 +56,8 @@ export function prepareLine(target: Target, policy: AddressPolicy, userAgent: st
 }
 
 /**
- * Fills in one request object again and again. undici copies out of it before dispatch returns, so nothing is shared
- * between attempts, and an attempt allocates neither options nor a list of headers.
+ * Fills in one request object for every attempt. undici copies from it before dispatch returns, so attempts share nothing
+ * and allocate neither options nor a list of headers.
  */
 function requestMaker(
   method: Method,
@@ -66,8 +65,8 @@ function requestMaker(
   ownHeaders: readonly string[],
   idName: string,
   signing: Signing,
-): PreparedLine['request'] {
-  // Whatever they are called, these are Sluice's to set.
+): PreparedTarget['request'] {
+  // Only Sluice sets these, under any name that the endpoint gives them.
   const reserved = new Set([idName, ...signing.names])
   const headers = [
     ...without(reserved, ownHeaders),
@@ -81,38 +80,38 @@ function requestMaker(
   let second = 0
   let timestamp = '0'
 
-  return (parcel, now) => {
+  return (message, now) => {
     if (second !== Math.floor(now / 1000)) {
       second = Math.floor(now / 1000)
       timestamp = String(second)
     }
-    headers[contentTypeAt] = parcel.contentType
-    headers[contentTypeAt + 2] = parcel.id
-    signing.values(headers, contentTypeAt + 4, parcel, timestamp, now)
-    // The values before these are the endpoint's, and were checked when the line was prepared.
+    headers[contentTypeAt] = message.contentType
+    headers[contentTypeAt + 2] = message.id
+    signing.values(headers, contentTypeAt + 4, message, timestamp, now)
+    // The values before these are the endpoint's, and were checked when the target was prepared.
     const wrong = unsendableAt(headers, contentTypeAt)
     if (wrong >= 0) return `The header ${headers[wrong - 1]} of the message contains characters that cannot be sent.`
-    request.body = parcel.body
-    request.headers = parcel.headers ? withHeadersOf(parcel.headers, headers, reserved) : headers
+    request.body = message.body
+    request.headers = message.headers ? withHeadersOf(message.headers, headers, reserved) : headers
     return request
   }
 }
 
 const noBytes = new Uint8Array(0)
 
-/** A message's headers before those every message gets; an endpoint's of the same name give way. */
+/** Puts a message's headers first; they replace the endpoint's of the same name. */
 function withHeadersOf(
   own: Readonly<Record<string, string>>,
   headers: readonly string[],
   reserved: ReadonlySet<string>,
 ): string[] {
-  // They were checked when the message was taken in; one that cannot be sent all the same is no reason not to send the rest.
+  // They were checked at publish. If they cannot be sent all the same, the message is sent without them.
   const flat = without(reserved, wireHeaders(own) ?? [])
   const names = new Set(flat.filter((_, i) => i % 2 === 0))
   return [...flat, ...without(names, headers)]
 }
 
-/** Headers, name after value, but for those of these names. */
+/** Headers, each name followed by its value, except those with these names. */
 function without(names: ReadonlySet<string>, flat: readonly string[]): string[] {
   return flat.filter((_, i) => !names.has(flat[i - (i % 2)] as string))
 }

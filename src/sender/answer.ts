@@ -1,0 +1,70 @@
+import type { EpochMs } from '../domain/clock.ts'
+/**
+ * Keeps the first bytes of an answer's body, as they came: nothing is decoded, so no bomb can unfold. Bytes are copied,
+ * because a chunk is a view of the 64 KiB its socket read. The copy grows by doubling, so that a body that drips byte by
+ * byte costs no object per byte.
+ */
+export class Capture {
+  #bytes: Buffer | undefined
+  #length = 0
+  readonly #limitBytes: number
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes
+  }
+
+  /** Adds a chunk; false when the body has passed the limit and need not be read on. */
+  add(chunk: Uint8Array): boolean {
+    const room = this.#limitBytes - this.#length
+    const taken = Math.min(chunk.length, room)
+    const needed = this.#length + taken
+    if (this.#bytes === undefined || needed > this.#bytes.length) {
+      const grown = Buffer.allocUnsafeSlow(Math.min(this.#limitBytes, Math.max(needed, 2 * this.#length)))
+      if (this.#bytes !== undefined) grown.set(this.#bytes.subarray(0, this.#length))
+      this.#bytes = grown
+    }
+    this.#bytes.set(taken === chunk.length ? chunk : chunk.subarray(0, taken), this.#length)
+    this.#length = needed
+    return chunk.length <= room
+  }
+
+  /** The kept bytes; undefined when the body was empty. */
+  bytes(): Uint8Array | undefined {
+    return this.#length === 0 ? undefined : this.#bytes?.subarray(0, this.#length)
+  }
+}
+
+/** The three ways HTTP writes a date (RFC 9110, 5.6.7); Date.parse alone would take `1.5` for the fifth of January. */
+const httpDates = [
+  /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
+  /^[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
+  /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
+]
+
+/**
+ * The wait a Retry-After header asks for, at most `capMs`: 0 when it names the past, undefined when it names nothing.
+ * Of several headers the longest wait counts, so that none is undercut.
+ */
+export function readRetryAfter(header: string | string[] | undefined, now: EpochMs, capMs: number): number | undefined {
+  if (header === undefined) return undefined
+  if (Array.isArray(header)) {
+    const waits = header.map((value) => readRetryAfter(value, now, capMs)).filter((wait) => wait !== undefined)
+    return waits.length === 0 ? undefined : Math.max(...waits)
+  }
+  const waitMs = readWait(header.trim(), now)
+  return waitMs === undefined ? undefined : Math.min(Math.max(0, Math.ceil(waitMs)), capMs)
+}
+
+function readWait(text: string, now: EpochMs): number | undefined {
+  if (/^-?\d{1,20}(\.\d{1,20})?$/.test(text)) return Number(text) * 1000
+  if (!httpDates.some((form) => form.test(text))) return undefined
+  // The third form carries no zone and means GMT like the others.
+  const at = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`)
+  return Number.isNaN(at) ? undefined : at - now
+}
+
+/** The first 200 characters of a header, without characters that a terminal or a page would interpret. */
+export function printable(header: string | string[] | undefined): string | undefined {
+  const text = Array.isArray(header) ? header[0] : header
+  return text?.slice(0, 200).replaceAll(/[^\x21-\x7e]/g, '?')
+}
