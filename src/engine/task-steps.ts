@@ -15,8 +15,7 @@ import {
   type TaskCursor,
   type TaskData,
 } from '../domain/task.ts'
-import { readFilter } from '../shaping/filter.ts'
-import { passing } from '../shaping/passing.ts'
+import { filterMessages, readFilter } from '../shaping/filter.ts'
 import type { CountedList } from '../store/dead-letters.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
@@ -122,7 +121,7 @@ async function replayMissing(store: Store, clock: Clock, task: Task, input: Endp
   let unfiltered: ReadonlySet<number> = new Set()
   if (filter !== null) {
     const untried = wanted.filter(({ key }) => missing.has(key))
-    const answers = await passing(store, clock, readFilter(filter), untried)
+    const answers = await filterMessages(store, clock, readFilter(filter), untried)
     for (const { key } of untried) if (!answers.passed.has(key)) missing.delete(key)
     unfiltered = answers.unfiltered
   }

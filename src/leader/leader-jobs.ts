@@ -50,18 +50,12 @@ export function leaderJobs({
       name: 'schedules',
       everyMs: schedulesMs,
       delivers: true,
-      async step() {
-        const { more, nextInMs, published } = await runner.step()
-        return { more, inMs: nextInMs, published }
-      },
+      step: () => runner.step(),
     },
     {
       name: 'notices',
       everyMs: noticesMs,
-      async step() {
-        const { more, published } = await sendNotices(store, preparer)
-        return { more, inMs: undefined, published }
-      },
+      step: () => sendNotices(store, preparer),
     },
     {
       // Wakes lanes whose publisher died between its commit and its wake-up.

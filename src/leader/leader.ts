@@ -19,7 +19,7 @@ export interface LeaderJob {
 
 export interface Progress {
   readonly more: boolean
-  readonly inMs: number | undefined
+  readonly inMs?: number | undefined
   /** How many messages were published. */
   readonly published: number
 }

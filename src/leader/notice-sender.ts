@@ -4,24 +4,19 @@ import type { Preparer } from '../intake/preparer.ts'
 import type { Item } from '../intake/publication.ts'
 import { appSubscriptions } from '../intake/subscriptions.ts'
 import type { Store, Subscriptions } from '../store/store.ts'
+import type { Progress } from './leader.ts'
 
 type NoticeStore = Pick<Store, 'listNotices' | 'removeNotices' | 'subscriptions' | 'publish' | 'loadHeads'>
 
 /** Notices sent in one step. */
 const perStep = 100
 
-export interface Sent {
-  /** Whether there is more to send right away. */
-  readonly more: boolean
-  readonly published: number
-}
-
 /**
  * Publishes notices to the endpoints of operational webhooks that subscribe to them, and removes them. The event id is made
  * from the notice, so that a crash before its removal, or another process at the same time, publishes nothing twice. The
  * preparer has no admission: notices are the server's own and few.
  */
-export async function sendNotices(store: NoticeStore, preparer: Preparer): Promise<Sent> {
+export async function sendNotices(store: NoticeStore, preparer: Preparer): Promise<Progress> {
   const notices = await store.listNotices(perStep)
   if (notices.length === 0) return { more: false, published: 0 }
   const subscriptions = await store.subscriptions(managementApplication)

@@ -5,6 +5,7 @@ import type { Publisher } from '../intake/publisher.ts'
 import { envelopeOf, type NewRun } from '../intake/scheduled.ts'
 import type { DueSchedule } from '../store/schedules.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
+import type { Progress } from './leader.ts'
 
 /** Schedules read in one step, and the number of runs after which it ends. */
 const perStep = 20
@@ -28,15 +29,15 @@ export class ScheduleRunner {
   }
 
   /** Runs some schedules that are due. Rejects when the store is in trouble; a schedule's own trouble is noted in it. */
-  async step(): Promise<Stepped> {
-    const { now, schedules, nextInMs } = await this.#store.dueSchedules(perStep)
+  async step(): Promise<Progress> {
+    const { now, schedules, nextInMs: inMs } = await this.#store.dueSchedules(perStep)
     let published = 0
     for (const schedule of schedules) {
       published += await this.#run(schedule, now)
       // A schedule with many missed ticks does not make the step long: another process may lead soon, or this one stops.
-      if (published >= perStep) return { more: true, nextInMs, published }
+      if (published >= perStep) return { more: true, inMs, published }
     }
-    return { more: schedules.length === perStep, nextInMs, published }
+    return { more: schedules.length === perStep, inMs, published }
   }
 
   /** Runs the ticks of one schedule that are due; answers how many were published. */
@@ -46,8 +47,11 @@ export class ScheduleRunner {
     let published = 0
     try {
       const { ticks, skipped } = planRuns(due, now)
-      const before = skipped === null ? [] : [skippedRun(skipped)]
-      if (ticks.length === 0) await this.#pass(due, before, skipped?.at ?? now)
+      const before: NewRun[] = skipped === null ? [] : [{ ...skipped, state: 'skipped', trigger: 'cron', error: null }]
+      if (ticks.length === 0) {
+        const reachedAt = skipped?.at ?? now
+        await this.#store.advanceSchedule(due, { publication: null, runs: before, reachedAt, retryInMs: null })
+      }
       for (tick of ticks) {
         if (published > 0) {
           const moved = await this.#store.findSchedule(due.app, due.id)
@@ -63,11 +67,6 @@ export class ScheduleRunner {
     return published
   }
 
-  /** Moves a schedule on that has no tick to run. */
-  async #pass(schedule: Schedule, runs: readonly NewRun[], reachedAt: EpochMs): Promise<void> {
-    await this.#store.advanceSchedule(schedule, { publication: null, runs, reachedAt, retryInMs: null })
-  }
-
   /** Answers false when another process has run the tick, or the schedule was changed meanwhile. */
   async #publish(schedule: Schedule, appId: string, tick: EpochMs, before: readonly NewRun[]): Promise<boolean> {
     const run: NewRun = { at: tick, state: 'published', trigger: 'cron', error: null, count: 1 }
@@ -79,9 +78,9 @@ export class ScheduleRunner {
     return state === 'accepted' || state === 'conflict'
   }
 
-  /** A schedule that cannot be run is tried again later, and shows why; it never keeps others from running. */
+  /** Notes why a schedule cannot be run, and when it is tried again. The other schedules run on. */
   async #note(schedule: Schedule, tick: EpochMs, error: unknown): Promise<void> {
-    // A store in trouble could not take the note either; the tick stays due.
+    // A store in trouble cannot record the note either; the tick stays due.
     const isTrouble =
       error instanceof StoreTrouble || (error instanceof AppError && error.cause instanceof StoreTrouble)
     if (isTrouble) throw error
@@ -91,16 +90,4 @@ export class ScheduleRunner {
     const retryInMs = retryWaitMs(schedule.failures + 1)
     await this.#store.advanceSchedule(schedule, { publication: null, runs: [run], reachedAt: null, retryInMs })
   }
-}
-
-export interface Stepped {
-  /** Whether there is more to run right away. */
-  readonly more: boolean
-  /** When the next schedule is due. */
-  readonly nextInMs: number | undefined
-  readonly published: number
-}
-
-function skippedRun({ at, count }: { readonly at: EpochMs; readonly count: number }): NewRun {
-  return { at, state: 'skipped', trigger: 'cron', error: null, count }
 }

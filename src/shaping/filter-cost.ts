@@ -1,12 +1,12 @@
 import type { ASTNode } from '@marcbachmann/cel-js'
 
-/** Why an expression is not taken, and where that is. */
+/** Why an expression is refused, and at which character. */
 export interface Refusal {
   readonly message: string
   readonly position: number | undefined
 }
 
-/** A part of the payload that an expression reads, and what reading it costs. */
+/** A part of the payload that an expression reads, and the cost of reading it. */
 export interface Charge {
   /** The names that lead to it from the payload; empty for the payload itself. */
   readonly path: readonly string[]
@@ -18,7 +18,7 @@ export interface Charge {
 
 export interface Costs {
   readonly refusal: Refusal | undefined
-  /** Steps whatever the payload: one per node, more where one runs through channels or tags. */
+  /** Steps for any payload: one per node, more for a macro over channels or tags. */
   readonly fixed: number
   readonly charges: readonly Charge[]
 }
@@ -42,7 +42,7 @@ const macros = new Set(['exists', 'all', 'exists_one', 'filter'])
 /** Variables that are never large. */
 const small = new Set(['eventType', 'eventId', 'channels', 'tags'])
 
-/** Where a node stands: outside of any macro, or within one, for each of whose elements it runs. */
+/** The macro that a node is in; it runs for each element of the macro's list. */
 interface Scope {
   /** The name of the element. */
   readonly element: string
@@ -55,9 +55,9 @@ interface Scope {
 }
 
 /**
- * Refuses expressions without a bound and tells what the others cost: their work grows with the size of the parts that
- * they read, and no faster. So a condition that runs per element speaks of that element alone, lists to run through are
- * parts of the payload, and no expression builds a value larger than the payload. Regular expressions have no such bound.
+ * Refuses expressions without a bound and finds the cost of the others: their work grows with the size of the parts that
+ * they read, and no faster. So a condition that runs per element reads only that element, lists to run through are parts of
+ * the payload, and no expression builds a value larger than the payload. Regular expressions have no such bound.
  */
 export function findCosts(ast: ASTNode): Costs {
   let refusal: Refusal | undefined

@@ -1,13 +1,13 @@
 import type { Shape } from '../domain/flow.ts'
 import { everyElement, readPointer } from '../json/pointer.ts'
 
-/** What is to be done with a part of a payload, and with the parts of it. One tree of them is made of all pointers. */
+/** The rule for a part of a payload, and for the parts in it. All pointers of a shape make one tree of rules. */
 export interface Rule {
-  /** By name, or by place in an array. */
+  /** By name, or by index in an array. */
   readonly named: Map<string, Rule>
-  /** For every element of an array, and for a member with that very name. */
+  /** For every element of an array, and for a member called `*`. */
   every: Rule | undefined
-  /** Something in it is kept, or it is. */
+  /** The part is kept, or something in it is. */
   leadsToKept: boolean
   keep: boolean
   drop: boolean
@@ -15,14 +15,14 @@ export interface Rule {
   rename: string | undefined
 }
 
-/** The rules for one place in a payload: several pointers may name it, by itself and with its neighbours. */
+/** All rules for one place in a payload: several pointers may name it, directly and by `*`. */
 export class Place {
   readonly keep: boolean
   readonly drop: boolean
   readonly pseudonymize: boolean
   readonly leadsToKept: boolean
   readonly rename: string | undefined
-  /** Whether nothing is said of it, nor of anything in it. */
+  /** Whether there is no rule for it, nor for anything in it. */
   readonly isPlain: boolean
   readonly #rules: readonly Rule[]
   #known: ReadonlySet<string> | undefined
@@ -80,7 +80,7 @@ export class Place {
     return made
   }
 
-  /** The names that pointers have for parts of this place. */
+  /** The names by which pointers name parts of this place. */
   get #names(): ReadonlySet<string> {
     this.#known ??= new Set(this.#rules.flatMap(({ named }) => [...named.keys()]))
     return this.#known
@@ -121,7 +121,7 @@ function newRule(): Rule {
   }
 }
 
-/** The rule for what a pointer names, made when there is none; all on the way to it lead to something kept, or may not. */
+/** The rule at a pointer, made when there is none. With `leadsToKept`, all rules on the way are marked so. */
 function ruleAt(root: Rule, pointer: string, leadsToKept = false): Rule {
   let rule = root
   for (const step of readPointer(pointer) ?? []) {

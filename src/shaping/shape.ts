@@ -1,21 +1,22 @@
+import { createHmac, createSecretKey } from 'node:crypto'
+import type { Endpoint } from '../domain/endpoint.ts'
 import type { Shape } from '../domain/flow.ts'
 import type { Parts } from '../domain/turns.ts'
-import { type Outline, type Part, PartReader } from '../json/outline.ts'
-import type { Pseudonymize } from './pseudonym.ts'
+import { Outline, type Part, PartReader, quote, textOf } from '../json/outline.ts'
 import { Place, rulesOf } from './rules.ts'
 
-/** What an endpoint gets of a payload. */
+/** Computes the part of a payload that an endpoint gets. */
 export type Shaper = (json: Outline) => Parts<Buffer>
 
 /** Values that are shaped between two pauses: less than a millisecond. */
 const valuesPerPart = 256
 
 /**
- * Makes what shapes payloads. It cuts and replaces in the bytes and builds nothing, so that what it leaves is to the byte
- * as it was published: numbers, the order of members, white space.
+ * Makes the shaper of a shape. It cuts and replaces bytes of the payload and never serialises, so all that stays is as it
+ * was published: numbers, the order of members, white space.
  *
- * All pointers name fields as they were published. A field that is dropped is gone whatever else is said of it; so is
- * what lies beside the way to something kept. A field renamed to the name of another takes its place.
+ * All pointers name fields as they were published. Dropping a field wins over every other rule for it. With `keep`, only
+ * kept fields and the containers around them stay. A field renamed to the name of another field replaces that one.
  */
 export function shaper(shape: Shape, pseudonymize: Pseudonymize | null): Shaper {
   const rules = rulesOf(shape)
@@ -28,10 +29,10 @@ export function shaper(shape: Shape, pseudonymize: Pseudonymize | null): Shaper 
   }
 }
 
-/** The bytes of a result: spans of what was published, and texts that stand in place of others. */
+/** The bytes of a result: spans of the published bytes, and texts that replace others. */
 class Pieces {
   readonly json: Buffer
-  /** Where a span begins and ends, one after the other; or a text. */
+  /** Of a span two numbers, its start and its end; of a replacement its text. */
   readonly #pieces: (number | string)[] = []
   #length = 0
   #start = 0
@@ -40,7 +41,7 @@ class Pieces {
     this.json = json
   }
 
-  /** Leaves out what lies between two bytes. What lies before was either left out or is taken as it is. */
+  /** Leaves out the bytes from `start` to `end`. Bytes since the last call stay as they are. */
   skip(start: number, end: number): void {
     if (start > this.#start) {
       this.#pieces.push(this.#start, start)
@@ -78,7 +79,7 @@ interface Container {
   readonly isArray: boolean
   /** Whether a part that no pointer names is kept. */
   readonly whole: boolean
-  /** The new names that members get, and those of them that a member has got; undefined when there are none. */
+  /** All new names of members, and those given so far; undefined when no member gets one. */
   readonly renames: { readonly names: Set<string>; readonly given: Set<string> } | undefined
   /** Where the first part begins; -1 before it is read. */
   first: number
@@ -88,7 +89,7 @@ interface Container {
   any: boolean
 }
 
-/** Edits a value by the rules for it. Each byte is read a fixed number of times, however deep the containers nest. */
+/** Edits a value by its rules. Each byte is read a fixed number of times, however deep the containers nest. */
 function* emit(
   out: Pieces,
   json: Outline,
@@ -139,11 +140,11 @@ function emitPart(out: Pieces, json: Outline, container: Container, part: Part, 
   const name = renames && own.rename
   const isTaken = renames !== undefined && (name === undefined ? renames.names.has(part.name) : renames.given.has(name))
   if (!isWanted(json, part, own, whole) || isTaken) {
-    // With the separator in front of it, unless nothing has stayed yet.
+    // The separator in front of it goes too, unless no part has stayed yet.
     if (container.any) out.skip(container.end, part.end)
     return false
   }
-  // The first that stays takes the place of those left out before it.
+  // The first part that stays begins where the first part began.
   if (!container.any) out.skip(container.first, part.start)
   container.any = true
   if (name !== undefined) {
@@ -154,12 +155,12 @@ function emitPart(out: Pieces, json: Outline, container: Container, part: Part, 
 }
 
 function emitPseudonym(out: Pieces, { value, end }: Part, pseudonymize: Pseudonymize): void {
-  // There is nobody behind a null.
+  // A null names no person.
   if (end - value === 4 && out.json.toString('latin1', value, end) === 'null') return
   out.insert(`"${pseudonymize(out.json, value, end)}"`, value, end)
 }
 
-/** Whether a part stays: in full, or because something in it may have been asked for. */
+/** Whether a part stays: in full, or because a field in it may be kept. */
 function isWanted(json: Outline, part: Part, own: Place, whole: boolean): boolean {
   if (own.drop) return false
   return whole || own.keep || (own.leadsToKept && json.isContainer(part.value))
@@ -179,5 +180,47 @@ function* findNewNames(names: Set<string>, json: Outline, { at, place, whole }: 
     if (member === undefined) return
     const { rename, drop, leadsToKept } = place.member(member.name)
     if (rename !== undefined && !drop && (whole || leadsToKept)) names.add(rename)
+  }
+}
+
+/** Makes the pseudonym of the value that lies between two bytes of a payload. */
+export type Pseudonymize = (json: Buffer, start: number, end: number) => string
+
+/**
+ * Pseudonyms of one endpoint in one region: HMAC-SHA256 under a key derived from the region's secret and the endpoint's id.
+ * The same value always gets the same pseudonym there. Without the secret, a pseudonym reveals neither its value nor
+ * whether a pseudonym of another endpoint has the same value.
+ *
+ * A text counts by its characters, however it was escaped. Any other value counts as it is written: 1 and 1.0 differ.
+ */
+export function pseudonymizer(regionSecret: string, endpointId: string): Pseudonymize {
+  const key = createSecretKey(createHmac('sha256', regionSecret).update(`pseudonym\0${endpointId}`).digest())
+  return (json, start, end) => {
+    const isText = json[start] === quote
+    const value = isText ? textOf(json, start, end) : json.subarray(start, end)
+    return `psn_${createHmac('sha256', key)
+      .update(isText ? 'text\0' : 'json\0')
+      .update(value)
+      .digest('base64url')}`
+  }
+}
+
+/**
+ * Makes the shaper of bodies that are about to be sent: of messages that were accepted before the endpoint had a shape, or
+ * not for this endpoint. It answers undefined for a body that is not JSON, or that needs a secret that cannot be read: then
+ * the endpoint may get nothing. Undefined for an endpoint without a shape.
+ */
+export function bodyShaper({
+  id,
+  flow: { shape },
+  regionSecret,
+}: Endpoint): ((body: Uint8Array) => Parts<Uint8Array | undefined>) | undefined {
+  if (shape === null) return undefined
+  const needsSecret = shape.pseudonymize.length > 0
+  const isLocked = needsSecret && regionSecret == null
+  const apply = shaper(shape, needsSecret && !isLocked ? pseudonymizer(regionSecret as string, id) : null)
+  return function* (body) {
+    const json = isLocked ? undefined : yield* Outline.of(body)
+    return json && (yield* apply(json))
   }
 }

@@ -4,8 +4,7 @@ import fc from 'fast-check'
 import type { Shape } from '../../src/domain/flow.ts'
 import { allAtOnce } from '../../src/domain/turns.ts'
 import { Outline } from '../../src/json/outline.ts'
-import { pseudonymizer } from '../../src/shaping/pseudonym.ts'
-import { shaper } from '../../src/shaping/shape.ts'
+import { pseudonymizer, shaper } from '../../src/shaping/shape.ts'
 
 const outlineOf = (body: Buffer) => allAtOnce(Outline.of(body))
 const none: Shape = { keep: null, drop: [], rename: {}, pseudonymize: [] }
