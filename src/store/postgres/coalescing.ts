@@ -1,10 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
-import { closingMs, type Sweeping } from '../maintenance.ts'
-import type { Messages } from '../messages.ts'
+import { closingMs } from '../maintenance.ts'
 import type { Special } from '../publishing.ts'
 import { integers, texts } from './arrays.ts'
-import type { Database } from './database.ts'
 import { sqlNow, withClock } from './database.ts'
 import { type Run, type Statement, statement } from './sessions.ts'
 
@@ -89,28 +87,6 @@ export const findWaiting = statement(
              select from pending
               where endpoint = w.endpoint and class = ${timed} and due_at = w.due_at and message = w.message limit 1
            ) as p`,
-)
-
-export const selectCoalesced = statement(
-  'find-coalesced',
-  `
-    select w.n, c.at, m.id as into
-      from unnest($1::bigint[], $2::bigint[]) with ordinality as w (message, endpoint, n)
-     cross join lateral (
-             select at, successor from coalesced where message = w.message and endpoint = w.endpoint limit 1
-           ) as c
-      left join lateral (select id from message where key = c.successor limit 1) as m on true`,
-)
-
-// A range of coalescing_due, from its low end; rows that another transaction holds are left for the next time.
-export const deleteEnded = statement(
-  'sweep-windows',
-  `
-    ${withClock}
-    delete from coalescing where ctid = any (array (
-      select ctid from coalescing where due_at <= (select now from clock)
-       order by due_at limit $1 for update skip locked))
-    returning 1`,
 )
 
 /** A delivery that is to be coalesced. */
@@ -211,26 +187,4 @@ function valuesOf(joining: readonly Joining[]): unknown[] {
 /** The endpoint and key that coalescing deliveries share. */
 function kindOf({ endpoint, key }: { readonly endpoint: number; readonly key: string }): string {
   return `${endpoint} ${key}`
-}
-
-/** Deliveries that were coalesced into newer ones. */
-export function coalescing({
-  durable,
-  relaxed,
-}: Database): Pick<Messages, 'findCoalesced'> & Pick<Sweeping, 'sweepWindows'> {
-  return {
-    async findCoalesced(deliveries) {
-      if (deliveries.length === 0) return []
-      const rows = await durable.run<{ n: number; at: EpochMs; into: string | null }>(selectCoalesced, [
-        integers(deliveries.map(({ message }) => message)),
-        integers(deliveries.map(({ endpoint }) => endpoint)),
-      ])
-      const byPlace = new Map(rows.map(({ n, at, into }) => [n - 1, { at, into }]))
-      return deliveries.map((_, i) => byPlace.get(i))
-    },
-
-    async sweepWindows(limit) {
-      return (await relaxed.run(deleteEnded, [limit])).length
-    },
-  }
 }

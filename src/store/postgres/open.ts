@@ -6,7 +6,6 @@ import type { PublishAlong } from '../sql/schedules.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
-import { coalescing } from './coalescing.ts'
 import type { Database } from './database.ts'
 import { ServerTime } from './database.ts'
 import { delivering } from './delivering.ts'
@@ -20,10 +19,9 @@ import { migrate } from './migrate.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { onPostgres, postgresPort, sqlOver, trailing } from './port.ts'
-import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
-import { retention } from './retention.ts'
-import { openSessions, statement } from './sessions.ts'
+import { historyRemover } from './retention.ts'
+import { openSessions, type Sessions, statement } from './sessions.ts'
 import { Signals } from './signals.ts'
 import { explain } from './trouble.ts'
 
@@ -60,9 +58,7 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     await relaxed.run(pingServer)
     await migrate(url)
     const time = new ServerTime(context.clock)
-    const now = await serverNow(durable)
-    time.learn(now)
-    await ensurePartitions(durable, now)
+    await keepUp(durable, time)
     const signals = new Signals(context.randomText(8), context.clock)
     const wakes = new LaneWakes(relaxed, context, signals)
     const database = { context, durable, relaxed, time, keys: new Keys(durable, time), signals, wakes }
@@ -75,6 +71,13 @@ export async function openPostgresStore(context: StoreContext, options: Postgres
     await Promise.all([durable.end(), relaxed.end()])
     throw explain(error)
   }
+}
+
+/** Learns the server's clock, and makes a place for the days to come. */
+async function keepUp(sessions: Sessions, time: ServerTime): Promise<void> {
+  const now = await serverNow(sessions)
+  time.learn(now)
+  await ensurePartitions(sessions, now)
 }
 
 function storeOver(url: string, listener: Listener, database: Database): Store {
@@ -99,18 +102,16 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
 
   return {
     dialect: 'postgres',
-    ...onPostgres<Administration>(administration(port, publishAlong)),
+    ...onPostgres<Administration>(administration(port, { publishAlong, removeHistory: historyRemover(database) })),
     ...taking,
-    ...retention(database),
     ...ownership(database, partitions),
     ...delivering(database),
     ...bounding(database),
     ...replaying(database),
-    ...removals(database),
     ...idempotency(database),
-    ...coalescing(database),
     ...enlisting(database, url),
     ...trailing(database),
+    upkeep: () => keepUp(durable, database.time),
     watch(watcher) {
       signals.watcher = watcher
     },

@@ -27,6 +27,7 @@ export function postgresPort(database: Database): Port {
   return {
     ...sqlOver(durable.run),
     context,
+    hasOneWriter: false,
     transaction: transactionsOn(database, durable),
     relaxed: { ...sqlOver(relaxed.run), transaction: transactionsOn(database, relaxed) },
     *askOwners(endpoints) {

@@ -1,33 +1,14 @@
 import { firstKeyAt } from '../../domain/ids.ts'
-import { nothingRetained, type Retained, type Retention } from '../maintenance.ts'
+import { nothingRetained, type Retained } from '../maintenance.ts'
+import { waitFor } from '../sql/port.ts'
+import type { RemoveHistory } from '../sql/retention.ts'
 import { StoreTrouble } from '../store.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
-import { withClock } from './database.ts'
-import { dayMs, ensurePartitions, partitionedTables, partitionName, serverNow } from './partitions.ts'
+import { dayMs, partitionedTables, partitionName, serverNow } from './partitions.ts'
 import { type Run, type Statement, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
-// Leans on dead_died.
-export const deleteOldDead = statement(
-  'delete-old-dead',
-  `
-    ${withClock}
-    delete from dead where ctid = any (array (
-      select ctid from dead where died_at + 0 < (select now from clock) - $1::bigint order by died_at + 0 limit $2))
-    returning 1`,
-)
-// Leans on task_ended.
-export const deleteOldTasks = statement(
-  'delete-old-tasks',
-  `
-    ${withClock}
-    delete from task where key = any (array (
-      select key from task
-       where status in ('finished', 'failed', 'cancelled') and updated_at < (select now from clock) - $1::bigint
-       order by updated_at limit $2))
-    returning 1`,
-)
 // Of the oldest days first, whether they are still attached.
 const selectDays = statement(
   'days',
@@ -80,12 +61,6 @@ const deletesOf: readonly Statement[] = [...partitionedTables, 'payload_end'].ma
     `delete from ${table} where ${table === 'message' ? 'key' : 'message'} = any ($1::bigint[])`,
   ),
 )
-// Leans on payload_end_at.
-export const selectPayloadEnds = statement(
-  'payload-ends',
-  `${withClock} select message from payload_end where at <= (select now from clock) order by at limit $1`,
-)
-const deletePayloadEnds = statement('delete-payload-ends', 'delete from payload_end where message = any ($1::bigint[])')
 const deletePayloadEndsBetween = statement(
   'delete-payload-ends-between',
   'delete from payload_end where message >= $1 and message < $2',
@@ -102,9 +77,8 @@ interface OldMessage {
   readonly event_id: string | null
 }
 
-/** Letting go of what is old: a day at a time, by dropping its partitions. */
-export function retention(database: Database): Retention {
-  const { durable, relaxed, time, context } = database
+/** Makes the removal of old messages: a day at a time, by dropping its partitions. */
+export function historyRemover({ durable, relaxed, context }: Database): RemoveHistory {
   /** Days that have something to keep, and when they were looked at. */
   const keptSince = new Map<string, number>()
   /** How far the event ids of a day have been removed. */
@@ -174,7 +148,7 @@ export function retention(database: Database): Retention {
     })
   }
 
-  async function history(historyMs: number): Promise<Retained> {
+  async function removeHistory(historyMs: number): Promise<Retained> {
     const now = await serverNow(durable)
     const strays = await removeStrays(firstKeyAt(Math.max(0, Math.floor(now - historyMs))))
     if (strays.more) return strays
@@ -194,29 +168,7 @@ export function retention(database: Database): Retention {
     return nothingRetained
   }
 
-  return {
-    async retain({ historyMs, deadMs }) {
-      const dead = deadMs === null ? 0 : (await relaxed.run(deleteOldDead, [deadMs, rowsPerStep])).length
-      if (historyMs === null) return { removed: dead, more: dead === rowsPerStep }
-      const tasks = (await relaxed.run(deleteOldTasks, [historyMs, rowsPerStep])).length
-      const { removed, more } = await history(historyMs)
-      return { removed: removed + dead + tasks, more: more || dead === rowsPerStep || tasks === rowsPerStep }
-    },
-
-    async upkeep() {
-      const now = await serverNow(durable)
-      time.learn(now)
-      await ensurePartitions(durable, now)
-    },
-
-    async duePayloadEnds(limit) {
-      return (await relaxed.run<{ message: number }>(selectPayloadEnds, [limit])).map((row) => row.message)
-    },
-
-    async forgetPayloadEnds(messages) {
-      await relaxed.run(deletePayloadEnds, [integers(messages)])
-    },
-  }
+  return (historyMs) => waitFor(removeHistory(historyMs))
 }
 
 /** Frees the names that messages had. */

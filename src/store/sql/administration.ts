@@ -12,18 +12,28 @@ import { messages } from './messages.ts'
 import { notices } from './notices.ts'
 import type { Port } from './port.ts'
 import { regions } from './regions.ts'
+import { removals } from './removals.ts'
+import { type RemoveHistory, retention } from './retention.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
 import { tasks } from './tasks.ts'
 
 /** The methods of the store that are written once, for both databases. */
 export type Administration = Pick<Store, keyof ReturnType<typeof administration>>
 
-/** Makes those methods. `publishAlong` is the one path that both databases write by hand and a schedule needs. */
-export function administration(port: Port, publishAlong: PublishAlong) {
+/** The steps of those methods that each database writes by hand. */
+export interface HandWritten {
+  readonly publishAlong: PublishAlong
+  readonly removeHistory: RemoveHistory
+}
+
+/** Makes those methods. */
+export function administration(port: Port, { publishAlong, removeHistory }: HandWritten) {
   return {
     ...applications(port),
     ...regions(port),
     ...endpoints(port),
+    ...removals(port),
+    ...retention(port, removeHistory),
     ...eventTypes(port),
     ...access(port),
     ...auditing(port),

@@ -24,7 +24,7 @@ import type { Methods, Port, Transaction, Work } from './port.ts'
 import { inBothOrders, type Statement, statement, toJson, type Values } from './statement.ts'
 
 /** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
-const indexed = ({ name }: Dialect, column: string) => (name === 'postgres' ? `${column} + 0` : column)
+export const indexed = ({ name }: Dialect, column: string) => (name === 'postgres' ? `${column} + 0` : column)
 const of = {
   all: () => '',
   app: () => 'app = :app and',

@@ -37,6 +37,11 @@ export interface Dialect {
    * limit keeps the planner to one probe per row, whatever the statistics say.
    */
   probe(table: string, condition: string, lock?: string): string
+  /**
+   * Deletes the rows of a table that a query finds, and returns one row for each. `key` lists the columns of the primary
+   * key; `found` is what follows `select … from table`.
+   */
+  deleteFound(table: string, key: string, found: string): string
   /** Deletes the rows of a table that a list names, and returns one row for each. The condition is as for `probe`. */
   deleteListed(
     table: string,
@@ -68,6 +73,8 @@ const sqlite: Dialect = {
   json: (text) => text,
   among: (column, list) => `${column} in (select value from json_each(${list}))`,
   probe: (table, condition) => `join ${table} on ${condition}`,
+  deleteFound: (table, key, found) =>
+    `delete from ${table} where (${key}) in (select ${key} from ${table} ${found}) returning 1`,
   deleteListed(table, list, fields) {
     const names = Object.keys(fields)
     const values = names.map((field) => `value ->> '${field}'`).join(', ')
@@ -105,7 +112,9 @@ const postgres: Dialect = {
   among: (column, list, type) => `${column} = any (${list}::${type}[])`,
   probe: (table, condition, lock = '') =>
     `cross join lateral (select * from ${table} where ${condition} limit 1 ${lock}) as ${table}`,
-  // By place: a delete that joins may be driven from all of the table.
+  // Both by place: a delete that joins may be driven from all of the table.
+  deleteFound: (table, _key, found) =>
+    `delete from ${table} where ctid = any (array (select ctid from ${table} ${found})) returning 1`,
   deleteListed: (table, list, fields, condition) => `
     delete from ${table} where ctid = any (array (
       select found.place from ${postgres.rowsOf(list, 'listed', fields)}

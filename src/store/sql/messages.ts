@@ -1,5 +1,12 @@
 import { decodeKey } from '../../domain/ids.ts'
-import { type AttemptBrief, type DestinationCount, expungedResponse, type Messages, type Order } from '../messages.ts'
+import {
+  type AttemptBrief,
+  type Coalesced,
+  type DestinationCount,
+  expungedResponse,
+  type Messages,
+  type Order,
+} from '../messages.ts'
 import { listStart } from '../page.ts'
 import {
   type AttemptHeadRow,
@@ -125,6 +132,15 @@ const selectLatest = statement<AttemptHeadRow & { readonly place: number }>('lat
               ) as latest`
 })
 
+const selectCoalesced = statement<Coalesced & { readonly place: number }>(
+  'find-coalesced',
+  ({ rowsOf, probe }) => `
+    select wanted.place, coalesced.at,
+           (select id from message where message.key = coalesced.successor limit 1) as "into"
+      from ${rowsOf(':deliveries', 'wanted', { message: 'bigint', endpoint: 'bigint' })}
+      ${probe('coalesced', 'coalesced.message = wanted.message and coalesced.endpoint = wanted.endpoint')}`,
+)
+
 const thisAttempt = 'message = :message and endpoint = :endpoint and n = :n'
 const expungeDead = statement(
   'expunge-dead-response',
@@ -140,7 +156,7 @@ interface Counts {
   attempts: number
 }
 
-type MessageMethods = Omit<Messages, 'findCoalesced' | 'expungeMessage'>
+type MessageMethods = Omit<Messages, 'expungeMessage'>
 
 /** Messages and their attempts. */
 export function messages(port: Port): Methods<MessageMethods> {
@@ -210,6 +226,12 @@ export function messages(port: Port): Methods<MessageMethods> {
       if (wanted.length === 0) return []
       const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
       return inPlace(wanted, yield* port.all(selectLatest, { deliveries }), toAttemptHead)
+    },
+
+    *findCoalesced(wanted) {
+      if (wanted.length === 0) return []
+      const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
+      return inPlace(wanted, yield* port.all(selectCoalesced, { deliveries }), ({ at, into }) => ({ at, into }))
     },
 
     *expungeAttempt({ message, endpoint, n }) {

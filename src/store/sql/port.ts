@@ -57,6 +57,8 @@ export interface Transaction extends Sql {
 /** A database, as the methods of this folder see it. Outside of a transaction each statement is one of its own. */
 export interface Port extends Sql {
   readonly context: StoreContext
+  /** Whether no transaction that writes runs beside another, as on SQLite. */
+  readonly hasOneWriter: boolean
   /** A transaction that survives a power cut once it is committed. */
   transaction<T>(work: (sql: Transaction) => Work<T>): Work<T>
   /** As `Sql` and `transaction`, for work that is done again when a crash of the database server undoes it. */

@@ -1,9 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
-import { closingMs, type Sweeping } from '../maintenance.ts'
-import type { Coalesced, Messages } from '../messages.ts'
+import { closingMs } from '../maintenance.ts'
 import type { Special } from '../publishing.ts'
-import type { Connection, Synchronous } from './connection.ts'
+import type { Connection } from './connection.ts'
 
 const selectWindow = 'select message, due_at from coalescing where endpoint = ? and key = ?'
 const insertWindow = 'insert or replace into coalescing (endpoint, key, message, due_at) values (?, ?, ?, ?)'
@@ -12,13 +11,6 @@ const selectWaiting = `select 1 from pending where endpoint = ? and class = ${ti
 const deleteWaiting = `
   delete from pending where endpoint = ? and class = ${timed} and due_at = ? and message = ? and attempts = 0`
 const insertCoalesced = 'insert or replace into coalesced (message, endpoint, at, successor) values (?, ?, ?, ?)'
-const selectCoalesced = `
-  select coalesced.at, successor.id from coalesced left join message successor on successor.key = coalesced.successor
-  where coalesced.message = ? and coalesced.endpoint = ?`
-// The low end of coalescing_due.
-const deleteEnded = `
-  delete from coalescing
-  where (endpoint, key) in (select endpoint, key from coalescing where due_at <= ? order by due_at limit ?)`
 
 /** A delivery that is to be coalesced. */
 export interface Joining extends NonNullable<Special['coalesce']> {
@@ -58,25 +50,5 @@ export function windows(connection: Connection): (joining: Joining, now: EpochMs
     if (replaces) end.run(other, endpoint, now, message)
     keep.run(endpoint, key, message, dueAt)
     return { dueAt, replaces }
-  }
-}
-
-/** Deliveries that were coalesced into newer ones. */
-export function coalescing(
-  connection: Connection,
-): Synchronous<Pick<Messages, 'findCoalesced'> & Pick<Sweeping, 'sweepWindows'>> {
-  const found = connection.prepare<{ at: EpochMs; id: string | null }>(selectCoalesced)
-  const sweep = connection.prepare(deleteEnded)
-  return {
-    findCoalesced(deliveries): (Coalesced | undefined)[] {
-      return deliveries.map(({ message, endpoint }) => {
-        const row = found.get(message, endpoint)
-        return row && { at: row.at, into: row.id }
-      })
-    },
-
-    sweepWindows(limit): number {
-      return sweep.run(connection.now(), limit).changes
-    },
   }
 }

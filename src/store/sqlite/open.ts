@@ -2,17 +2,15 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Identity } from '../../domain/ids.ts'
 import type { Delivering } from '../delivering.ts'
-import { type Administration, administration } from '../sql/administration.ts'
+import { type Administration, administration, type HandWritten } from '../sql/administration.ts'
 import { endLeadership } from '../sql/leading.ts'
 import { atOnce, finishNow } from '../sql/port.ts'
-import type { PublishAlong } from '../sql/schedules.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import { releaseAllTasks } from '../sql/tasks.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
 import { checkpointApart } from './checkpointer.ts'
 import { followClock } from './clock-jumps.ts'
-import { coalescing } from './coalescing.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFile, filesOf, keepPrivate, lockFile, makePrivate } from './database-file.ts'
 import { delivering } from './delivering.ts'
@@ -23,9 +21,8 @@ import { intake, type Taking } from './intake.ts'
 import { migrate } from './migrate.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
-import { removals } from './removals.ts'
 import { replaying } from './replaying.ts'
-import { retention } from './retention.ts'
+import { historyRemover, upkeep } from './retention.ts'
 import { asTrouble, isBusy, openingTrouble } from './trouble.ts'
 
 export interface SqliteOptions {
@@ -146,28 +143,29 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
   const beforeDeciding = alone ? followClock(connection) : () => {}
   const port = sqlitePort(connection)
   const { publishWithin: _publishWithin, publishAlong, ...taking } = intake(connection)
-  const publishWith: PublishAlong = (publication, along) =>
-    atOnce(() => publishAlong([publication], ([message]) => finishNow(along(port, (message as Identity).id))))
+  const handWritten: HandWritten = {
+    publishAlong: (publication, along) =>
+      atOnce(() => publishAlong([publication], ([message]) => finishNow(along(port, (message as Identity).id)))),
+    removeHistory: historyRemover(connection),
+  }
   let unwatch: (() => void) | undefined
   let stopCheckpoints: (() => Promise<void>) | undefined
   let closed = false
 
   return {
     dialect: 'sqlite',
-    ...onSqlite<Administration>(administration(port, publishWith), beforeDeciding),
+    ...onSqlite<Administration>(administration(port, handWritten), beforeDeciding),
     trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised<Taking>(taking),
-    ...promised(retention(connection)),
     ...promised(ownership(connection), beforeDeciding),
     ...promised<Delivering>(delivering(connection), beforeDeciding),
-    ...promised(removals(connection)),
     ...promised(bounding(connection), beforeDeciding),
     ...promised(replaying(connection), beforeDeciding),
     ...promised(idempotency(connection)),
-    ...promised(coalescing(connection)),
     ...enlisting(connection, path),
-    ...promised<Pick<Store, 'ping'>>({
+    ...promised<Pick<Store, 'ping' | 'upkeep'>>({
       ping: () => connection.assertWritable(),
+      upkeep: () => upkeep(connection),
     }),
     async close() {
       if (closed) return

@@ -74,6 +74,7 @@ export function sqlitePort(connection: Connection): Port {
   return {
     ...sql,
     context: connection.context,
+    hasOneWriter: true,
     transaction: transactions,
     relaxed,
     // The workers of a file are in one process: this one or none.

@@ -1,16 +1,10 @@
 import { replay } from '../../domain/delivery.ts'
 import { firstKeyAt, keyTime } from '../../domain/ids.ts'
-import { nothingRetained, type Retained, type Retention } from '../maintenance.ts'
-import type { Connection, Synchronous } from './connection.ts'
+import { nothingRetained, type Retained } from '../maintenance.ts'
+import { atOnce } from '../sql/port.ts'
+import type { RemoveHistory } from '../sql/retention.ts'
+import type { Connection } from './connection.ts'
 
-// Leans on dead_died.
-const deleteDead = `
-  delete from dead where (endpoint, message) in (
-    select endpoint, message from dead where died_at < ? order by died_at limit ?)`
-// Leans on task_ended.
-const deleteTasks = `
-  delete from task where key in (
-    select key from task where status in ('finished', 'failed', 'cancelled') and updated_at < ? order by updated_at limit ?)`
 const selectOldest = 'select 1 from message where key < ? limit 1'
 const surveyPending = `
   select endpoint, class, due_at, message from pending
@@ -31,11 +25,7 @@ const deletesOfMessage = [
   'delete from payload_end where message = ?',
   'delete from message where key = ?',
 ]
-// Leans on payload_end_at.
-const selectPayloadEnds = 'select message from payload_end where at <= ? order by at limit ?'
-const deletePayloadEnd = 'delete from payload_end where message = ?'
 
-const rowsPerStep = 500
 const surveyedPerStep = 10_000
 const messagesPerStep = 200
 /** Pages given back to the file system at a time. */
@@ -65,10 +55,8 @@ interface Pass {
   reached: number
 }
 
-/** Letting go of what is old. */
-export function retention(connection: Connection): Synchronous<Retention> {
-  const removeDead = connection.prepare(deleteDead)
-  const removeTasks = connection.prepare(deleteTasks)
+/** Makes the removal of old messages, a bounded number of rows at a time. */
+export function historyRemover(connection: Connection): RemoveHistory {
   const oldest = connection.prepare<unknown>(selectOldest)
   const survey = connection.prepare<Place>(surveyPending)
   const messagesBetween = connection.prepare<MessageRow>(selectMessages)
@@ -78,8 +66,6 @@ export function retention(connection: Connection): Synchronous<Retention> {
   const recent = connection.prepare<unknown>(selectRecent)
   const removeEventId = connection.prepare(deleteEventId)
   const removals = deletesOfMessage.map((sql) => connection.prepare(sql))
-  const payloadEnds = connection.prepare<{ message: number }>(selectPayloadEnds)
-  const removePayloadEnd = connection.prepare(deletePayloadEnd)
   let pass: Pass | undefined
   let nextPassAt = 0
 
@@ -121,8 +107,10 @@ export function retention(connection: Connection): Synchronous<Retention> {
     return rows.length === 0 ? undefined : removed
   }
 
-  function history(cutoff: number, now: number): Retained {
+  function removeHistory(historyMs: number): Retained {
+    const now = connection.now()
     if (pass === undefined) {
+      const cutoff = firstKeyAt(Math.max(0, now - historyMs))
       if ((now < nextPassAt && nextPassAt - now <= passGapMs) || oldest.get(cutoff) === undefined)
         return nothingRetained
       pass = { cutoff, startedAt: now, waiting: [], surveyed: undefined, reached: 0 }
@@ -137,30 +125,12 @@ export function retention(connection: Connection): Synchronous<Retention> {
     return { removed: removed ?? 0, more: removed !== undefined }
   }
 
-  return {
-    retain({ historyMs, deadMs }): Retained {
-      const now = connection.now()
-      const ended = deadMs === null ? 0 : removeDead.run(now - deadMs, rowsPerStep).changes
-      if (historyMs === null) return { removed: ended, more: ended === rowsPerStep }
-      const tasks = removeTasks.run(now - historyMs, rowsPerStep).changes
-      const { removed, more } = history(firstKeyAt(Math.max(0, now - historyMs)), now)
-      return { removed: removed + ended + tasks, more: more || ended === rowsPerStep || tasks === rowsPerStep }
-    },
+  return (historyMs) => atOnce(() => removeHistory(historyMs))
+}
 
-    upkeep(): void {
-      connection.db.exec(`pragma incremental_vacuum(${vacuumPages})`)
-    },
-
-    duePayloadEnds(limit): number[] {
-      return payloadEnds.all(connection.now(), limit).map((row) => row.message)
-    },
-
-    forgetPayloadEnds(messages): void {
-      connection.transaction(() => {
-        for (const message of messages) removePayloadEnd.run(message)
-      })
-    },
-  }
+/** Gives pages of the file that are no longer used back to the file system. */
+export function upkeep(connection: Connection): void {
+  connection.db.exec(`pragma incremental_vacuum(${vacuumPages})`)
 }
 
 interface MessageRow {

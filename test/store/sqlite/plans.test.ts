@@ -108,12 +108,16 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     "a chunk of a deleted endpoint's queue is a range of its primary key",
-    ['delete from pending where endpoint = ? and (class'],
-    ['SEARCH pending USING PRIMARY KEY (endpoint=? AND (class,due_at,message)<(?,?,?))'],
+    ['cancel-pending'],
+    [
+      'SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND due_at=? AND message=?)',
+      'LIST SUBQUERY 2',
+      'SEARCH pending USING PRIMARY KEY (endpoint=?)',
+    ],
   ],
   [
     'what was deleted is taken in the order it is due',
-    ['from removal where due_at <= ?'],
+    ['due-removal'],
     ['SEARCH removal USING INDEX removal_due (due_at<?)'],
   ],
   [
@@ -198,8 +202,31 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     "a page of endpoints is a range of its application's",
-    ['from endpoint where app = ? and key > ?'],
+    ['endpoints'],
     ['SEARCH endpoint USING INDEX endpoint_app (app=? AND key>?)'],
+  ],
+  [
+    'the next endpoints of a deleted application are a range of its own',
+    ['endpoints-to-remove'],
+    ['SEARCH endpoint USING INDEX endpoint_app (app=? AND key>?)'],
+  ],
+  [
+    'dead letters that are too old are a range of those by their end',
+    ['delete-old-dead'],
+    [
+      'SEARCH dead USING PRIMARY KEY (endpoint=? AND message=?)',
+      'LIST SUBQUERY 2',
+      'SEARCH dead USING COVERING INDEX dead_died (died_at<?)',
+    ],
+  ],
+  [
+    'coalescing windows that have ended are a range of their index',
+    ['sweep-windows'],
+    [
+      'SEARCH coalescing USING PRIMARY KEY (endpoint=? AND key=?)',
+      'LIST SUBQUERY 2',
+      'SEARCH coalescing USING COVERING INDEX coalescing_due (due_at<?)',
+    ],
   ],
   [
     'an event id is looked up by key',

@@ -1,0 +1,171 @@
+import { endpointsPerRemoval, type Removals, rowsPerRemoval } from '../maintenance.ts'
+import { bumpVersion } from './applications.ts'
+import { writeChangeNotices } from './notices.ts'
+import type { Methods, Port, Transaction, Work } from './port.ts'
+import { statement } from './statement.ts'
+
+const deleteApplicationRow = statement(
+  'delete-application',
+  ({ greatest }) => `
+    update application set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at')}, version = version + 1
+     where key = :app and key > 0 and deleted_at is null
+    returning key`,
+)
+// Schedules go at once: a schedule that is due would publish into a deleted application. There are a thousand at most.
+const deleteSchedules = statement('delete-schedules', 'delete from schedule where app = :app')
+const deleteRegions = statement('delete-regions', 'delete from region where app = :app')
+const selectEndpoint = statement(
+  'endpoint-exists',
+  'select key from endpoint where key = :endpoint and app = :app and deleted_at is null',
+)
+// Leans on endpoint_app.
+const selectEndpoints = statement<{ key: number }>(
+  'endpoints-to-remove',
+  'select key from endpoint where app = :app and key > :reached and deleted_at is null order by key limit :limit',
+)
+// Also disabled, so that an owner that still reads the row by its lane sends nothing. The secrets go at once.
+const deleteEndpointRows = statement<{ key: number }>(
+  'delete-endpoints',
+  ({ among, greatest }) => `
+    update endpoint set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at + 1')}, disabled = true,
+           disabled_reason = 'operator', secrets = '[]', headers = '{}'
+     where ${among('key', ':endpoints', 'bigint')} and deleted_at is null
+    returning key`,
+)
+const stopLanes = statement(
+  'stop-removed-lanes',
+  ({ among }) => `update lane set stopped = true, due_at = null where ${among('endpoint', ':endpoints', 'bigint')}`,
+)
+
+const insertRemovals = statement(
+  'insert-removals',
+  ({ rowsOf }) => `
+    insert into removal (key, kind, since, due_at)
+    select key, :kind, :now, :now from ${rowsOf(':removed', 'removed', { key: 'bigint' })}`,
+)
+// Leans on removal_due.
+const lockDueRemoval = statement<RemovalRow>(
+  'due-removal',
+  ({ forUpdateSkipLocked }) => `
+    select key, kind, reached, since, :now as now from removal
+     where due_at <= :now order by due_at limit 1 ${forUpdateSkipLocked}`,
+)
+const moveRemoval = statement('move-removal', 'update removal set reached = :reached where key = :key')
+const postponeRemoval = statement('postpone-removal', 'update removal set due_at = :due_at where key = :key')
+const deleteRemoval = statement('delete-removal', 'delete from removal where key = :key')
+
+// A range of pending's primary key. A row that a settle has locked is waited for: passed over, it would be left behind.
+const cancelPending = statement('cancel-pending', ({ deleteFound }) =>
+  deleteFound(
+    'pending',
+    'endpoint, class, due_at, message',
+    'where endpoint = :endpoint order by class, due_at, message limit :limit',
+  ),
+)
+const deleteLane = statement('delete-lane', 'delete from lane where endpoint = :endpoint and owner is null')
+const selectLane = statement('lane-exists', 'select 1 from lane where endpoint = :endpoint')
+
+/**
+ * Where transactions run side by side, a publish that read its application before the deletion may commit its rows behind
+ * it. No statement runs this long, so a queue that is empty after it stays empty.
+ */
+const graceMs = 30_000
+/** An owner has this long to notice that its endpoint is deleted before the sweep looks at its lane again. */
+const ownerMs = 1000
+/** The cost of looking at one removal, in rows, however few it has. */
+const visitRows = 20
+
+interface RemovalRow {
+  readonly key: number
+  readonly kind: 'application' | 'endpoint'
+  /** The last endpoint of the application that was removed. */
+  readonly reached: number
+  readonly since: number
+  readonly now: number
+}
+
+/** Deletes applications and endpoints, and the rows that they leave behind. */
+export function removals(port: Port): Methods<Removals> {
+  /** Locks in the order of every change of endpoints: application (by the caller), endpoint, lane. */
+  function* remove(sql: Transaction, app: number, wanted: readonly number[]): Work<boolean> {
+    const endpoints = (yield* sql.all(deleteEndpointRows, { endpoints: wanted })).map(({ key }) => key)
+    if (endpoints.length === 0) return false
+    yield* sql.all(stopLanes, { endpoints })
+    yield* sql.all(insertRemovals, { removed: endpoints.map((key) => ({ key })), kind: 'endpoint' })
+    yield* sql.settingsChanged(endpoints)
+    yield* writeChangeNotices(sql, port.context, ['endpoint.deleted'], app, endpoints)
+    return true
+  }
+
+  /** Removes the next endpoints of a deleted application. */
+  function* removeSome(sql: Transaction, app: number, reached: number): Work<void> {
+    const rows = yield* sql.all(selectEndpoints, { app, reached, limit: endpointsPerRemoval })
+    const last = rows.at(-1)
+    if (rows.length < endpointsPerRemoval || last === undefined) yield* sql.all(deleteRemoval, { key: app })
+    else yield* sql.all(moveRemoval, { key: app, reached: last.key })
+    yield* remove(
+      sql,
+      app,
+      rows.map(({ key }) => key),
+    )
+  }
+
+  /** Removes up to a chunk of an endpoint's waiting deliveries, and its lane behind the last; answers how many. */
+  function* cancelSome(sql: Transaction, { key, since, now }: RemovalRow): Work<number> {
+    const { length } = yield* sql.all(cancelPending, { endpoint: key, limit: rowsPerRemoval })
+    if (length === rowsPerRemoval) return length
+    if (!port.hasOneWriter && now < since + graceMs) {
+      yield* sql.all(postponeRemoval, { key, due_at: since + graceMs })
+      return length
+    }
+    yield* sql.all(deleteLane, { endpoint: key })
+    const isOwned = (yield* sql.first(selectLane, { endpoint: key })) !== undefined
+    if (isOwned) yield* sql.all(postponeRemoval, { key, due_at: now + ownerMs })
+    else yield* sql.all(deleteRemoval, { key })
+    return length
+  }
+
+  return {
+    *deleteApplication(app) {
+      return yield* port.transaction(function* (sql) {
+        if ((yield* sql.first(deleteApplicationRow, { app })) === undefined) return false
+        yield* sql.all(insertRemovals, { removed: [{ key: app }], kind: 'application' })
+        yield* sql.all(deleteSchedules, { app })
+        yield* sql.all(deleteRegions, { app })
+        yield* removeSome(sql, app, 0)
+        return true
+      })
+    },
+
+    *deleteEndpoint(app, endpoint) {
+      return yield* port.transaction(function* (sql) {
+        if ((yield* sql.first(selectEndpoint, { app, endpoint })) === undefined) return false
+        if ((yield* sql.first(bumpVersion, { app })) === undefined) return false
+        return yield* remove(sql, app, [endpoint])
+      })
+    },
+
+    *sweepRemoved() {
+      // Outside of a transaction first: usually nothing is due, and then no write lock is needed.
+      if ((yield* port.relaxed.first(lockDueRemoval)) === undefined) return { cancelled: 0, more: false }
+      return yield* port.relaxed.transaction(function* (sql) {
+        let cancelled = 0
+        for (let rows = 0; rows < rowsPerRemoval; rows += visitRows) {
+          const next = yield* sql.first(lockDueRemoval)
+          if (next === undefined) return { cancelled, more: false }
+          if (next.kind === 'application') {
+            yield* removeSome(sql, next.key, next.reached)
+            rows += endpointsPerRemoval
+          } else {
+            const removed = yield* cancelSome(sql, next)
+            cancelled += removed
+            rows += removed
+          }
+          // A second removal would lock lanes out of the order in which other transactions lock them.
+          if (!port.hasOneWriter) break
+        }
+        return { cancelled, more: true }
+      })
+    },
+  }
+}
