@@ -11,7 +11,7 @@ export function addOpenapi(program: Commander, { terminal }: World, finish: (cod
     .option('--json', 'print JSON (always on)')
     .action(async () => {
       // Only here: the schemas take longer to load than most commands to run.
-      const { openApiDocument } = await import('../operations/openapi/document.ts')
+      const { openApiDocument } = await import('../operations/openapi.ts')
       terminal.endWithReader()
       terminal.print(toJson(openApiDocument(), 2))
       finish(exitCode.ok)

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Delivering } from '../compose/delivering.ts'
-import { hashApiKey, makeApiKey } from '../operations/api-key.ts'
+import { hashApiKey, makeApiKey } from '../operations/auth.ts'
 import type { Logger } from '../runtime/log.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'

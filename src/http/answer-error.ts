@@ -1,9 +1,29 @@
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, type AppErrorCode } from '../domain/app-error.ts'
 import { asAppError, problem, statusOf } from '../operations/errors.ts'
-import { addAnswerHeaders } from './answer-headers.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 import type { HttpContext } from './context.ts'
+
+/**
+ * Headers of every answer of the API: no browser may guess another type than the one named, and no cache may keep what
+ * was shown to the owner of one key.
+ */
+export const answerHeaders = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const
+
+/** Sets the headers of every answer, errors included. A page that may be kept names its own. */
+export function setAnswerHeaders(app: FastifyInstance): void {
+  app.addHook('onRequest', (_request, reply, done) => {
+    addAnswerHeaders(reply)
+    done()
+  })
+}
+
+/** Sets them on an answer that no hook ran for. */
+export function addAnswerHeaders(reply: FastifyReply): void {
+  reply.headers(answerHeaders)
+}
 
 /** Errors of Fastify before a route is reached, as codes of the API. */
 const fastifyErrors: Readonly<Record<string, readonly [AppErrorCode, string]>> = {
@@ -58,4 +78,57 @@ function refusalOf(error: unknown): AppError | undefined {
   return statusCode >= 400 && statusCode < 500
     ? new AppError('invalid_request', 'The request is not valid.')
     : undefined
+}
+
+/**
+ * Answers bytes that are no HTTP request at all, and requests that took too long to arrive, with a problem like any other
+ * error, and closes the connection.
+ */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  // A client that has hung up reads no answer; a socket that was written to already would carry two.
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy()
+  endWith(socket, describe(error))
+}
+
+/** Answers the requests that Node answers by itself, without a body, or not at all. */
+export function answerOddRequests(app: FastifyInstance): void {
+  app.server.on('checkExpectation', ({ url = '' }: IncomingMessage, response: ServerResponse) => {
+    const failed = new AppError('expectation_failed', 'The server meets no expectation but 100-continue.')
+    const body = problem(failed, url)
+    const length = { 'content-length': Buffer.byteLength(body) }
+    // The client may send its body or not, so the next request cannot be told apart.
+    response.writeHead(statusOf(failed.code), { ...problemHeaders, ...length, connection: 'close' }).end(body)
+  })
+  app.server.on('connect', ({ url = '' }: IncomingMessage, socket: Duplex) => {
+    // Once Node has handed the connection over, an error of it has no other listener.
+    socket.on('error', () => socket.destroy())
+    endWith(socket, new AppError('method_not_allowed', 'The server is no proxy: CONNECT is not supported.'), url)
+  })
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { httpVersion, headers } = request.raw
+    const isMissing = headers.host === undefined && httpVersion === '1.1'
+    done(isMissing ? new AppError('invalid_request', 'The header host is missing.') : undefined)
+  })
+}
+
+const problemHeaders = { 'content-type': 'application/problem+json', ...answerHeaders }
+
+function endWith(socket: Duplex, error: AppError, url = ''): void {
+  const body = problem(error, url)
+  const status = statusOf(error.code)
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    ...Object.entries(problemHeaders).map(([name, value]) => `${name}: ${value}`),
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+}
+
+function describe({ code }: NodeJS.ErrnoException): AppError {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return new AppError('request_timeout', 'The request did not arrive in time.')
+  }
+  if (code === 'HPE_HEADER_OVERFLOW') return new AppError('headers_too_large', 'The headers are too large.')
+  return new AppError('invalid_request', 'The request is not valid HTTP.')
 }

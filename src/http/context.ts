@@ -1,4 +1,4 @@
-import type { Context, Limits } from '../operations/context.ts'
+import type { Context, Limits } from '../operations/parts.ts'
 
 /** The parts of the program that the server works with. */
 export interface HttpContext extends Context {

@@ -3,11 +3,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../domain/clock.ts'
 import { Turns } from '../domain/turns.ts'
 import type { Scanner } from '../json/scan.ts'
-import { checkEncoding } from '../operations/body.ts'
-import { type CheckedCall, checkerOf } from '../operations/check.ts'
+import { type BodyKind, type CheckedCall, checkerOf, parseBody } from '../operations/check.ts'
 import { finderOf } from '../operations/lookup.ts'
-import { type BodyKind, parseBody } from '../operations/request-body.ts'
-import { type Parts, Reply, type Route } from '../operations/route.ts'
+import type { Parts } from '../operations/parts.ts'
+import { Reply, type Route } from '../operations/route.ts'
+import { checkEncoding } from '../operations/validate.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

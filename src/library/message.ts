@@ -2,12 +2,11 @@ import { AppError, noSuch } from '../domain/app-error.ts'
 import { keyTime } from '../domain/ids.ts'
 import type { Envelope } from '../intake/publication.ts'
 import type { Accepted } from '../intake/publisher.ts'
-import { checkContents } from '../operations/body.ts'
 import { invalid } from '../operations/in-process.ts'
 import { isRef } from '../operations/lookup.ts'
 import { EnvelopeIn } from '../operations/nouns/message-schema.ts'
 import { readEnvelope } from '../operations/read-publish.ts'
-import { compile } from '../operations/validate.ts'
+import { checkContents, compile } from '../operations/validate.ts'
 import { systemClock } from '../runtime/clock.ts'
 
 /** A message to publish. */

@@ -1,8 +1,79 @@
-import type { FieldError } from '../domain/app-error.ts'
+import { type TObject, type TProperties, type TSchema, Type } from 'typebox'
+import { AppError, type FieldError } from '../domain/app-error.ts'
+import type { Scanner } from '../json/scan.ts'
 import type { FoundThings } from './lookup.ts'
-import { bodyReaderOf } from './request-body.ts'
-import type { Incoming, Route } from './route.ts'
-import { compile, readQuery, refuseIf } from './validate.ts'
+import { textWithout } from './read-publish.ts'
+import { anyBytes, type Incoming, type Route } from './route.ts'
+import { checkContents, compile, readJson, readQuery, refuseIf } from './validate.ts'
+
+/** How the bytes of a body are taken in. Fastify keeps one parser per scope, so routes are registered by kind. */
+export type BodyKind = 'value' | 'bytes' | 'split' | 'any' | 'lines'
+export const bodyKinds: readonly BodyKind[] = ['bytes', 'split', 'any', 'value', 'lines']
+
+export function kindOf({ body, reading = 'value' }: Route): BodyKind {
+  if (body === anyBytes) return 'any'
+  return body !== undefined && 'lines' in body ? 'lines' : reading
+}
+
+/** Publishing has its own way to happen once per Idempotency-Key, because it shares its transaction with others. */
+export function isPublishing(kind: BodyKind): boolean {
+  return kind === 'bytes' || kind === 'any'
+}
+
+/** Parses a body of JSON as a route of this kind takes it in. Throws AppError when it is no acceptable JSON. */
+export function parseBody(kind: BodyKind, scanner: Scanner, body: Buffer): unknown {
+  if (isPublishing(kind)) return body
+  return kind === 'split' ? splitBody(scanner, body) : readJson(scanner, body)
+}
+
+/** Takes a body apart into its payload, which stays bytes, and the rest. Throws AppError when it is no acceptable JSON. */
+function splitBody(scanner: Scanner, bytes: Buffer) {
+  const span = scanner.scan(bytes, 'payload')
+  const head = checkContents(JSON.parse(textWithout(bytes, span)))
+  return { head, payload: span && bytes.subarray(span.start, span.end) }
+}
+
+/** How a route sees its body. */
+export interface BodyReader {
+  /** Throws AppError when there is no body and the route needs one. */
+  read(body: unknown): unknown
+  problemsOf(value: unknown): readonly FieldError[]
+}
+
+const none: readonly FieldError[] = []
+const noBytes = Buffer.alloc(0)
+
+export function bodyReaderOf(route: Route): BodyReader {
+  const { body: schema, bodyOptional = false } = route
+  if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
+  const kind = kindOf(route)
+  // The scanner finds fault with an empty body.
+  if (isPublishing(kind)) return { read: (body) => body ?? noBytes, problemsOf: () => none }
+  const read = (body: unknown) => {
+    if (body === undefined && !bodyOptional) throw new AppError('invalid_json', 'The body is empty.')
+    return body === undefined ? {} : body
+  }
+  // The handler reads the lines, and refuses other JSON when it knows its application.
+  if (kind === 'lines') return { read, problemsOf: () => none }
+  return { read, problemsOf: kind === 'split' ? splitProblems(schema as TSchema) : compile(schema as TSchema, 'body') }
+}
+
+const openBrace = 0x7b
+
+function splitProblems(schema: TSchema): (value: unknown) => readonly FieldError[] {
+  const { required = [] } = schema as unknown as { required?: readonly string[] }
+  const problemsOf = compile(Type.Omit(schema as TObject<TProperties>, ['payload']), 'body')
+  const isRequired = required.includes('payload')
+  return (value) => {
+    const { head, payload } = value as ReturnType<typeof splitBody>
+    const problems = [...problemsOf(head)]
+    const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
+    const at = ['body', 'payload']
+    if (isRequired && isObject && payload === undefined) problems.push({ at, message: 'is required', type: 'required' })
+    if (payload && payload[0] !== openBrace) problems.push({ at, message: 'must be object', type: 'type' })
+    return problems
+  }
+}
 
 /** A request after its checks, with the things that its path names. */
 export interface CheckedCall extends FoundThings {
@@ -11,8 +82,6 @@ export interface CheckedCall extends FoundThings {
   readonly body: unknown
   readonly request: Incoming
 }
-
-const none: readonly FieldError[] = []
 
 /** Compiles the checks of a route. The problems of the query and of the body are listed together. */
 export function checkerOf(route: Route): (request: Incoming) => CheckedCall {

@@ -8,12 +8,11 @@ import type { OutcomeCode } from '../domain/outcome.ts'
 import { withField } from '../json/bytes.ts'
 import type { Scanner, Span } from '../json/scan.ts'
 import type { BroughtLetter, Contents } from '../store/dead-letters.ts'
-import { checkContents } from './body.ts'
 import { headerProblems } from './endpoint-problems.ts'
 import { DeadLineIn, toDeadOut } from './nouns/dead-letter-schema.ts'
 import { isJsonObject } from './nouns/message-schema.ts'
 import { isContentType, textWithout } from './read-publish.ts'
-import { compile } from './validate.ts'
+import { checkContents, compile } from './validate.ts'
 
 /**
  * Dead letters as lines of JSON, as they are exported and imported. The payload stands in the line byte for byte where a

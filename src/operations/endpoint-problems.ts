@@ -1,8 +1,7 @@
 import type { FieldError } from '../domain/app-error.ts'
 import { isPattern } from '../domain/match.ts'
 import { isHeaderName, isReservedHeader } from '../wire/headers.ts'
-import { metadataProblems } from './fields.ts'
-import { headerBytesLimit } from './headers.ts'
+import { headerBytesLimit, metadataProblems } from './fields.ts'
 import type { EndpointPatch } from './nouns/endpoint-schema.ts'
 
 /** What is wrong with an endpoint's fields beyond their shape. */

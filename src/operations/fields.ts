@@ -2,6 +2,25 @@ import { type Static, type TSchema, Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 
+/** A name a caller chooses: regions, event types, channels. */
+export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
+/** An instant as RFC 3339 writes it, with or without seconds. */
+export const instantPattern = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?(Z|[+-]\\d\\d:\\d\\d)$'
+/** The same as producers write it: with seconds, and with all that RFC 3339 permits. */
+export const rfc3339Pattern = '^\\d{4}-\\d{2}-\\d{2}[Tt ]\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?([Zz]|[+-]\\d{2}:\\d{2})$'
+/** A JSON pointer (RFC 6901), and one to something within the whole. */
+export const pointerPattern = '^(/([^~/]|~[01])*)*$'
+export const innerPointerPattern = '^(/([^~/]|~[01])*)+$'
+
+/** Sentences for patterns that are hard to read. */
+export const patternMeanings: ReadonlyMap<string, string> = new Map([
+  [namePattern, 'must be letters, digits, -, _ and . alone'],
+  [instantPattern, 'must be an instant such as 2026-11-15T09:40:00Z'],
+  [rfc3339Pattern, 'must be an instant such as 2026-11-15T09:40:00Z'],
+  [pointerPattern, 'must be a JSON pointer such as /user/id'],
+  [innerPointerPattern, 'must be a JSON pointer such as /user/id'],
+])
+
 /**
  * For what says how much a caller means or what nobody is to see: a field that nobody knows is refused there, because to
  * ignore a name that was mistyped would be to do far more than was asked for.
@@ -97,4 +116,18 @@ export function iso(at: EpochMs): string {
 
 export function isoOrNull(at: EpochMs | null): string | null {
   return at === null ? null : iso(at)
+}
+
+/** A message or an endpoint has no more headers than this, in number and in bytes of all names and values together. */
+export const headersLimit = 64
+export const headerBytesLimit = 8192
+
+export const headerValue = Type.String({ maxLength: 4096 })
+
+/** Headers that are sent with deliveries, by name. */
+export const Headers = Type.Record(Type.String(), headerValue, { maxProperties: headersLimit })
+
+/** Headers with their names as they are kept. */
+export function lowerCased<T>(headers: Readonly<Record<string, T>>): Record<string, T> {
+  return Object.fromEntries(Object.entries(headers).map(([name, its]) => [name.toLowerCase(), its]))
 }

@@ -4,12 +4,12 @@ import { buffer } from 'node:stream/consumers'
 import { AppError, type FieldError } from '../domain/app-error.ts'
 import { audited, auditOf } from './audit-trail.ts'
 import { fixedCaller } from './auth.ts'
-import { checkerOf } from './check.ts'
+import { checkerOf, kindOf, parseBody } from './check.ts'
 import { asAppError } from './errors.ts'
 import { finderOf } from './lookup.ts'
 import { routes } from './nouns.ts'
-import { kindOf, parseBody } from './request-body.ts'
-import { type Incoming, type Parts, Reply, type Route } from './route.ts'
+import type { Parts } from './parts.ts'
+import { type Incoming, Reply, type Route } from './route.ts'
 
 export type Method = Route['method']
 

@@ -2,8 +2,7 @@ import { Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import { firstKeyAt } from '../domain/ids.ts'
-import { described } from './fields.ts'
-import { instantPattern } from './pattern.ts'
+import { described, instantPattern } from './fields.ts'
 import { type Part, refuseIf } from './validate.ts'
 
 /** An instant, RFC 3339. */

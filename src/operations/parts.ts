@@ -1,11 +1,50 @@
+import type { Clock } from '../domain/clock.ts'
+import type { RandomText } from '../domain/ids.ts'
+import type { Publisher } from '../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../json/scan.ts'
+import type { Store } from '../store/store.ts'
 import { Authenticator } from './auth.ts'
-import type { Context } from './context.ts'
 import { Explainer } from './explainer.ts'
-import { openApiDocument } from './openapi/document.ts'
-import type { Parts } from './route.ts'
+import { openApiDocument } from './openapi.ts'
 
-/** Makes what handlers work with. A server and the program around it share one, so that each sees a revoked key at once. */
+/** The parts of the program that the operations work with. */
+export interface Context {
+  readonly store: Store
+  readonly publisher: Publisher
+  readonly scanner: Scanner
+  readonly clock: Clock
+  readonly randomBytes: (length: number) => Uint8Array
+  readonly randomText: RandomText
+  /** Everything wrong with an endpoint's URL, as sentences. */
+  readonly checkUrl: (url: string) => readonly string[]
+  /** A key admitted beside those in the store. */
+  readonly apiKey: string | null
+  /** The URL of this server for its users; null for the host that a request names. */
+  readonly publicUrl: string | null
+  readonly bodyLimitBytes: number
+  readonly limits: Limits
+  /** Logs an error that no caller can have caused. */
+  readonly onBug: (error: unknown) => void
+}
+
+/** How many of a kind may exist; the names are those of the settings, which refusals mention. */
+export interface Limits {
+  readonly maxEndpointsPerApp: number
+  readonly maxEventTypesPerEndpoint: number
+  readonly maxSchedulesPerApp: number
+}
+
+/** Everything that handlers work with. */
+export interface Parts extends Context {
+  readonly auth: Authenticator
+  readonly explainer: Explainer
+  /** Checks batches. It has tables of several megabytes, so it is made when the first batch comes. */
+  readonly batchScanner: () => Scanner
+  /** The reference as JSON. */
+  readonly reference: () => Buffer
+}
+
+/** Makes the parts. A server and the program around it share them, so that each sees a revoked key at once. */
 export function partsOf(context: Context): Parts {
   let batchScanner: Scanner | undefined
   let reference: Buffer | undefined

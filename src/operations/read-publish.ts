@@ -3,12 +3,11 @@ import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import type { Parts } from '../domain/turns.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../json/scan.ts'
-import { checkContents } from './body.ts'
 import { headerProblems } from './endpoint-problems.ts'
 import { metadataProblems } from './fields.ts'
 import type { ApplicationIn } from './nouns/application-schema.ts'
 import { batchLimit, type EnvelopeIn, MessageHeadIn, type RawQuery } from './nouns/message-schema.ts'
-import { compile, refuseIf } from './validate.ts'
+import { checkContents, compile, refuseIf } from './validate.ts'
 
 /** A message as its producer sent it. */
 export interface ReadMessage {

@@ -5,21 +5,8 @@ import type { Attempt, Message } from '../domain/delivery.ts'
 import type { Application, Endpoint } from '../domain/endpoint.ts'
 import type { Schedule } from '../domain/schedule.ts'
 import type { Task } from '../domain/task.ts'
-import type { Scanner } from '../json/scan.ts'
 import type { Caller, Need } from './access.ts'
-import type { Authenticator } from './auth.ts'
-import type { Context } from './context.ts'
-import type { Explainer } from './explainer.ts'
-
-/** Everything that handlers work with. */
-export interface Parts extends Context {
-  readonly auth: Authenticator
-  readonly explainer: Explainer
-  /** Checks batches. It has tables of several megabytes, so it is made when the first batch comes. */
-  readonly batchScanner: () => Scanner
-  /** The reference as JSON. */
-  readonly reference: () => Buffer
-}
+import type { Context, Parts } from './parts.ts'
 
 /** The parts of a path that name a stored thing. Each is looked up once, before the handler runs. */
 export interface Things {

@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
-import { patternMeanings } from './pattern.ts'
+import { patternMeanings } from './fields.ts'
 
 /** Problems that one answer lists. The rest is counted. */
 export const fieldsLimit = 20

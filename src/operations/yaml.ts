@@ -3,7 +3,7 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
-import { checkContents } from './body.ts'
+import { checkContents } from './validate.ts'
 import type { Parsed } from './yaml-thread.ts'
 
 const lengthLimit = 1024 * 1024

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { before, describe, test } from 'node:test'
-import { isApiKey } from '../../src/operations/api-key.ts'
+import { isApiKey } from '../../src/operations/auth.ts'
 import { type Served, served, workplace } from './program.ts'
 
 describe('managing over the API', () => {

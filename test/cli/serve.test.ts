@@ -7,7 +7,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
-import { isApiKey } from '../../src/operations/api-key.ts'
+import { isApiKey } from '../../src/operations/auth.ts'
 import { main, workplace } from './program.ts'
 
 const shell = promisify(execFile)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { hashApiKey, isApiKey, makeApiKey } from '../../src/operations/api-key.ts'
+import { hashApiKey, isApiKey, makeApiKey } from '../../src/operations/auth.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'

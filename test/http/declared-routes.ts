@@ -1,4 +1,4 @@
-import { prefix } from '../../src/operations/openapi/document.ts'
+import { prefix } from '../../src/operations/openapi.ts'
 import { openApi } from './api.ts'
 
 export interface DeclaredRoute {

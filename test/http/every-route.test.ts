@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { operations } from '../../src/operations/nouns.ts'
-import { prefix } from '../../src/operations/openapi/document.ts'
+import { prefix } from '../../src/operations/openapi.ts'
 import type { Answer } from './api.ts'
 import { leastBody, leastQuery } from './from-schema.ts'
 import { fill, type Ids, openPopulated, type Populated, takesJson } from './populated.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { operations } from '../../src/operations/nouns.ts'
-import { prefix } from '../../src/operations/openapi/document.ts'
+import { prefix } from '../../src/operations/openapi.ts'
 import { garbled, leastQuery, spoiled, valuesOf } from './from-schema.ts'
 import { fill, type Populated } from './populated.ts'
 

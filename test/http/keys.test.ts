@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { isApiKey } from '../../src/operations/api-key.ts'
+import { isApiKey } from '../../src/operations/auth.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { type Api, openApi } from './api.ts'
 

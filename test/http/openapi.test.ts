@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
 import { codesByStatus } from '../../src/operations/errors.ts'
 import { operations } from '../../src/operations/nouns.ts'
-import { type JsonSchema, openApiDocument, prefix } from '../../src/operations/openapi/document.ts'
+import { type JsonSchema, openApiDocument, prefix } from '../../src/operations/openapi.ts'
 import { openApi } from './api.ts'
 import { declaredRoutes } from './declared-routes.ts'
 

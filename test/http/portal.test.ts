@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { hashApiKey, isAppToken } from '../../src/operations/api-key.ts'
+import { hashApiKey, isAppToken } from '../../src/operations/auth.ts'
 import { type Answer, openApi } from './api.ts'
 
 const api = '/api/v1'

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import { operations } from '../../src/operations/nouns.ts'
-import { Problem, prefix, ValidationProblem } from '../../src/operations/openapi/document.ts'
+import { Problem, prefix, ValidationProblem } from '../../src/operations/openapi.ts'
 
 /**
  * Holds every answer of the API to what the reference says of it: a status it names, every field that is required, of

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
-import { type JsonSchema, openApiDocument } from '../../src/operations/openapi/document.ts'
+import { type JsonSchema, openApiDocument } from '../../src/operations/openapi.ts'
 
 interface SvixOperation {
   readonly statuses: readonly number[]

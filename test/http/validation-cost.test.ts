@@ -6,9 +6,8 @@ import { pathToFileURL } from 'node:url'
 import type { TSchema } from 'typebox'
 import { AppError } from '../../src/domain/app-error.ts'
 import { Scanner } from '../../src/json/scan.ts'
-import { readJson } from '../../src/operations/body.ts'
 import { operations } from '../../src/operations/nouns.ts'
-import { compile } from '../../src/operations/validate.ts'
+import { compile, readJson } from '../../src/operations/validate.ts'
 
 /**
  * Every request schema is checked against values made to be slow: 50 ms per megabyte, or on a slow machine 25 times as

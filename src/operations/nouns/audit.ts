@@ -3,10 +3,9 @@ import { type AuditHead, type AuditRow, auditStart, verifyAudit } from '../../do
 import { type AuditFilter, hashText } from '../../store/access.ts'
 import type { Store } from '../../store/store.ts'
 import { admin } from '../access.ts'
-import { described, Instant, iso, listOf, nullable } from '../fields.ts'
+import { described, Instant, instantPattern, iso, listOf, nullable } from '../fields.ts'
 import { readInstants } from '../instant.ts'
 import { PageQuery, paginate } from '../page.ts'
-import { instantPattern } from '../pattern.ts'
 import { type Noun, type Out, route } from '../route.ts'
 
 const rowsAtOnce = 500

@@ -10,10 +10,10 @@ import { admin, attempt, type Need, read, view } from '../access.ts'
 import { writeLine } from '../dead-letter-jsonl.ts'
 import { listOf } from '../fields.ts'
 import { numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
-import { type Noun, type Parts, type Route, route } from '../route.ts'
+import type { Parts } from '../parts.ts'
+import { type Noun, type Route, route } from '../route.ts'
 import { toAttemptOut } from './attempt-schema.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
-import { filterBody, filterQuery, namesIn, toDeadFilter, type Whose } from './dead-letter-filter.ts'
 import { deadLetterImport } from './dead-letter-import.ts'
 import {
   DeadImportOut,
@@ -21,7 +21,12 @@ import {
   DeadLetterOut,
   DeadLetterTrailOut,
   DeadLineIn,
+  filterBody,
+  filterQuery,
+  namesIn,
+  toDeadFilter,
   toDeadOut,
+  type Whose,
 } from './dead-letter-schema.ts'
 import { perSecond } from './replay.ts'
 

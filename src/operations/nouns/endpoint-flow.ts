@@ -3,8 +3,7 @@ import type { FieldError } from '../../domain/app-error.ts'
 import { defined } from '../../domain/defined.ts'
 import { type CircuitPolicy, type Coalesce, defaultFlow, type Flow } from '../../domain/flow.ts'
 import { defaultCircuitPolicy } from '../../domain/health.ts'
-import { closed, described, integer, nullable } from '../fields.ts'
-import { pointerPattern } from '../pattern.ts'
+import { closed, described, integer, nullable, pointerPattern } from '../fields.ts'
 import { shapingFields, shapingOut, toShaping } from './endpoint-shaping.ts'
 
 const second = 1000

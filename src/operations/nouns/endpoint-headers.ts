@@ -1,12 +1,11 @@
 import { type Static, Type } from 'typebox'
 import { isSensitiveHeader } from '../../wire/headers.ts'
 import { headerProblems } from '../endpoint-problems.ts'
-import { described, Labels, nullable } from '../fields.ts'
-import { Headers, headersLimit, headerValue, lowerCased } from '../headers.ts'
+import { described, Headers, headersLimit, headerValue, Labels, lowerCased, nullable } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
 import { type Out, type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
-import type { Place } from './endpoint-place.ts'
+import type { Place } from './endpoints.ts'
 
 export const EndpointHeadersIn = Type.Object({
   headers: described(

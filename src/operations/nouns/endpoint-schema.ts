@@ -2,9 +2,19 @@ import { type Static, Type } from 'typebox'
 import { defined } from '../../domain/defined.ts'
 import { type Endpoint, endpointDefaults, methods } from '../../domain/endpoint.ts'
 import type { NewEndpoint } from '../../store/store.ts'
-import { described, Instant, integer, iso, Labels, Metadata, nullable, uid } from '../fields.ts'
-import { Headers, lowerCased } from '../headers.ts'
-import { namePattern } from '../pattern.ts'
+import {
+  described,
+  Headers,
+  Instant,
+  integer,
+  iso,
+  Labels,
+  lowerCased,
+  Metadata,
+  namePattern,
+  nullable,
+  uid,
+} from '../fields.ts'
 import type { Out } from '../route.ts'
 import { flowFields, flowOut, toFlowChange, toFlowOut, toFlowReplacement } from './endpoint-flow.ts'
 import { RetryIn, RetryOut, toRetryPolicy } from './endpoint-retry.ts'

@@ -12,7 +12,7 @@ import { described, integer, maybe } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
 import { type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
-import type { Place } from './endpoint-place.ts'
+import type { Place } from './endpoints.ts'
 
 const defaultGraceSeconds = 24 * 60 * 60
 

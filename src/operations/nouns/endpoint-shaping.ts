@@ -3,8 +3,7 @@ import type { FieldError } from '../../domain/app-error.ts'
 import { defaultFlow, type Flow, type Shape, signatureProfiles } from '../../domain/flow.ts'
 import { pointerDepthLimit, readPointer } from '../../json/pointer.ts'
 import { checkFilter, FilterError, filterLimit } from '../../shaping/filter.ts'
-import { closed, described, nullable } from '../fields.ts'
-import { innerPointerPattern, namePattern } from '../pattern.ts'
+import { closed, described, innerPointerPattern, namePattern, nullable } from '../fields.ts'
 
 const fieldsLimit = 100
 const pointer = Type.String({ maxLength: 512, pattern: innerPointerPattern })

@@ -8,10 +8,10 @@ import { endpointProblems } from '../endpoint-problems.ts'
 import { listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
-import { type Incoming, type Parts, Reply, type Route, route } from '../route.ts'
+import type { Parts } from '../parts.ts'
+import { type Incoming, Reply, type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { flowProblems } from './endpoint-flow.ts'
-import type { Place } from './endpoint-place.ts'
 import {
   EndpointIn,
   EndpointOut,
@@ -23,6 +23,7 @@ import {
   toNewEndpoint,
 } from './endpoint-schema.ts'
 import { shapingProblems } from './endpoint-shaping.ts'
+import type { Place } from './endpoints.ts'
 
 /** Endpoints: list, create, get, replace, change, delete. */
 export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place): Route[] {

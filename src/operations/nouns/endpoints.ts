@@ -1,3 +1,4 @@
+import { admin, changeSecret, manage, type Need, view, viewSecret } from '../access.ts'
 import type { Noun, Route } from '../route.ts'
 import { endpointRoutes } from './endpoint.ts'
 import { EndpointStats, EventExampleIn, endpointControlRoutes } from './endpoint-control.ts'
@@ -7,9 +8,36 @@ import {
   EndpointHeadersPatchIn,
   endpointHeaderRoutes,
 } from './endpoint-headers.ts'
-import { inApplications, ofOperationalWebhooks, type Place } from './endpoint-place.ts'
 import { EndpointIn, EndpointOut, EndpointPatch, EndpointPut } from './endpoint-schema.ts'
 import { EndpointSecretOut, EndpointSecretRotateIn, endpointSecretRoutes } from './endpoint-secret.ts'
+
+/** Where endpoints live. Those of operational webhooks are endpoints like any other, of an application of the server. */
+export interface Place {
+  /** The path of the list. */
+  readonly path: '/app/:app/endpoint' | '/operational-webhook/endpoint'
+  /** The beginning of every operation's id. */
+  readonly id: string
+  readonly whose: string
+  readonly needs: Readonly<Record<'view' | 'manage' | 'viewSecret' | 'changeSecret', Need>>
+  /** Whether they may subscribe only to event types that exist; operational webhooks are none. */
+  readonly subscribesToEventTypes: boolean
+}
+
+export const inApplications: Place = {
+  path: '/app/:app/endpoint',
+  id: 'v1.endpoint',
+  whose: 'an application',
+  needs: { view, manage, viewSecret, changeSecret },
+  subscribesToEventTypes: true,
+}
+
+export const ofOperationalWebhooks: Place = {
+  path: '/operational-webhook/endpoint',
+  id: 'v1.operational-webhook.endpoint',
+  whose: 'operational webhooks',
+  needs: { view: admin, manage: admin, viewSecret: { ...admin, audited: 'all' }, changeSecret: admin },
+  subscribesToEventTypes: false,
+}
 
 function routesAt(place: Place): Route[] {
   return [...endpointRoutes(place), ...endpointSecretRoutes(place), ...endpointHeaderRoutes(place)]

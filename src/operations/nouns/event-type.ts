@@ -9,8 +9,14 @@ import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { compile, refuseIf } from '../validate.ts'
-import { eventTypeImport } from './event-type-import.ts'
-import { description, EventTypeFromOpenApi, EventTypeIn, eventTypeName, fields } from './event-type-schema.ts'
+import {
+  description,
+  EventTypeFromOpenApi,
+  EventTypeIn,
+  eventTypeImport,
+  eventTypeName,
+  fields,
+} from './event-type-import.ts'
 
 /** Replaces an event type: a field that is absent goes back to its default. */
 const EventTypeUpdate = Type.Object({ description, ...fields })

@@ -11,8 +11,7 @@ import { found, isRef } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { EndpointOut } from './endpoint-schema.ts'
-import { toWaitingOut, Waiting } from './waiting.ts'
-import { why } from './why.ts'
+import { toWaitingOut, Waiting, why } from './why.ts'
 
 const Slots = Type.Object({
   inFlight: Type.Integer(),

@@ -3,11 +3,19 @@ import { type Static, Type } from 'typebox'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Message, MessageFilter } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { described, Instant, integer, listOf, MaybeInstant, nullable } from '../fields.ts'
-import { Headers } from '../headers.ts'
+import {
+  described,
+  Headers,
+  Instant,
+  integer,
+  listOf,
+  MaybeInstant,
+  namePattern,
+  nullable,
+  rfc3339Pattern,
+} from '../fields.ts'
 import { timeProperties } from '../instant.ts'
 import { PageQuery } from '../page.ts'
-import { namePattern, rfc3339Pattern } from '../pattern.ts'
 import { ApplicationIn } from './application-schema.ts'
 
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })

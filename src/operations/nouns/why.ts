@@ -6,12 +6,27 @@ import { decodeKey } from '../../domain/ids.ts'
 import { describeAll, wideBlockers, worstFirst } from '../../domain/why-waiting.ts'
 import { countLimit } from '../../store/lanes.ts'
 import { view } from '../access.ts'
-import type { ExplainedDelivery, ExplainedEndpoint } from '../explainer.ts'
+import type { ExplainedDelivery, ExplainedEndpoint, KnownLane } from '../explainer.ts'
 import { described, Instant, iso, isoOrNull, listOf, MaybeInstant, nullable } from '../fields.ts'
 import { walk } from '../page.ts'
 import { type Out, route } from '../route.ts'
 import { MessageAttemptOut, toAttemptOut } from './attempt-schema.ts'
-import { toWaitingOut, Waiting } from './waiting.ts'
+
+/** How many wait, by class. */
+export const Waiting = Type.Object({
+  fresh: Type.Integer(),
+  timed: Type.Integer({ description: 'Retries, and messages published for later' }),
+  replay: Type.Integer(),
+  total: Type.Integer(),
+  isExact: Type.Boolean({ description: 'Each is counted up to a limit, so that asking costs little' }),
+})
+
+/** How many wait, by class. Each is counted up to a limit, so that asking costs little however much waits. */
+export function toWaitingOut({ waiting }: Pick<KnownLane, 'waiting'>): Out<typeof Waiting> {
+  const [fresh, timed, replay] = waiting
+  const isExact = waiting.every((count) => count < countLimit)
+  return { fresh, timed, replay, total: fresh + timed + replay, isExact }
+}
 
 const defaultLimit = 25
 

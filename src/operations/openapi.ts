@@ -1,9 +1,20 @@
 import { type TSchema, Type } from 'typebox'
-import { codesByStatus } from '../errors.ts'
-import { namedSchemas, nouns } from '../nouns.ts'
-import { anyBytes, type JsonLines, type Route } from '../route.ts'
-import { Components } from './components.ts'
-import { pathParameters } from './path-parameters.ts'
+import { codesByStatus } from './errors.ts'
+import { namedSchemas, nouns } from './nouns.ts'
+import { anyBytes, type JsonLines, type Route } from './route.ts'
+
+/** What stands in a path, by the name the routes give it: its name in the reference, which is Svix's, and what it is. */
+export const pathParameters: Readonly<Record<string, { readonly name: string; readonly description: string }>> = {
+  app: { name: 'app_id', description: 'The id or uid of an application' },
+  endpoint: { name: 'endpoint_id', description: 'The id or uid of an endpoint' },
+  message: { name: 'msg_id', description: 'The id or eventId of a message' },
+  attempt: { name: 'attempt_id', description: 'The id of an attempt' },
+  name: { name: 'event_type_name', description: 'The name of an event type' },
+  task: { name: 'task_id', description: 'The id of a background task' },
+  schedule: { name: 'schedule_id', description: 'The id or uid of a schedule' },
+  region: { name: 'region', description: 'The name of a region' },
+  key: { name: 'key_id', description: 'The id of an API key' },
+}
 
 /** Where the API begins. */
 export const prefix = '/api/v1'
@@ -32,6 +43,38 @@ export const ValidationProblem = Type.Object({
     }),
   ),
 })
+
+/** Schemas in the document: those with a name stand once under `components` and are referred to everywhere else. */
+export class Components {
+  readonly #names: ReadonlyMap<TSchema, string>
+
+  constructor(named: Readonly<Record<string, TSchema>>) {
+    this.#names = new Map(Object.entries(named).map(([name, schema]) => [schema, name]))
+  }
+
+  /** All of them, by name. */
+  all(): Record<string, unknown> {
+    const entries = [...this.#names].map(([schema, name]) => [name, this.#write(schema)] as const)
+    return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
+  }
+
+  /** A schema as the document writes it where it is used. */
+  use(schema: TSchema): unknown {
+    const name = this.#names.get(schema)
+    return name === undefined ? this.#write(schema) : { $ref: `#/components/schemas/${name}` }
+  }
+
+  #write(schema: unknown): unknown {
+    if (Array.isArray(schema)) return schema.map((item) => this.#inner(item))
+    if (typeof schema !== 'object' || schema === null) return schema
+    return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, this.#inner(value)]))
+  }
+
+  #inner(value: unknown): unknown {
+    if (typeof value !== 'object' || value === null) return value
+    return this.#names.has(value as TSchema) ? this.use(value as TSchema) : this.#write(value)
+  }
+}
 
 const components = new Components({
   ...namedSchemas,
