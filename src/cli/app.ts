@@ -1,45 +1,38 @@
 import type { Command as Commander } from 'commander'
 import { count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { limitOption, option, pairsOf, type RemoteCommands, repeated, type Session, showList } from './command.ts'
-import { facts, instant, nameOf, table, text } from './table.ts'
+import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
+import { facts, instant, nameOf, text } from './table.ts'
 
 /** `sluice app`: applications. */
 export function addApp(commands: RemoteCommands): void {
   const app = commands.group('app', 'applications: list, create, get, update, portal, delete')
 
-  commands
-    .add(app, 'list', 'list applications', async (session) => {
-      const found = await session.client.list('/app', {}, session.options.limit as number)
-      showList(session, found, 'No applications. Create one: sluice app create NAME --uid NAME', (items) =>
-        table(
-          session.terminal,
-          [
-            { title: 'ID', cell: ({ id }) => text(id) },
-            { title: 'UID', cell: ({ uid }) => text(uid), flexible: true },
-            { title: 'NAME', cell: ({ name }) => text(name), flexible: true },
-            { title: 'CREATED (UTC)', cell: ({ createdAt }) => instant(createdAt) },
-          ],
-          items,
-        ),
-      )
-    })
-    .addOption(limitOption())
+  commands.list(app, 'list', 'list applications', () => ({
+    path: '/app',
+    empty: 'No applications. Create one: sluice app create NAME --uid NAME',
+    columns: [
+      { title: 'ID', cell: 'id' },
+      { title: 'UID', cell: 'uid', flexible: true },
+      { title: 'NAME', cell: 'name', flexible: true },
+      { title: 'CREATED (UTC)', cell: ({ createdAt }) => instant(createdAt) },
+    ],
+  }))
 
   withFields(
-    commands.add(app, 'create <name>', 'create an application', async (session, [name = '']) => {
+    commands.add(app, 'create <name>', 'create an application', async (session, [name]) => {
       const query = { get_if_exists: session.options.ifMissing === true ? true : undefined }
       const created = await session.client.post('/app', { query, body: { name, ...fieldsOf(session) } })
       session.show(created, (item) => `Application ${nameOf(item)}\n${describe(session, item)}`)
     }),
   ).option('--if-missing', 'return the application with this uid if it exists already')
 
-  commands.add(app, 'get <app>', 'show an application, by id or uid', async (session, [ref = '']) => {
+  commands.add(app, 'get <app>', 'show an application, by id or uid', async (session, [ref]) => {
     session.show(await session.client.get(pathOf('app', ref)), (item) => describe(session, item))
   })
 
   withFields(
-    commands.add(app, 'update <app>', 'change the given fields of an application', async (session, [ref = '']) => {
+    commands.add(app, 'update <app>', 'change the given fields of an application', async (session, [ref]) => {
       const { name } = session.options as { name?: string }
       const body = { name, ...fieldsOf(session) }
       session.show(await session.client.patch(pathOf('app', ref), { body }), (item) => describe(session, item))
@@ -47,22 +40,17 @@ export function addApp(commands: RemoteCommands): void {
   ).option('--name <NAME>', 'display name')
 
   commands
-    .add(
-      app,
-      'portal <app>',
-      'make a link to its portal, to view and manage endpoints',
-      async (session, [ref = '']) => {
-        const { readOnly, expires } = session.options as { readOnly?: boolean; expires?: number }
-        const body = { readOnly, expiry: expires === undefined ? undefined : Math.ceil(expires / 1000) }
-        session.show(await session.client.post(pathOf('auth', 'app-portal-access', ref), { body }), ({ url }) =>
-          text(url),
-        )
-      },
-    )
+    .add(app, 'portal <app>', 'make a link to its portal, to view and manage endpoints', async (session, [ref]) => {
+      const { readOnly, expires } = session.options as { readOnly?: boolean; expires?: number }
+      const body = { readOnly, expiry: expires === undefined ? undefined : Math.ceil(expires / 1000) }
+      session.show(await session.client.post(pathOf('auth', 'app-portal-access', ref), { body }), ({ url }) =>
+        text(url),
+      )
+    })
     .option('--read-only', 'read-only access')
     .addOption(option('--expires <DURATION>', 'how long the link works (default: 1h)', duration(1000, 7 * 86_400_000)))
 
-  commands.add(app, 'delete <app>', 'delete an application with its endpoints', async (session, [ref = '']) => {
+  commands.add(app, 'delete <app>', 'delete an application with its endpoints', async (session, [ref]) => {
     await session.client.delete(pathOf('app', ref))
     session.show({ deleted: ref }, () => `Deleted application ${ref}, its endpoints and their waiting deliveries.`)
   })
@@ -103,24 +91,17 @@ function describe({ terminal }: Session, item: Item): string {
 export function addRegion(commands: RemoteCommands): void {
   const region = commands.group('region', 'secrets for pseudonyms: list, create, delete')
 
-  commands
-    .add(region, 'list <app>', "list an application's regions", async (session, [app = '']) => {
-      const found = await session.client.list(pathOf('app', app, 'region'), {}, session.options.limit as number)
-      showList(session, found, `No regions. Create one: sluice region create ${app} NAME`, (items) =>
-        table(
-          session.terminal,
-          [
-            { title: 'NAME', cell: ({ name }) => text(name), flexible: true },
-            { title: 'CREATED (UTC)', cell: ({ createdAt }) => instant(createdAt) },
-          ],
-          items,
-        ),
-      )
-    })
-    .addOption(limitOption())
+  commands.list(region, 'list <app>', "list an application's regions", ([app]) => ({
+    path: pathOf('app', app, 'region'),
+    empty: `No regions. Create one: sluice region create ${app} NAME`,
+    columns: [
+      { title: 'NAME', cell: 'name', flexible: true },
+      { title: 'CREATED (UTC)', cell: ({ createdAt }) => instant(createdAt) },
+    ],
+  }))
 
   commands
-    .add(region, 'create <app> <name>', 'create a region', async (session, [app = '', name = '']) => {
+    .add(region, 'create <app> <name>', 'create a region', async (session, [app, name]) => {
       const body = { name, secret: session.options.secret }
       const created = await session.client.post(pathOf('app', app, 'region'), { body })
       session.show(created, (item) =>
@@ -133,13 +114,8 @@ export function addRegion(commands: RemoteCommands): void {
     })
     .option('--secret <SECRET>', 'its secret, 16 to 256 characters (default: a random one)')
 
-  commands.add(
-    region,
-    'delete <app> <name>',
-    'delete a region that no endpoint uses',
-    async (session, [app = '', name = '']) => {
-      await session.client.delete(pathOf('app', app, 'region', name))
-      session.show({ deleted: name }, () => `Deleted region ${name}. Its pseudonyms cannot be computed again.`)
-    },
-  )
+  commands.add(region, 'delete <app> <name>', 'delete a region that no endpoint uses', async (session, [app, name]) => {
+    await session.client.delete(pathOf('app', app, 'region', name))
+    session.show({ deleted: name }, () => `Deleted region ${name}. Its pseudonyms cannot be computed again.`)
+  })
 }

@@ -59,7 +59,6 @@ export function addChaos(program: Commander, world: World, finish: (code: number
 }
 
 async function run({ terminal, clock, randomText }: World, options: Options): Promise<number> {
-  terminal.endWithReader()
   const stopRequested = terminal.stopRequested()
   const json = options.json === true
   const shares = sharesOf(options)

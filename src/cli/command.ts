@@ -2,13 +2,14 @@ import { type Command as Commander, InvalidArgumentError, Option } from 'command
 import type { Parts } from '../compose/parts.ts'
 import { type Clock, parseInstant } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
-import { type Loaded, urlVariable } from '../runtime/config.ts'
+import { urlVariable } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Config, settings, variableOf } from '../runtime/settings.ts'
-import { Client, type Item } from './client.ts'
+import { Client, type Item, type Query } from './client.ts'
 import { CommandError, exitCode } from './exit.ts'
+import { type Column, table } from './table.ts'
 import { toJson } from './terminal.ts'
 
 /** The parts that commands are built from. The composition root supplies them; commands know only these interfaces. */
@@ -23,9 +24,6 @@ export interface World {
   /** The newest schema this program knows for the store. */
   newestSchema(config: Config): Promise<{ readonly version: number; readonly name: string }>
 }
-
-/** Runs a command with its settings and returns the exit code. */
-export type Command = (world: World, loaded: Loaded) => Promise<number>
 
 /** The context of a command that calls a server. */
 export interface Session {
@@ -42,8 +40,31 @@ export interface Session {
 /** The flags of a command, by name in camel case. */
 export type Options = Readonly<Record<string, unknown>>
 
-/** Runs a command with its operands and returns its exit code; undefined means success. */
-export type RemoteRun = (session: Session, args: readonly string[]) => Promise<number | undefined>
+/** Runs a command with the operands of its usage and returns its exit code, if it is not success. */
+export type RemoteRun<Usage extends string> = (
+  session: Session,
+  operands: Operands<Usage>,
+  // biome-ignore lint/suspicious/noConfusingVoidType: most commands return nothing
+) => Promise<number | void>
+
+/** The operands of a usage such as `show <app> [message]`: `<app>` is text, `[message]` may be undefined. */
+type Operands<Usage extends string> = Usage extends `${infer First} ${infer Rest}`
+  ? [...Operand<First>, ...Operands<Rest>]
+  : Operand<Usage>
+type Operand<Word extends string> = Word extends `<${string}>`
+  ? [string]
+  : Word extends `[${string}]`
+    ? [string | undefined]
+    : []
+
+/** A list of the API as a table. */
+export interface Listing {
+  readonly path: string
+  readonly query?: Query
+  /** The sentence that is printed when the list is empty. */
+  readonly empty: string
+  readonly columns: readonly Column<Item>[]
+}
 
 const serverGroup = 'Server:'
 /** The address of a server with default settings. */
@@ -66,13 +87,13 @@ export class RemoteCommands {
     return this.program.command(name).description(description)
   }
 
-  add(parent: Commander, usage: string, description: string, run: RemoteRun): Commander {
+  add<Usage extends string>(parent: Commander, usage: Usage, description: string, run: RemoteRun<Usage>): Commander {
     const command = parent.command(usage).description(description)
     command.action(async () => {
       // A subcommand also sees the flags of its parent, wherever they stand.
       const session = this.#open(command.optsWithGlobals())
-      session.terminal.endWithReader()
-      this.#finish((await run(session, command.args)) ?? exitCode.ok)
+      const code = await run(session, command.args as Operands<Usage>)
+      this.#finish(code ?? exitCode.ok)
     })
     return command
       .addOption(
@@ -80,6 +101,17 @@ export class RemoteCommands {
       )
       .addOption(new Option('--key <KEY>', `API key (default: ${variableOf('apiKey')})`).helpGroup(serverGroup))
       .addOption(new Option('--json', 'print JSON'))
+  }
+
+  /** Adds a command that prints a list of the API, with `--limit`. */
+  list<Usage extends string>(
+    parent: Commander,
+    usage: Usage,
+    description: string,
+    listing: (operands: Operands<Usage>, session: Session) => Listing | Promise<Listing>,
+  ): Commander {
+    const run: RemoteRun<Usage> = async (session, operands) => printList(session, await listing(operands, session))
+    return this.add(parent, usage, description, run).addOption(limitOption())
   }
 
   #open(options: Options): Session {
@@ -113,19 +145,42 @@ export function limitOption(): Option {
   return option('--limit <NUMBER>', 'maximum number of items', count(1, 1_000_000)).default(50)
 }
 
-/** Shows a list: as a JSON array, or as the text of `human`, with a note when it is empty or cut off. */
-export function showList(
-  { terminal, json, options }: Session,
-  { items, more }: { readonly items: readonly Item[]; readonly more: boolean },
-  empty: string,
-  human: (items: readonly Item[]) => string,
-): void {
+/** Prints a list, up to `--limit`: as a JSON array, or as a table with a note when there is more. */
+export async function printList(session: Session, { path, query = {}, empty, columns }: Listing): Promise<void> {
+  const { terminal, client, json, options } = session
+  const { items, more } = await client.list(path, query, options.limit as number)
   if (json) return terminal.print(toJson(items, 2))
   if (items.length === 0) return terminal.print(empty)
-  terminal.print(human(items))
-  if (more)
-    terminal.print(terminal.style('dim', `… and more. Show them with --limit ${(options.limit as number) * 10}.`))
+  terminal.print(table(terminal, columns, items))
+  if (more) terminal.print(terminal.style('dim', moreText(session)))
 }
+
+/** The sentence behind a list that was cut off. */
+export function moreText({ options }: Session): string {
+  return `… and more. Show them with --limit ${(options.limit as number) * 10}.`
+}
+
+/** Adds `--after` and `--before`. `event` is the verb of the instants, such as `accepted`. */
+export function withPeriod(command: Commander, event?: string): Commander {
+  const only = event === undefined ? 'only' : `only ${event}`
+  return command
+    .option('--after <INSTANT>', `${only} after, ${instantForm}`)
+    .option('--before <INSTANT>', `${only} before`)
+}
+
+/** The filters that `withPeriod` adds, as the API takes them. */
+export function periodOf(session: Session): { after: string | undefined; before: string | undefined } {
+  return { after: instantOption(session, 'after'), before: instantOption(session, 'before') }
+}
+
+/** The instant of an option, as the API takes it. */
+export function instantOption(session: Session, name: string, relative: 'ago' | 'ahead' = 'ago'): string | undefined {
+  const raw = session.options[name]
+  return raw === undefined ? undefined : instantText(String(raw), session.world.clock.now(), relative)
+}
+
+/** The help of an option that takes an instant in the past. */
+export const instantForm = 'such as 2026-11-15T09:40:00Z, or 2h for two hours ago'
 
 /** JSON on the command line. */
 export const jsonValue: Kind<unknown> = {

@@ -3,20 +3,10 @@ import type { Parts } from '../compose/parts.ts'
 import type { Loaded } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Config } from '../runtime/settings.ts'
-import type { World } from './command.ts'
+import type { Options, World } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { stopDelivering } from './serve.ts'
 import { toJson } from './terminal.ts'
-
-export interface DrainOptions {
-  /** How long to deliver at most. */
-  readonly forMs: number
-  /** Ends when nothing can be sent for this long. */
-  readonly lingerMs: number
-  readonly json: boolean
-  /** Prints nothing unless there is a problem, so that cron sends no mail. */
-  readonly quiet: boolean
-}
 
 const lookMs = 25
 
@@ -24,20 +14,22 @@ const lookMs = 25
  * `sluice drain`: sends the deliveries that are due and ends, for hosts with cron and no long-running processes. When
  * another process already delivers from the SQLite file, it ends at once, successfully.
  */
-export async function drain(world: World, { config }: Loaded, options: DrainOptions): Promise<number> {
+export async function drain(world: World, { config }: Loaded, options: Options): Promise<number> {
   const { terminal } = world
   const stopRequested = terminal.stopRequested()
-  const log = world.openLog(options.quiet ? { ...config, logLevel: 'warn' } : config)
-  const say = options.quiet ? () => {} : terminal.print
+  const { quiet, json } = options
+  // With --quiet, cron has no output to mail unless there is a problem.
+  const log = world.openLog(quiet ? { ...config, logLevel: 'warn' } : config)
+  const say = quiet ? () => {} : terminal.print
   const parts = await openUnlessOwned(world, config, log, (reason) =>
-    say(options.json ? toJson({ ended: 'owned', reason }) : `Nothing to do: ${reason}.`),
+    say(json ? toJson({ ended: 'owned', reason }) : `Nothing to do: ${reason}.`),
   )
   if (parts === undefined) return exitCode.ok
   try {
     const delivering = await parts.startDelivering(`sluice drain (${terminal.description})`)
     const ended = await waitForEnd(world, delivering, options, stopRequested)
     const code = await stopDelivering(delivering, config.shutdownLimit, log)
-    say(report(delivering, ended, options.json))
+    say(report(delivering, ended, json === true))
     return code
   } finally {
     await parts.store.close()
@@ -65,9 +57,10 @@ type End = 'idle' | 'time' | 'signal'
 function waitForEnd(
   { clock }: World,
   delivering: Delivering,
-  { forMs, lingerMs }: DrainOptions,
+  options: Options,
   stopRequested: Promise<unknown>,
 ): Promise<End> {
+  const { for: forMs, linger: lingerMs } = options as { for: number; linger: number }
   const deadline = clock.steady() + forMs
   let cancel = () => {}
   const ended = new Promise<End>((resolve) => {

@@ -1,9 +1,9 @@
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { limitOption, option, type RemoteCommands, repeated, type Session, showList } from './command.ts'
+import { option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { flowFacts } from './endpoint-facts.ts'
 import { fieldsOf, unsetField, withFields } from './endpoint-options.ts'
-import { facts, instant, nameOf, table, text } from './table.ts'
+import { facts, instant, nameOf, text } from './table.ts'
 
 const day = 86_400_000
 
@@ -15,32 +15,24 @@ export function addEndpoint(commands: RemoteCommands): void {
   )
   const of = (app: string, ref: string) => pathOf('app', app, 'endpoint', ref)
 
-  commands
-    .add(endpoint, 'list <app>', 'list the endpoints of an application', async (session, [app = '']) => {
-      const found = await session.client.list(pathOf('app', app, 'endpoint'), {}, session.options.limit as number)
-      const empty = `No endpoints yet. \`sluice endpoint create ${app} URL\` makes one.`
-      showList(session, found, empty, (items) =>
-        table(
-          session.terminal,
-          [
-            { title: 'ENDPOINT', cell: nameOf },
-            { title: 'URL', cell: ({ url }) => text(url), flexible: true },
-            {
-              title: 'EVENTS',
-              cell: ({ eventTypes }) => (eventTypes == null ? 'all' : text(eventTypes)),
-              flexible: true,
-            },
-            { title: 'LIMIT', cell: limitOf },
-            { title: 'STATE', cell: stateOf, colour: (item) => (stateOf(item) === 'active' ? 'green' : 'yellow') },
-          ],
-          items,
-        ),
-      )
-    })
-    .addOption(limitOption())
+  commands.list(endpoint, 'list <app>', 'list the endpoints of an application', ([app]) => ({
+    path: pathOf('app', app, 'endpoint'),
+    empty: `No endpoints yet. \`sluice endpoint create ${app} URL\` makes one.`,
+    columns: [
+      { title: 'ENDPOINT', cell: nameOf },
+      { title: 'URL', cell: 'url', flexible: true },
+      {
+        title: 'EVENTS',
+        cell: ({ eventTypes }) => (eventTypes == null ? 'all' : text(eventTypes)),
+        flexible: true,
+      },
+      { title: 'LIMIT', cell: limitOf },
+      { title: 'STATE', cell: stateOf, colour: (item) => (stateOf(item) === 'active' ? 'green' : 'yellow') },
+    ],
+  }))
 
   withFields(
-    commands.add(endpoint, 'create <app> <url>', 'create an endpoint', async (session, [app = '', url = '']) => {
+    commands.add(endpoint, 'create <app> <url>', 'create an endpoint', async (session, [app, url]) => {
       const body = { url, secret: session.options.secret, ...fieldsOf(session.options) }
       const created = await session.client.post(pathOf('app', app, 'endpoint'), { body })
       const { key } = await session.client.get(`${of(app, text(created.id))}/secret`)
@@ -48,21 +40,16 @@ export function addEndpoint(commands: RemoteCommands): void {
     }),
   ).option('--secret <SECRET>', 'sign with this secret (whsec_… or whsk_…) instead of a new one')
 
-  commands.add(
-    endpoint,
-    'get <app> <endpoint>',
-    'show an endpoint, by id or uid',
-    async (session, [app = '', ref = '']) => {
-      session.show(await session.client.get(of(app, ref)), (item) => describe(session, item))
-    },
-  )
+  commands.add(endpoint, 'get <app> <endpoint>', 'show an endpoint, by id or uid', async (session, [app, ref]) => {
+    session.show(await session.client.get(of(app, ref)), (item) => describe(session, item))
+  })
 
   withFields(
     commands.add(
       endpoint,
       'update <app> <endpoint>',
       'change an endpoint; other fields stay',
-      async (session, [app = '', ref = '']) => {
+      async (session, [app, ref]) => {
         const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
         const body = {
           url,
@@ -82,7 +69,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     endpoint,
     'delete <app> <endpoint>',
     'delete an endpoint and its waiting deliveries',
-    async (session, [app = '', ref = '']) => {
+    async (session, [app, ref]) => {
       await session.client.delete(of(app, ref))
       session.show({ deleted: ref }, () => `Deleted endpoint ${ref} and what waited for it.`)
     },
@@ -92,7 +79,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     endpoint,
     'pause <app> <endpoint>',
     'pause an endpoint until it is resumed',
-    async (session, [app = '', ref = '']) => {
+    async (session, [app, ref]) => {
       await session.client.post(`${of(app, ref)}/pause`, { body: {} })
       session.show(
         { paused: ref },
@@ -101,7 +88,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     },
   )
 
-  commands.add(endpoint, 'resume <app> <endpoint>', 'deliver again', async (session, [app = '', ref = '']) => {
+  commands.add(endpoint, 'resume <app> <endpoint>', 'deliver again', async (session, [app, ref]) => {
     await session.client.post(`${of(app, ref)}/resume`, { body: {} })
     session.show({ resumed: ref }, () => `Resumed ${ref}.`)
   })
@@ -110,7 +97,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     endpoint,
     'secret <app> <endpoint>',
     'print the secret that its receiver verifies with',
-    async (session, [app = '', ref = '']) => {
+    async (session, [app, ref]) => {
       // Nothing around it: scripts take it as it is.
       session.show(await session.client.get(`${of(app, ref)}/secret`), ({ key }) => text(key))
     },
@@ -121,7 +108,7 @@ export function addEndpoint(commands: RemoteCommands): void {
       endpoint,
       'rotate <app> <endpoint>',
       'sign with a new secret; the old one signs beside it for a while',
-      async (session, [app = '', ref = '']) => {
+      async (session, [app, ref]) => {
         const { secret, grace } = session.options as { secret?: string; grace?: number }
         const gracePeriodSeconds = grace === undefined ? undefined : Math.floor(grace / 1000)
         await session.client.post(`${of(app, ref)}/secret/rotate`, { body: { key: secret, gracePeriodSeconds } })

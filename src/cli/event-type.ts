@@ -1,6 +1,6 @@
 import { type Item, pathOf } from './client.ts'
-import { jsonValue, limitOption, option, type RemoteCommands, type Session, showList } from './command.ts'
-import { counted, facts, instant, table, text } from './table.ts'
+import { jsonValue, option, type RemoteCommands, type Session } from './command.ts'
+import { counted, facts, instant, text } from './table.ts'
 import { readFileOrInput } from './terminal.ts'
 
 /** `sluice event-type`: the event types and their schemas. */
@@ -8,45 +8,34 @@ export function addEventType(commands: RemoteCommands): void {
   const group = commands.group('event-type', 'event types: list, get, create, update, delete, import')
 
   commands
-    .add(group, 'list', 'list event types', async (session) => {
-      const query = { include_archived: session.options.archived === true ? true : undefined }
-      const found = await session.client.list('/event-type', query, session.options.limit as number)
-      showList(session, found, 'No event types. Until one exists, endpoints may subscribe to any name.', (items) =>
-        table(
-          session.terminal,
-          [
-            { title: 'NAME', cell: ({ name }) => text(name) },
-            { title: 'GROUP', cell: ({ groupName }) => text(groupName), flexible: true },
-            { title: 'DESCRIPTION', cell: ({ description }) => text(description), flexible: true },
-            { title: 'STATE', cell: stateOf },
-          ],
-          items,
-        ),
-      )
-    })
+    .list(group, 'list', 'list event types', (_, { options }) => ({
+      path: '/event-type',
+      query: { include_archived: options.archived === true ? true : undefined },
+      empty: 'No event types. Until one exists, endpoints may subscribe to any name.',
+      columns: [
+        { title: 'NAME', cell: 'name' },
+        { title: 'GROUP', cell: 'groupName', flexible: true },
+        { title: 'DESCRIPTION', cell: 'description', flexible: true },
+        { title: 'STATE', cell: stateOf },
+      ],
+    }))
     .option('--archived', 'include archived event types')
-    .addOption(limitOption())
 
-  commands.add(group, 'get <name>', 'show an event type', async (session, [name = '']) => {
+  commands.add(group, 'get <name>', 'show an event type', async (session, [name]) => {
     const query = { include_archived: true }
     session.show(await session.client.get(pathOf('event-type', name), query), (item) => describe(session, item))
   })
 
   commands
-    .add(
-      group,
-      'create <name> <description>',
-      'create an event type',
-      async (session, [name = '', description = '']) => {
-        const body = { name, description, ...fieldsOf(session) }
-        session.show(await session.client.post('/event-type', { body }), (item) => describe(session, item))
-      },
-    )
+    .add(group, 'create <name> <description>', 'create an event type', async (session, [name, description]) => {
+      const body = { name, description, ...fieldsOf(session) }
+      session.show(await session.client.post('/event-type', { body }), (item) => describe(session, item))
+    })
     .option('--group <NAME>', 'the group it is shown in')
     .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
 
   commands
-    .add(group, 'update <name>', 'change the given fields of an event type', async (session, [name = '']) => {
+    .add(group, 'update <name>', 'change the given fields of an event type', async (session, [name]) => {
       const { description, archived, deprecated } = session.options
       const body = { description, archived, deprecated, ...fieldsOf(session) }
       const item = await session.client.patch(pathOf('event-type', name), { body })
@@ -61,7 +50,7 @@ export function addEventType(commands: RemoteCommands): void {
     .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
 
   commands
-    .add(group, 'delete <name>', 'archive an event type, or delete it with --expunge', async (session, [name = '']) => {
+    .add(group, 'delete <name>', 'archive an event type, or delete it with --expunge', async (session, [name]) => {
       const query = { expunge: session.options.expunge === true ? true : undefined }
       await session.client.delete(pathOf('event-type', name), query)
       session.show({ deleted: name }, () => `${query.expunge ? 'Deleted' : 'Archived'} ${name}.`)
@@ -69,7 +58,7 @@ export function addEventType(commands: RemoteCommands): void {
     .option('--expunge', 'delete it permanently')
 
   commands
-    .add(group, 'import <file>', 'import the webhooks of an OpenAPI document', async (session, [file = '']) => {
+    .add(group, 'import <file>', 'import the webhooks of an OpenAPI document', async (session, [file]) => {
       const { dryRun = false, replaceAll = false } = session.options
       const specRaw = (await readFileOrInput(session.terminal, file)).toString()
       const answer = await session.client.post('/event-type/import/openapi', { body: { specRaw, dryRun, replaceAll } })

@@ -1,7 +1,7 @@
 import type { Command as Commander } from 'commander'
 import { choice, count } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { limitOption, option, pairsOf, type RemoteCommands, repeated, type Session, showList } from './command.ts'
+import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
 import { readPayload } from './send.ts'
 import { facts, instant, nameOf, table, text } from './table.ts'
 
@@ -16,7 +16,7 @@ export function addSchedule(commands: RemoteCommands): void {
       schedule,
       'create <app> <cron> <type> [payload]',
       'create a schedule by cron expression; the payload is JSON, @FILE, or - for standard input',
-      async (session, [app = '', cron = '', eventType = '', given]) => {
+      async (session, [app, cron, eventType, given]) => {
         const payload = await readPayload(session, given)
         const head = JSON.stringify({ cron, eventType, ...fieldsOf(session) })
         const body = Buffer.concat([Buffer.from(`${head.slice(0, -1)},"payload":`), payload, Buffer.from('}')])
@@ -26,36 +26,25 @@ export function addSchedule(commands: RemoteCommands): void {
     ),
   )
 
-  commands
-    .add(schedule, 'list <app>', "list an application's schedules", async (session, [app = '']) => {
-      const found = await session.client.list(pathOf('app', app, 'schedule'), {}, session.options.limit as number)
-      showList(
-        session,
-        found,
-        `No schedules. Create one: sluice schedule create ${app} '30 7 * * *' TYPE PAYLOAD`,
-        (items) =>
-          table(
-            session.terminal,
-            [
-              { title: 'ID', cell: ({ id }) => text(id) },
-              { title: 'UID', cell: ({ uid }) => text(uid), flexible: true },
-              { title: 'CRON', cell: ({ cron }) => text(cron) },
-              { title: 'TIME ZONE', cell: ({ timezone }) => text(timezone), flexible: true },
-              { title: 'EVENT TYPE', cell: ({ eventType }) => text(eventType), flexible: true },
-              { title: 'NEXT RUN (UTC)', cell: nextOf },
-            ],
-            items,
-          ),
-      )
-    })
-    .addOption(limitOption())
+  commands.list(schedule, 'list <app>', "list an application's schedules", ([app]) => ({
+    path: pathOf('app', app, 'schedule'),
+    empty: `No schedules. Create one: sluice schedule create ${app} '30 7 * * *' TYPE PAYLOAD`,
+    columns: [
+      { title: 'ID', cell: 'id' },
+      { title: 'UID', cell: 'uid', flexible: true },
+      { title: 'CRON', cell: 'cron' },
+      { title: 'TIME ZONE', cell: 'timezone', flexible: true },
+      { title: 'EVENT TYPE', cell: 'eventType', flexible: true },
+      { title: 'NEXT RUN (UTC)', cell: nextOf },
+    ],
+  }))
 
   commands
     .add(
       schedule,
       'show <app> <schedule>',
       'show a schedule with its last and next runs',
-      async (session, [app = '', ref = '']) => {
+      async (session, [app, ref]) => {
         const query = { next_runs: session.options.next as number }
         const found = await session.client.get(pathOf('app', app, 'schedule', ref), query)
         session.show(found, (item) => describe(session, item))
@@ -67,18 +56,18 @@ export function addSchedule(commands: RemoteCommands): void {
     ['pause', 'pause a schedule', () => 'is paused'],
     ['resume', 'resume a paused schedule', (item: Item) => `is resumed; next run: ${nextOf(item)}`],
   ] as const) {
-    commands.add(schedule, `${order} <app> <schedule>`, description, async (session, [app = '', ref = '']) => {
+    commands.add(schedule, `${order} <app> <schedule>`, description, async (session, [app, ref]) => {
       const changed = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/${order}`)
       session.show(changed, (item) => `Schedule ${nameOf(item)} ${done(item)}.`)
     })
   }
 
-  commands.add(schedule, 'run <app> <schedule>', 'publish its message now', async (session, [app = '', ref = '']) => {
+  commands.add(schedule, 'run <app> <schedule>', 'publish its message now', async (session, [app, ref]) => {
     const ran = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/run`)
     session.show(ran, ({ msgId }) => `Published ${session.terminal.style('bold', text(msgId))}`)
   })
 
-  commands.add(schedule, 'delete <app> <schedule>', 'delete a schedule', async (session, [app = '', ref = '']) => {
+  commands.add(schedule, 'delete <app> <schedule>', 'delete a schedule', async (session, [app, ref]) => {
     await session.client.delete(pathOf('app', app, 'schedule', ref))
     session.show({ deleted: ref }, () => `Deleted schedule ${ref}. Its messages are kept.`)
   })
@@ -128,8 +117,8 @@ function describe({ terminal }: Session, item: Item): string {
     [
       { title: 'RUN (UTC)', cell: ({ at }) => instant(at) },
       { title: 'STATE', cell: runState },
-      { title: 'MESSAGE', cell: ({ msgId }) => text(msgId) },
-      { title: 'WHY', cell: ({ error }) => text(error), flexible: true },
+      { title: 'MESSAGE', cell: 'msgId' },
+      { title: 'WHY', cell: 'error', flexible: true },
     ],
     last,
   )

@@ -14,7 +14,7 @@ export function addSend(commands: RemoteCommands): void {
       commands.program,
       'send <app> <event-type> [payload]',
       'publish a message; the payload is JSON, @FILE, or - for standard input (default)',
-      async (session, [app = '', eventType = '', given]) => {
+      async (session, [app, eventType, given]) => {
         const payload = await readPayload(session, given)
         const raw = session.options.raw === true
         const message = raw

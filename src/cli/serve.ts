@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import type { Delivering } from '../compose/delivering.ts'
 import { hashApiKey, makeApiKey } from '../operations/auth.ts'
+import type { Loaded } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { banner } from './banner.ts'
-import type { Command, World } from './command.ts'
+import type { World } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { cannotListen } from './receiver.ts'
 
@@ -13,7 +14,7 @@ import { cannotListen } from './receiver.ts'
 const closeApiMs = 2000
 
 /** `sluice serve`: the API and the deliveries in one process. */
-export const serve: Command = async (world, { config }) => {
+export async function serve(world: World, { config }: Loaded): Promise<number> {
   const { terminal } = world
   const stopRequested = terminal.stopRequested()
   const log = world.openLog(config)
@@ -65,7 +66,7 @@ async function closeApi({ clock }: World, api: FastifyInstance, limitMs: number)
 }
 
 /** `sluice worker`: delivers without an API, together with other workers on one Postgres database. */
-export const worker: Command = async (world, { config }) => {
+export async function worker(world: World, { config }: Loaded): Promise<number> {
   if (config.store.kind === 'sqlite') {
     throw new CommandError(
       'Workers need a Postgres store. With SQLite, `sluice serve` delivers by itself. Set --store postgres://… to add workers.',

@@ -4,7 +4,8 @@ import type { Item } from './client.ts'
 /** A column of a table: its heading and the text of its cells. */
 export interface Column<T> {
   readonly title: string
-  readonly cell: (item: T) => string
+  /** The field of the item that is shown, or the text made from the item. */
+  readonly cell: (keyof T & string) | ((item: T) => string)
   readonly align?: 'right'
   /** The colour of a cell, on terminals with colours. */
   readonly colour?: (item: T) => Parameters<Terminal['style']>[0] | undefined
@@ -17,7 +18,9 @@ const narrowest = 8
 
 /** Formats items as a table. Lines are cut to the width of the terminal; in a file or pipe they are not cut. */
 export function table<T>(terminal: Terminal, columns: readonly Column<T>[], items: readonly T[]): string {
-  const cells = items.map((item) => columns.map(({ cell }) => oneLine(cell(item))))
+  const cells = items.map((item) =>
+    columns.map(({ cell }) => oneLine(typeof cell === 'string' ? text(item[cell]) : cell(item))),
+  )
   const widths = fit(
     columns,
     columns.map(({ title }, i) => Math.max(title.length, ...cells.map((row) => (row[i] as string).length))),

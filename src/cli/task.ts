@@ -1,8 +1,9 @@
+import type { Command as Commander } from 'commander'
 import { choice, count } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
-import { limitOption, option, type RemoteCommands, type Session, showList } from './command.ts'
+import { option, type RemoteCommands, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
-import { ago, facts, instant, table, text } from './table.ts'
+import { ago, facts, instant, text } from './table.ts'
 import { progressLine, withProgress } from './terminal.ts'
 
 const askMs = 250
@@ -13,29 +14,26 @@ export function addTask(commands: RemoteCommands): void {
   const task = commands.group('task', 'background tasks: list, show, pause, resume, cancel')
 
   commands
-    .add(task, 'list', 'list background tasks, newest first', async (session) => {
-      const { state, type, limit } = session.options as { state?: string; type?: string; limit: number }
-      const found = await session.client.list('/background-task', { state, task: type }, limit)
-      showList(session, found, 'No tasks.', (items) =>
-        table(
-          session.terminal,
-          [
-            { title: 'CREATED', cell: ({ createdAt }) => ago(createdAt, session.world.clock.now()) },
-            { title: 'TASK', cell: ({ id }) => text(id) },
-            { title: 'TYPE', cell: ({ task: work }) => text(work) },
-            { title: 'STATE', cell: ({ state: is }) => text(is) },
-            { title: 'DONE', cell: doneOf, flexible: true },
-          ],
-          items,
-        ),
-      )
+    .list(task, 'list', 'list background tasks, newest first', (_, { options, world }) => {
+      const { state, type } = options as { state?: string; type?: string }
+      return {
+        path: '/background-task',
+        query: { state, task: type },
+        empty: 'No tasks.',
+        columns: [
+          { title: 'CREATED', cell: ({ createdAt }) => ago(createdAt, world.clock.now()) },
+          { title: 'TASK', cell: 'id' },
+          { title: 'TYPE', cell: 'task' },
+          { title: 'STATE', cell: 'state' },
+          { title: 'DONE', cell: doneOf, flexible: true },
+        ],
+      }
     })
     .addOption(option('--state <STATE>', `only tasks that are ${states.join(', ')}`, choice(states)))
     .option('--type <TYPE>', 'only tasks of this type, such as dead.replay')
-    .addOption(limitOption())
 
   commands
-    .add(task, 'show <task>', 'show a background task, or follow it with --wait', async (session, [id = '']) => {
+    .add(task, 'show <task>', 'show a background task, or follow it with --wait', async (session, [id]) => {
       if (session.options.wait === true) await followTask(session, id, 'Working')
       session.show(await session.client.get(pathOf('background-task', id)), (item) => describe(session, item))
     })
@@ -46,7 +44,7 @@ export function addTask(commands: RemoteCommands): void {
     ['resume', 'resume a paused background task'],
     ['cancel', 'cancel a background task; the work done so far is kept'],
   ] as const) {
-    commands.add(task, `${order} <task>`, description, async (session, [id = '']) => {
+    commands.add(task, `${order} <task>`, description, async (session, [id]) => {
       const changed = await session.client.post(`${pathOf('background-task', id)}/${order}`, { body: {} })
       session.show(changed, () => `${text(changed.task)} is ${text(changed.state)}: ${doneOf(changed)}.`)
     })
@@ -58,8 +56,25 @@ export function perSecondOption() {
   return option('--per-second <NUMBER>', 'queue at most this many a second', count(1, 100_000))
 }
 
+/** Adds `--no-wait` to a command that starts a background task. */
+export function withNoWait(command: Commander): Commander {
+  return command.option('--no-wait', 'do not wait until it is done')
+}
+
+/** Waits for a task that a command started and prints the sentence of `done`; with `--no-wait`, prints the task. */
+export async function finishTask(
+  session: Session,
+  started: Item,
+  doing: string,
+  done: (data: Item) => string,
+): Promise<void> {
+  const id = text(started.id)
+  if (session.options.wait === false) return session.show(started, () => `Started task ${id}.`)
+  session.show(await followTask(session, id, doing), ({ data }) => done((data ?? {}) as Item))
+}
+
 /** Waits for the end of a background task and shows its progress. Throws CommandError when it failed or was cancelled. */
-export async function followTask({ client, terminal, world }: Session, id: string, what: string): Promise<Item> {
+async function followTask({ client, terminal, world }: Session, id: string, what: string): Promise<Item> {
   const path = pathOf('background-task', id)
   const ended = await withProgress(terminal, async (show) => {
     for (;;) {

@@ -14,7 +14,7 @@ export function addWhy(commands: RemoteCommands): void {
       commands.program,
       'why <app> [message] [endpoint]',
       'explain why deliveries wait, and until when',
-      (session, [app = '', message, endpoint]) => explain(session, app, message, endpoint),
+      (session, [app, message, endpoint]) => explain(session, app, message, endpoint),
     )
     .option('--endpoint <ENDPOINT>', 'all deliveries that wait for one endpoint')
     .addOption(limitOption().default(25))
@@ -68,9 +68,9 @@ async function explainMessage(session: Session, app: string, message: string): P
           terminal,
           [
             { title: 'ENDPOINT', cell: ({ endpointId }) => names.get(endpointId) ?? text(endpointId) },
-            { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
+            { title: 'WHY', cell: 'reason', colour: ({ reason }) => colourOf(reason) },
             { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
-            { title: 'TRIED', cell: ({ attempts }) => text(attempts), align: 'right' },
+            { title: 'TRIED', cell: 'attempts', align: 'right' },
             ...detailColumn(session),
           ],
           whys,
@@ -121,7 +121,7 @@ async function explainApplication(session: Session, app: string): Promise<undefi
       { title: 'ENDPOINT', cell: ({ uid, endpointId }) => text(uid ?? endpointId) },
       { title: 'WAITING', cell: ({ waiting }) => waitingText(waiting as Item), align: 'right' },
       { title: 'OLDEST', cell: ({ oldestSince }) => ago(oldestSince, now) },
-      { title: 'WHY', cell: ({ reason }) => text(reason), colour: ({ reason }) => colourOf(reason) },
+      { title: 'WHY', cell: 'reason', colour: ({ reason }) => colourOf(reason) },
       { title: 'NEXT', cell: ({ nextAt }) => (nextAt == null ? '–' : instant(nextAt)) },
       ...detailColumn(session),
     ],
@@ -139,7 +139,7 @@ async function explainApplication(session: Session, app: string): Promise<undefi
 /** A column with the whole sentence, on wide terminals. */
 function detailColumn({ terminal }: Session): Column<Item>[] {
   if ((terminal.columns ?? Number.POSITIVE_INFINITY) < wideColumns) return []
-  return [{ title: 'DETAILS', cell: ({ detail }) => text(detail), flexible: true }]
+  return [{ title: 'DETAILS', cell: 'detail', flexible: true }]
 }
 
 function sayMore({ terminal, options }: Session): void {

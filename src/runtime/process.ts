@@ -32,8 +32,8 @@ export interface Terminal {
   readonly inputIsTyped: boolean
   /** All of standard input. */
   readInput(): Promise<Buffer>
-  /** From now on, the process exits silently when the reader of standard output closes it (`| head`). */
-  endWithReader(): void
+  /** Sets what happens when the reader of the output closes it (`| head`): a silent exit, or no further output. */
+  whenReaderCloses(then: 'exit' | 'continue'): void
   /** The text in bold, dim or a colour, if standard output supports it and NO_COLOR is not set. */
   style(format: Parameters<typeof styleText>[0], text: string): string
   /** Resolves at the first signal to stop. A second signal exits at once. */
@@ -55,7 +55,7 @@ export const systemTerminal: Terminal = {
     return process.stdin.isTTY
   },
   readInput: () => readAll(process.stdin),
-  endWithReader,
+  whenReaderCloses,
   style: (format, text) => styleText(format, text, { stream: process.stdout }),
   stopRequested,
 }
@@ -71,11 +71,15 @@ function progress(line: string): void {
   process.stderr.write(line.slice(0, Math.max(0, process.stderr.columns - 1)))
 }
 
-function endWithReader(): void {
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+let readerClosed: 'exit' | 'continue' | undefined
+
+function whenReaderCloses(then: 'exit' | 'continue'): void {
+  const onError = (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
-    process.exit(0)
-  })
+    if (readerClosed === 'exit') process.exit(0)
+  }
+  if (readerClosed === undefined) for (const stream of [process.stdout, process.stderr]) stream.on('error', onError)
+  readerClosed = then
 }
 
 /** Whether a signal to stop arrived. */

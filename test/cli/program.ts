@@ -130,7 +130,7 @@ export async function runHere(
     progress: () => {},
     inputIsTyped: false,
     readInput: async () => Buffer.from(input),
-    endWithReader: () => {},
+    whenReaderCloses: () => {},
     style: (_format, text) => text,
     stopRequested: () => new Promise(() => {}),
   }

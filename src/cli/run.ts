@@ -1,0 +1,92 @@
+import { type Command as Commander, Option } from 'commander'
+import { type Loaded, loadConfig, showSetting } from '../runtime/config.ts'
+import { duration } from '../runtime/setting-kinds.ts'
+import { flagOf, type SettingName, settingNames, settings, variableOf } from '../runtime/settings.ts'
+import { type Options, option, type World } from './command.ts'
+import { drain } from './drain.ts'
+import { exitCode } from './exit.ts'
+import { serve, worker } from './serve.ts'
+import { toJson } from './terminal.ts'
+
+type Run = (world: World, loaded: Loaded, options: Options) => Promise<number>
+
+/** Adds the commands that work on the store. Each takes every setting as a flag. */
+export function addRun(program: Commander, world: World, finish: (code: number) => void): void {
+  const add = (name: string, description: string, run: Run) => {
+    const command = program.command(name).description(description)
+    command.addOption(new Option('--config <FILE>', 'JSON file of settings (default: sluice.json, if it exists)'))
+    for (const setting of settingNames) command.addOption(optionFor(setting))
+    return command.action(async (options: Options) => {
+      world.terminal.whenReaderCloses('continue')
+      finish(await run(world, load(world, options), options))
+    })
+  }
+  const day = 86_400_000
+  add('serve', 'run the server: API and deliveries', serve)
+  add('worker', 'run a worker without an API, on a shared Postgres database', worker)
+  add('migrate', "bring the store's tables up to date", migrate)
+  add('config', 'print every setting with its value and source', printConfig).option('--json', 'print JSON')
+  add('drain', 'send the deliveries that are due, then exit (for cron)', drain)
+    .addOption(option('--for <DURATION>', 'exit after this at the latest', duration(0, day)).default(55_000, '55s'))
+    .addOption(
+      option('--linger <DURATION>', 'exit when nothing can be sent for this long', duration(0, day)).default(
+        2000,
+        '2s',
+      ),
+    )
+    .option('--json', 'report as JSON')
+    .option('--quiet', 'print nothing unless there is a problem')
+}
+
+/** Reads the settings: the flags that are not options of a command, the environment and the file. */
+function load({ terminal }: World, options: Options): Loaded {
+  const flags = Object.fromEntries(settingNames.map((name) => [name, options[name]]))
+  return loadConfig({
+    flags,
+    env: terminal.env,
+    file: options.config as string | undefined,
+    directory: terminal.directory,
+  })
+}
+
+function optionFor(name: SettingName): Option {
+  const { kind, help } = settings[name]
+  if (kind.placeholder === undefined) return new Option(flagOf(name), help)
+  // Choices are listed in the text: as part of the term they would take up the column.
+  const isChoice = kind.placeholder.includes('|')
+  const text = isChoice ? `${help}: ${kind.placeholder.replaceAll('|', ', ')}` : help
+  return new Option(`${flagOf(name)} <${isChoice ? 'WORD' : kind.placeholder}>`, text)
+}
+
+/** `sluice migrate`: brings the store's tables up to date and prints their version. Every start migrates, too. */
+const migrate: Run = async (world, { config }) => {
+  const { store } = await world.openParts(config, world.openLog(config))
+  await store.close()
+  const { version, name } = await world.newestSchema(config)
+  world.terminal.print(`${showSetting('store', config)} has schema version ${version} (${name}), the newest known.`)
+  return exitCode.ok
+}
+
+/** `sluice config`: every setting with its value, the source of the value, and its help. Secrets are masked. */
+const printConfig: Run = async ({ terminal }, { config, origins }, { json }) => {
+  const rows = settingNames.map((name) => ({
+    name,
+    value: showSetting(name, config),
+    origin: origins[name],
+    flag: flagOf(name),
+    variable: variableOf(name),
+    help: settings[name].help,
+  }))
+  if (json === true) {
+    terminal.print(toJson(rows, 2))
+    return exitCode.ok
+  }
+  const nameWidth = Math.max(...rows.map(({ name }) => name.length))
+  const valueWidth = Math.max(...rows.map(({ value }) => value.length))
+  for (const { name, value, origin, help } of rows) {
+    const padded = `${terminal.style('bold', name.padEnd(nameWidth))}  ${value.padEnd(valueWidth)}`
+    terminal.print(`${padded}  ${origin}`)
+    terminal.print(terminal.style('dim', `${' '.repeat(nameWidth)}  ${help}`))
+  }
+  return exitCode.ok
+}
