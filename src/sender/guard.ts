@@ -121,13 +121,16 @@ export function checkUrl(text: string, policy: AddressPolicy): string[] {
   const host = hostOf(url)
   // At home means: on a network the operator allowed. Such a target may use plain http and any port.
   const atHome = isIP(host) === 0 ? isLocalhost(host) && permitsLoopback(policy) : policy.inAllowedNetwork(host)
+  const hostProblems = isIP(host) === 0 ? nameProblems(host, policy) : addressProblems(host, policy)
+  // A refused host is the whole problem: on an allowed network, http and any port are fine.
+  const isPublic = !atHome && hostProblems.length === 0
   const problems: string[] = []
-  if (url.protocol === 'http:' && !policy.allowHttp && !atHome) problems.push('The URL does not use https.')
+  if (url.protocol === 'http:' && !policy.allowHttp && isPublic) problems.push('The URL does not use https.')
   if (url.username !== '' || url.password !== '') problems.push('The URL contains a user name or password.')
   if (text.includes('#')) problems.push('The URL contains a fragment.')
-  problems.push(...(isIP(host) === 0 ? nameProblems(host, policy) : addressProblems(host, policy)))
+  problems.push(...hostProblems)
   const judgedLater = isPrivateName(host) && policy.hasNetworks
-  if (!atHome && !judgedLater && !isWebPort(portOf(url))) {
+  if (isPublic && !judgedLater && !isWebPort(portOf(url))) {
     problems.push(
       `Port ${portOf(url)} is not allowed: use 80, 443 or one from 1024 up that no other service is known by.`,
     )

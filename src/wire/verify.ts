@@ -63,10 +63,11 @@ export function openProfileVerifier(
 }
 
 function outOfTime(timestamp: string, nowMs: number): string | undefined {
-  const offSeconds = Math.round(nowMs / 1000 - Number(timestamp))
-  return Math.abs(offSeconds) <= toleranceSeconds
-    ? undefined
-    : `signed ${offSeconds} s ago, outside the tolerance of ${toleranceSeconds} s`
+  const ageSeconds = Math.round(nowMs / 1000 - Number(timestamp))
+  if (Number.isNaN(ageSeconds)) return 'the timestamp is not a number'
+  if (Math.abs(ageSeconds) <= toleranceSeconds) return undefined
+  const signed = ageSeconds > 0 ? `${ageSeconds} s ago` : `${-ageSeconds} s in the future`
+  return `signed ${signed}, outside the tolerance of ${toleranceSeconds} s`
 }
 
 function isSame(expected: string, found: string): boolean {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { testEncryptionKey } from '../store/test-vault.ts'
@@ -95,13 +97,38 @@ test('help and version go to standard output and exit with 0', async () => {
   assert.match(version.out, /^\d+\.\d+\.\d+\n$/)
 })
 
-test('openapi prints the whole document, and a reader that has seen enough is no failure', async () => {
+test('openapi prints the whole document', async () => {
   const { run } = workplace()
   const whole = run('openapi')
   assert.equal(await whole.ended, 0, whole.err)
   const document = JSON.parse(whole.out) as { openapi: string; paths: Record<string, unknown> }
   assert.equal(document.openapi, '3.1.0')
   assert.ok('/api/v1/app/{app_id}/msg' in document.paths)
+})
+
+describe('a reader that closes the output', () => {
+  for (const args of ['completion bash', 'config', '--help', 'chaos --port 0']) {
+    test(`ends \`sluice ${args}\` without a trace`, async () => {
+      const { run } = workplace()
+      const command = run(args)
+      // Closed before the program writes, so its first write fails.
+      command.child.stdout?.destroy()
+      assert.deepEqual([await command.ended, command.err], [0, ''])
+    })
+  }
+
+  test('does not end a server', async () => {
+    const { run } = workplace()
+    const server = run('serve --listen 127.0.0.1:0')
+    server.child.stdout?.destroy()
+    while (!/"msg":"started"/.test(server.err)) await once(server.child.stderr as Readable, 'data')
+    server.child.kill('SIGTERM')
+    assert.equal(await server.ended, 0, server.err)
+    assert.match(server.err, /"msg":"stopped"/)
+  })
+})
+
+test('openapi | head prints one line', async () => {
   const pipe = ['-c', 'set -o pipefail; "$0" "$1" openapi | head -1', process.execPath, main]
   const { stdout, stderr } = await promisify(execFile)('bash', pipe)
   assert.deepEqual([stdout, stderr], ['{\n', ''])

@@ -115,6 +115,10 @@ describe('listen for an application', () => {
     const strict = await served(workplace(), [])
     const listener = strict.run('listen --app demo --port 0', strict.env)
     assert.equal(await listener.ended, 2)
-    assert.match(listener.err, /- url: .*\nTo permit private addresses, start the server with --local/)
+    assert.match(
+      listener.err,
+      /^Invalid request:\n {2}- url: The address 127\.0\.0\.1 is not a public one\.\nTo permit private addresses, start the server with --local/,
+      'one problem for one cause',
+    )
   })
 })

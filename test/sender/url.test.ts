@@ -61,6 +61,13 @@ test('a URL that is none, or hides what it is, is refused', () => {
   }
 })
 
+test('a refused host is one problem, whatever the scheme and the port', () => {
+  const address = ['The address 127.0.0.1 is not a public one.']
+  assert.deepEqual(checkUrl('http://127.0.0.1:9000/', strict), address)
+  assert.deepEqual(checkUrl('http://127.0.0.1:22/', strict), address)
+  assert.deepEqual(checkUrl('http://localhost:22/', strict), ['The host name localhost is not a public one.'])
+})
+
 test('plain http needs leave, or an address on an allowed network', () => {
   const http = new AddressPolicy({ allowNetworks: [], allowHttp: true })
   assert.deepEqual(checkUrl('http://example.com/', strict), ['The URL does not use https.'])
@@ -92,6 +99,7 @@ test('only ports where a web server may be are accepted, except on an allowed ne
     assert.deepEqual(checkUrl(`https://example.com:${port}/`, strict), [])
 })
 
-test('every problem is told at once', () => {
-  assert.equal(checkUrl('http://user@10.0.0.1:22/#x', strict).length, 5)
+test('every problem is named at once', () => {
+  assert.equal(checkUrl('http://user@example.com:22/#x', strict).length, 4)
+  assert.equal(checkUrl('http://user@10.0.0.1:22/#x', strict).length, 3)
 })
