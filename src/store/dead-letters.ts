@@ -1,5 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { DeadHead, DeadLetter, Message } from '../domain/delivery.ts'
+import type { DeadLetter, DeadLetterSummary, Message } from '../domain/delivery.ts'
 import { withKey } from '../domain/ids.ts'
 import type { Lanes } from './lanes.ts'
 import type { DeliveryKey, KeyRange, Messages, Order } from './messages.ts'
@@ -11,9 +11,9 @@ export interface DeadLetters {
   /** Those of these deliveries that are dead letters. */
   deadAmong(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
   /** An application's dead letters, those of one of its endpoints, or all there are, by the instant they died. */
-  listDead(app: number | null, range: DeadRange): Promise<DeadHead[]>
+  listDead(app: number | null, range: DeadRange): Promise<DeadLetterSummary[]>
   /** An endpoint's dead letters by message. */
-  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadHead[]>
+  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadLetterSummary[]>
   /** Several dead letters, in the order asked; undefined where there is none any more. */
   loadDead(deliveries: readonly DeliveryKey[]): Promise<(DeadLetter | undefined)[]>
   /** How many rows one of these lists has, counted up to `limit`. */

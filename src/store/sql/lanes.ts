@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, fresh, timed } from '../../domain/delivery.ts'
-import { skipMark, sqlHeldMs, toHeldMs } from '../delivering.ts'
+import { skipMark, sqlRetryInMs, toRetryInMs } from '../delivering.ts'
 import { countLimit, type HeadAnswer, type LaneViews, type StoredAnswer } from '../lanes.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -27,11 +27,11 @@ const selectWaiting = statement<{ endpoint: number }>(
      where (select 1 from pending where pending.endpoint = asked.endpoint limit 1) is not null`,
 )
 
-const heldMs = `${sqlHeldMs('held_until', ':now')} as held_ms`
+const retryInMs = `${sqlRetryInMs('held_until', ':now')} as held_ms`
 const place = 'endpoint = :endpoint and class = :class and due_at = :due_at and message = :message'
 const selectRow = statement<RowColumns>(
   'pending-row',
-  `select ${heldMs}, order_key, since, expires_at from pending where ${place}`,
+  `select ${retryInMs}, order_key, since, expires_at from pending where ${place}`,
 )
 // Ranges of pending's primary key, read in its order. A timed row that is not due has not taken its place yet.
 const firstOf = (itsClass: Class) => `
@@ -45,7 +45,7 @@ const firstOf = (itsClass: Class) => `
      order by due_at, message limit 1) as ${itsClass === timed ? 'timed' : 'fresh'}_front`
 const selectFront = statement<FrontColumns>(
   'front-of-lane',
-  `select message, attempts, ${heldMs}, (select id from message where key = fronts.message limit 1) as id
+  `select message, attempts, ${retryInMs}, (select id from message where key = fronts.message limit 1) as id
      from (${firstOf(fresh)} union all ${firstOf(timed)}) as fronts
     order by due_at, message limit 1`,
 )
@@ -129,7 +129,12 @@ export function lanes(port: Port): Methods<LaneViews> {
     *findRow(endpoint, { class: itsClass, dueAt, message }) {
       const row = yield* port.relaxed.first(selectRow, { endpoint, class: itsClass, due_at: dueAt, message })
       return (
-        row && { heldMs: toHeldMs(row.held_ms), orderKey: row.order_key, since: row.since, expiresAt: row.expires_at }
+        row && {
+          retryInMs: toRetryInMs(row.held_ms),
+          orderKey: row.order_key,
+          since: row.since,
+          expiresAt: row.expires_at,
+        }
       )
     },
 
@@ -137,7 +142,7 @@ export function lanes(port: Port): Methods<LaneViews> {
       const { dueAt, message } = before ?? behindAll
       const values = { endpoint, due_at: dueAt, message, order_key: orderKey }
       const row = yield* port.relaxed.first(selectFront, values)
-      return row && { id: row.id, message: row.message, attempts: row.attempts, heldMs: toHeldMs(row.held_ms) }
+      return row && { id: row.id, message: row.message, attempts: row.attempts, retryInMs: toRetryInMs(row.held_ms) }
     },
 
     *waitingAmong(endpoints) {

@@ -1,5 +1,12 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import type { Attempt, AttemptHead, DeadHead, DeadLetter, Message, MessageHead } from '../../domain/delivery.ts'
+import type {
+  Attempt,
+  AttemptSummary,
+  DeadLetter,
+  DeadLetterSummary,
+  Message,
+  MessageSummary,
+} from '../../domain/delivery.ts'
 import type { Shape } from './statement.ts'
 
 export interface MessageRow {
@@ -62,7 +69,7 @@ export const headColumns =
   'key, id, app, event_type, event_id, channels, content_type, tags, deliver_at, expires_at, ordering_key, ' +
   'expunged_at, length(body) as bytes'
 
-export function toHead(row: HeadRow): MessageHead {
+export function toHead(row: HeadRow): MessageSummary {
   const whole = toMessage({ ...row, body: noBody, endpoints: [], headers: null })
   const { body: _, endpoints: __, headers: ___, ...head } = whole
   return { ...head, bytes: row.bytes }
@@ -110,7 +117,7 @@ export const attemptHeadColumns = `${attemptNames}, coalesce(length(response), 0
 
 export type AttemptHeadRow = Omit<AttemptRow, 'response'> & { readonly bytes: number }
 
-export function toAttemptHead(row: AttemptHeadRow): AttemptHead {
+export function toAttemptHead(row: AttemptHeadRow): AttemptSummary {
   const { response: _, ...head } = toAttempt({ ...row, response: null })
   return { ...head, bytes: row.bytes }
 }
@@ -151,7 +158,7 @@ export const deadHeadColumns = `${deadNames}, coalesce(length(response), 0) as b
 
 export type DeadHeadRow = Omit<DeadRow, 'response'> & { readonly bytes: number }
 
-export function toDeadHead(row: DeadHeadRow): DeadHead {
+export function toDeadHead(row: DeadHeadRow): DeadLetterSummary {
   const { response: _, ...head } = toDeadLetter({ ...row, response: null })
   return { ...head, bytes: row.bytes }
 }

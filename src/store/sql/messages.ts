@@ -174,7 +174,7 @@ export function messages(port: Port): Methods<MessageMethods> {
       return (yield* port.all(selectMessages[order], values)).map(toHead)
     },
 
-    *loadHeads(keys) {
+    *loadSummaries(keys) {
       return keys.length === 0 ? [] : (yield* port.all(selectHeads, { keys })).map(toHead)
     },
 
