@@ -52,7 +52,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['audit-down', [/n < \$1/]],
   ['messages', [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
   ['messages-down', [/app = \$1 AND key >= \$2 AND key < \$3 AND key < \$4/]],
-  ['message-heads', [/key = ANY/]],
+  ['message-summaries', [/key = ANY/]],
   ['accepted-for', [/key = ANY/]],
   ['count-destinations', [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
   ['attempts-of-endpoint', [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at >= \$4/]],
