@@ -1,8 +1,7 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { DeadLetter, DeadLetterSummary, Message } from '../domain/delivery.ts'
 import { withKey } from '../domain/ids.ts'
-import type { Lanes } from './lanes.ts'
-import type { DeliveryKey, KeyRange, Messages, Order } from './messages.ts'
+import type { DeliveryKey, KeyRange, Order } from './messages.ts'
 import type { Variant } from './publishing.ts'
 
 /** Dead letters: listing them, sending them again, and taking them to another store. */
@@ -98,9 +97,3 @@ export const nearMs = 2000
 
 /** A timed row due within this time stays where it is: a worker may already be about to read it, and would send it too. */
 export const bringForwardMs = 1000
-
-/** The methods that search the queues: each database has its own. */
-export interface Replaying
-  extends Pick<DeadLetters, 'replay' | 'findReplaying'>,
-    Pick<Lanes, 'findLane' | 'findQueued'>,
-    Pick<Messages, 'expungeMessage'> {}

@@ -9,6 +9,7 @@ import type { Dialect } from './dialect.ts'
 import { deadColumns, deadSummaryColumns, messageColumns, messageShape } from './message-rows.ts'
 import { countMessages, inPlace } from './messages.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
+import { deliveryFields, isQueued, keysOf } from './queues.ts'
 import { inBothOrders, type Statement, statement, toJson, type Values } from './statement.ts'
 
 /** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
@@ -71,7 +72,6 @@ const selectDead = statement<DeadLetter>(
   `select ${deadColumns} from dead where endpoint = :endpoint and message = :message`,
 )
 
-const deliveryFields = { endpoint: 'bigint', message: 'bigint' } as const
 const isWanted = 'dead.endpoint = wanted.endpoint and dead.message = wanted.message'
 const selectAmong = statement<DeliveryKey>(
   'dead-among',
@@ -223,10 +223,6 @@ function countedBy(list: CountedList): [Statement<{ count: number }>, Values] {
   return list.app === null ? [counts.all, {}] : [counts.app, { app: list.app }]
 }
 
-function keysOf(deliveries: readonly DeliveryKey[]): DeliveryKey[] {
-  return deliveries.map(({ endpoint, message }) => ({ endpoint, message }))
-}
-
 function* bring(sql: Transaction, app: number, letter: BroughtLetter): Work<Brought> {
   for (const place of placesOf(letter.message)) {
     const { key } = place
@@ -304,5 +300,5 @@ function* addEndpoint(sql: Transaction, key: number, found: Place, letter: Broug
 /** Whether the delivery waits, or was tried again since it died. */
 function* hasGoneOn(sql: Transaction, key: number, { endpoint, diedAt }: BroughtLetter): Work<boolean> {
   if ((yield* sql.first(selectLater, { message: key, endpoint, at: diedAt })) !== undefined) return true
-  return yield* sql.isQueued({ endpoint, message: key })
+  return yield* isQueued(sql, { endpoint, message: key })
 }
