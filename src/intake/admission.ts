@@ -7,7 +7,7 @@ import type { Depth, Depths } from './depths.ts'
 /** Limits of endpoints that have their own, by key. */
 export type Bounds = ReadonlyMap<number, WaitingBound>
 
-/** How much may wait before publishes are refused. */
+/** Numbers of waiting deliveries above which publishes are refused. */
 export interface AdmissionLimits {
   readonly perEndpoint: number
   readonly perApplication: number
@@ -16,19 +16,19 @@ export interface AdmissionLimits {
   readonly commitDelayMs: number
 }
 
-/** What a caller is told when nothing has drained of late, so that nobody can say how long it will take. */
+/** The Retry-After while nothing drains, because the wait cannot be estimated. */
 const unknownWaitSeconds = 60
 const longestWaitSeconds = 3600
 
 /**
- * Decides whether there is room for messages. What is refused is refused whole and at once, before anything is stored;
- * what is admitted counts as waiting from then on, so that a burst cannot slip through together.
+ * Decides whether there is room for messages. A request is refused as a whole, before any part of it is stored. Admitted
+ * deliveries count as waiting at once, so that a burst cannot pass together.
  */
 export class Admission {
   readonly #limits: AdmissionLimits
   readonly #depths: Depths
   readonly #clock: Clock
-  /** Below this no limit can be met, wherever the deliveries wait. */
+  /** Up to this number in all, no limit can be reached. */
   readonly #surelyFree: number
 
   constructor(limits: AdmissionLimits, depths: Depths, clock: Clock) {
@@ -39,9 +39,8 @@ export class Admission {
   }
 
   /**
-   * Counts all of these as waiting, or throws AppError `overloaded` and counts none. `delayMs` is how long answers take. The
-   * answer is what to store: where an endpoint would rather not get what goes beyond its own limit, that is dead from the
-   * start.
+   * Counts the deliveries as waiting and returns the publications to store, or throws AppError `overloaded` and counts
+   * none. `delayMs` is the present delay of answers. Deliveries to a full endpoint with `drop_new` are stored as dead.
    */
   admit<T extends Publication>(publications: readonly T[], delayMs: number, bounds?: Bounds): readonly T[] {
     if (delayMs > this.#limits.commitDelayMs) {
@@ -51,23 +50,23 @@ export class Admission {
     let added = 0
     for (const publication of admitted) added += queuedOf(publication).length
     if (bounds !== undefined || this.#depths.server.waiting + added > this.#surelyFree) {
-      this.#look(admitted, added, bounds)
+      this.#refuseAboveLimits(admitted, added, bounds)
     }
     for (const publication of admitted) this.#depths.add(publication.app, queuedOf(publication), 1)
     return admitted
   }
 
-  /** Takes back what was admitted and then not stored. */
+  /** Stops counting publications that were admitted and then not stored. */
   withdraw(publications: readonly Publication[]): void {
     for (const publication of publications) this.#depths.add(publication.app, queuedOf(publication), -1)
   }
 
-  /** Takes back deliveries that were stored in the place of others. */
+  /** Stops counting deliveries that replaced waiting ones. */
   merged(app: number, endpoints: readonly number[]): void {
     this.#depths.add(app, endpoints, -1)
   }
 
-  /** The publications, dead where an endpoint has as much waiting as it wants. */
+  /** The publications, with a dead letter for each full endpoint that drops new deliveries. */
   #withDrops<T extends Publication>(publications: readonly T[], bounds: Bounds): readonly T[] {
     const added = new Map<number, number>()
     const isFull = (endpoint: number) => {
@@ -83,7 +82,7 @@ export class Admission {
       if (full.length === 0) return publication
       const planned = new Map((publication.special ?? []).map((special) => [special.endpoint, special]))
       for (const endpoint of full) {
-        // In its form, for whoever replays it.
+        // The variant is kept for a later replay.
         const variant = planned.get(endpoint)?.variant
         planned.set(endpoint, { endpoint, ...(variant !== undefined && { variant }), drop: 'overflow' })
       }
@@ -95,7 +94,7 @@ export class Admission {
     return bound?.maxWaiting ?? this.#limits.perEndpoint
   }
 
-  #look(publications: readonly Publication[], added: number, bounds: Bounds | undefined): void {
+  #refuseAboveLimits(publications: readonly Publication[], added: number, bounds: Bounds | undefined): void {
     const { perApplication, server } = this.#limits
     this.#refuseIf('The server', this.#depths.server, added, server)
     const byApplication = new Map<number, number>()
@@ -116,16 +115,16 @@ export class Admission {
     }
   }
 
-  #refuseIf(who: string, depth: Depth | undefined, added: number, limit: number): void {
+  #refuseIf(holder: string, depth: Depth | undefined, added: number, limit: number): void {
     const waiting = depth?.waiting ?? 0
     if (waiting + added <= limit) return
     const perSecond = depth?.endedPerSecond(this.#clock.steady()) ?? 0
     const seconds = perSecond === 0 ? unknownWaitSeconds : Math.ceil((waiting + added - limit) / perSecond)
-    throw refusal(`${who} has ${waiting} deliveries waiting, and may have ${limit}.`, seconds)
+    throw refusal(`${holder} has ${waiting} deliveries waiting, and may have ${limit}.`, seconds)
   }
 }
 
-/** The endpoints that a publication makes a delivery wait for: all but those it is dead for from the start. */
+/** The endpoints for which the publication makes a waiting delivery and not a dead letter. */
 function queuedOf({ endpoints, special }: Publication): readonly number[] {
   if (special === undefined || special.every(({ drop }) => drop === undefined)) return endpoints
   const dropped = new Set(special.flatMap(({ endpoint, drop }) => (drop === undefined ? [] : [endpoint])))

@@ -5,25 +5,21 @@ import { digest } from './publication.ts'
 
 const quote = 0x22
 
-/**
- * What is read of bodies for one message, about 50 ms: a thousand endpoints that each look in another place of a megabyte
- * would keep everybody waiting for seconds.
- */
+/** Bytes of bodies that are searched for one message: about 50 ms. A thousand different keys in 1 MiB would take seconds. */
 const bytesLimit = 16 * 1024 * 1024
 
-/** What of a message decides whether it is coalesced. */
+/** The fields of a message that decide whether it is coalesced. */
 type Coalescable = Pick<Publication, 'eventType' | 'delayMs' | 'expiresInMs'>
 
 /**
- * Makes what says how one message's deliveries are coalesced, by each endpoint's wish; undefined for one that goes its own
- * way: because the payload has no such value, because it is for an instant of its own, because nobody wants it any more by
- * the end of the window, or because too many places in too large a body are to be looked at. Endpoints that go by the same
- * value share the work of finding it.
+ * Returns a function that decides how a message is coalesced at an endpoint. A message is not coalesced (undefined) when
+ * its payload lacks the key, when it has a delivery time of its own, when it expires within the window, or when the search
+ * for keys would read too many bytes. Endpoints with the same key share one search.
  */
 export function coalescing(
   { eventType, delayMs, expiresInMs = null }: Coalescable,
   body: Uint8Array,
-): (wish: Coalesce) => NonNullable<Special['coalesce']> | undefined {
+): (rule: Coalesce) => NonNullable<Special['coalesce']> | undefined {
   const keys = new Map<string | null, string | undefined>()
   let bytesLeft = bytesLimit
   return ({ key: pointer, windowMs }) => {
@@ -38,8 +34,8 @@ export function coalescing(
 }
 
 /**
- * What messages that coalesce have in common. Texts are compared by what they say, however they are escaped; anything
- * else by how it is written, so that no number is taken for another that a double cannot tell from it.
+ * The key that coalescing messages share. Strings are compared after unescaping; other values by their bytes, because
+ * numbers that differ may be the same double.
  */
 function keyOf(eventType: string, body: Uint8Array, pointer: string | null): string | undefined {
   if (pointer === null) return digest(eventType, 'any')

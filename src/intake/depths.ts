@@ -9,50 +9,71 @@ const countEveryMs = 5000
 const countShare = 20
 const flowWindowMs = 10_000
 
-/** What waits in one place, and how fast it drains. */
-export class Depth {
-  waiting = 0
+/** The recent rate of events: over the current window and the whole one before it. */
+export class RecentRate {
+  readonly #windowMs: number
   #window = 0
-  #ended = 0
-  #endedBefore = 0
+  #count = 0
+  #countBefore = 0
 
-  end(now: SteadyMs): void {
-    this.waiting = Math.max(0, this.waiting - 1)
-    this.#turn(now)
-    this.#ended++
+  constructor(windowMs: number) {
+    this.#windowMs = windowMs
   }
 
-  /** Deliveries that ended here per second, of late. */
-  endedPerSecond(now: SteadyMs): number {
+  add(count: number, now: SteadyMs): void {
     this.#turn(now)
-    const elapsedMs = now - this.#window * flowWindowMs
-    return ((this.#ended + this.#endedBefore) * 1000) / (flowWindowMs + elapsedMs)
+    this.#count += count
   }
 
-  /** Whether forgetting it forgets nothing. */
-  isIdle(now: SteadyMs): boolean {
-    return this.waiting === 0 && this.endedPerSecond(now) === 0
+  perMs(now: SteadyMs): number {
+    this.#turn(now)
+    return (this.#count + this.#countBefore) / (this.#windowMs + now - this.#window * this.#windowMs)
   }
 
   #turn(now: SteadyMs): void {
-    const window = Math.floor(now / flowWindowMs)
+    const window = Math.floor(now / this.#windowMs)
     if (window === this.#window) return
-    this.#endedBefore = window === this.#window + 1 ? this.#ended : 0
-    this.#ended = 0
+    this.#countBefore = window === this.#window + 1 ? this.#count : 0
+    this.#count = 0
     this.#window = window
   }
 }
 
+/** The waiting deliveries of an endpoint, an application or the server, and how fast they drain. */
+export class Depth {
+  waiting = 0
+  readonly #ended = new RecentRate(flowWindowMs)
+
+  add(count: number): void {
+    this.waiting = Math.max(0, this.waiting + count)
+  }
+
+  end(now: SteadyMs): void {
+    this.add(-1)
+    this.#ended.add(1, now)
+  }
+
+  /** Deliveries that ended here per second recently. */
+  endedPerSecond(now: SteadyMs): number {
+    return this.#ended.perMs(now) * 1000
+  }
+
+  /** Whether the depth can be forgotten without losing a count. */
+  isIdle(now: SteadyMs): boolean {
+    return this.waiting === 0 && this.endedPerSecond(now) === 0
+  }
+}
+
 /**
- * How many deliveries wait: for each endpoint, for each application, in all. Kept in memory by what this process publishes
- * and settles, so that asking costs nothing, and set right by counting the store's rows in the background, a few thousand
- * at a time: others publish and settle too. So it is exact for one process and near the truth for many.
+ * The number of waiting deliveries per endpoint, per application and in all. Publishes and settlements of this process
+ * update it in memory, so reading costs nothing. A count of the store's rows in the background, a few thousand at a time,
+ * corrects it for the work of other processes: it is exact for one process and approximate for several.
  */
 export class Depths {
   readonly server = new Depth()
   readonly #applications = new Map<number, Depth>()
   readonly #endpoints = new Map<number, Depth>()
-  /** Whose endpoints they are. */
+  /** The application of each endpoint. */
   readonly #owners = new Map<number, number>()
   readonly #clock: Clock
   #stop: (() => void) | undefined
@@ -69,25 +90,20 @@ export class Depths {
     return this.#applications.get(app)
   }
 
-  /** Notes deliveries that begin to wait, or with -1 that do not after all. */
+  /** Counts deliveries that begin to wait, or with -1 takes them back. */
   add(app: number, endpoints: readonly number[], by: 1 | -1): void {
-    for (const endpoint of endpoints) {
-      const depth = this.#endpointOf(app, endpoint)
-      depth.waiting = Math.max(0, depth.waiting + by)
-    }
-    const application = this.#applicationOf(app)
-    application.waiting = Math.max(0, application.waiting + by * endpoints.length)
-    this.server.waiting = Math.max(0, this.server.waiting + by * endpoints.length)
+    for (const endpoint of endpoints) this.#endpointOf(app, endpoint).add(by)
+    this.#addAbove(app, by * endpoints.length)
   }
 
-  /** Notes that a delivery ended. */
+  /** Counts a delivery that ended. */
   ended(app: number, endpoint: number, now: SteadyMs): void {
     this.#endpointOf(app, endpoint).end(now)
-    this.#applicationOf(app).end(now)
+    depthIn(this.#applications, app).end(now)
     this.server.end(now)
   }
 
-  /** Counts the store's rows from now on until `stop`. Trouble only makes the counts older. */
+  /** Counts the store's rows from now on until `stop`. An error only delays the next correction. */
   follow(store: Pick<Store, 'surveyWaiting'>, onTrouble: (error: unknown) => void = () => {}): void {
     let startedAt = this.#clock.steady()
     let counted = new Map<number, number>()
@@ -107,7 +123,7 @@ export class Depths {
           counted.set(endpoint, (counted.get(endpoint) ?? 0) + count)
         }
         if (page.next !== null) return later(pagePauseMs, page.next)
-        this.#setRight(counted)
+        this.#correct(counted)
         later(Math.max(countEveryMs, countShare * (this.#clock.steady() - startedAt)), null)
       } catch (error) {
         onTrouble(error)
@@ -122,7 +138,7 @@ export class Depths {
     this.#stop = undefined
   }
 
-  #setRight(counted: ReadonlyMap<number, number>): void {
+  #correct(counted: ReadonlyMap<number, number>): void {
     const now = this.#clock.steady()
     for (const [endpoint, count] of counted) this.#set(endpoint, count)
     for (const [endpoint, depth] of this.#endpoints) {
@@ -140,32 +156,30 @@ export class Depths {
     const by = count - depth.waiting
     if (by === 0) return
     depth.waiting = count
-    const application = this.#applicationOf(app)
-    application.waiting = Math.max(0, application.waiting + by)
-    this.server.waiting = Math.max(0, this.server.waiting + by)
+    this.#addAbove(app, by)
+  }
+
+  #addAbove(app: number, by: number): void {
+    depthIn(this.#applications, app).add(by)
+    this.server.add(by)
   }
 
   #endpointOf(app: number, endpoint: number): Depth {
-    let depth = this.#endpoints.get(endpoint)
-    if (depth === undefined) {
-      depth = new Depth()
-      this.#endpoints.set(endpoint, depth)
-      this.#owners.set(endpoint, app)
-    }
-    return depth
-  }
-
-  #applicationOf(app: number): Depth {
-    let depth = this.#applications.get(app)
-    if (depth === undefined) {
-      depth = new Depth()
-      this.#applications.set(app, depth)
-    }
-    return depth
+    if (!this.#endpoints.has(endpoint)) this.#owners.set(endpoint, app)
+    return depthIn(this.#endpoints, endpoint)
   }
 }
 
-/** The store, with every delivery that ends in it noted. */
+function depthIn(depths: Map<number, Depth>, key: number): Depth {
+  let depth = depths.get(key)
+  if (depth === undefined) {
+    depth = new Depth()
+    depths.set(key, depth)
+  }
+  return depth
+}
+
+/** The store, which counts every delivery that ends in it. */
 export function countingEnds(store: Store, depths: Depths, clock: Clock): Store {
   return {
     ...store,

@@ -1,6 +1,7 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { queuedAtOnce } from '../store/plan.ts'
 import type { Publication, Published, Store } from '../store/store.ts'
+import { RecentRate } from './depths.ts'
 
 /**
  * One transaction takes at most this much, so that none holds the database for long; on SQLite, 1,000 deliveries keep the
@@ -14,6 +15,9 @@ const groupDeliveriesLimit = 1000
  * else, to which fewer and larger ones leave more: the API takes 20,500 publishes/s with one, 18,100 with two.
  */
 const groupsAtOnce = { sqlite: 1, postgres: 4 } as const
+
+/** Messages that may be under way at any rate, so that a burst is no overload. */
+const allowance = 4096
 
 /** A publication that waits for its commit. */
 export interface Unanswered {
@@ -41,7 +45,8 @@ export class GroupCommit {
   #waiting: Unanswered[] = []
   /** Transactions under way. */
   readonly #groups = new Set<readonly Unanswered[]>()
-  readonly #rate = new AnswerRate()
+  /** The recent rate of answers. */
+  readonly #rate = new RecentRate(1000)
   #planned = false
 
   constructor(parts: GroupCommitParts) {
@@ -74,7 +79,9 @@ export class GroupCommit {
       oldest = Math.min(oldest, group[0]?.since ?? now)
       unanswered += group.length
     }
-    return Math.max(now - oldest, this.#rate.delayMs(unanswered, now))
+    const perMs = this.#rate.perMs(now)
+    const queueMs = perMs === 0 ? 0 : (unanswered - allowance) / perMs
+    return Math.max(now - oldest, queueMs)
   }
 
   /** Stores a group and answers each message of it. Never rejects: its promise has no owner. */
@@ -121,36 +128,4 @@ function bytesOf({ body, variants }: Publication): number {
   let bytes = body.length
   for (const variant of variants ?? []) bytes += variant.body?.length ?? 0
   return bytes
-}
-
-const windowMs = 1000
-/** Messages that may be under way whatever the rate, so that a burst is no overload. */
-const allowance = 4096
-
-/** How fast the store answers, and so how long what is under way will take. */
-export class AnswerRate {
-  #window = 0
-  #answered = 0
-  #answeredBefore = 0
-
-  add(count: number, now: SteadyMs): void {
-    this.#turn(now)
-    this.#answered += count
-  }
-
-  /** How long the last of so many messages under way will take, beyond what is always permitted; 0 when nobody knows. */
-  delayMs(unanswered: number, now: SteadyMs): number {
-    if (unanswered <= allowance) return 0
-    this.#turn(now)
-    const perMs = (this.#answered + this.#answeredBefore) / (windowMs + now - this.#window * windowMs)
-    return perMs === 0 ? 0 : (unanswered - allowance) / perMs
-  }
-
-  #turn(now: SteadyMs): void {
-    const window = Math.floor(now / windowMs)
-    if (window === this.#window) return
-    this.#answeredBefore = window === this.#window + 1 ? this.#answered : 0
-    this.#answered = 0
-    this.#window = window
-  }
 }

@@ -7,10 +7,10 @@ import type { Publication } from '../store/store.ts'
 import type { Admission } from './admission.ts'
 import { type Item, plainPublication } from './publication.ts'
 import type { AppSubscriptions } from './subscriptions.ts'
-import { stepsOf, treating } from './treat.ts'
+import { stepsOf, treat } from './treat.ts'
 import { Allowances, atOnceSteps, type Work } from './work.ts'
 
-/** A refusal by limits that were read longer ago than this is not final: the endpoints may have changed since. */
+/** A refusal by limits that are older than this is not final: the endpoints may have changed since. */
 const boundsFreshMs = 1000
 
 /** Deliveries of one batch: it is one transaction, which cannot be interrupted, and 200,000 deliveries took 110 ms. */
@@ -147,7 +147,7 @@ function* publicationsOf(
     yield
     const { treatments } = subscriptions
     const { envelope, body } = item
-    const treated = treatments && (yield* treating(treatments, envelope, body, plain.endpoints, work))
+    const treated = treatments && (yield* treat(treatments, envelope, body, plain.endpoints, work))
     publications.push(treated === undefined ? plain : { ...plain, ...treated })
   }
   return publications

@@ -62,19 +62,16 @@ export function plainPublication(
 /** How long an Idempotency-Key is remembered. */
 export const keyLifeMs = 24 * 60 * 60 * 1000
 
-/** 128 bits of SHA-256, as text: enough that no two things anybody will ever send share one. */
+/** 128 bits of SHA-256 as text, so that two different inputs practically never share one. */
 export function digest(...parts: readonly (string | Uint8Array)[]): string {
-  // Several parts are each told with their length, so that no two lists of them run together alike.
+  // Each of several parts carries its length, so that different lists never join to the same text.
   const [only] = parts
   const text = parts.length === 1 && only !== undefined ? only : parts.map(lengthAndText).join('')
   return hash('sha256', text, 'base64url').slice(0, 22)
 }
 
-/**
- * What makes a publish the same as another within its application's dedupe window: the key its producer gave, or else
- * everything a receiver could tell apart.
- */
-export function dedupeOnce(app: number, envelope: Envelope, body: Uint8Array, windowMs: number): Once {
+/** Identifies a publish within the application's dedupe window: by the producer's key, or by all that a receiver sees. */
+function dedupeOnce(app: number, envelope: Envelope, body: Uint8Array, windowMs: number): Once {
   const { dedupeKey, eventType, channels, contentType } = envelope
   const of =
     dedupeKey == null
@@ -88,18 +85,18 @@ function lengthAndText(part: string | Uint8Array): string {
   return `${text.length}:${text}`
 }
 
-/** The eventId is that of another message. */
+/** Refuses an eventId that another message has. */
 export function usedEventId(eventId: string | null, id: string): AppError {
   return new AppError('conflict', `The eventId ${eventId} is already used by the message ${id}.`)
 }
 
-/** The request's key was used before, for something else. */
+/** Refuses an Idempotency-Key that was used for another request. */
 export function usedKey(): AppError {
   const field = { at: ['header', 'idempotency-key'], message: 'was used for another request', type: 'idempotency' }
   return new AppError('validation', 'The Idempotency-Key was used for another request.', [field])
 }
 
-/** What a caller is told when the store failed: that it cannot now, where that is all there is to it. */
+/** The caller's error for a failed publish: trouble of the store is `unavailable`, any other error stays. */
 export function refusalFor(error: unknown): unknown {
   if (!(error instanceof StoreTrouble)) return error
   return new AppError('unavailable', error.detail ?? 'The store cannot take messages at the moment.', [], {
@@ -107,7 +104,7 @@ export function refusalFor(error: unknown): unknown {
   })
 }
 
-/** A message was matched again and again, and each time before it was stored somebody changed who gets it. */
+/** Refuses a message whose endpoints changed before it was stored, each time that it was matched. */
 export function keepChanging(): AppError {
   return new AppError('unavailable', "The application's endpoints keep changing.")
 }

@@ -5,19 +5,16 @@ import type { Store } from '../store/store.ts'
 import type { Envelope } from './publication.ts'
 import type { Accepted, Publisher } from './publisher.ts'
 
-/** A run as it is told to the store. */
+/** A run to be stored. */
 export type NewRun = Omit<ScheduleRun, 'ranAt' | 'message'>
 
-/** What a schedule says of its messages. A dedupe window must not take one of them for another. */
+/** The envelope of a schedule's message. The dedupe key is unique per run, so that a dedupe window drops none. */
 export function envelopeOf(schedule: Schedule, eventId: string | null): Envelope {
   const { eventType, channels, contentType, tags, id, revision } = schedule
   return { eventType, eventId, channels, contentType, tags, delayMs: 0, dedupeKey: eventId ?? `${id}-run-${revision}` }
 }
 
-/**
- * Publishes a schedule's message now, whatever its ticks; paused or not. Rejects like `publish`, and with `not_found` when
- * the schedule is gone.
- */
+/** Publishes a schedule's message now, also when it is paused. Rejects like `publish`, or with `not_found`. */
 export async function runNow(
   store: Pick<Store, 'findSchedule' | 'advanceSchedule'>,
   publisher: Publisher,

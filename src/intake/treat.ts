@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Flow } from '../domain/flow.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription, Treatment } from '../domain/match.ts'
-import { allAtOnce, type Parts } from '../domain/turns.ts'
+import type { Parts } from '../domain/turns.ts'
 import { Outline } from '../json/outline.ts'
 import { type Filter, type Filterable, filterStepsLimit, readFilter } from '../shaping/filter.ts'
 import { pseudonymizer, type Shaper, shaper } from '../shaping/shape.ts'
@@ -10,26 +10,26 @@ import type { Publication, Special, Variant } from '../store/store.ts'
 import { type BodySigner, bodySigner } from '../wire/signature.ts'
 import { coalescing } from './coalescing.ts'
 import type { Envelope } from './publication.ts'
-import { Work } from './work.ts'
+import type { Work } from './work.ts'
 
-/** Endpoints whose messages are not treated like any other's, by key; with what that takes made ready. */
-export type Treatments = ReadonlyMap<number, Prepared>
+/** The endpoints with a filter, shape or other treatment, by key, compiled for use. */
+export type Treatments = ReadonlyMap<number, Compiled>
 
-interface Prepared extends Treatment {
+interface Compiled extends Treatment {
   readonly filter: Filter | null
   readonly shaping: Shaping | null
-  /** For the profile whose signature is stored. */
+  /** Signs for the profile whose signature is stored. */
   readonly sign: BodySigner | null
 }
 
 interface Shaping {
-  /** Equal ones give equal bytes. */
+  /** Shapings with equal names give equal bytes. */
   readonly name: string
-  /** Undefined when the secret for its pseudonyms cannot be had. */
+  /** Undefined when the secret for its pseudonyms is missing. */
   readonly apply: Shaper | undefined
 }
 
-/** Forms of one message that are fixed when it is accepted; what is beyond gets its form when it is sent. */
+/** Variants of one message that are made when it is accepted; further ones are made when they are sent. */
 const variantsLimit = 1000
 const variantBytesLimit = 4 * 1024 * 1024
 /** Bytes that are signed for one message when it is accepted. */
@@ -39,10 +39,10 @@ const shapeStepsPerByte = 1
 const outlineStepsPerByte = 0.2
 const signStepsPerByte = 0.05
 
-/** Makes ready what these endpoints want. Undefined when none wants anything. */
+/** Compiles the treatments of the endpoints; undefined when no endpoint has any. */
 export function prepareTreatments(list: readonly Subscription[]): Treatments | undefined {
   const filters = new Map<string, Filter>()
-  const prepared = new Map<number, Prepared>()
+  const prepared = new Map<number, Compiled>()
   for (const { endpoint, treatment } of list) {
     if (treatment === undefined) continue
     const { flow, secret } = treatment
@@ -66,26 +66,15 @@ function shapingOf({ id, flow, regionSecret }: Treatment): Shaping | null {
   return { name: `${id} ${name}`, apply }
 }
 
-/** What becomes of one message at the endpoints it was matched for. */
+/** The endpoints that get a message, and their special deliveries and variants. */
 export type Treated = Pick<Publication, 'endpoints' | 'special' | 'variants'>
 
-/** Decides what becomes of a message at each endpoint it was matched for, all at once. */
-export function treat(
-  treatments: Treatments,
-  envelope: Envelope,
-  body: Uint8Array,
-  matched: readonly number[],
-  work: Work = new Work(),
-): Treated {
-  return allAtOnce(treating(treatments, envelope, body, matched, work))
-}
-
 /**
- * Decides what becomes of a message at each endpoint it was matched for, in parts. A filter for which there is no work
- * left is not asked: the delivery is a dead letter, for its endpoint must not get what it may not want, and nothing is
- * lost without a trace. A shape for which there is none left is applied when the delivery is sent.
+ * Treats a message for each endpoint that matched it. When no work is left for a filter, the delivery becomes a dead
+ * letter: the endpoint must not get an unwanted message, and no message is lost silently. A shape without work left is
+ * applied when the delivery is sent.
  */
-export function* treating(
+export function* treat(
   treatments: Treatments,
   envelope: Envelope,
   body: Uint8Array,
@@ -99,24 +88,24 @@ export function* treating(
   const endpoints: number[] = []
   const special: Special[] = []
   for (const endpoint of matched) {
-    const wishes = treatments.get(endpoint)
-    if (wishes !== undefined) yield
-    const passed = wishes?.filter ? yield* passes(wishes.filter) : true
+    const treatment = treatments.get(endpoint)
+    if (treatment !== undefined) yield
+    const passed = treatment?.filter ? yield* passes(treatment.filter) : true
     if (passed === false) continue
     endpoints.push(endpoint)
-    if (wishes === undefined) continue
+    if (treatment === undefined) continue
     if (passed === 'unknown') {
       special.push({ endpoint, drop: 'unfiltered' })
       continue
     }
-    const form = yield* forms.of(wishes)
-    if (wishes.disabled && wishes.flow.whileDisabled === 'drop') {
-      // In its form, for whoever replays it.
+    const form = yield* forms.of(treatment)
+    if (treatment.disabled && treatment.flow.whileDisabled === 'drop') {
+      // The variant is kept for a later replay.
       special.push({ endpoint, ...form, drop: 'disabled' })
       continue
     }
-    const coalesce = wishes.flow.coalesce === null ? undefined : coalesced(wishes.flow.coalesce)
-    const orderKey = orderKeyOf(wishes.flow.order, envelope.orderingKey ?? null)
+    const coalesce = treatment.flow.coalesce === null ? undefined : coalesced(treatment.flow.coalesce)
+    const orderKey = orderKeyOf(treatment.flow.order, envelope.orderingKey ?? null)
     if (coalesce === undefined && form === undefined && orderKey === undefined) continue
     special.push({ endpoint, ...(coalesce && { coalesce }), ...(orderKey !== undefined && { orderKey }), ...form })
   }
@@ -124,7 +113,7 @@ export function* treating(
   return { endpoints, ...(special.length > 0 && { special }), ...(variants.length > 0 && { variants }) }
 }
 
-/** Asks each filter once; `unknown` when there is no work left for it, or for parsing the payload. */
+/** Evaluates each filter once; `unknown` when no work is left for it or for parsing the payload. */
 function filtering(envelope: Envelope, forms: Forms, work: Work): (filter: Filter) => Parts<boolean | 'unknown'> {
   const answers = new Map<Filter, boolean | 'unknown'>()
   let message: Filterable | 'unknown' | undefined
@@ -145,19 +134,19 @@ function* filterable(envelope: Envelope, forms: Forms, work: Work): Parts<Filter
   if (json !== undefined && (!json.isParsable || !work.take(json.parseSteps))) return 'unknown'
   const { eventType, eventId, channels, tags = null } = envelope
   const payload = json?.parse() ?? null
-  // Parsing cannot be interrupted: others go on before the first filter is asked.
+  // Parsing cannot be interrupted, so other work runs before the first filter.
   yield
   return { payload, eventType, eventId, channels, tags }
 }
 
-/** The steps of a filter; infinite when it may not take as many. */
+/** The steps of a filter; infinite when they are above its limit or above the work left. */
 export function stepsOf(filter: Filter, message: Filterable, work: Work): number {
   const limit = Math.min(filterStepsLimit, work.left)
   const steps = filter.steps(message, limit)
   return steps > limit ? Infinity : steps
 }
 
-/** The forms that a message's endpoints get it in, each made once. */
+/** The variants of a message, each made once. */
 class Forms {
   readonly variants: Variant[] = []
   readonly #body: Uint8Array
@@ -174,7 +163,7 @@ class Forms {
     this.#work = work
   }
 
-  /** The places of the body's values, found when they are first asked for; undefined when the body is not JSON. */
+  /** The outline of the body, read at first use; undefined when the body is not JSON. */
   *json(): Parts<Outline | undefined> {
     if (this.#json === undefined) {
       this.#work.add(this.#body.byteLength * outlineStepsPerByte)
@@ -183,8 +172,11 @@ class Forms {
     return this.#json ?? undefined
   }
 
-  /** What a delivery gets in place of the plain message; undefined for that itself. Never the unshaped for the shaped. */
-  *of({ id, shaping, sign }: Prepared): Parts<{ variant: number } | { drop: DeadReason } | undefined> {
+  /**
+   * The variant for an endpoint; undefined for the plain body, or when the variant is made when it is sent. A body that
+   * cannot be shaped is never sent unshaped.
+   */
+  *of({ id, shaping, sign }: Compiled): Parts<{ variant: number } | { drop: DeadReason } | undefined> {
     if (shaping === null && sign === null) return undefined
     if (shaping !== null && (shaping.apply === undefined || (yield* this.json()) === undefined)) {
       return { drop: 'unshapable' }
@@ -204,19 +196,19 @@ class Forms {
     return { variant: this.variants.length - 1 }
   }
 
-  /** Whether another form of this message is more than can be made of it at once. */
+  /** Whether a further variant would be above the limits of one message. */
   #isFull(shaped: boolean, signed: boolean): boolean {
     if (this.variants.length === variantsLimit) return true
     if (shaped && this.#bytes >= variantBytesLimit) return true
     return signed && this.#signedBytes >= signedBytesLimit
   }
 
-  /** Whether pseudonyms made much more of a body than was published: up to 16 times as much is not stored at once. */
+  /** Whether pseudonyms made the body much larger, up to 16 times: such a variant is made when it is sent. */
   #hasGrown(own: Uint8Array | null): boolean {
     return own !== null && own.byteLength > Math.max(variantBytesLimit, 2 * this.#body.byteLength)
   }
 
-  /** Undefined when there is no work left for it. */
+  /** The shaped body; undefined when no work is left. */
   *#shape({ name, apply }: Shaping): Parts<Uint8Array | undefined> {
     const known = this.#shaped.get(name)
     if (known !== undefined) return known
@@ -228,14 +220,14 @@ class Forms {
   }
 }
 
-/** What a first-in-first-out lane has instead of keys. */
+/** The one key of a first-in-first-out lane. */
 const onlyKey = 0
 
 /**
- * What a delivery has in common with those it must not overtake; undefined when it may overtake any. Of a million keys, two
- * share a number once in five hundred times: those go one behind the other without need.
+ * The number that deliveries which must not overtake each other share; undefined when order does not matter. Two of a
+ * million keys share a number with a chance of 1 in 500; their deliveries then keep an order that was not asked for.
  */
-export function orderKeyOf(order: Flow['order'], orderingKey: string | null): number | undefined {
+function orderKeyOf(order: Flow['order'], orderingKey: string | null): number | undefined {
   if (order === 'fifo') return onlyKey
   if (order === 'none' || orderingKey === null) return undefined
   return 1 + hash('sha256', orderingKey, 'buffer').readUIntBE(0, 6)

@@ -5,7 +5,7 @@ const requestSteps = 10_000_000
 const applicationStepsPerSecond = 10_000_000
 /** Steps of work that cannot pause, because its caller holds a transaction open: 50 ms. */
 export const atOnceSteps = 1_000_000
-/** Applications whose use is remembered; beyond, the one that published first starts afresh. */
+/** Applications whose use is remembered; above, the oldest one is forgotten and starts with a full allowance. */
 const applicationsLimit = 4096
 
 /** Steps that one request may still take for filters and shapes. */
@@ -23,14 +23,14 @@ export class Work {
     return Math.min(this.#left, this.#application?.left ?? Infinity)
   }
 
-  /** Takes steps, if there are as many; answers whether there were. */
+  /** Takes the steps if that many are left; returns whether they were. */
   take(steps: number): boolean {
     if (steps > this.left) return false
     this.add(steps)
     return true
   }
 
-  /** Counts steps that have to be taken whatever is left. */
+  /** Counts steps that are taken even if fewer are left. */
   add(steps: number): void {
     this.#left -= steps
     this.#application?.add(steps)

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { defaultFlow, type Flow } from '../../src/domain/flow.ts'
 import type { Subscription } from '../../src/domain/match.ts'
+import { allAtOnce } from '../../src/domain/turns.ts'
 import { prepareTreatments, treat } from '../../src/intake/treat.ts'
+import { Work } from '../../src/intake/work.ts'
 
 const envelope = { eventType: 'x', eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
 const body = Buffer.from('{"id":"u-1","n":1.0}')
@@ -26,12 +28,8 @@ function subscribed(...wishes: (Wish | null)[]): Subscription[] {
 function treated(wishes: (Wish | null)[], bytes: Uint8Array = body) {
   const treatments = prepareTreatments(subscribed(...wishes))
   assert(treatments, 'nobody wants anything')
-  const answer = treat(
-    treatments,
-    envelope,
-    bytes,
-    wishes.map((_, i) => i + 1),
-  )
+  const matched = wishes.map((_, i) => i + 1)
+  const answer = allAtOnce(treat(treatments, envelope, bytes, matched, new Work()))
   return {
     ...answer,
     bodies: answer.variants?.map((each) => (each.body === null ? null : Buffer.from(each.body).toString())),
@@ -96,7 +94,7 @@ describe('a message', () => {
       ...each,
       ...(each.treatment && { treatment: { ...each.treatment, disabled: true } }),
     }))
-    const dropped = treat(prepareTreatments(dropping) ?? new Map(), envelope, body, [1])
+    const dropped = allAtOnce(treat(prepareTreatments(dropping) ?? new Map(), envelope, body, [1], new Work()))
     assert.deepEqual(dropped.special, [{ endpoint: 1, variant: 0, drop: 'disabled' }], 'in its form, for a replay')
     const unopened = treated([{ shape: pseudonymous, regionSecret: null }])
     assert.deepEqual(unopened.special, [{ endpoint: 1, drop: 'unshapable' }])

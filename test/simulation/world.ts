@@ -2,12 +2,14 @@ import { AppError } from '../../src/domain/app-error.ts'
 import { fresh } from '../../src/domain/delivery.ts'
 import { Matcher } from '../../src/domain/match.ts'
 import type { Notice } from '../../src/domain/notice.ts'
+import { allAtOnce } from '../../src/domain/turns.ts'
 import { Engine } from '../../src/engine/engine.ts'
 import { Job } from '../../src/engine/job.ts'
 import { Admission } from '../../src/intake/admission.ts'
 import { Depths } from '../../src/intake/depths.ts'
 import { appSubscriptions } from '../../src/intake/subscriptions.ts'
 import { treat } from '../../src/intake/treat.ts'
+import { Work } from '../../src/intake/work.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
@@ -490,7 +492,7 @@ export class World {
       const expiresInMs = this.#bounds.chance(0.2) ? this.#bounds.between(100, 15_000) : null
       Object.assign(fact, { publishedFrom: clock.steady(), delayMs, expiresInMs: expiresInMs && expiresInMs + delayMs })
       const { treatments, bounds } = appSubscriptions(app, subscriptions, 0)
-      const treated = treatments && treat(treatments, publication, publication.body, endpoints)
+      const treated = treatments && allAtOnce(treat(treatments, publication, publication.body, endpoints, new Work()))
       const wanted = { ...publication, ...treated, expiresInMs: fact.expiresInMs }
       const [admitted = wanted] = admission.admit([wanted], 0, bounds)
       const [result] = await store.publish([admitted])
