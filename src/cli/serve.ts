@@ -1,17 +1,13 @@
-import type { FastifyInstance } from 'fastify'
 import type { Delivering } from '../compose/delivering.ts'
 import { hashApiKey, makeApiKey } from '../operations/auth.ts'
 import type { Loaded } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
-import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
+import { formatAddress } from '../runtime/setting-kinds.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { banner } from './banner.ts'
 import type { World } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { cannotListen } from './receiver.ts'
-
-/** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
-const closeApiMs = 2000
 
 /** `sluice serve`: the API and the deliveries in one process. */
 export async function serve(world: World, { config }: Loaded): Promise<number> {
@@ -23,7 +19,9 @@ export async function serve(world: World, { config }: Loaded): Promise<number> {
   const newKey = config.apiKey === null ? await createFirstKey(world, store) : undefined
   const api = await parts.openApi()
   try {
-    const address = await listen(api, config.listen)
+    const address = await api.listen(config.listen).catch((error: unknown) => {
+      throw cannotListen(error, config.listen)
+    })
     const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`
     const delivering = await parts.startDelivering(description)
     terminal.print(banner(world, config, address, newKey))
@@ -31,7 +29,7 @@ export async function serve(world: World, { config }: Loaded): Promise<number> {
 
     const signal = await stopRequested
     log.info({ signal }, 'stopping')
-    await closeApi(world, api, Math.min(closeApiMs, config.shutdownLimit))
+    await api.close()
     return await stopDelivering(delivering, config.shutdownLimit, log)
   } finally {
     await api.close()
@@ -45,24 +43,6 @@ async function createFirstKey(world: World, store: Store): Promise<string | unde
   const key = makeApiKey(world.randomText)
   await store.createApiKey({ name: 'admin', hash: hashApiKey(key), scopes: ['admin'] })
   return key
-}
-
-/** Listens and returns the address with its actual port. */
-async function listen(api: FastifyInstance, { host, port }: Address): Promise<Address> {
-  try {
-    await api.listen({ host, port })
-  } catch (error) {
-    throw cannotListen(error, { host, port })
-  }
-  const bound = api.server.address()
-  return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
-}
-
-/** Stops listening and answers the requests under way. Connections that are still open after the limit are closed. */
-async function closeApi({ clock }: World, api: FastifyInstance, limitMs: number): Promise<void> {
-  const cancel = clock.after(limitMs, () => api.server.closeAllConnections())
-  await api.close()
-  cancel()
 }
 
 /** `sluice worker`: delivers without an API, together with other workers on one Postgres database. */

@@ -12,6 +12,7 @@ import { permittedNetworks } from '../runtime/config.ts'
 import { loadEncryptionKeys } from '../runtime/encryption-keys.ts'
 import type { Logger } from '../runtime/log.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
+import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
 import type { Store, StoreContext } from '../store/store.ts'
@@ -21,6 +22,19 @@ import { type Delivering, startDelivering } from './delivering.ts'
 /** A process that works on a SQLite file owns it, or is a guest beside its owner. */
 export type Role = 'owner' | 'guest'
 
+/** The HTTP API. */
+export interface Api {
+  /** The application, to which hooks can be added before it listens. */
+  readonly app: FastifyInstance
+  /** Listens and returns the address with its actual port. */
+  listen(address: Address): Promise<Address>
+  /** Stops listening and answers the requests under way. Connections still open after the limit are closed. */
+  close(): Promise<void>
+}
+
+/** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
+const closeApiMs = 2000
+
 /** The parts of one program over one store. Each is made once, when it is first asked for. */
 export interface Parts {
   readonly store: Store
@@ -29,7 +43,7 @@ export interface Parts {
   /** The parts that the operations of the API work with. */
   handlers(): HandlerParts
   /** Builds the HTTP API, which loads Fastify; it does not listen yet. */
-  openApi(): Promise<FastifyInstance>
+  openApi(): Promise<Api>
   /** Delivers from the store until stopped. `description` names the process to operators. */
   startDelivering(description: string): Promise<Delivering>
 }
@@ -50,9 +64,25 @@ export async function openParts(config: Config, log: Logger, role: Role = 'owner
     handlers,
     async openApi() {
       const { buildApp } = await import('../http/app.ts')
-      return buildApp(context(), handlers())
+      return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
     },
     startDelivering: (description) => startDelivering({ config, store, log, publisher, description }),
+  }
+}
+
+function apiOver(app: FastifyInstance, closeLimitMs: number): Api {
+  return {
+    app,
+    async listen({ host, port }) {
+      await app.listen({ host, port })
+      const bound = app.server.address()
+      return { host, port: typeof bound === 'object' && bound !== null ? bound.port : port }
+    },
+    async close() {
+      const cancel = systemClock.after(closeLimitMs, () => app.server.closeAllConnections())
+      await app.close()
+      cancel()
+    },
   }
 }
 
@@ -92,7 +122,7 @@ export async function newestSchema({ store }: Config): Promise<{ readonly versio
 }
 
 function makePublisher(config: Config, store: Store, depths: Depths, log: Logger): Publisher {
-  depths.follow(store, (error) => log.warn({ err: error }, 'what waits could not be counted; trying again'))
+  depths.follow(store, (error) => log.warn({ err: error }, 'waiting deliveries could not be counted; trying again'))
   const limits = {
     perEndpoint: config.maxWaitingPerEndpoint,
     perApplication: config.maxWaitingPerApp,

@@ -11,16 +11,16 @@ import { type List, type ListOptions, part, queryOf } from './manage.ts'
 /** The state of an endpoint's lane as the API shows it. */
 export type LaneOut = Static<typeof LaneOutSchema>
 
-/** What flows to an endpoint, and, where it keeps an order, a word about what keeps the rest back. */
+/** The lanes of endpoints. In an ordered lane, one delivery may block the others. */
 export interface Lanes {
-  /** What waits, what is under way, what limits it: just now, by whoever delivers it. */
+  /** Its waiting deliveries, attempts under way and limits, as its worker reports them. */
   get(app: string, endpoint: string): Promise<LaneOut>
   /**
-   * Has the delivery that keeps others back tried anew: the first in line, or the one of the message that is named, which it
-   * must be where each key has its own line. Resolves with the message's id; null when the message is no longer there.
+   * Retries the delivery that blocks the lane: the first one, or that of the given message, which a lane with ordering
+   * keys requires. Resolves with the message's id; null when the message no longer exists.
    */
   retryHead(app: string, endpoint: string, message?: string): Promise<string | null>
-  /** Has it become a dead letter, so that the next may go. Otherwise as `retryHead`. */
+  /** Makes it a dead letter, so that the next delivery can go. Otherwise like `retryHead`. */
   skipHead(app: string, endpoint: string, message?: string): Promise<string | null>
 }
 
@@ -38,16 +38,16 @@ export function lanes(request: Request): Lanes {
   }
 }
 
-/** Where one delivery stands. */
+/** The explanation of one delivery. */
 export type DeliveryWhy = Static<typeof WhyOut>
-/** What stands in the way of all that waits for an endpoint. */
+/** The explanation of an endpoint's waiting deliveries. */
 export type EndpointWhy = Static<typeof EndpointWhyOut>
-/** What an application's endpoints wait for: the first hundred of them that something waits for, the worst first. */
+/** The explanation of an application: its first hundred endpoints with waiting deliveries, the worst first. */
 export type ApplicationWhy = Static<typeof ApplicationWhyOut>
 
 /**
- * Tells why something is not delivered yet, and when it will next move: an application, one of its endpoints, or a message
- * on its way to one. Each is named by its id or its uid, a message by its id or eventId.
+ * Explains why deliveries wait, and until when: of an application, of one endpoint, or of a message at one endpoint. Each
+ * is named by its id or uid, a message by its id or eventId.
  */
 export interface Explain {
   (app: string): Promise<ApplicationWhy>
@@ -56,30 +56,30 @@ export interface Explain {
 }
 
 export function explain(request: Request): Explain {
-  function told(app: string): Promise<ApplicationWhy>
-  function told(app: string, endpoint: string): Promise<EndpointWhy>
-  function told(app: string, endpoint: string, message: string): Promise<DeliveryWhy>
-  function told(app: string, endpoint?: string, message?: string): Promise<unknown> {
+  function why(app: string): Promise<ApplicationWhy>
+  function why(app: string, endpoint: string): Promise<EndpointWhy>
+  function why(app: string, endpoint: string, message: string): Promise<DeliveryWhy>
+  function why(app: string, endpoint?: string, message?: string): Promise<unknown> {
     const at = `/app/${part(app)}`
     if (endpoint === undefined) return request('GET', `${at}/why?limit=100`)
     if (message === undefined) return request('GET', `${at}/endpoint/${part(endpoint)}/why`)
     return request('GET', `${at}/msg/${part(message)}/endpoint/${part(endpoint)}/why`)
   }
-  return told
+  return why
 }
 
-/** A delivery that came to its end without being delivered, as the API shows it. */
+/** A delivery that was given up, as the API shows it. */
 export type DeadLetter = Static<typeof DeadLetterOut>
-/** The same, with every attempt that was made. */
+/** A dead letter with every attempt. */
 export type DeadLetterTrail = Static<typeof DeadLetterTrailOut>
-/** Which dead letters to send again, and how many a second: all that meet every field given; without any, all. */
+/** The dead letters to send again: those that match every given field, or all; and how many a second. */
 export type DeadReplay = Static<typeof DeadReplayIn>
-/** Work that was begun and goes on in the background. */
+/** A background task that was started. */
 export type StartedTask = Static<typeof TaskStartedOut>
 
-/** Which dead letters to list. */
+/** The dead letters to list. */
 export interface DeadListOptions extends ListOptions {
-  /** Only those of the endpoint with this id or uid. */
+  /** Only those at the endpoint with this id or uid. */
   readonly endpoint?: string | undefined
   readonly eventTypes?: readonly string[] | undefined
   readonly reason?: DeadReason | undefined
@@ -88,11 +88,11 @@ export interface DeadListOptions extends ListOptions {
   readonly after?: Date | undefined
 }
 
-/** What could not be delivered. It is kept until it is sent again or thrown away. */
+/** Deliveries that were given up. They are kept until they are replayed, purged or too old. */
 export interface DeadLetters {
   list(app: string, options?: DeadListOptions): Promise<List<DeadLetter>>
   get(app: string, message: string, endpoint: string): Promise<DeadLetterTrail>
-  /** Sends them again, in the background: resolves with the task, which `/background-task/{id}` tells of. */
+  /** Sends them again in the background. Resolves with the task; its progress is at `/background-task/{id}`. */
   replay(app: string, which?: DeadReplay): Promise<StartedTask>
 }
 

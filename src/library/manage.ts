@@ -13,7 +13,7 @@ export type ApplicationOut = ReturnType<typeof toApplicationOut>
 /** An endpoint as the API shows it. */
 export type EndpointOut = ReturnType<typeof toEndpointOut>
 
-/** Which part of a list to get. */
+/** The part of a list to get. */
 export interface ListOptions {
   readonly limit?: number | undefined
   readonly iterator?: string | null | undefined
@@ -28,39 +28,39 @@ export interface List<T> {
   readonly done: boolean
 }
 
-/** Managing applications. Each is named by its id or its uid. */
+/** Applications. Each is named by its id or uid. */
 export interface Applications {
   create(input: ApplicationIn): Promise<ApplicationOut>
   /** The application with this uid, created when there is none. */
   getOrCreate(input: ApplicationIn & { readonly uid: string }): Promise<ApplicationOut>
   get(app: string): Promise<ApplicationOut>
   list(options?: ListOptions): Promise<List<ApplicationOut>>
-  /** What is absent stays, null unsets. */
+  /** Absent fields stay; null unsets a field. */
   update(app: string, change: ApplicationPatch): Promise<ApplicationOut>
-  /** Its endpoints go with it, and what waited for them is never sent. */
+  /** Deletes it with its endpoints and their waiting deliveries. */
   delete(app: string): Promise<void>
 }
 
-/** Managing the endpoints of an application. Each is named by its id or its uid. */
+/** The endpoints of an application. Each is named by its id or uid. */
 export interface Endpoints {
-  /** `secret` is made when not given; `secret()` tells it. */
+  /** Without `secret`, a random one is made; `secret()` returns it. */
   create(app: string, input: EndpointIn): Promise<EndpointOut>
   get(app: string, endpoint: string): Promise<EndpointOut>
   list(app: string, options?: ListOptions): Promise<List<EndpointOut>>
-  /** What is absent stays, null unsets. */
+  /** Absent fields stay; null unsets a field. */
   update(app: string, endpoint: string, change: EndpointPatch): Promise<EndpointOut>
-  /** What waited for it is never sent. */
+  /** Deletes it with its waiting deliveries. */
   delete(app: string, endpoint: string): Promise<void>
-  /** Stops delivering and keeps what waits, until `resume`. */
+  /** Stops delivering until `resume`; deliveries wait. */
   pause(app: string, endpoint: string): Promise<void>
   resume(app: string, endpoint: string): Promise<void>
-  /** Sends nothing more, whatever the receiver answers, until it is closed. */
+  /** Sends nothing until the circuit is closed. */
   openCircuit(app: string, endpoint: string): Promise<EndpointOut>
-  /** Goes on, slowly at first. */
+  /** Sends again, at a rate that climbs back to normal. */
   closeCircuit(app: string, endpoint: string): Promise<EndpointOut>
-  /** Goes on at once as if the receiver had never failed. */
+  /** Sends again at full rate and clears the failures. */
   resetCircuit(app: string, endpoint: string): Promise<EndpointOut>
-  /** What the receiver verifies signatures with. */
+  /** The secret that the receiver verifies signatures with. */
   secret(app: string, endpoint: string): Promise<string>
 }
 
@@ -95,35 +95,35 @@ export function endpoints(request: Request): Endpoints {
   }
 }
 
-/** A name within a path: whatever it contains, it stays one part of it. */
+/** Escapes a name, so that it is one part of a path. */
 export function part(name: string): string {
   return encodeURIComponent(name)
 }
 
-/** What a list is asked for, behind its path. */
+/** The query of a path; '' without options. */
 export function queryOf(options: object = {}): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(options)) if (value != null) query.set(name, String(value))
   return query.size === 0 ? '' : `?${query}`
 }
 
-/** A schedule to make. */
+/** A schedule to create. */
 export type ScheduleIn = ScheduleHead & { readonly payload: object }
-/** What to change of a schedule: what is absent stays. */
+/** The fields of a schedule to change; absent fields stay. */
 export type SchedulePatch = SchedulePatchHead & { readonly payload?: object | undefined }
 /** A schedule as the API shows it. */
 export type ScheduleOut = Static<typeof ScheduleOutSchema>
 
-/** Messages that are published by a cron expression. Each schedule is named by its id or its uid. */
+/** Messages that are published by a cron expression. Each schedule is named by its id or uid. */
 export interface Schedules {
   create(app: string, input: ScheduleIn): Promise<ScheduleOut>
   get(app: string, schedule: string): Promise<ScheduleOut>
   list(app: string, options?: ListOptions): Promise<List<ScheduleOut>>
   update(app: string, schedule: string, change: SchedulePatch): Promise<ScheduleOut>
-  /** What it has published stays. */
+  /** Deletes it; the messages that it published stay. */
   delete(app: string, schedule: string): Promise<void>
   pause(app: string, schedule: string): Promise<void>
-  /** It goes on with the next run. */
+  /** Continues with the next run. */
   resume(app: string, schedule: string): Promise<void>
   /** Publishes its message now; resolves with the message's id. */
   run(app: string, schedule: string): Promise<string>

@@ -13,7 +13,7 @@ import { systemClock } from '../runtime/clock.ts'
 export interface NewMessage extends EnvelopeIn {
   /** An object is sent as JSON. Text and bytes are sent exactly as they are. */
   readonly payload: object | string | Uint8Array
-  /** What the payload is; `application/json` when not said. */
+  /** The content type of the payload; `application/json` by default. */
   readonly contentType?: string | undefined
 }
 
@@ -27,7 +27,7 @@ const envelopeProblems = compile(EnvelopeIn, 'body')
 // Printable ASCII: it travels as a header.
 const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]{0,254}$/
 
-/** A message taken apart into what a publisher takes. Throws AppError with everything that is wrong with it. */
+/** Splits a message into its envelope and body. Throws AppError that names every mistake. */
 export function readMessage(
   app: string,
   message: NewMessage,
@@ -57,7 +57,7 @@ export function published({ key, id }: Accepted): PublishedMessage {
 
 function bytesOf(payload: unknown): Buffer | undefined {
   if (typeof payload === 'string') return Buffer.from(payload)
-  // Copied: what the caller does with the bytes while they are being stored is not what was published.
+  // Copied, because the caller may change the bytes while they are being stored.
   if (payload instanceof Uint8Array) return Buffer.from(payload)
   if (typeof payload !== 'object' || payload === null) return undefined
   const text = JSON.stringify(payload)

@@ -1,12 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { FastifyInstance } from 'fastify'
 import type { Delivering } from '../compose/delivering.ts'
-import { openParts, type Parts } from '../compose/parts.ts'
+import { type Api, openParts, type Parts } from '../compose/parts.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { AcceptedWithin } from '../intake/publisher.ts'
 import { inProcess, invalid, type Request } from '../operations/in-process.ts'
 import { batchLimit } from '../operations/nouns/message-schema.ts'
-import { systemClock } from '../runtime/clock.ts'
 import { openLog } from '../runtime/log.ts'
 import { systemTerminal } from '../runtime/process.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
@@ -16,7 +14,7 @@ import { type Applications, applications, type Endpoints, endpoints, type Schedu
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
 import { readOptions, type SluiceOptions } from './options.ts'
 
-/** A client of the package `pg` (a `Client` or one of a pool's), in as much as is needed of it. */
+/** The part of a `pg` client (a `Client` or one of a pool) that Sluice uses. */
 export interface PostgresClient {
   query(text: string): Promise<{ readonly rows: readonly unknown[] }>
 }
@@ -24,8 +22,8 @@ export interface PostgresClient {
 /** A message that exists once the transaction it was published in commits. */
 export interface Enqueued extends PublishedMessage {
   /**
-   * Says that the transaction has committed: the deliveries start at once. They start without it too, on SQLite within
-   * some 20 milliseconds, on Postgres within some 20 seconds; so whoever dies before saying it loses nothing.
+   * Reports the commit, so that the deliveries start at once. Without it they start within about 20 milliseconds on
+   * SQLite and 20 seconds on Postgres, so a program that dies before the call loses nothing.
    */
   committed(): void
 }
@@ -37,12 +35,12 @@ export interface Sluice extends AsyncDisposable {
   readonly lanes: Lanes
   readonly deadLetters: DeadLetters
   readonly schedules: Schedules
-  /** Where the API listens, such as `http://127.0.0.1:8484`; undefined without `listen`. */
+  /** The URL of the API, such as `http://127.0.0.1:8484`; undefined without `listen`. */
   readonly url: string | undefined
 
   /**
-   * Publishes a message to an application, named by its id or uid. Resolves once the message and its deliveries are on
-   * disk. Rejects with AppError, after which nothing was stored, except that after `unavailable` it may have been: publish
+   * Publishes a message to an application, by its id or uid. Resolves once the message and its deliveries are on disk.
+   * Rejects with AppError when nothing was stored. Only after `unavailable` the message may have been stored: publish it
    * again with the same `eventId`.
    */
   publish(app: string, message: NewMessage): Promise<PublishedMessage>
@@ -51,30 +49,26 @@ export interface Sluice extends AsyncDisposable {
   publishTogether(app: string, messages: readonly NewMessage[]): Promise<PublishedMessage[]>
 
   /**
-   * Publishes within the caller's own transaction: if it rolls back, nothing was published. The connection is on Sluice's
-   * own file or database and has a transaction open, on SQLite best by `begin immediate`.
+   * Publishes within the caller's transaction: if it rolls back, nothing was published. The connection is to Sluice's own
+   * file or database and has an open transaction; on SQLite use `begin immediate`.
    *
-   * On SQLite it answers at once. Commit without waiting for anything else: meanwhile the deliveries of this process
-   * wait for the file.
+   * On SQLite it returns at once. Commit soon: until then, the deliveries of this process wait for the file.
    */
   publishWith(connection: DatabaseSync, app: string, message: NewMessage): Enqueued
   publishWith(connection: PostgresClient, app: string, message: NewMessage): Promise<Enqueued>
 
-  /** Why an application, an endpoint or one delivery waits, and when it will move. */
+  /** Explains why an application, an endpoint or one delivery waits, and until when. */
   readonly explain: Explain
 
   /** Any other operation of the API, by its path below `/api/v1`: `request('DELETE', '/app/acme')`. */
   readonly request: Request
 
-  /** Ends deliveries under way within `shutdownLimit`, hands everything back and closes the store. */
+  /** Ends attempts under way within `shutdownLimit`, releases the lanes and closes the store. */
   close(): Promise<void>
 }
 
-/** How long requests under way may take when closing. */
-const closeApiMs = 2000
-
 /**
- * Opens Sluice inside this program: the store, and as asked the deliveries and the HTTP API.
+ * Opens Sluice inside this program: the store, and by the options the deliveries and the HTTP API.
  *
  *     const sluice = await openSluice({ store: 'sqlite:./data/sluice.db' })
  *     await sluice.publish('acme', { eventType: 'video.trending', payload: { views: 1000 } })
@@ -89,7 +83,7 @@ export async function openSluice(options: SluiceOptions): Promise<Sluice> {
   try {
     if (listen) {
       running.api = await parts.openApi()
-      running.url = await listenOn(running.api, config)
+      running.url = `http://${formatAddress(await running.api.listen(config.listen))}`
     }
     if (deliver) running.delivering = await parts.startDelivering(`embedded (${systemTerminal.description})`)
   } catch (error) {
@@ -101,18 +95,14 @@ export async function openSluice(options: SluiceOptions): Promise<Sluice> {
 
 /** Everything that was started and must be stopped. */
 interface Running {
-  api?: FastifyInstance
+  api?: Api
   url?: string
   delivering?: Delivering
 }
 
 async function stop({ store }: Parts, { api, delivering }: Running, { shutdownLimit }: Config): Promise<void> {
   try {
-    if (api) {
-      const cancel = systemClock.after(Math.min(closeApiMs, shutdownLimit), () => api.server.closeAllConnections())
-      await api.close()
-      cancel()
-    }
+    await api?.close()
     await delivering?.stop(shutdownLimit)
   } finally {
     await store.close()
@@ -181,10 +171,4 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
 
 function enqueued({ committed, ...accepted }: AcceptedWithin): Enqueued {
   return { ...published(accepted), committed }
-}
-
-async function listenOn(api: FastifyInstance, { listen: { host, port } }: Config): Promise<string> {
-  await api.listen({ host, port })
-  const bound = api.server.address()
-  return `http://${formatAddress({ host, port: typeof bound === 'object' && bound !== null ? bound.port : port })}`
 }

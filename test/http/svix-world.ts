@@ -55,7 +55,7 @@ export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
   })
   const parts = await openParts(config, log)
   const { store } = parts
-  const app = await parts.openApi()
+  const { app } = await parts.openApi()
   const differences: string[] = []
   checkResponses(app, (difference) => differences.push(difference))
   const serverUrl = await app.listen({ host: '127.0.0.1', port: 0 })
