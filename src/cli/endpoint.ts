@@ -1,8 +1,13 @@
+import type { Command as Commander } from 'commander'
+import { endpointFields, fieldEntries, type ObjectName } from '../domain/endpoint-fields.ts'
+import { span } from '../domain/phrases.ts'
+import { nearest } from '../runtime/config.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { option, type RemoteCommands, repeated, type Session } from './command.ts'
-import { flowFacts } from './endpoint-facts.ts'
-import { fieldsOf, unsetField, withFields } from './endpoint-options.ts'
+import { jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { addFields, fieldFacts, fieldsOf, flagName, type Readers } from './field-options.ts'
+import { retryPolicy } from './retry.ts'
 import { facts, instant, nameOf, text } from './table.ts'
 
 const day = 86_400_000
@@ -33,7 +38,7 @@ export function addEndpoint(commands: RemoteCommands): void {
 
   withFields(
     commands.add(endpoint, 'create <app> <url>', 'create an endpoint', async (session, [app, url]) => {
-      const body = { url, secret: session.options.secret, ...fieldsOf(session.options) }
+      const body = { url, secret: session.options.secret, ...changeOf(session) }
       const created = await session.client.post(pathOf('app', app, 'endpoint'), { body })
       const { key } = await session.client.get(`${of(app, text(created.id))}/secret`)
       session.show({ ...created, secret: key }, (item) => describe(session, item))
@@ -53,7 +58,7 @@ export function addEndpoint(commands: RemoteCommands): void {
         const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
         const body = {
           url,
-          ...fieldsOf(session.options),
+          ...changeOf(session),
           ...Object.fromEntries(unset.map((field) => [unsetField(field), null])),
         }
         session.show(await session.client.patch(of(app, ref), { body }), (item) => describe(session, item))
@@ -124,6 +129,45 @@ function stateOf({ disabled, paused }: Item): string {
   return paused === true ? 'paused' : 'active'
 }
 
+const readers = {
+  retry: retryPolicy,
+  circuit: { ...jsonValue, parse: (raw: unknown) => (raw === 'off' ? raw : jsonValue.parse(raw)) },
+  coalesce: duration(2000, day),
+  shape: jsonValue,
+} satisfies Readers & Record<ObjectName, unknown>
+
+/** Adds the flags for the fields of an endpoint. */
+function withFields(command: Commander): Commander {
+  return addFields(command, endpointFields, readers)
+    .option('--coalesce-key <POINTER>', 'deliveries with the same value there are of one kind, such as /video/id')
+    .option('--disable', 'stop delivering')
+    .option('--enable', 'deliver again')
+}
+
+/** The fields of the API that the flags set. */
+function changeOf(session: Session): Item {
+  const fields = fieldsOf(session, endpointFields)
+  const { coalesceKey, disable, enable } = session.options
+  if (coalesceKey !== undefined && fields.coalesce === undefined) {
+    throw new CommandError('--coalesce-key needs --coalesce beside it, with for how long.', exitCode.misused)
+  }
+  const coalesce = fields.coalesce === undefined ? undefined : { windowMs: fields.coalesce, key: coalesceKey }
+  return { ...fields, coalesce, disabled: disable === true ? true : enable === true ? false : undefined }
+}
+
+/** The field of the API that goes back to its default by `--unset`, named by its flag or by itself. */
+function unsetField(name: string): string {
+  const unsettable = fieldEntries.flatMap(([field, { flag, noNull }]) =>
+    flag === undefined || noNull === true ? [] : [{ field, flag: flagName(flag) }],
+  )
+  const found = unsettable.find(({ flag }) => flag === name) ?? unsettable.find(({ field }) => field === name)
+  if (found !== undefined) return found.field
+  const names = unsettable.map(({ flag }) => flag)
+  const meant = nearest(name, [...names, ...unsettable.map(({ field }) => field)])
+  const hint = meant === undefined ? `Options that can be: ${names.join(', ')}.` : `Did you mean ${meant}?`
+  throw new CommandError(`${JSON.stringify(name)} cannot be unset. ${hint}`, exitCode.misused)
+}
+
 function limitOf({ throttleRate, throttlePeriodSeconds, concurrency }: Item): string {
   const period = throttlePeriodSeconds == null || throttlePeriodSeconds === 1 ? 's' : `${throttlePeriodSeconds}s`
   const parts = [
@@ -134,24 +178,32 @@ function limitOf({ throttleRate, throttlePeriodSeconds, concurrency }: Item): st
 }
 
 function describe({ terminal }: Session, item: Item): string {
+  const {
+    url,
+    eventTypes,
+    throttleRate: _rate,
+    throttlePeriodSeconds: _period,
+    concurrency: _at,
+    coalesce,
+    ...rest
+  } = item
   return facts(terminal, [
     ['id', text(item.id)],
-    ['uid', text(item.uid)],
-    ['url', text(item.url)],
-    ['description', text(item.description)],
-    ['events', item.eventTypes == null ? 'all' : text(item.eventTypes)],
-    ['channels', item.channels == null ? 'all' : text(item.channels)],
+    ['url', text(url)],
+    ['events', eventTypes == null ? 'all' : text(eventTypes)],
     ['limit', limitOf(item)],
-    ['burst', text(item.burst)],
-    ['timeout', item.timeoutMs == null ? '–' : `${item.timeoutMs} ms`],
-    ['retry', item.retry == null ? 'default' : text(item.retry)],
-    ...flowFacts(item),
-    ['metadata', text(item.metadata)],
+    ...fieldFacts(rest, endpointFields),
+    ['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)],
     ['state', stateOf(item)],
     ['created', instant(item.createdAt)],
     ['updated', instant(item.updatedAt)],
     ['secret', item.secret === undefined ? undefined : terminal.style('green', text(item.secret))],
   ])
+}
+
+function coalesceText({ windowMs, key }: Item): string {
+  const kind = key == null ? 'event type' : `event type and ${text(key)}`
+  return `the newest of ${span(Number(windowMs))} by ${kind}`
 }
 
 function secretLine({ terminal }: Session, key: unknown): string {

@@ -1,5 +1,6 @@
 import type { SignatureHeaders } from '../domain/endpoint.ts'
-import { type SignatureProfile, signatureProfiles } from '../domain/flow.ts'
+import { signatureProfiles } from '../domain/endpoint-fields.ts'
+import type { SignatureProfile } from '../domain/flow.ts'
 import { prettyJson } from '../json/exact.ts'
 import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
 import { headerNames } from '../wire/profile.ts'

@@ -1,5 +1,6 @@
 import type { RateLimit } from './bucket.ts'
 import type { EpochMs } from './clock.ts'
+import type { ColumnValues } from './endpoint-fields.ts'
 import type { Flow } from './flow.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 
@@ -34,32 +35,17 @@ export interface SignatureHeaders {
 export const sealedFields = ['secrets', 'headers'] as const
 export type SealedField = (typeof sealedFields)[number]
 
-/** One subscriber's URL with its limits, secrets and filters. */
-export interface Endpoint {
+/** One subscriber's URL with its limits, secrets and filters. `endpointFields` describes the fields that callers set. */
+export interface Endpoint extends ColumnValues {
   readonly key: number
   readonly id: string
   readonly app: number
-  readonly uid: string | null
-  readonly url: string
-  readonly description: string
-  readonly disabled: boolean
   /** Why it is disabled: by an operator, because the receiver answered 410, or because it failed for too long. */
   readonly disabledReason: DisabledReason | null
-  /** Held by an operator for a while: what is published meanwhile waits. Resuming it does not enable it. */
+  /** An operator paused it: messages published meanwhile wait. Resuming it does not enable it. */
   readonly paused: boolean
-  readonly eventTypes: readonly string[] | null
-  readonly channels: readonly string[] | null
   /** Newest first. All that have not expired sign, so that a receiver can change over in its own time. */
   readonly secrets: readonly Secret[]
-  readonly method: Method
-  readonly headers: Readonly<Record<string, string>>
-  readonly metadata: Readonly<Record<string, string>>
-  readonly throttleRate: number | null
-  readonly throttlePeriodSeconds: number
-  readonly burst: number | null
-  readonly concurrency: number | null
-  readonly timeoutMs: number | null
-  readonly retry: RetryPolicy | null
   readonly flow: Flow
   /** Only where it is sent to: the application's rate over all its endpoints. */
   readonly appThrottleRate?: number | null
@@ -75,9 +61,7 @@ export interface Endpoint {
 
 export type DisabledReason = 'operator' | 'gone' | 'failing'
 
-/** How a receiver wants to be called. */
-export type Method = 'POST' | 'PUT' | 'PATCH'
-export const methods: readonly Method[] = ['POST', 'PUT', 'PATCH']
+export type Method = Endpoint['method']
 
 /** The key of the application that owns the endpoints of operational webhooks; no caller can name it. */
 export const managementApplication = 0
@@ -88,12 +72,8 @@ export interface Secret {
   readonly expiresAt: EpochMs | null
 }
 
-/** What an endpoint that says nothing gets. */
-export const endpointDefaults = {
-  concurrency: 16,
-  timeoutMs: 15_000,
-  throttlePeriodSeconds: 1,
-} as const
+/** The limits of an endpoint that sets none. */
+export const endpointDefaults = { concurrency: 16, timeoutMs: 15_000 } as const
 
 /** Whether nothing may be sent to the endpoint for now. */
 export function isStopped(endpoint: Pick<Endpoint, 'disabled' | 'paused'>): boolean {

@@ -1,33 +1,10 @@
+import { type FlowValues, flowDefaults } from './endpoint-fields.ts'
+
 /**
  * An endpoint's settings beyond its rate: how Sluice acts when it fails, is stopped or falls behind, and the order and form of
- * its messages. An endpoint stores only the differences from the defaults.
+ * its messages. An endpoint stores only the differences from the defaults. `endpointFields` describes each.
  */
-export interface Flow {
-  /** When the circuit opens and how it closes again; `off` for never, null for the server's policy. */
-  readonly circuit: CircuitPolicy | 'off' | null
-  /** Whether a 429 without a hint slows the endpoint down for a while. */
-  readonly adaptive: boolean
-  /** Whether messages published while the endpoint is disabled wait or are dropped. */
-  readonly whileDisabled: 'hold' | 'drop'
-  /** Disabled after failing for this long without one success; null for the server's setting, 0 for never. */
-  readonly disableAfterMs: number | null
-  /** How many deliveries may wait; null for the server's limit. */
-  readonly maxWaiting: number | null
-  /** How long a delivery may wait for its end, tried or not; null for the age of the retry policy. */
-  readonly maxAgeMs: number | null
-  /** Which messages give way when too many wait. */
-  readonly overflow: 'refuse' | 'drop_oldest' | 'drop_new'
-  /** `fifo`: one at a time, in the order of acceptance. `key`: so for messages with the same ordering key. */
-  readonly order: 'none' | 'fifo' | 'key'
-  /** In an ordered lane, whether a delivery that used up its attempts blocks those behind it. */
-  readonly deadHead: 'skip' | 'block'
-  readonly coalesce: Coalesce | null
-  /** An expression over the message; messages for which it is not true are not delivered. */
-  readonly filter: string | null
-  readonly shape: Shape | null
-  /** Names the secret of its pseudonyms. */
-  readonly region: string | null
-  readonly signature: SignatureProfile
+export interface Flow extends FlowValues {
   /** An operator's last command to the circuit, numbered so that it is carried out once. */
   readonly circuitOrder: CircuitCommand | null
 }
@@ -73,30 +50,9 @@ export interface Shape {
   readonly pseudonymize: readonly string[]
 }
 
-/**
- * `standard`: Standard Webhooks. `stored`: hex HMAC of the body alone, made at publish, the same on every attempt.
- * `timestamped`: `sha256=` + hex HMAC of `timestamp.body`. `github` and `stripe`: as those two sign.
- */
-export type SignatureProfile = 'standard' | 'stored' | 'timestamped' | 'github' | 'stripe'
-export const signatureProfiles: readonly SignatureProfile[] = ['standard', 'stored', 'timestamped', 'github', 'stripe']
+export type SignatureProfile = Flow['signature']
 
-export const defaultFlow: Flow = {
-  circuit: null,
-  adaptive: true,
-  whileDisabled: 'hold',
-  disableAfterMs: null,
-  maxWaiting: null,
-  maxAgeMs: null,
-  overflow: 'refuse',
-  order: 'none',
-  deadHead: 'skip',
-  coalesce: null,
-  filter: null,
-  shape: null,
-  region: null,
-  signature: 'standard',
-  circuitOrder: null,
-}
+export const defaultFlow: Flow = { ...flowDefaults, circuitOrder: null }
 
 /** A stored flow with the defaults filled in. */
 export function toFlow(stored: Partial<Flow> | null): Flow {

@@ -1,10 +1,13 @@
 import type { FieldError } from '../domain/app-error.ts'
+import type { Flow, Shape } from '../domain/flow.ts'
 import { isPattern } from '../domain/match.ts'
+import { pointerDepthLimit, readPointer } from '../json/pointer.ts'
+import { checkFilter, FilterError } from '../shaping/filter.ts'
 import { isHeaderName, isReservedHeader } from '../wire/headers.ts'
 import { headerBytesLimit, metadataProblems } from './fields.ts'
 import type { EndpointPatch } from './nouns/endpoint-schema.ts'
 
-/** What is wrong with an endpoint's fields beyond their shape. */
+/** Problems of an endpoint's fields, one by one, beyond their schemas. */
 export function endpointProblems(input: EndpointPatch, checkUrl: (url: string) => readonly string[]): FieldError[] {
   const { url, eventTypes, filterTypes, headers, metadata, burst } = input
   const urlProblems = url === undefined ? [] : checkUrl(url)
@@ -50,4 +53,64 @@ export function headerProblems(headers: Readonly<Record<string, string>> | null 
 function burstProblems(burst: number | null | undefined, rate: number | null | undefined): FieldError[] {
   if (burst == null || rate !== null) return []
   return [{ at: ['body', 'burst'], message: 'needs a throttleRate beside it', type: 'burst' }]
+}
+
+/** Problems of settings that are valid one by one and not together. */
+export function flowProblems({ coalesce, order }: Flow): FieldError[] {
+  if (coalesce === null || order === 'none') return []
+  const message = 'cannot be had together with an order: what waits would overtake and be overtaken'
+  return [{ at: ['body', 'coalesce'], message, type: 'coalesce' }]
+}
+
+/** Problems of the fields beyond their syntax. */
+export function shapingProblems({ filter, shape, region, secrets = [], signature }: Shaped): FieldError[] {
+  const problems = filter === null ? [] : filterProblems(filter)
+  if (shape !== null) problems.push(...shapeProblems(shape))
+  if (shape !== null && shape.pseudonymize.length > 0 && region === null) {
+    const message = 'is needed for pseudonyms: create one, and name it here'
+    problems.push({ at: ['body', 'region'], message, type: 'region' })
+  }
+  if (signature !== 'standard' && secrets.some(({ secret }) => secret.startsWith('whsk_'))) {
+    const message = `signs with a shared secret, but the endpoint's is an ed25519 key`
+    problems.push({ at: ['body', 'signature'], message, type: 'signature' })
+  }
+  return problems
+}
+
+interface Shaped extends Flow {
+  readonly secrets?: readonly { readonly secret: string }[] | undefined
+}
+
+function filterProblems(filter: string): FieldError[] {
+  try {
+    checkFilter(filter)
+    return []
+  } catch (error) {
+    if (!(error instanceof FilterError)) throw error
+    return [{ at: ['body', 'filter'], message: error.message, type: 'filter' }]
+  }
+}
+
+function shapeProblems({ keep, drop, rename, pseudonymize }: Shape): FieldError[] {
+  const named = Object.keys(rename).map((text) => ({ at: ['rename', text], text }))
+  const listed = Object.entries({ keep: keep ?? [], drop, pseudonymize }).flatMap(([list, texts]) =>
+    texts.map((text, i) => ({ at: [list, i], text })),
+  )
+  const problems: FieldError[] = [...listed, ...named]
+    .filter(({ text }) => readPointer(text) === undefined)
+    .map(({ at }) => ({
+      at: ['body', 'shape', ...at],
+      message: `must be a JSON pointer of at most ${pointerDepthLimit} steps`,
+      type: 'pointer',
+    }))
+  const taken = new Set<string>()
+  for (const [text, name] of Object.entries(rename)) {
+    const place = `${text.slice(0, text.lastIndexOf('/'))}/${name}`
+    if (taken.has(place)) {
+      const message = `another field beside it is renamed to ${JSON.stringify(name)}, too`
+      problems.push({ at: ['body', 'shape', 'rename', text], message, type: 'rename' })
+    }
+    taken.add(place)
+  }
+  return problems
 }

@@ -16,10 +16,7 @@ describe('order', () => {
       'endpoint create orders http://127.0.0.1:1/hook --uid strict --order fifo --dead-head block',
     )
     assert.deepEqual([made.order, made.deadHead], ['fifo', 'block'])
-    assert.match(
-      await sluice('endpoint get orders strict'),
-      /^order +one at a time, as accepted; what used up its attempts blocks$/m,
-    )
+    assert.match(await sluice('endpoint get orders strict'), /^order +fifo\ndead head +block$/m)
     await sluice('endpoint pause orders strict')
     const sent = await json('send orders a.b {} --ordering-key red')
     assert.equal(sent.orderingKey, 'red')

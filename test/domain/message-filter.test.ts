@@ -4,13 +4,13 @@ import {
   type Attempt,
   isOfClass,
   isOpen,
-  type MessageSummary,
+  type MessageHead,
   meetsFilter,
   meetsReplay,
 } from '../../src/domain/delivery.ts'
 import type { ReplayFilter } from '../../src/domain/task.ts'
 
-const message: MessageSummary = {
+const message: MessageHead = {
   key: 1,
   id: 'msg_1',
   app: 1,

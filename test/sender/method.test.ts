@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { methods } from '../../src/domain/endpoint.ts'
+import { methods } from '../../src/domain/endpoint-fields.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 import { exampleMessage, send, targetAt, testSender } from './sending.ts'
 

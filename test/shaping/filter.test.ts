@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { checkFilter, type Filterable, FilterError, filterLimit, readFilter } from '../../src/shaping/filter.ts'
+import { filterLimit } from '../../src/domain/endpoint-fields.ts'
+import { checkFilter, type Filterable, FilterError, readFilter } from '../../src/shaping/filter.ts'
 
 const payload = {
   n: 5,

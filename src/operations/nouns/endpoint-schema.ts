@@ -1,141 +1,81 @@
-import { type Static, Type } from 'typebox'
-import { defined } from '../../domain/defined.ts'
-import { type Endpoint, endpointDefaults, methods } from '../../domain/endpoint.ts'
-import type { NewEndpoint } from '../../store/store.ts'
+import { type Static, type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
+import type { Endpoint } from '../../domain/endpoint.ts'
 import {
-  described,
-  Headers,
-  Instant,
-  integer,
-  iso,
-  Labels,
-  lowerCased,
-  Metadata,
-  namePattern,
-  nullable,
-  uid,
-} from '../fields.ts'
+  type endpointFields,
+  type FieldName,
+  fieldEntries,
+  type ObjectName,
+  type ValueOf,
+} from '../../domain/endpoint-fields.ts'
+import type { Typed } from '../../domain/field.ts'
+import type { NewEndpoint } from '../../store/store.ts'
+import { schemaOf, shown } from '../field-schema.ts'
+import { createdAt, described, id, iso, lowerCased, nullable, updatedAt } from '../fields.ts'
 import type { Out } from '../route.ts'
-import { flowFields, flowOut, toFlowChange, toFlowOut, toFlowReplacement } from './endpoint-flow.ts'
-import { RetryIn, RetryOut, toRetryPolicy } from './endpoint-retry.ts'
+import { policies } from './endpoint-policies.ts'
 
-/** An endpoint as callers see it; its secret and its headers have routes of their own. */
-export const EndpointOut = Type.Object({
-  id: Type.String({ description: 'Unique id, assigned by the server.' }),
-  uid: nullable(
-    Type.String({ description: 'Your own name for it, unique among its kind; accepted wherever the id is.' }),
-  ),
-  url: Type.String({ description: 'URL that deliveries are sent to.' }),
-  description: Type.String({ description: 'Free text.' }),
-  disabled: Type.Boolean({
-    description:
-      'Whether deliveries are stopped. Messages published meanwhile wait or are dropped, see `whileDisabled`.',
-  }),
-  disabledReason: nullable(
-    Type.String({
-      description: 'Reason: `operator`, `gone` after a 410, or `failing` after failing for too long.',
-    }),
-  ),
-  paused: Type.Boolean({ description: 'Messages published meanwhile wait.' }),
-  method: Type.Enum([...methods], { description: 'HTTP method of deliveries.' }),
-  eventTypes: nullable(
-    Type.Array(Type.String(), { description: 'Event types: names, groups such as `video.*`, or `*`; null for all.' }),
-  ),
-  filterTypes: nullable(Type.Array(Type.String(), { description: "Svix's older name for eventTypes." })),
-  channels: nullable(
-    Type.Array(Type.String(), {
-      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
-    }),
-  ),
-  throttleRate: nullable(Type.Integer({ description: 'Attempts per period, kept exactly' })),
-  rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
-  throttlePeriodSeconds: Type.Integer({ description: 'Length of a period; a second by default.' }),
-  burst: nullable(Type.Integer({ description: 'Attempts that may be saved up; null for a tenth of a period.' })),
-  concurrency: nullable(Type.Integer({ description: 'Attempts under way at once' })),
-  timeoutMs: nullable(Type.Integer({ description: "Time limit of one attempt; the server's setting by default." })),
-  retry: nullable(
-    described(
-      RetryOut,
-      'When a failed delivery is tried again; ten attempts over three days by default. See docs/retry.md.',
-    ),
-  ),
-  ...flowOut,
-  damaged: Type.Array(Type.Enum(['secret', 'headers']), {
-    description:
-      'Stored parts that no longer open. Nothing is sent until each is replaced: rotate the secret, or put the headers.',
-  }),
-  metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
-  version: Type.Integer({ description: 'Always 1.' }),
-  createdAt: described(Instant, 'Time of creation.'),
-  updatedAt: described(Instant, 'Time of the last change.'),
+type Fields = typeof endpointFields
+type Policies = typeof policies
+
+/** The names of a field: its own and Svix's older one. */
+type NamesOf<Name extends FieldName> =
+  | Name
+  | (Fields[Name] extends { readonly alias: infer Alias extends string } ? Alias : never)
+
+/** The value of a field in a request. */
+type InputOf<Name extends FieldName> =
+  | (Name extends ObjectName ? Static<Policies[Name]['schema']> : Typed<Fields[Name]>)
+  | (Fields[Name] extends { readonly noNull: true } ? never : null)
+
+type InputSchemas = { readonly [Name in FieldName as NamesOf<Name>]: TOptional<TUnsafe<InputOf<Name>>> }
+type ShownSchemas = {
+  readonly [Name in FieldName as Fields[Name] extends { readonly hidden: true } ? never : NamesOf<Name>]: TUnsafe<
+    ValueOf<Name>
+  >
+}
+
+/** Every field that callers set, with its schema in a request. Null, where it is taken, goes back to the fallback. */
+const fields = fieldEntries.map(([name, field]) => {
+  const { kind, description } = field
+  const schema = kind.is === 'object' ? policies[name as ObjectName].schema : schemaOf(kind)
+  return { name, ...field, schema: described<TSchema>(schema, description), read: readerOf(name, field.times ?? 1) }
 })
 
-const eventTypes = Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: 1000, uniqueItems: true })
-const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
-const rate = integer(1, 1_000_000)
-
-/** The fields of an endpoint that creating and changing it have in common. Null unsets. */
-const fields = {
-  description: Type.Optional(Type.String({ maxLength: 4096, description: 'Free text.' })),
-  uid: Type.Optional(described(uid('ep'), 'Your own name for it, unique among its kind; accepted wherever the id is.')),
-  disabled: Type.Optional(
-    Type.Boolean({
-      description:
-        'Whether deliveries are stopped. Messages published meanwhile wait or are dropped, see `whileDisabled`.',
-    }),
-  ),
-  eventTypes: Type.Optional(
-    nullable(described(eventTypes, 'Event types: names, groups such as `video.*`, or `*`; null for all.')),
-  ),
-  /** Svix's older name for it. */
-  filterTypes: Type.Optional(nullable(described(eventTypes, "Svix's older name for `eventTypes`."))),
-  channels: Type.Optional(
-    nullable(
-      Type.Array(channel, {
-        minItems: 1,
-        maxItems: 10,
-        uniqueItems: true,
-        description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
-      }),
-    ),
-  ),
-  metadata: Type.Optional(described(Metadata, 'Your own labels, up to 4096 bytes as JSON.')),
-  method: Type.Optional(Type.Enum([...methods], { description: 'HTTP method of deliveries.' })),
-  headers: Type.Optional(
-    nullable(
-      described(
-        Headers,
-        'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-      ),
-    ),
-  ),
-  throttleRate: Type.Optional(
-    nullable(described(rate, 'Attempts per period, over all workers; unlimited by default.')),
-  ),
-  /** Svix's older name for it. */
-  rateLimit: Type.Optional(nullable(described(rate, "Svix's older name for `throttleRate`."))),
-  throttlePeriodSeconds: Type.Optional(
-    nullable(described(integer(1, 86_400), 'Length of a period; a second by default.')),
-  ),
-  burst: Type.Optional(nullable(described(rate, 'Attempts that may be saved up; a tenth of a period by default.'))),
-  concurrency: Type.Optional(nullable(described(integer(1, 10_000), 'Attempts under way at once; 16 by default.'))),
-  timeoutMs: Type.Optional(
-    nullable(described(integer(100, 300_000), "Time limit of one attempt; the server's setting by default.")),
-  ),
-  retry: Type.Optional(
-    nullable(
-      described(
-        RetryIn,
-        'When a failed delivery is tried again; ten attempts over three days by default. See docs/retry.md.',
-      ),
-    ),
-  ),
-  ...flowFields,
+/** How the domain keeps the value of a request. */
+function readerOf(name: FieldName, times: number): (value: never) => unknown {
+  if (name === 'url') return (url: string) => new URL(url).href
+  if (name === 'headers') return (headers: Readonly<Record<string, string>>) => lowerCased(headers)
+  if (name in policies) return policies[name as ObjectName].read
+  return times === 1 ? (value: unknown) => value : (value: number) => value * times
 }
+
+const inputs = Object.fromEntries(
+  fields.flatMap(({ name, alias, noNull, schema }) => {
+    const input = (each: TSchema) => Type.Optional(noNull === true ? each : nullable(each))
+    const older = alias === undefined ? [] : [[alias, input(described(schema, olderName(name)))] as const]
+    return [[name, input(schema)] as const, ...older]
+  }),
+) as unknown as InputSchemas
+
+const outputs = Object.fromEntries(
+  fields.flatMap(({ name, alias, hidden, fallback, schema }) => {
+    if (hidden === true) return []
+    const output = (each: TSchema) => (fallback === null ? nullable(shown(each)) : shown(each))
+    const older = alias === undefined ? [] : [[alias, output(described(schema, olderName(name)))] as const]
+    return [[name, output(schema)] as const, ...older]
+  }),
+) as unknown as ShownSchemas
+
+function olderName(name: string): string {
+  return `Svix's older name for \`${name}\`.`
+}
+
+const url = Type.Unsafe<string>({ ...inputs.url })
 
 /** Creates an endpoint. */
 export const EndpointIn = Type.Object({
-  url: Type.String({ minLength: 1, description: 'URL that deliveries are sent to.' }),
+  ...inputs,
+  url,
   secret: Type.Optional(
     nullable(
       Type.String({
@@ -143,107 +83,88 @@ export const EndpointIn = Type.Object({
       }),
     ),
   ),
-  ...fields,
 })
 export type EndpointIn = Static<typeof EndpointIn>
 
-/** Replaces an endpoint: absent fields go back to their defaults; uid, headers and secret stay. */
-export const EndpointPut = Type.Object({
-  url: Type.String({ minLength: 1, description: 'URL that deliveries are sent to.' }),
-  ...fields,
-})
+/** Replaces an endpoint: absent fields go back to their defaults, except those that stay. */
+export const EndpointPut = Type.Object({ ...inputs, url })
 export type EndpointPut = Static<typeof EndpointPut>
 
 /** Changes an endpoint: absent fields stay, null unsets. */
-export const EndpointPatch = Type.Object({
-  url: Type.Optional(Type.String({ minLength: 1, description: 'URL that deliveries are sent to.' })),
-  ...fields,
-})
+export const EndpointPatch = Type.Object(inputs)
 export type EndpointPatch = Static<typeof EndpointPatch>
 
+/** An endpoint as callers see it; its secret and its headers have routes of their own. */
+export const EndpointOut = Type.Object({
+  id,
+  ...outputs,
+  disabledReason: nullable(
+    Type.String({
+      description: 'Reason: `operator`, `gone` after a 410, or `failing` after failing for too long.',
+    }),
+  ),
+  paused: Type.Boolean({ description: 'Messages published meanwhile wait.' }),
+  damaged: Type.Array(Type.Enum(['secret', 'headers']), {
+    description:
+      'Stored parts that no longer open. Nothing is sent until each is replaced: rotate the secret, or put the headers.',
+  }),
+  version: Type.Integer({ description: 'Always 1.' }),
+  createdAt,
+  updatedAt,
+})
+
+/** The values of fields at their places in an endpoint. */
+function placed(values: readonly (readonly [(typeof fields)[number], unknown])[]): Partial<NewEndpoint> {
+  const columns = values.flatMap(([{ name, flow }, value]) => (flow === undefined ? [[name, value]] : []))
+  const parts = values.flatMap(([{ flow }, value]) => (flow === undefined ? [] : [[flow, value]]))
+  return { ...Object.fromEntries(columns), flow: Object.fromEntries(parts) }
+}
+
+const defaults = placed(fields.map((field) => [field, field.fallback])) as Omit<NewEndpoint, 'secrets' | 'paused'>
+const replacedDefaults = placed(fields.filter(({ stays }) => !stays).map((field) => [field, field.fallback]))
+
 export function toNewEndpoint(input: EndpointIn, secret: string): NewEndpoint {
-  return {
-    uid: null,
-    description: '',
-    disabled: false,
-    eventTypes: null,
-    channels: null,
-    paused: false,
-    method: 'POST',
-    headers: {},
-    metadata: {},
-    throttleRate: null,
-    throttlePeriodSeconds: endpointDefaults.throttlePeriodSeconds,
-    burst: null,
-    concurrency: null,
-    timeoutMs: null,
-    retry: null,
-    ...toEndpointChange(input),
-    url: new URL(input.url).href,
-    secrets: [{ secret, expiresAt: null }],
-  }
+  return { ...defaults, ...toEndpointChange(input), paused: false, secrets: [{ secret, expiresAt: null }] }
 }
 
 /** The fields that replacing sets, as the store names them. */
 export function toEndpointReplacement(input: EndpointPut): Partial<NewEndpoint> {
-  const { secrets: _secrets, paused: _paused, uid, headers, ...rest } = toNewEndpoint(input, '')
-  return {
-    ...rest,
-    flow: toFlowReplacement(input),
-    ...(input.uid === undefined ? {} : { uid }),
-    ...(input.headers === undefined ? {} : { headers }),
-  }
+  const change = toEndpointChange(input)
+  return { ...replacedDefaults, ...change, flow: { ...replacedDefaults.flow, ...change.flow } }
 }
 
 /** The fields that a request sets, as the store names them. */
 export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
-  const eventTypes = input.eventTypes === undefined ? input.filterTypes : input.eventTypes
-  const throttleRate = input.throttleRate === undefined ? input.rateLimit : input.throttleRate
-  return defined({
-    url: input.url === undefined ? undefined : new URL(input.url).href,
-    description: input.description,
-    uid: input.uid,
-    disabled: input.disabled,
-    eventTypes,
-    channels: input.channels,
-    metadata: input.metadata,
-    method: input.method,
-    headers: input.headers === null ? {} : input.headers && lowerCased(input.headers),
-    throttleRate,
-    throttlePeriodSeconds:
-      input.throttlePeriodSeconds === null ? endpointDefaults.throttlePeriodSeconds : input.throttlePeriodSeconds,
-    burst: input.burst,
-    concurrency: input.concurrency,
-    timeoutMs: input.timeoutMs,
-    retry: input.retry && toRetryPolicy(input.retry),
-    flow: toFlowChange(input),
-  })
+  const given = new Map<string | undefined, unknown>(Object.entries(input))
+  return placed(
+    fields.flatMap((field) => {
+      const own = given.get(field.name)
+      const value = own === undefined ? given.get(field.alias) : own
+      if (value === undefined) return []
+      return [[field, value === null ? field.fallback : field.read(value as never)]]
+    }),
+  )
 }
 
-/** An endpoint as callers see it; its secret and its headers' values have routes of their own. */
+/** An endpoint as callers see it. */
 export function toEndpointOut(endpoint: Endpoint): Out<typeof EndpointOut> {
+  const values = fields.flatMap(({ name, alias, flow, hidden, times = 1 }) => {
+    if (hidden === true) return []
+    const value = flow === undefined ? endpoint[name as keyof Endpoint] : endpoint.flow[flow as keyof Endpoint['flow']]
+    const out = times === 1 || value === null ? value : Number(value) / times
+    return alias === undefined
+      ? [[name, out]]
+      : [
+          [name, out],
+          [alias, out],
+        ]
+  })
   return {
     id: endpoint.id,
-    uid: endpoint.uid,
-    url: endpoint.url,
-    description: endpoint.description,
-    disabled: endpoint.disabled,
+    ...(Object.fromEntries(values) as { [Name in keyof ShownSchemas]: Static<ShownSchemas[Name]> }),
     disabledReason: endpoint.disabledReason,
     paused: endpoint.paused,
-    method: endpoint.method,
-    eventTypes: endpoint.eventTypes,
-    filterTypes: endpoint.eventTypes,
-    channels: endpoint.channels,
-    throttleRate: endpoint.throttleRate,
-    rateLimit: endpoint.throttleRate,
-    throttlePeriodSeconds: endpoint.throttlePeriodSeconds,
-    burst: endpoint.burst,
-    concurrency: endpoint.concurrency,
-    timeoutMs: endpoint.timeoutMs,
-    retry: endpoint.retry,
-    ...toFlowOut(endpoint.flow),
     damaged: (endpoint.damaged ?? []).map((field) => (field === 'secrets' ? ('secret' as const) : field)),
-    metadata: endpoint.metadata,
     version: 1,
     createdAt: iso(endpoint.createdAt),
     updatedAt: iso(endpoint.updatedAt),

@@ -4,14 +4,13 @@ import { type Application, type Endpoint, managementApplication } from '../../do
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import type { NewEndpoint, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
-import { endpointProblems } from '../endpoint-problems.ts'
+import { endpointProblems, flowProblems, shapingProblems } from '../endpoint-problems.ts'
 import { listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, Reply, type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
-import { flowProblems } from './endpoint-flow.ts'
 import {
   EndpointIn,
   EndpointOut,
@@ -22,7 +21,6 @@ import {
   toEndpointReplacement,
   toNewEndpoint,
 } from './endpoint-schema.ts'
-import { shapingProblems } from './endpoint-shaping.ts'
 import type { Place } from './endpoints.ts'
 
 /** Endpoints: list, create, get, replace, change, delete. */

@@ -1,17 +1,18 @@
 import { Type } from 'typebox'
 import { noSuch } from '../../domain/app-error.ts'
+import { endpointFields } from '../../domain/endpoint-fields.ts'
 import type { Region } from '../../store/applications.ts'
 import { admin, read } from '../access.ts'
+import { schemaOf } from '../field-schema.ts'
 import { described, Instant, iso, listOf, maybe } from '../fields.ts'
 import { isRef } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
-import { regionName } from './endpoint-shaping.ts'
 
 const generatedBytes = 32
 
 const RegionIn = Type.Object({
-  name: described(regionName, 'Name that endpoints refer to.'),
+  name: described(Type.Unsafe<string>(schemaOf(endpointFields.region.kind)), 'Name that endpoints refer to.'),
   secret: maybe(
     Type.String({
       minLength: 16,

@@ -1,40 +1,42 @@
+import type { EpochMs } from '../../domain/clock.ts'
 import { defined } from '../../domain/defined.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
 import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
-import { columnsOf, inBothOrders, type Shape, statement, toJson } from './statement.ts'
+import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
-const columns = columnsOf<Application>({
-  key: 'key',
-  id: 'id',
-  uid: 'uid',
-  name: 'name',
-  throttleRate: 'throttle_rate',
-  metadata: 'metadata',
-  dedupeSeconds: 'dedupe_s',
-  settings: `coalesce(settings, '{}')`,
-  createdAt: 'created_at',
-  updatedAt: 'updated_at',
-})
-const shape: Shape<Application> = { json: ['metadata', 'settings'] }
+interface ApplicationRow {
+  readonly key: number
+  readonly id: string
+  readonly uid: string | null
+  readonly name: string
+  readonly dedupe_s: number | null
+  readonly throttle_rate: number | null
+  readonly metadata: Readonly<Record<string, string>>
+  readonly settings: Application['settings'] | null
+  readonly created_at: EpochMs
+  readonly updated_at: EpochMs
+}
 
-const insertApplication = statement<Application>(
+const columns = 'key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at'
+const shape: Shape<ApplicationRow> = { json: ['metadata', 'settings'] }
+
+const insertApplication = statement<ApplicationRow>(
   'insert-application',
-  `insert into application
-     (key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at)
+  `insert into application (${columns})
    values (:key, :id, :uid, :name, :throttle_rate, :metadata, :dedupe_s, :settings, :now, :now)
    on conflict (key) do nothing returning ${columns}`,
   shape,
 )
-const selectApplication = statement<Application>(
+const selectApplication = statement<ApplicationRow>(
   'application',
   `select ${columns} from application where key = :key and deleted_at is null`,
   shape,
 )
 // Leans on application_uid.
-const selectByUid = statement<Application>(
+const selectByUid = statement<ApplicationRow>(
   'application-by-uid',
   `select ${columns} from application where uid = :uid and deleted_at is null`,
   shape,
@@ -44,14 +46,14 @@ const selectIds = statement<{ key: number; id: string }>(
   ({ among }) => `select key, id from application where ${among('key', ':apps', 'bigint')} and deleted_at is null`,
 )
 // Ranges of the primary key. The management application has the key 0 and is not listed.
-const selectApplications = inBothOrders<Application>(
+const selectApplications = inBothOrders<ApplicationRow>(
   'applications',
   (beyond, direction) => `
     select ${columns} from application where key ${beyond} :after and key > 0 and deleted_at is null
      order by key ${direction} limit :limit`,
   shape,
 )
-const updateApplicationRow = statement<Application>(
+const updateApplicationRow = statement<ApplicationRow>(
   'update-application',
   ({ greatest }) => `
     update application set uid = :uid, name = :name, throttle_rate = :throttle_rate, metadata = :metadata,
@@ -78,15 +80,17 @@ type ApplicationMethods = Pick<
 export function applications(port: Port): Methods<ApplicationMethods> {
   return {
     *createApplication(input) {
-      return yield* conflictOnUid(port, input.uid, () =>
+      const row = yield* conflictOnUid(port, input.uid, () =>
         port.transaction((sql) => insertNew(sql, 'app', insertApplication, () => valuesOf(input))),
       )
+      return toApplication(row)
     },
 
     *findApplication(ref) {
       const key = decodeKey('app', ref)
       const named = key === undefined ? undefined : yield* port.first(selectApplication, { key })
-      return named?.id === ref ? named : yield* port.first(selectByUid, { uid: ref })
+      const row = named?.id === ref ? named : yield* port.first(selectByUid, { uid: ref })
+      return row && toApplication(row)
     },
 
     *applicationIds(apps) {
@@ -96,7 +100,7 @@ export function applications(port: Port): Methods<ApplicationMethods> {
 
     *listApplications({ limit, order, after }) {
       const rows = yield* port.all(selectApplications[order], { after: after ?? listStart(order), limit: limit + 1 })
-      return toPage(rows, limit)
+      return toPage(rows, limit, toApplication)
     },
 
     *updateApplication(key, change) {
@@ -104,9 +108,10 @@ export function applications(port: Port): Methods<ApplicationMethods> {
         port.transaction(function* (sql) {
           // The lock comes first, so that a change made meanwhile by another caller is not undone.
           if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
-          const before = (yield* sql.first(selectApplication, { key })) as Application
+          const row = yield* sql.first(selectApplication, { key })
+          const before = toApplication(row as ApplicationRow)
           const values = valuesOf({ ...before, ...defined(change) })
-          const updated = (yield* sql.first(updateApplicationRow, { ...values, key })) as Application
+          const updated = toApplication((yield* sql.first(updateApplicationRow, { ...values, key })) as ApplicationRow)
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
           if (isSentOtherwise) yield* sql.settingsChanged()
@@ -125,5 +130,20 @@ function valuesOf(input: Parameters<Applications['createApplication']>[0]) {
     metadata: toJson(input.metadata),
     dedupe_s: input.dedupeSeconds ?? null,
     settings: toJson(input.settings ?? {}),
+  }
+}
+
+function toApplication(row: ApplicationRow): Application {
+  return {
+    key: row.key,
+    id: row.id,
+    uid: row.uid,
+    name: row.name,
+    dedupeSeconds: row.dedupe_s,
+    throttleRate: row.throttle_rate,
+    metadata: row.metadata,
+    settings: row.settings ?? {},
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
   }
 }

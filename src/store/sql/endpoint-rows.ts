@@ -6,6 +6,8 @@ import {
   type SignatureHeaders,
   sealedFields,
 } from '../../domain/endpoint.ts'
+import { type ColumnName, type ColumnValues, type endpointFields, fieldEntries } from '../../domain/endpoint-fields.ts'
+import type { Form } from '../../domain/field.ts'
 import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
 import type { Subscription } from '../../domain/match.ts'
 import type { NewEndpoint } from '../endpoints.ts'
@@ -14,33 +16,24 @@ import { newestSecret, openValue, SealError, sealValue, type Vault } from '../va
 import { openRegion } from './regions.ts'
 import { type Shape, toJson, type Value } from './statement.ts'
 
-export interface EndpointRow {
+type Fields = typeof endpointFields
+
+/** The columns of the fields that callers set, and those that have routes of their own. */
+export interface EndpointRow extends Omit<FieldColumns, 'headers'> {
   readonly key: number
   readonly id: string
   readonly app: number
-  readonly uid: string | null
-  readonly url: string
-  readonly description: string
-  readonly disabled: boolean
   readonly disabled_reason: Endpoint['disabledReason']
   readonly paused: boolean
-  readonly event_types: string[] | null
-  readonly channels: string[] | null
   /** Sealed, unless empty, as headers are. */
   readonly secrets: string | readonly Secret[]
-  readonly method: Endpoint['method']
   readonly headers: string | Readonly<Record<string, string>>
-  readonly metadata: Readonly<Record<string, string>>
-  readonly throttle_rate: number | null
-  readonly throttle_period_s: number
-  readonly burst: number | null
-  readonly concurrency: number | null
-  readonly timeout_ms: number | null
-  readonly retry: Endpoint['retry']
   readonly flow: Partial<Flow> | null
   readonly created_at: EpochMs
   readonly updated_at: EpochMs
 }
+
+type FieldColumns = { readonly [Name in ColumnName as Fields[Name]['column']]: ColumnValues[Name] }
 
 export interface SendableRow extends EndpointRow {
   readonly app_throttle_rate: number | null
@@ -48,27 +41,21 @@ export interface SendableRow extends EndpointRow {
   readonly region_secret: string | null
 }
 
+/** The fields that are columns, each with its form in the database. */
+const columns = fieldEntries.flatMap(([name, { column, kind }]) =>
+  column === undefined ? [] : [{ name: name as ColumnName, column: column as keyof EndpointRow, form: formOf(kind) }],
+)
+
+function formOf({ is }: Form): 'plain' | 'json' | 'flag' | 'sealed' {
+  if (is === 'boolean') return 'flag'
+  if (is === 'headers') return 'sealed'
+  return is === 'list' || is === 'labels' || is === 'object' ? 'json' : 'plain'
+}
+
+const inForm = (form: string) => columns.filter((each) => each.form === form).map(({ column }) => column)
+
 /** The columns of an endpoint that a caller may set. */
-export const settableColumns = [
-  'uid',
-  'url',
-  'description',
-  'disabled',
-  'event_types',
-  'channels',
-  'secrets',
-  'headers',
-  'metadata',
-  'throttle_rate',
-  'throttle_period_s',
-  'burst',
-  'concurrency',
-  'timeout_ms',
-  'retry',
-  'paused',
-  'method',
-  'flow',
-] as const
+export const settableColumns: readonly string[] = [...columns.map(({ column }) => column), 'secrets', 'paused', 'flow']
 
 /** All columns of an endpoint, qualified, since lanes have some of the same names. */
 export const endpointColumns = ['key', 'id', 'app', ...settableColumns, 'disabled_reason', 'created_at', 'updated_at']
@@ -84,13 +71,13 @@ export const sendableColumns = `${endpointColumns},
     as region_secret`
 
 export const endpointShape: Shape<EndpointRow> = {
-  json: ['event_types', 'channels', 'metadata', 'retry', 'flow'],
-  flags: ['disabled', 'paused'],
-  sealed: ['secrets', 'headers'],
+  json: [...inForm('json'), 'flow'],
+  flags: [...inForm('flag'), 'paused'],
+  sealed: [...inForm('sealed'), 'secrets'],
 }
 export const sendableShape: Shape<SendableRow> = {
   ...endpointShape,
-  json: ['event_types', 'channels', 'metadata', 'retry', 'flow', 'signature_headers'],
+  json: [...(endpointShape.json ?? []), 'signature_headers'],
 }
 
 /** Sealed fields that do not open read as empty, and `onDamage` hears of each. */
@@ -106,28 +93,16 @@ export function toEndpoint(row: EndpointRow, vault: Vault, onDamage?: (error: Se
       onDamage?.(error)
     }
   }
+  const values = Object.fromEntries(columns.map(({ name, column }) => [name, row[column]])) as unknown as ColumnValues
   return {
     key: row.key,
     id: row.id,
     app: row.app,
-    uid: row.uid,
-    url: row.url,
-    description: row.description,
-    disabled: row.disabled,
     disabledReason: row.disabled_reason,
     paused: row.paused,
-    eventTypes: row.event_types,
-    channels: row.channels,
+    ...values,
     ...opened,
     ...(damaged.length > 0 && { damaged }),
-    method: row.method,
-    metadata: row.metadata,
-    throttleRate: row.throttle_rate,
-    throttlePeriodSeconds: row.throttle_period_s,
-    burst: row.burst,
-    concurrency: row.concurrency,
-    timeoutMs: row.timeout_ms,
-    retry: row.retry,
     flow: toFlow(row.flow),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
@@ -186,24 +161,15 @@ export function settableValues(
     stored !== undefined && endpoint.damaged?.includes(field)
       ? stored[field]
       : sealValue(vault, endpoint[field], { app: identity.app, endpoint: identity.key, field })
+  const values = columns.map(({ name, column, form }): [string, Value] => {
+    const value = endpoint[name]
+    if (form === 'json') return [column, toJson(value)]
+    return [column, form === 'sealed' ? { sealed: sealed(name as SealedField) } : (value as Value)]
+  })
   return {
-    uid: endpoint.uid,
-    url: endpoint.url,
-    description: endpoint.description,
-    disabled: endpoint.disabled,
-    event_types: toJson(endpoint.eventTypes),
-    channels: toJson(endpoint.channels),
+    ...Object.fromEntries(values),
     secrets: { sealed: sealed('secrets') },
-    headers: { sealed: sealed('headers') },
-    metadata: toJson(endpoint.metadata),
-    throttle_rate: endpoint.throttleRate,
-    throttle_period_s: endpoint.throttlePeriodSeconds,
-    burst: endpoint.burst,
-    concurrency: endpoint.concurrency,
-    timeout_ms: endpoint.timeoutMs,
-    retry: toJson(endpoint.retry),
     paused: endpoint.paused,
-    method: endpoint.method,
     flow: toJson(fromFlow(toFlow(endpoint.flow ?? null))),
-  } satisfies Record<(typeof settableColumns)[number], Value>
+  }
 }

@@ -88,7 +88,7 @@ export function bounding(connection: Connection): Synchronous<Bounding> {
       return { lanes, next: cursor }
     },
 
-    readFronts: (endpoint, limit) => headsOf(endpoint, limit, connection.now()),
+    readHeads: (endpoint, limit) => headsOf(endpoint, limit, connection.now()),
 
     readExpired(from, limit): Expired {
       const now = connection.now()

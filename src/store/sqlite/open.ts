@@ -21,6 +21,7 @@ import { intake, type Taking } from './intake.ts'
 import { migrate } from './migrate.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
+import { replaying } from './replaying.ts'
 import { historyRemover, upkeep } from './retention.ts'
 import { asTrouble, isBusy, openingTrouble } from './trouble.ts'
 
@@ -159,6 +160,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(ownership(connection), beforeDeciding),
     ...promised<Delivering>(delivering(connection), beforeDeciding),
     ...promised(bounding(connection), beforeDeciding),
+    ...promised(replaying(connection), beforeDeciding),
     ...promised(idempotency(connection)),
     ...enlisting(connection, path),
     ...promised<Pick<Store, 'ping' | 'upkeep'>>({

@@ -1,0 +1,70 @@
+import { writeFileSync } from 'node:fs'
+import { endpointFields, fieldEntries } from '../src/domain/endpoint-fields.ts'
+import type { Form } from '../src/domain/field.ts'
+
+/** Writes docs/endpoint-fields.md from the table of endpoint fields: `node scripts/endpoint-fields.ts`. */
+export const pagePath = new URL('../docs/endpoint-fields.md', import.meta.url)
+
+export function endpointFieldsPage(): string {
+  const rows = fieldEntries.map(([name, { kind, fallback, flag, description }]) => {
+    const cells = [`\`${name}\``, valuesOf(kind), defaultOf(name, fallback), flag === undefined ? '' : `\`${flag}\``]
+    return `| ${[...cells, description].map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  })
+  return `# The fields of an endpoint
+
+\`scripts/endpoint-fields.ts\` writes this page from \`src/domain/endpoint-fields.ts\`. The fields belong to \`POST\`, \`PUT\` and \`PATCH\` of
+\`/api/v1/app/{app}/endpoint\`, the flags to \`sluice endpoint create\` and \`update\`. [flow-control.md](flow-control.md),
+[retry.md](retry.md) and [shaping.md](shaping.md) say what they do.
+
+| field | values | default | flag | |
+| --- | --- | --- | --- | --- |
+${rows.join('\n')}
+
+In a \`PATCH\`, null goes back to the default, except for ${listed(({ noNull }) => noNull === true)}. A \`PUT\` sets absent fields to
+their defaults, except ${listed(({ stays }) => stays === true)}, which stay. \`--disable\` and \`--enable\` set \`disabled\`, and
+\`--unset FLAG\` sets null.
+`
+}
+
+function listed(isListed: (field: (typeof fieldEntries)[number][1]) => boolean): string {
+  const names = fieldEntries.filter(([, field]) => isListed(field)).map(([name]) => `\`${name}\``)
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+}
+
+function valuesOf(form: Form): string {
+  switch (form.is) {
+    case 'text':
+      return form.max === undefined ? 'text' : `text, up to ${number(form.max)} characters`
+    case 'name':
+      return `letters, digits, \`-\`, \`_\`, \`.\`; up to ${form.max}`
+    case 'uid':
+      return `letters, digits, \`-\`, \`_\`, \`.\`; up to 256, not \`${form.prefix}_…\``
+    case 'integer':
+      return `${number(form.min)} to ${number(form.max)}`
+    case 'duration':
+      return `${number(form.min)} to ${number(form.max)} ${form.unit}`
+    case 'choice':
+      return form.words.map((word) => `\`${word}\``).join(', ')
+    case 'boolean':
+      return '`true`, `false`'
+    case 'list':
+      return `1 to ${number(form.max)} texts`
+    case 'instant':
+      return 'RFC 3339'
+    case 'labels':
+    case 'headers':
+      return 'text by name'
+    case 'object':
+      return 'object'
+  }
+}
+
+function number(value: number): string {
+  return value.toLocaleString('en-US')
+}
+
+function defaultOf(name: keyof typeof endpointFields, fallback: unknown): string {
+  return 'required' in endpointFields[name] ? 'required' : `\`${JSON.stringify(fallback)}\``
+}
+
+if (import.meta.main) writeFileSync(pagePath, endpointFieldsPage())

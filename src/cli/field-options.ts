@@ -1,0 +1,92 @@
+import { type Command as Commander, Option } from 'commander'
+import type { Field } from '../domain/field.ts'
+import { span } from '../domain/phrases.ts'
+import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
+import type { Item } from './client.ts'
+import { instantText, option, pairsOf, repeated, type Session } from './command.ts'
+import { text } from './table.ts'
+
+/** Fields by their names in the API, such as `endpointFields`. */
+export type Fields = Readonly<Record<string, Field>>
+/** How the flags of fields that are objects are read, by the names of the fields. */
+export type Readers = Readonly<Record<string, Kind<unknown>>>
+
+/** Adds the flag of every field that has one. */
+export function addFields(command: Commander, fields: Fields, readers: Readers = {}): Commander {
+  for (const [name, field] of Object.entries(fields)) {
+    if (field.flag !== undefined) command.addOption(optionOf(field.flag, field, readers[name]))
+  }
+  return command
+}
+
+function optionOf(flag: string, field: Field, reader: Kind<unknown> | undefined): Option {
+  const { kind } = field
+  const help = field.help ?? helpOf(field.description)
+  if (reader !== undefined) return option(flag, help, reader)
+  switch (kind.is) {
+    case 'integer':
+      return option(flag, help, count(kind.min, kind.max))
+    case 'duration':
+      return option(flag, help, duration(kind.min * unitMs[kind.unit], kind.max * unitMs[kind.unit]))
+    case 'choice':
+      return option(flag, help, choice(kind.words))
+    case 'boolean':
+      return takesValue(flag) ? option(flag, help, choice(['on', 'off'])) : new Option(flag, help)
+    case 'list':
+    case 'labels':
+    case 'headers':
+      return repeated(flag, `${help}; may be repeated`)
+    default:
+      return new Option(flag, help)
+  }
+}
+
+const unitMs = { ms: 1, s: 1000 }
+
+function takesValue(flag: string): boolean {
+  return flag.includes('<')
+}
+
+/** A description of the API as help: no capital at its beginning, no marks and no full stop. */
+function helpOf(description: string): string {
+  const plain = description.replaceAll('`', '').replace(/\.$/, '')
+  return /^[A-Z][A-Z]/.test(plain) ? plain : plain.charAt(0).toLowerCase() + plain.slice(1)
+}
+
+/** The name of a flag: `event-type` of `--event-type <TYPE>`. */
+export function flagName(flag: string): string {
+  return new Option(flag).name()
+}
+
+/** The values of the flags that were given, by the names of their fields in the API. */
+export function fieldsOf({ options, world }: Session, fields: Fields): Item {
+  const values = Object.entries(fields).flatMap(([name, { flag = '', kind }]) => {
+    const given = flag === '' ? undefined : options[new Option(flag).attributeName()]
+    if (given === undefined) return []
+    if (kind.is === 'duration') return [[name, Math.floor(Number(given) / unitMs[kind.unit])]]
+    if (kind.is === 'boolean') return [[name, takesValue(flag) ? given === 'on' : given]]
+    if (kind.is === 'labels' || kind.is === 'headers') return [[name, pairsOf(given)]]
+    return [[name, kind.is === 'instant' ? instantText(String(given), world.clock.now()) : given]]
+  })
+  return Object.fromEntries(values)
+}
+
+/** The fields of an item that have a flag and are not at their fallback, as lines for a terminal. */
+export function fieldFacts(
+  item: Item,
+  fields: Readonly<Record<string, Field & { readonly fallback: unknown }>>,
+): [string, string][] {
+  return Object.entries(fields).flatMap(([name, { flag, kind, fallback }]) => {
+    const value = item[name]
+    if (flag === undefined || value == null || JSON.stringify(value) === JSON.stringify(fallback)) return []
+    const shown =
+      kind.is === 'duration'
+        ? span(Number(value) * unitMs[kind.unit])
+        : kind.is === 'boolean'
+          ? value === true
+            ? 'on'
+            : 'off'
+          : text(value)
+    return [[flagName(flag).replaceAll('-', ' '), shown]]
+  })
+}

@@ -1,0 +1,333 @@
+import {
+  boolean,
+  choice,
+  type Field,
+  headers,
+  integer,
+  labels,
+  list,
+  milliseconds,
+  name,
+  object,
+  seconds,
+  type Typed,
+  text,
+  uid,
+} from './field.ts'
+import type { CircuitPolicy, Coalesce, Shape } from './flow.ts'
+import type { RetryPolicy } from './retry.ts'
+
+/**
+ * A field of an endpoint that callers set, under its name in the API. It is either a column, under the same name in
+ * `Endpoint`, or a part of the stored `flow`.
+ */
+interface EndpointField extends Field {
+  readonly column?: string
+  /** The name in `Flow`. */
+  readonly flow?: string
+  /** The value of an endpoint that sets none. Null, where the API takes it, goes back to it. */
+  readonly fallback: unknown
+  /** How many of the domain's units are one of the API's; 1 by default. */
+  readonly times?: number
+  /** The API takes no null for it. */
+  readonly noNull?: true
+  readonly required?: true
+  /** Replacing an endpoint without it leaves it as it is. */
+  readonly stays?: true
+  /** Answers do not have it. */
+  readonly hidden?: true
+  /** Svix's older name, which the API takes and shows as well. */
+  readonly alias?: string
+}
+
+const day = 86_400
+
+export const methods = ['POST', 'PUT', 'PATCH'] as const
+/**
+ * `standard`: Standard Webhooks. `stored`: hex HMAC of the body alone, made at publish, the same on every attempt.
+ * `timestamped`: `sha256=` + hex HMAC of `timestamp.body`. `github` and `stripe`: as those two sign.
+ */
+export const signatureProfiles = ['standard', 'stored', 'timestamped', 'github', 'stripe'] as const
+/** The longest filter, in characters. */
+export const filterLimit = 2000
+
+/**
+ * All fields of an endpoint that callers set. The types `Endpoint` and `Flow`, rows, schemas, flags, help and
+ * docs/endpoint-fields.md follow from this table; see docs/contributing/endpoint-fields.md.
+ */
+export const endpointFields = {
+  url: {
+    column: 'url',
+    kind: text(1),
+    fallback: '',
+    required: true,
+    noNull: true,
+    description: 'URL that deliveries are sent to.',
+  },
+  uid: {
+    column: 'uid',
+    kind: uid('ep'),
+    fallback: null,
+    stays: true,
+    flag: '--uid <UID>',
+    description: 'Your own name for it, unique among its kind; accepted wherever the id is.',
+  },
+  description: {
+    column: 'description',
+    kind: text(undefined, 4096),
+    fallback: '',
+    noNull: true,
+    flag: '--description <TEXT>',
+    description: 'Free text.',
+  },
+  disabled: {
+    column: 'disabled',
+    kind: boolean,
+    fallback: false,
+    noNull: true,
+    description:
+      'Whether deliveries are stopped. Messages published meanwhile wait or are dropped, see `whileDisabled`.',
+  },
+  eventTypes: {
+    column: 'event_types',
+    kind: list(text(undefined, 256), 1000),
+    fallback: null,
+    alias: 'filterTypes',
+    flag: '--event-type <TYPE>',
+    description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
+    help: 'deliver only this event type, such as video.trending or video.*',
+  },
+  channels: {
+    column: 'channels',
+    kind: list(name(128), 10),
+    fallback: null,
+    flag: '--channel <CHANNEL>',
+    description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
+    help: 'deliver only messages of this channel',
+  },
+  throttleRate: {
+    column: 'throttle_rate',
+    kind: integer(1, 1_000_000),
+    fallback: null,
+    alias: 'rateLimit',
+    flag: '--rate <NUMBER>',
+    description: 'Attempts per period, over all workers; unlimited by default.',
+  },
+  throttlePeriodSeconds: {
+    column: 'throttle_period_s',
+    kind: seconds(1, day),
+    fallback: 1,
+    flag: '--period <DURATION>',
+    description: 'Period of the rate; a second by default.',
+  },
+  burst: {
+    column: 'burst',
+    kind: integer(1, 1_000_000),
+    fallback: null,
+    flag: '--burst <NUMBER>',
+    description: 'Attempts that may be saved up; a tenth of a period by default.',
+  },
+  concurrency: {
+    column: 'concurrency',
+    kind: integer(1, 10_000),
+    fallback: null,
+    flag: '--concurrency <NUMBER>',
+    description: 'Attempts under way at once; 16 by default.',
+  },
+  timeoutMs: {
+    column: 'timeout_ms',
+    kind: milliseconds(100, 300_000),
+    fallback: null,
+    flag: '--timeout <DURATION>',
+    description: "Time limit of one attempt; the server's setting by default.",
+  },
+  method: {
+    column: 'method',
+    kind: choice(methods),
+    fallback: 'POST',
+    noNull: true,
+    flag: '--method <METHOD>',
+    description: 'HTTP method of deliveries: `POST` (default), `PUT` or `PATCH`.',
+  },
+  retry: {
+    column: 'retry',
+    kind: object<RetryPolicy>(),
+    fallback: null,
+    flag: '--retry <POLICY>',
+    description: 'When a failed delivery is tried again; ten attempts over three days by default. See docs/retry.md.',
+    help: 'waits such as 5s,1m,1h; exponential:5s..1h,x12; none; or JSON (docs/retry.md)',
+  },
+  headers: {
+    column: 'headers',
+    kind: headers,
+    fallback: {},
+    stays: true,
+    hidden: true,
+    flag: '--header <NAME=VALUE>',
+    description:
+      'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+    help: 'a header of every delivery',
+  },
+  metadata: {
+    column: 'metadata',
+    kind: labels,
+    fallback: {},
+    noNull: true,
+    flag: '--metadata <NAME=VALUE>',
+    description: 'Your own labels, up to 4096 bytes as JSON.',
+  },
+  circuit: {
+    flow: 'circuit',
+    kind: object<CircuitPolicy | 'off'>(),
+    fallback: null,
+    flag: '--circuit <JSON>',
+    description:
+      "When the circuit opens; deliveries wait while it is open. `off` for never; null for the server's policy.",
+    help: 'when the circuit opens, as JSON, or off',
+  },
+  adaptive: {
+    flow: 'adaptive',
+    kind: boolean,
+    fallback: true,
+    flag: '--adaptive <SWITCH>',
+    description: 'Whether a 429 without Retry-After slows the endpoint down for a while; true by default.',
+    help: 'on or off: slow down on a 429 without Retry-After',
+  },
+  disableAfterMs: {
+    flow: 'disableAfterMs',
+    kind: milliseconds(0, 365 * day * 1000),
+    fallback: null,
+    flag: '--disable-after <DURATION>',
+    description:
+      "Disables the endpoint after failing this long without one success; 0 = never, null for the server's setting.",
+    help: 'disable it after failing this long; 0 = never disable',
+  },
+  maxWaiting: {
+    flow: 'maxWaiting',
+    kind: integer(1, 1_000_000_000),
+    fallback: null,
+    flag: '--max-waiting <NUMBER>',
+    description: "Deliveries that may wait; null for the server's limit.",
+    help: 'deliveries that may wait',
+  },
+  overflow: {
+    flow: 'overflow',
+    kind: choice(['refuse', 'drop_oldest', 'drop_new']),
+    fallback: 'refuse',
+    flag: '--overflow <POLICY>',
+    description:
+      'Policy when too many deliveries wait: `refuse` answers 429 to the publish, `drop_oldest` and `drop_new` make dead letters; `refuse` by default.',
+  },
+  maxAgeSeconds: {
+    flow: 'maxAgeMs',
+    times: 1000,
+    kind: seconds(1, 365 * day),
+    fallback: null,
+    flag: '--max-age <DURATION>',
+    description: 'Longest time a delivery may wait, tried or not; null for the limit of the retry policy.',
+    help: 'longest time a delivery may wait, tried or not',
+  },
+  whileDisabled: {
+    flow: 'whileDisabled',
+    kind: choice(['hold', 'drop']),
+    fallback: 'hold',
+    flag: '--while-disabled <POLICY>',
+    description:
+      'Policy for messages published while the endpoint is disabled: `hold` (default), or `drop` with a dead letter.',
+  },
+  order: {
+    flow: 'order',
+    kind: choice(['none', 'fifo', 'key']),
+    fallback: 'none',
+    flag: '--order <ORDER>',
+    description:
+      'Ordering: `none` (default), `fifo` for one at a time as accepted, `key` for the same per `orderingKey`.',
+  },
+  deadHead: {
+    flow: 'deadHead',
+    kind: choice(['skip', 'block']),
+    fallback: 'skip',
+    flag: '--dead-head <POLICY>',
+    description:
+      'In an ordered lane, a delivery that used up its attempts becomes a dead letter (`skip`, the default) or blocks the others until an operator acts (`block`).',
+  },
+  coalesce: {
+    flow: 'coalesce',
+    kind: object<Coalesce>(),
+    fallback: null,
+    flag: '--coalesce <DURATION>',
+    description: 'Replaces waiting deliveries of the same kind by the newest; null to deliver all.',
+    help: 'deliver only the newest of a kind within this time; --unset coalesce turns it off',
+  },
+  filter: {
+    flow: 'filter',
+    kind: text(1, filterLimit),
+    fallback: null,
+    flag: '--filter <CONDITION>',
+    description:
+      'CEL condition over `payload`, `eventType`, `eventId`, `channels` and `tags`. A message is delivered only if it is true.',
+    help: "deliver only messages that meet this CEL condition: 'payload.views > 1000'",
+  },
+  shape: {
+    flow: 'shape',
+    kind: object<Shape>(),
+    fallback: null,
+    stays: true,
+    flag: '--shape <JSON>',
+    description:
+      'Fields of the payload that the endpoint gets; null for all. It stays when the endpoint is replaced without it.',
+    help: 'fields of the payload that it gets: keep, drop, rename, pseudonymize',
+  },
+  region: {
+    flow: 'region',
+    kind: name(128),
+    fallback: null,
+    stays: true,
+    flag: '--region <NAME>',
+    description: 'Region whose secret makes the pseudonyms. It stays when the endpoint is replaced without it.',
+    help: 'region whose secret makes its pseudonyms',
+  },
+  signature: {
+    flow: 'signature',
+    kind: choice(signatureProfiles),
+    fallback: 'standard',
+    flag: '--signature <PROFILE>',
+    description: `Signature profile of the requests: ${signatureProfiles.map((word) => `\`${word}\``).join(', ')}; \`standard\` by default.`,
+  },
+} as const satisfies Readonly<Record<string, EndpointField>>
+
+type Fields = typeof endpointFields
+export type FieldName = keyof Fields
+
+/** The fields that are objects of their own. */
+export type ObjectName = {
+  [Name in FieldName]: Fields[Name]['kind'] extends { readonly is: 'object' } ? Name : never
+}[FieldName]
+
+/** The value of a field in the domain: null only where that is the fallback. */
+export type ValueOf<Name extends FieldName> = Fields[Name]['fallback'] extends null
+  ? Typed<Fields[Name]> | null
+  : Typed<Fields[Name]>
+
+/** The fields that are columns, as an endpoint has them. */
+export type ColumnValues = {
+  readonly [Name in FieldName as Fields[Name] extends { readonly column: string } ? Name : never]: ValueOf<Name>
+}
+export type ColumnName = keyof ColumnValues
+
+/** The fields that are stored in the `flow` of an endpoint, under their names there. */
+export type FlowValues = {
+  readonly [Name in FieldName as Fields[Name] extends { readonly flow: infer Part extends string }
+    ? Part
+    : never]: ValueOf<Name>
+}
+
+const entries: readonly (readonly [string, EndpointField])[] = Object.entries(endpointFields)
+
+/** The fields by name, for code that treats all alike. */
+export const fieldEntries = entries as readonly (readonly [FieldName, EndpointField])[]
+
+/** The parts of `Flow` with their fallbacks. */
+export const flowDefaults = Object.fromEntries(
+  entries.flatMap(([, { flow, fallback }]) => (flow === undefined ? [] : [[flow, fallback]])),
+) as unknown as FlowValues

@@ -1,0 +1,85 @@
+/**
+ * The kinds of values that callers set. A kind names no library: schemas of the API, flags of the program and tables in
+ * the docs are made from it. `T` is the type of the value and exists for the compiler alone.
+ */
+export type Kind<T = unknown, F extends Form = Form> = F & { readonly typed?: T }
+
+type TextForm =
+  | { readonly is: 'text'; readonly min?: number; readonly max?: number }
+  /** Letters, digits, `-`, `_` and `.`, such as a channel. */
+  | { readonly is: 'name'; readonly max: number }
+  /** A name that cannot be mistaken for an id with this prefix. */
+  | { readonly is: 'uid'; readonly prefix: string }
+
+export type Form =
+  | TextForm
+  | { readonly is: 'integer'; readonly min: number; readonly max: number }
+  /** A length of time. The API takes it in `unit`, flags as a duration such as `2h`. */
+  | { readonly is: 'duration'; readonly unit: 'ms' | 's'; readonly min: number; readonly max: number }
+  | { readonly is: 'choice'; readonly words: readonly string[] }
+  | { readonly is: 'boolean' }
+  | { readonly is: 'instant' }
+  | { readonly is: 'list'; readonly of: TextForm; readonly max: number; readonly unique: boolean }
+  /** Text by name. */
+  | { readonly is: 'labels' }
+  | { readonly is: 'headers' }
+  | ObjectForm
+
+/** An object of its own: the API has a schema for it and the program a reader, under the name of the field. */
+type ObjectForm = { readonly is: 'object' }
+
+/** A value that callers set. */
+export interface Field {
+  readonly kind: Kind
+  /** The flag of the program, such as `--rate <NUMBER>`; none when it is absent. */
+  readonly flag?: string
+  /** One sentence or more, for the reference, the docs and, without `help`, the flag. */
+  readonly description: string
+  /** The help of the flag, where the flag differs from the field of the API. */
+  readonly help?: string
+}
+
+/** The type of a field's values. */
+export type Typed<F extends Field> = F['kind'] extends Kind<infer T> ? T : never
+
+export function text(min?: number, max?: number): Kind<string, TextForm> {
+  return { is: 'text', ...(min !== undefined && { min }), ...(max !== undefined && { max }) }
+}
+
+export function name(max: number): Kind<string, TextForm> {
+  return { is: 'name', max }
+}
+
+export function uid(prefix: string): Kind<string> {
+  return { is: 'uid', prefix }
+}
+
+export function integer(min: number, max: number): Kind<number> {
+  return { is: 'integer', min, max }
+}
+
+export function milliseconds(min: number, max: number): Kind<number> {
+  return { is: 'duration', unit: 'ms', min, max }
+}
+
+export function seconds(min: number, max: number): Kind<number> {
+  return { is: 'duration', unit: 's', min, max }
+}
+
+export function choice<const Word extends string>(words: readonly Word[]): Kind<Word> {
+  return { is: 'choice', words }
+}
+
+/** Different values, one at least. */
+export function list(of: TextForm, max: number): Kind<readonly string[]> {
+  return { is: 'list', of, max, unique: true }
+}
+
+export const boolean: Kind<boolean> = { is: 'boolean' }
+export const instant: Kind<string> = { is: 'instant' }
+export const labels: Kind<Readonly<Record<string, string>>> = { is: 'labels' }
+export const headers: Kind<Readonly<Record<string, string>>> = { is: 'headers' }
+
+export function object<T extends object | string>(): Kind<T, ObjectForm> {
+  return { is: 'object' }
+}

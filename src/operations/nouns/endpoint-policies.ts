@@ -1,0 +1,167 @@
+import { type Static, type TSchema, Type } from 'typebox'
+import type { ObjectName } from '../../domain/endpoint-fields.ts'
+import type { CircuitPolicy, Coalesce, Shape } from '../../domain/flow.ts'
+import { defaultCircuitPolicy } from '../../domain/health.ts'
+import { defaultRetryPolicy, type RetryPolicy } from '../../domain/retry.ts'
+import { closed, described, innerPointerPattern, integer, nullable, pointerPattern } from '../fields.ts'
+
+const day = 24 * 3_600_000
+
+/** When a failed delivery is tried again: waits written out, or growing up to a cap. */
+const RetryIn = Type.Object({
+  waits: Type.Union(
+    [
+      Type.Object({
+        kind: Type.Literal('list', { description: 'Form of the waits.' }),
+        ms: Type.Array(integer(0, 7 * day), {
+          maxItems: 100,
+          description: 'Wait after each failed attempt; after the last one the delivery is dead.',
+        }),
+      }),
+      Type.Object({
+        kind: Type.Literal('exponential', { description: 'Form of the waits.' }),
+        baseMs: described(integer(1, day), 'First wait.'),
+        factor: Type.Number({
+          minimum: 1,
+          maximum: 100,
+          description: 'How much longer each wait is than the one before.',
+        }),
+        capMs: described(integer(1, 7 * day), 'Longest wait.'),
+        maxAttempts: described(integer(1, 100), 'Attempts in all.'),
+      }),
+    ],
+    { description: 'Waits between attempts: a list, or growing up to a cap.' },
+  ),
+  jitter: Type.Optional(
+    Type.Enum(['full', 'equal', 'none'], {
+      description:
+        'Random part added to a wait: `full` up to its length, `equal` up to half of it, `none`. A wait is never shortened.',
+    }),
+  ),
+  maxAgeMs: Type.Optional(described(integer(1, 30 * day), 'No attempt begins after this time.')),
+})
+
+/** The policy, without other fields that the caller may have sent. */
+function toRetryPolicy({ waits, jitter, maxAgeMs }: Static<typeof RetryIn>): RetryPolicy {
+  return {
+    waits:
+      waits.kind === 'list'
+        ? { kind: 'list', ms: waits.ms }
+        : {
+            kind: 'exponential',
+            baseMs: waits.baseMs,
+            factor: waits.factor,
+            capMs: waits.capMs,
+            maxAttempts: waits.maxAttempts,
+          },
+    jitter: jitter ?? defaultRetryPolicy.jitter,
+    maxAgeMs: maxAgeMs ?? defaultRetryPolicy.maxAgeMs,
+  }
+}
+
+/** When the circuit opens and how it closes again. Absent fields have their defaults. */
+const CircuitIn = Type.Object(
+  {
+    failures: Type.Optional(
+      described(integer(1, 1_000_000), 'Opens after this many failed attempts in a row; 20 by default.'),
+    ),
+    ratio: Type.Optional(
+      Type.Number({
+        minimum: 0.01,
+        maximum: 1,
+        description: "Opens when this share of a window's attempts failed; 0.6 by default.",
+      }),
+    ),
+    windowMs: Type.Optional(described(integer(1000, day), 'Length of that window; a minute by default.')),
+    minimum: Type.Optional(
+      described(integer(1, 1_000_000), 'Attempts that a window must have before its share counts; 50 by default.'),
+    ),
+    openMs: Type.Optional(
+      described(
+        integer(100, day),
+        'Time that the circuit stays open, doubled each time a probe fails; 10 seconds by default.',
+      ),
+    ),
+    maxOpenMs: Type.Optional(described(integer(100, day), 'Longest time between two probes; 10 minutes by default.')),
+    rampMs: Type.Optional(
+      described(
+        integer(0, day),
+        'Time in which the rate returns to normal after the circuit closed; 30 seconds by default.',
+      ),
+    ),
+  },
+  closed,
+)
+
+/** The policy, without other fields that the caller may have sent. */
+function toCircuitPolicy(input: 'off' | Static<typeof CircuitIn>): CircuitPolicy | 'off' {
+  if (input === 'off') return 'off'
+  const { failures, ratio, windowMs, minimum, openMs, maxOpenMs, rampMs } = { ...defaultCircuitPolicy, ...input }
+  return { failures, ratio, windowMs, minimum, openMs, maxOpenMs: Math.max(openMs, maxOpenMs), rampMs }
+}
+
+/** Deliveries of one event type with the same value at `key` become one. Shorter windows could take nothing in. */
+const CoalesceIn = Type.Object(
+  {
+    windowMs: Type.Integer({
+      minimum: 2000,
+      maximum: day,
+      description: 'Time that the first delivery of a kind waits; each later one replaces it.',
+    }),
+    key: Type.Optional(
+      nullable(
+        Type.String({
+          maxLength: 512,
+          pattern: pointerPattern,
+          description:
+            'JSON pointer into the payload: deliveries with the same value there are of one kind. Null: all deliveries of an event type are.',
+        }),
+      ),
+    ),
+  },
+  closed,
+)
+
+function toCoalesce({ windowMs, key }: Static<typeof CoalesceIn>): Coalesce {
+  return { windowMs, key: key ?? null }
+}
+
+const shapedLimit = 100
+const pointer = Type.String({ maxLength: 512, pattern: innerPointerPattern })
+const pointers = (description: string, minItems = 0) =>
+  Type.Array(pointer, { minItems, maxItems: shapedLimit, uniqueItems: true, description })
+
+/** The fields of a payload that an endpoint gets. */
+const ShapeIn = Type.Object(
+  {
+    keep: Type.Optional(
+      nullable(pointers('JSON pointers: only these fields. Null: all. A `*` stands for every element of an array', 1)),
+    ),
+    drop: Type.Optional(pointers('JSON pointers: not these fields')),
+    rename: Type.Optional(
+      Type.Record(pointer, Type.String({ minLength: 1, maxLength: 256 }), {
+        maxProperties: shapedLimit,
+        description: 'New names of fields, by JSON pointer to the old ones',
+      }),
+    ),
+    pseudonymize: Type.Optional(
+      pointers("JSON pointers: fields to be replaced by a pseudonym made with the region's secret"),
+    ),
+  },
+  closed,
+)
+
+/** A shape that changes nothing is stored as null. */
+function toShape({ keep, drop, rename, pseudonymize }: Static<typeof ShapeIn>): Shape | null {
+  const shape = { keep: keep ?? null, drop: drop ?? [], rename: rename ?? {}, pseudonymize: pseudonymize ?? [] }
+  const isEmpty = shape.drop.length + shape.pseudonymize.length + Object.keys(shape.rename).length === 0
+  return shape.keep === null && isEmpty ? null : shape
+}
+
+/** The fields of an endpoint that are objects of their own: the schema in a request, and how the domain reads it. */
+export const policies = {
+  retry: { schema: RetryIn, read: toRetryPolicy },
+  circuit: { schema: Type.Union([Type.Literal('off'), CircuitIn]), read: toCircuitPolicy },
+  coalesce: { schema: CoalesceIn, read: toCoalesce },
+  shape: { schema: ShapeIn, read: toShape },
+} satisfies Record<ObjectName, { readonly schema: TSchema; readonly read: (value: never) => unknown }>
