@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmodSync, globSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { availableParallelism, freemem, tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
+import { costVariable, processorSeconds } from './preload.ts'
 import { openPostgresServer, sharedServerVariable } from './store/postgres-server.ts'
 
 /**
@@ -13,6 +15,7 @@ import { openPostgresServer, sharedServerVariable } from './store/postgres-serve
  *     npm run test:fast             the parts without processes, browsers and kills, for the inner loop
  *     npm run test:noisy            every test, beside two busy loops per core
  *     node test/run.ts test/http    the tests of one folder
+ *     node test/run.ts --cost       every test, and then the processor time of each process of tests (Linux)
  */
 const folder = import.meta.dirname
 const flags = new Set(process.argv.slice(2).filter((argument) => argument.startsWith('--')))
@@ -71,21 +74,36 @@ const temporary = mkdtempSync(join(fastestFolder(), 'sluice-tests-'))
 // Postgres does not run as root, and its files are below.
 chmodSync(temporary, 0o711)
 process.env.TMPDIR = temporary
-// The tests start hundreds of processes. Compiling each file once halves the cost of a start (0.8 → 0.45 s for a server).
-process.env.NODE_COMPILE_CACHE = join(temporary, 'compiled')
+// The tests start hundreds of processes. Compiling each file once halves the cost of a start (0.72 → 0.37 s for a server).
+process.env.NODE_COMPILE_CACHE = join(folder, '../node_modules/.cache/sluice-tests')
+const compiled = wanted.length === 0 ? compileSources() : undefined
 const busy = flags.has('--noisy') ? Array.from({ length: 2 * cores }, busyLoop) : []
 const server = flags.has('--fast') ? undefined : await openPostgresServer()
+await compiled
 if (server !== undefined) process.env[sharedServerVariable] = server.url
 
+const costs = join(temporary, 'costs')
+if (flags.has('--cost')) {
+  writeFileSync(costs, '')
+  process.env[costVariable] = costs
+}
+
 let failed = found.length === 0
-run({ files: processes(found), concurrency: cores + 2, timeout: hangMs, execArgv: [] })
+run({
+  files: processes(found),
+  concurrency: cores + 2,
+  timeout: hangMs,
+  execArgv: ['--import', join(folder, 'preload.ts')],
+})
   .on('test:fail', ({ todo }) => {
     if (todo === undefined || todo === false) failed = true
   })
   .compose(new spec())
   .on('end', async () => {
     for (const loop of busy) loop.kill()
+    const before = flags.has('--cost') ? processorSeconds() : 0
     await server?.close()
+    if (flags.has('--cost')) console.log(costTable(processorSeconds() - before))
     rmSync(temporary, { recursive: true, force: true, maxRetries: 5 })
     process.exitCode = failed ? 1 : 0
   })
@@ -102,6 +120,13 @@ function turn(file: string): number {
   return at < 0 ? longFiles.length : at
 }
 
+/** Compiles the sources into the cache. Most servers of the tests are killed, and a killed process adds nothing to it. */
+async function compileSources(): Promise<void> {
+  const imports = ['compose/parts.ts', 'cli/program.ts'].map((file) => join(folder, '../src', file))
+  const script = imports.map((file) => `await import(${JSON.stringify(file)})`).join('\n')
+  await once(spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' }), 'exit')
+}
+
 /** What is run: each file by itself, or one that imports the files that share a process. */
 function processes(files: readonly string[]): string[] {
   const alone = files.filter((file) => !sharing.has(dirname(file)) || slowFiles.test(file))
@@ -115,6 +140,21 @@ function processes(files: readonly string[]): string[] {
     }),
   )
   return [...alone.map((file) => join(folder, file)), ...groups]
+}
+
+/** The processor seconds of each process of tests with its children, and of the shared Postgres server. */
+function costTable(postgres: number): string {
+  const lines = readFileSync(costs, 'utf8').trimEnd().split('\n')
+  const rows = lines.map((line) => {
+    const [seconds, path] = line.split(' ') as [string, string]
+    return { seconds: Number(seconds), name: relative(path.startsWith(temporary) ? temporary : folder, path) }
+  })
+  rows.push({ seconds: postgres, name: 'the shared Postgres server' })
+  rows.push({ seconds: rows.reduce((sum, { seconds }) => sum + seconds, 0), name: 'together' })
+  return rows
+    .sort((a, b) => b.seconds - a.seconds)
+    .map(({ seconds, name }) => `${seconds.toFixed(1).padStart(8)} s  ${name}`)
+    .join('\n')
 }
 
 /** Memory, where there is enough: the tests sync thousands of times, and none of them cuts the power. */

@@ -41,7 +41,7 @@ export function auditHash(row: Omit<AuditRow, 'hash'>, previous: string, hashTex
 }
 
 /** How far a log was read and found whole; the next rows are checked against it. */
-export interface AuditHead {
+export interface AuditCheckpoint {
   readonly n: number
   readonly hash: string
 }
@@ -50,7 +50,11 @@ export interface AuditHead {
  * Checks rows that follow `head`. The answer is the new head, or the number of the first row that is not what was
  * written there. What was cut off at the end shows only against a head that somebody kept.
  */
-export function verifyAudit(head: AuditHead, rows: readonly AuditRow[], hashText: HashText): AuditHead | number {
+export function verifyAudit(
+  head: AuditCheckpoint,
+  rows: readonly AuditRow[],
+  hashText: HashText,
+): AuditCheckpoint | number {
   let { n, hash } = head
   for (const row of rows) {
     if (row.n !== n + 1 || row.hash !== auditHash(row, hash, hashText)) return n + 1

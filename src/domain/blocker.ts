@@ -69,7 +69,7 @@ export interface FrontDelivery {
   readonly id: string | null
   readonly attempts: number
   /** How long it waits for its retry; `Infinity` when it waits for an operator. */
-  readonly heldMs: number
+  readonly retryInMs: number
 }
 
 export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused' | 'throttleRate'>
@@ -248,19 +248,19 @@ function slowed(until: EpochMs, now: EpochMs): Blocker {
 
 /** Why the front delivery blocks those behind it, if it does for longer than its turn. */
 export function frontBlocker(
-  { id, attempts, heldMs }: FrontDelivery,
+  { id, attempts, retryInMs }: FrontDelivery,
   now: EpochMs,
   who: 'It waits' | 'All deliveries wait',
 ): Blocker | undefined {
   const name = id ?? 'a delivery whose message was deleted'
   const tried = count(attempts, 'failed attempt')
-  if (heldMs === Number.POSITIVE_INFINITY) {
+  if (retryInMs === Number.POSITIVE_INFINITY) {
     const detail = `${who} in order behind ${name}, which has no attempts left after ${tried}. An operator must retry or skip it.`
     return { reason: 'head_blocked', detail, until: null }
   }
-  if (heldMs <= 0) return undefined
-  const detail = `${who} in order behind ${name}, whose next attempt, after ${tried}, is at ${moment(now + heldMs, now)}.`
-  return { reason: 'behind_head', detail, until: Math.round(now + heldMs) }
+  if (retryInMs <= 0) return undefined
+  const detail = `${who} in order behind ${name}, whose next attempt, after ${tried}, is at ${moment(now + retryInMs, now)}.`
+  return { reason: 'behind_head', detail, until: Math.round(now + retryInMs) }
 }
 
 function rateLimited(until: EpochMs, rate: number | null, now: EpochMs): Blocker {

@@ -40,7 +40,7 @@ export interface Message {
 }
 
 /** A message without its body, the list of its endpoints and its headers, which may be large. */
-export interface MessageHead extends Omit<Message, 'body' | 'endpoints' | 'headers'> {
+export interface MessageSummary extends Omit<Message, 'body' | 'endpoints' | 'headers'> {
   /** The size of its body. */
   readonly bytes: number
 }
@@ -64,7 +64,7 @@ export interface Attempt {
 }
 
 /** All of an attempt but the receiver's answer, which may be large. */
-export interface AttemptHead extends Omit<Attempt, 'response'> {
+export interface AttemptSummary extends Omit<Attempt, 'response'> {
   /** The size of the answer. */
   readonly bytes: number
 }
@@ -84,7 +84,7 @@ export interface DeadLetter {
 }
 
 /** All of a dead letter but the last answer, which may be large. */
-export interface DeadHead extends Omit<DeadLetter, 'response'> {
+export interface DeadLetterSummary extends Omit<DeadLetter, 'response'> {
   /** The size of the answer. */
   readonly bytes: number
 }
@@ -102,7 +102,7 @@ export function isOpen({ channel, tag, eventTypes }: MessageFilter): boolean {
 }
 
 /** Whether a message meets a filter. Event types are compared as they are: a list of names, not of patterns. */
-export function meetsFilter(message: MessageHead, { channel, tag, eventTypes }: MessageFilter): boolean {
+export function meetsFilter(message: MessageSummary, { channel, tag, eventTypes }: MessageFilter): boolean {
   if (channel !== undefined && !message.channels?.includes(channel)) return false
   if (tag !== undefined && !message.tags?.includes(tag)) return false
   return eventTypes === undefined || eventTypes.includes(message.eventType)
@@ -116,7 +116,7 @@ export function isOfClass(attempt: Pick<Attempt, 'status'>, statusClass: number)
 type Latest = Pick<Attempt, 'code' | 'status' | 'nextAt'>
 
 /** Whether a replay by filter means this message, given its latest attempt at the endpoint. What is unfinished never is. */
-export function meetsReplay(message: MessageHead, latest: Latest | undefined, filter: ReplayFilter): boolean {
+export function meetsReplay(message: MessageSummary, latest: Latest | undefined, filter: ReplayFilter): boolean {
   if (latest === undefined || latest.nextAt !== null || message.expunged) return false
   if (filter.outcome !== null && (filter.outcome === 'delivered') !== (latest.code === 'delivered')) return false
   if (filter.statusClass !== null && !isOfClass(latest, filter.statusClass)) return false

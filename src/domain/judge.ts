@@ -9,7 +9,7 @@ export type Verdict =
   | { readonly state: 'dead'; readonly reason: DeadReason }
   | { readonly state: 'waiting'; readonly waitMs: number }
   /** As waiting, but the delivery keeps its place in an ordered lane. */
-  | { readonly state: 'held'; readonly waitMs: number }
+  | { readonly state: 'delayed'; readonly waitMs: number }
   /** The delivery used up its attempts and blocks those behind it until an operator acts. */
   | { readonly state: 'blocked' }
 
@@ -84,7 +84,7 @@ export function judge(
  * blocks, it also stays there when its attempts are used up or the receiver answered 410. Expiry ends every wait.
  */
 export function inPlace(verdict: Verdict, deadHead: Flow['deadHead']): Verdict {
-  if (verdict.state === 'waiting') return { state: 'held', waitMs: verdict.waitMs }
+  if (verdict.state === 'waiting') return { state: 'delayed', waitMs: verdict.waitMs }
   if (verdict.state !== 'dead' || deadHead === 'skip') return verdict
   return verdict.reason === 'exhausted' || verdict.reason === 'gone' ? { state: 'blocked' } : verdict
 }

@@ -266,8 +266,8 @@ export class Scheduler<T> {
     return { use: new SlotUse(), failures }
   }
 
-  #learn(lane: Lane<T>, { heldMs, result }: Ended, now: SteadyMs): void {
-    lane.use.ended(heldMs, now)
+  #learn(lane: Lane<T>, { slotMs, result }: Ended, now: SteadyMs): void {
+    lane.use.ended(slotMs, now)
     this.#rank(lane, now)
     if (result === 'failed') lane.failures?.failed(now)
     else if (result === 'delivered') lane.failures?.succeeded()
@@ -367,7 +367,7 @@ export interface SchedulerLimits {
 
 /** An attempt that ended: how long it held its slot, and whether it speaks for or against the receiver. */
 export interface Ended {
-  readonly heldMs: number
+  readonly slotMs: number
   readonly result: 'delivered' | 'failed' | 'nothing'
 }
 

@@ -23,9 +23,9 @@ export class SlotUse {
   #endedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #quickAt: SteadyMs = Number.NEGATIVE_INFINITY
 
-  /** An attempt ended that held its slot for `heldMs`. */
-  ended(heldMs: number, now: SteadyMs): void {
-    if (heldMs > quickMs) this.#owedMs = Math.min(mostOwedMs, this.#owedMs + heldMs - quickMs)
+  /** An attempt ended that held its slot for `slotMs`. */
+  ended(slotMs: number, now: SteadyMs): void {
+    if (slotMs > quickMs) this.#owedMs = Math.min(mostOwedMs, this.#owedMs + slotMs - quickMs)
     else {
       this.#owedMs = Math.max(0, this.#owedMs - repaidShare * (now - this.#endedAt))
       this.#quickAt = now

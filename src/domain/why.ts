@@ -59,7 +59,7 @@ interface QueuedFacts {
   /** The number of deliveries that are served before it. */
   readonly ahead: number
   /** In an ordered lane, how long it waits in its place for a retry; `Infinity` when it waits for an operator. */
-  readonly heldMs?: number
+  readonly retryInMs?: number
   /** When the delivery is given up; null for never. */
   readonly endsAt?: EpochMs | null
 }
@@ -126,15 +126,15 @@ function behindOthers({ ahead }: QueuedFacts, lane: LaneStatus): Blocker | undef
 }
 
 /** The blocker by ordering: its own retry, for which it keeps its place, or the delivery in front. */
-function inOrder({ heldMs = 0, attempts }: QueuedFacts, { now, first }: LaneStatus): Blocker | undefined {
+function inOrder({ retryInMs = 0, attempts }: QueuedFacts, { now, first }: LaneStatus): Blocker | undefined {
   if (first !== null) return frontBlocker(first, now, 'It waits')
   const tried = `After ${count(attempts, 'failed attempt')}`
-  if (heldMs === Number.POSITIVE_INFINITY) {
+  if (retryInMs === Number.POSITIVE_INFINITY) {
     const detail = `${tried} it has no attempts left. It keeps its place until an operator retries or skips it.`
     return { reason: 'head_blocked', detail, until: null }
   }
-  if (heldMs <= 0) return undefined
-  const until = Math.round(now + heldMs)
+  if (retryInMs <= 0) return undefined
+  const until = Math.round(now + retryInMs)
   return { reason: 'waiting_for_retry', detail: `${tried}, the next attempt is at ${moment(until, now)}.`, until }
 }
 

@@ -91,7 +91,7 @@ export function surplusIn(owned: OwnedLane): Delivery[] {
 
 function admit({ owned, scheduler, now }: OrderedPage, lane: OrderedLane<Delivery>, row: PendingRow): Delivery {
   const delivery = newDelivery(owned, row, now)
-  const entry = scheduler.offerOrdered(lane, row, delivery, startsAt(delivery, row.heldMs, now), now)
+  const entry = scheduler.offerOrdered(lane, row, delivery, startsAt(delivery, row.retryInMs, now), now)
   delivery.ordered = { entry, verdict: undefined, recordedAt: now, slotFree: true, skipped: false, ending: false }
   return delivery
 }
@@ -101,24 +101,24 @@ function update({ owned, now }: OrderedPage, entry: Entry<Delivery>, row: Pendin
   const { ordered } = entry.item
   if (ordered === undefined || ordered.ending) return undefined
   if (entry.state === 'under way') {
-    ordered.skipped ||= row.heldMs === skipped
+    ordered.skipped ||= row.retryInMs === skipped
     return undefined
   }
   // The page was read before the last attempt was recorded.
   if (triesOf(row) < triesOf(entry.item.row)) return undefined
   if (row.attempts !== entry.item.row.attempts) {
     entry.item = { ...newDelivery(owned, row, now), ordered }
-    owned.lane.order?.delay(entry, startsAt(entry.item, row.heldMs, now), now)
-  } else if (row.heldMs >= 0 && now + row.heldMs < entry.waitsUntil) {
-    owned.lane.order?.delay(entry, startsAt(entry.item, row.heldMs, now), now)
+    owned.lane.order?.delay(entry, startsAt(entry.item, row.retryInMs, now), now)
+  } else if (row.retryInMs >= 0 && now + row.retryInMs < entry.waitsUntil) {
+    owned.lane.order?.delay(entry, startsAt(entry.item, row.retryInMs, now), now)
   }
   return entry.item
 }
 
 /** Why a waiting row is to end: an operator skips it, or it blocks a lane in which nothing blocks any more. */
-function endsAs(owned: OwnedLane, { heldMs }: PendingRow): DeadReason | undefined {
-  if (heldMs === skipped) return 'skipped'
-  return heldMs === Number.POSITIVE_INFINITY && owned.endpoint.flow.deadHead === 'skip' ? 'exhausted' : undefined
+function endsAs(owned: OwnedLane, { retryInMs }: PendingRow): DeadReason | undefined {
+  if (retryInMs === skipped) return 'skipped'
+  return retryInMs === Number.POSITIVE_INFINITY && owned.endpoint.flow.deadHead === 'skip' ? 'exhausted' : undefined
 }
 
 function triesOf({ attempts, priorAttempts }: PendingRow): number {
@@ -166,11 +166,11 @@ export function beginEnding({ owned, ordered }: Delivery, now: SteadyMs): void {
 
 function moveOn({ lane }: OwnedLane, { entry, verdict, recordedAt, slotFree }: OrderedState, now: SteadyMs): void {
   if (verdict === undefined || !slotFree) return
-  if (verdict.state !== 'held' && verdict.state !== 'blocked') {
+  if (verdict.state !== 'delayed' && verdict.state !== 'blocked') {
     lane.order?.end(entry, now)
     return
   }
-  const waitMs = verdict.state === 'held' ? verdict.waitMs : Number.POSITIVE_INFINITY
+  const waitMs = verdict.state === 'delayed' ? verdict.waitMs : Number.POSITIVE_INFINITY
   entry.item = afterAttempt(entry.item, waitMs)
   lane.order?.putBack(entry, startsAt(entry.item, waitMs, recordedAt), now)
 }
@@ -181,11 +181,11 @@ function startsAt({ owned, bornAt, expiresAt }: Delivery, waitMs: number, now: S
 }
 
 /** The delivery as the store has it after one more attempt. */
-function afterAttempt(delivery: Delivery, heldMs: number): Delivery {
+function afterAttempt(delivery: Delivery, retryInMs: number): Delivery {
   const { row, ordered } = delivery
   return {
     ...delivery,
-    row: { ...row, attempts: row.attempts + 1, heldMs },
+    row: { ...row, attempts: row.attempts + 1, retryInMs },
     bucket: undefined,
     left: false,
     startedAt: 0,

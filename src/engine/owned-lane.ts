@@ -219,7 +219,7 @@ export class OwnedLane {
   settled(message: number, { state }: Verdict): void {
     this.#unsettled--
     // The row keeps its place in an ordered lane.
-    if (state === 'held' || state === 'blocked') return
+    if (state === 'delayed' || state === 'blocked') return
     if (state !== 'waiting') this.#ended++
     this.rows.settled(message)
   }

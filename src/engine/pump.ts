@@ -186,7 +186,7 @@ function endsAs({ owned, row, bornAt, expiresAt }: Delivery, now: SteadyMs): Dea
 function endedAs({ startedAt }: Delivery, outcome: Outcome, now: SteadyMs): Ended | undefined {
   if (outcome === vanished || outcome.code === 'aborted' || outcome.code === 'internal') return undefined
   const result = outcome.code === 'delivered' ? 'delivered' : outcome.code === 'blocked' ? 'nothing' : 'failed'
-  return { heldMs: now - startedAt, result }
+  return { slotMs: now - startedAt, result }
 }
 
 const nothing = { status: 0, retryAfterMs: undefined, response: undefined, durationMs: 0 } as const

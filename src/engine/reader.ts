@@ -18,7 +18,7 @@ const emptyLanesPerCall = 64
 /** The row of a message that this process has just stored. */
 const plainRow: Omit<PendingRow, 'message' | 'dueAt'> = {
   ...{ class: fresh, attempts: 0, priorAttempts: 0, ageMs: 0 },
-  ...{ orderKey: null, heldMs: 0, expiresInMs: null, variant: null },
+  ...{ orderKey: null, retryInMs: 0, expiresInMs: null, variant: null },
 }
 
 interface ReadRequest {
@@ -121,7 +121,7 @@ export class Reader {
     } else {
       for (const row of owned.rows.takePage(itsClass, page.rows, now)) {
         const delivery = newDelivery(owned, row, now)
-        if (row.heldMs === 0) scheduler.offer(owned.lane, itsClass, delivery, now)
+        if (row.retryInMs === 0) scheduler.offer(owned.lane, itsClass, delivery, now)
         else onUnwanted(delivery, leftByOrder(row))
       }
     }
@@ -130,10 +130,10 @@ export class Reader {
 }
 
 /** A row that waits in its place in a lane that has lost its ordering becomes one that waits as in any other. */
-function leftByOrder({ heldMs }: PendingRow): Verdict {
-  if (heldMs === skipped) return { state: 'dead', reason: 'skipped' }
-  if (heldMs === Number.POSITIVE_INFINITY) return { state: 'dead', reason: 'exhausted' }
-  return { state: 'waiting', waitMs: heldMs }
+function leftByOrder({ retryInMs }: PendingRow): Verdict {
+  if (retryInMs === skipped) return { state: 'dead', reason: 'skipped' }
+  if (retryInMs === Number.POSITIVE_INFINITY) return { state: 'dead', reason: 'exhausted' }
+  return { state: 'waiting', waitMs: retryInMs }
 }
 
 type Horizons = ReadonlyMap<OwnedLane, PendingRow | undefined>

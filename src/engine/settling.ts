@@ -96,7 +96,7 @@ export class Settling {
   #recorded(delivery: Delivery, verdict: Verdict): void {
     const { clock, loop } = this.#parts
     const { owned, row, ordered } = delivery
-    this.tally[verdict.state === 'held' || verdict.state === 'blocked' ? 'waiting' : verdict.state]++
+    this.tally[verdict.state === 'delayed' || verdict.state === 'blocked' ? 'waiting' : verdict.state]++
     owned.settled(row.message, verdict)
     if (ordered) this.#letNextStart(delivery, verdict)
     if (verdict.state === 'waiting') loop.expectTimed(owned, clock.steady() + verdict.waitMs)

@@ -98,7 +98,7 @@ function orderOf({ order }: Lane<Delivery>, nextTimedAt: SteadyMs, now: SteadyMs
   if (order === undefined) return null
   const wakesAt = order.nextAt(now)
   const isBlocked = (entry: Entry<Delivery>) =>
-    entry.waitsUntil === wakesAt && entry.item.row.heldMs === Number.POSITIVE_INFINITY
+    entry.waitsUntil === wakesAt && entry.item.row.retryInMs === Number.POSITIVE_INFINITY
   const nextAt = Math.min(nextTimedAt, [...order.entries()].some(isBlocked) ? Number.POSITIVE_INFINITY : wakesAt)
   return { waitMs: nextAt === Number.POSITIVE_INFINITY ? null : nextAt - now }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
-import { type DeadHead, meetsReplay } from '../domain/delivery.ts'
+import { type DeadLetterSummary, meetsReplay } from '../domain/delivery.ts'
 import { managementApplication } from '../domain/endpoint.ts'
 import { firstKeyAt } from '../domain/ids.ts'
 import { Matcher } from '../domain/match.ts'
@@ -168,9 +168,10 @@ async function walkDead(store: Store, task: Task, filter: DeadFilter & Paced, us
     limit: rowsPerStep,
   })
   const { eventTypes } = filter
-  const heads = eventTypes === null ? [] : await store.loadHeads([...new Set(letters.map((letter) => letter.message))])
+  const heads =
+    eventTypes === null ? [] : await store.loadSummaries([...new Set(letters.map((letter) => letter.message))])
   const types = new Map(heads.map((head) => [head.key, head.eventType]))
-  const isMeant = (letter: DeadHead) =>
+  const isMeant = (letter: DeadLetterSummary) =>
     meetsDead(letter, filter) && (eventTypes === null || eventTypes.includes(types.get(letter.message) ?? ''))
   return walk(task, filter, letters, {
     use,
@@ -232,7 +233,7 @@ async function eraseContents(store: Store, task: Task, span: Span): Promise<Step
 
 /** Endpoints at which a message may be dead, up to a step's worth: it was accepted for them, or tried there later. */
 async function endpointsOf(store: Store, task: Task, message: number, { endpoint, eventTypes }: DeadFilter) {
-  const [head] = await store.loadHeads([message])
+  const [head] = await store.loadSummaries([message])
   if (head === undefined || eventTypes?.includes(head.eventType) === false) return []
   const [after = -1] = task.cursor ?? []
   if (endpoint !== null) return endpoint > after ? [endpoint] : []
@@ -244,7 +245,7 @@ async function endpointsOf(store: Store, task: Task, message: number, { endpoint
     .slice(0, rowsPerStep)
 }
 
-function meetsDead({ reason, diedAt }: Pick<DeadHead, 'reason' | 'diedAt'>, filter: DeadFilter): boolean {
+function meetsDead({ reason, diedAt }: Pick<DeadLetterSummary, 'reason' | 'diedAt'>, filter: DeadFilter): boolean {
   return (filter.reason === null || reason === filter.reason) && diedAt >= filter.after && diedAt < filter.before
 }
 

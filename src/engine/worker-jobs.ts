@@ -191,7 +191,7 @@ class Trimmer {
   async #survey(owned: OwnedLane, count: number): Promise<ReturnType<LaneRows['endSurvey']>> {
     const { store, clock } = this.#parts
     owned.rows.beginSurvey()
-    const rows = await store.readHeads(owned.endpoint.key, chunkRows).catch((error) => {
+    const rows = await store.readFronts(owned.endpoint.key, chunkRows).catch((error) => {
       owned.rows.endSurvey([], clock.steady())
       throw error
     })
@@ -227,7 +227,7 @@ interface Counted {
 }
 
 export interface TrimmerParts {
-  readonly store: Pick<Store, 'surveyWaiting' | 'readHeads'>
+  readonly store: Pick<Store, 'surveyWaiting' | 'readFronts'>
   readonly clock: Clock
   readonly registry: LaneRegistry
   readonly settling: Settling

@@ -6,7 +6,7 @@ import { appSubscriptions } from '../intake/subscriptions.ts'
 import type { Store, Subscriptions } from '../store/store.ts'
 import type { Progress } from './leader.ts'
 
-type NoticeStore = Pick<Store, 'listNotices' | 'removeNotices' | 'subscriptions' | 'publish' | 'loadHeads'>
+type NoticeStore = Pick<Store, 'listNotices' | 'removeNotices' | 'subscriptions' | 'publish' | 'loadSummaries'>
 
 /** Notices sent in one step. */
 const perStep = 100
@@ -47,7 +47,7 @@ async function publicationsOf(preparer: Preparer, subscriptions: Subscriptions, 
 /** Completes notices about messages, and leaves out those whose message no longer exists. */
 async function withMessages(store: NoticeStore, notices: readonly StoredNotice[]): Promise<StoredNotice[]> {
   const keys = new Set(notices.flatMap(({ message }) => message ?? []))
-  const heads = new Map((keys.size === 0 ? [] : await store.loadHeads([...keys])).map((head) => [head.key, head]))
+  const heads = new Map((keys.size === 0 ? [] : await store.loadSummaries([...keys])).map((head) => [head.key, head]))
   return notices.flatMap((notice) => {
     if (notice.message === null) return [notice]
     const head = heads.get(notice.message)

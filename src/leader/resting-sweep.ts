@@ -9,7 +9,7 @@ const lanesPerStep = 200
 /** Deliveries ended in one step. */
 const chunkRows = 500
 
-type SweptStore = Pick<Store, 'surveyWaiting' | 'readResting' | 'readHeads' | 'readExpired' | 'endResting'>
+type SweptStore = Pick<Store, 'surveyWaiting' | 'readResting' | 'readFronts' | 'readExpired' | 'endResting'>
 
 /**
  * Ends deliveries that expired, waited for too long or are too many, in lanes without an owner: stopped ones and sleeping
@@ -74,7 +74,7 @@ export class RestingSweep {
       if (found.surplus !== undefined) found.count = undefined
       return true
     }
-    const rows = await this.#store.readHeads(lane.endpoint, chunkRows)
+    const rows = await this.#store.readFronts(lane.endpoint, chunkRows)
     const late = this.#overdueOf(lane, rows)
     if (late.length === 0 && found.surplus === undefined) {
       const limit = trimmedTo(lane, this.#waitingLimit)

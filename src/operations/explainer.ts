@@ -6,7 +6,7 @@ import { type Endpoint, retryPolicyOf } from '../domain/endpoint.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { type Why, whyNotDelivered } from '../domain/why.ts'
 import { type EndpointWhy, totalOf, whyWaiting } from '../domain/why-waiting.ts'
-import { countLimit, type FirstRow, type LaneFacts, type QueuedRow, type RowStanding } from '../store/lanes.ts'
+import { countLimit, type FirstRow, type LaneFacts, type QueuedRow, type RowStatus } from '../store/lanes.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
 
@@ -21,7 +21,7 @@ const longestLookMs = 50
 export interface KnownLane extends LaneFacts, Pick<LaneStatus, 'live' | 'silent' | 'first'> {}
 
 /** A queued delivery, and in a lane that keeps an order who is in front of it. */
-export interface KnownRow extends QueuedRow, Pick<RowStanding, 'heldMs'> {
+export interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
   /** When its time is up: its message's, or what a delivery may wait at the endpoint. */
   readonly endsAt: EpochMs | null
   readonly first: FirstRow | null
@@ -116,13 +116,13 @@ export class Explainer {
     const place = queued && { class: queued.class, dueAt: queued.dueAt, message: delivery.message }
     const row = place && (await this.#store.findRow(key, place))
     // Settled between the two reads.
-    if (row === undefined) return queued && { ...queued, heldMs: 0, endsAt: null, first: null }
-    const { heldMs, orderKey } = row
+    if (row === undefined) return queued && { ...queued, retryInMs: 0, endsAt: null, first: null }
+    const { retryInMs, orderKey } = row
     const endsAt = Math.min(row.expiresAt ?? Number.POSITIVE_INFINITY, row.since + retryPolicyOf(endpoint).maxAgeMs)
     const isOrdered = place?.class !== replay && (flow.order === 'fifo' || (flow.order === 'key' && orderKey !== null))
     const first =
       isOrdered && (await this.#store.findFirst(key, flow.order === 'fifo' ? null : orderKey, place ?? null))
-    return queued && { ...queued, heldMs, endsAt, first: first || null }
+    return queued && { ...queued, retryInMs, endsAt, first: first || null }
   }
 
   /** A lane with the first in its line, where all that waits stands behind it. */
@@ -134,8 +134,8 @@ export class Explainer {
     const first = await this.#store.findFirst(key, null, null)
     if (first === undefined || flow.order === 'fifo' || order?.waitMs == null) return { ...lane, first: first ?? null }
     // What takes somebody is told before what others wait for.
-    if (first.heldMs === Number.POSITIVE_INFINITY) return { ...lane, first }
-    return { ...lane, first: { ...first, heldMs: (lane.live?.at ?? 0) + order.waitMs - lane.now } }
+    if (first.retryInMs === Number.POSITIVE_INFINITY) return { ...lane, first }
+    return { ...lane, first: { ...first, retryInMs: (lane.live?.at ?? 0) + order.waitMs - lane.now } }
   }
 
   /** Asks the owners and waits for them a while. */

@@ -1,4 +1,4 @@
-import type { MessageHead } from '../domain/delivery.ts'
+import type { MessageSummary } from '../domain/delivery.ts'
 import type { Store } from '../store/store.ts'
 import { messageBytes, noPayload, shownPayload } from './nouns/message-schema.ts'
 
@@ -6,7 +6,7 @@ const expired = Buffer.from('{"expired":true}')
 
 /** A message's payload as callers see it; one whose bytes are gone says so, as Svix does. */
 export function payloadOf(
-  message: Pick<MessageHead, 'contentType' | 'expunged'>,
+  message: Pick<MessageSummary, 'contentType' | 'expunged'>,
   body: Uint8Array | undefined,
 ): Uint8Array {
   return message.expunged || body === undefined ? expired : shownPayload(body, message.contentType)
@@ -15,7 +15,7 @@ export function payloadOf(
 /** Messages as callers see them, in the order given; the bodies are read only when asked for. */
 export async function messagesAsBytes(
   store: Store,
-  heads: readonly MessageHead[],
+  heads: readonly MessageSummary[],
   withContent: boolean,
 ): Promise<Buffer[]> {
   if (!withContent) return heads.map((head) => messageBytes(head, noPayload))

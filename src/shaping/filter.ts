@@ -6,7 +6,7 @@ import {
   TypeError as TypeMismatch,
 } from '@marcbachmann/cel-js'
 import type { Clock } from '../domain/clock.ts'
-import type { MessageHead } from '../domain/delivery.ts'
+import type { MessageSummary } from '../domain/delivery.ts'
 import { filterLimit } from '../domain/endpoint-fields.ts'
 import { type Parts, Turns } from '../domain/turns.ts'
 import { Outline } from '../json/outline.ts'
@@ -198,7 +198,7 @@ export async function filterMessages(
   store: Pick<Store, 'loadMessages'>,
   clock: Clock,
   filter: Filter,
-  heads: readonly MessageHead[],
+  heads: readonly MessageSummary[],
 ): Promise<FilteredMessages> {
   const passed = new Set<number>()
   const unfiltered = new Set<number>()
@@ -209,7 +209,7 @@ export async function filterMessages(
   }
   return { passed, unfiltered }
 
-  function* each(chunk: readonly MessageHead[], bodies: ReadonlyMap<number, Uint8Array>): Parts<void> {
+  function* each(chunk: readonly MessageSummary[], bodies: ReadonlyMap<number, Uint8Array>): Parts<void> {
     for (const head of chunk) {
       const body = bodies.get(head.key)
       if (body === undefined) continue
@@ -221,7 +221,7 @@ export async function filterMessages(
   }
 }
 
-function* run(filter: Filter, head: MessageHead, body: Uint8Array): Parts<boolean | 'unknown'> {
+function* run(filter: Filter, head: MessageSummary, body: Uint8Array): Parts<boolean | 'unknown'> {
   const json = yield* Outline.of(body)
   if (json?.isParsable === false) return 'unknown'
   const message = { ...head, payload: json?.parse() ?? null }

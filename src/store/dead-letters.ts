@@ -1,8 +1,7 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { DeadHead, DeadLetter, Message } from '../domain/delivery.ts'
+import type { DeadLetter, DeadLetterSummary, Message } from '../domain/delivery.ts'
 import { withKey } from '../domain/ids.ts'
-import type { Lanes } from './lanes.ts'
-import type { DeliveryKey, KeyRange, Messages, Order } from './messages.ts'
+import type { DeliveryKey, KeyRange, Order } from './messages.ts'
 import type { Variant } from './publishing.ts'
 
 /** Dead letters: listing them, sending them again, and taking them to another store. */
@@ -11,9 +10,9 @@ export interface DeadLetters {
   /** Those of these deliveries that are dead letters. */
   deadAmong(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
   /** An application's dead letters, those of one of its endpoints, or all there are, by the instant they died. */
-  listDead(app: number | null, range: DeadRange): Promise<DeadHead[]>
+  listDead(app: number | null, range: DeadRange): Promise<DeadLetterSummary[]>
   /** An endpoint's dead letters by message. */
-  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadHead[]>
+  listDeadOf(endpoint: number, range: KeyRange): Promise<DeadLetterSummary[]>
   /** Several dead letters, in the order asked; undefined where there is none any more. */
   loadDead(deliveries: readonly DeliveryKey[]): Promise<(DeadLetter | undefined)[]>
   /** How many rows one of these lists has, counted up to `limit`. */
@@ -98,9 +97,3 @@ export const nearMs = 2000
 
 /** A timed row due within this time stays where it is: a worker may already be about to read it, and would send it too. */
 export const bringForwardMs = 1000
-
-/** The methods that search the queues: each database has its own. */
-export interface Replaying
-  extends Pick<DeadLetters, 'replay' | 'findReplaying'>,
-    Pick<Lanes, 'findLane' | 'findQueued'>,
-    Pick<Messages, 'expungeMessage'> {}

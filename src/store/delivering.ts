@@ -1,7 +1,7 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class, Message } from '../domain/delivery.ts'
 import type { DisabledReason, Endpoint } from '../domain/endpoint.ts'
-import type { DeadReason } from '../domain/judge.ts'
+import type { DeadReason, Verdict } from '../domain/judge.ts'
 import type { Notice } from '../domain/notice.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
 import type { QueueCursor } from './publishing.ts'
@@ -58,7 +58,7 @@ export interface PendingRow {
    * In ordered lanes: how long it still waits for its retry, when read; `Infinity` until an operator acts, and `skipped`
    * once an operator has skipped it.
    */
-  readonly heldMs: number
+  readonly retryInMs: number
   /** How long until the message expires, when read; 0 or less when it has, null for never. */
   readonly expiresInMs: number | null
   /** Which body it is sent with; null for the message's own. */
@@ -86,14 +86,7 @@ export interface Settlement {
   readonly attempt: TriedAttempt | null
   /** Its lane keeps an order: others wait for this to be recorded, and an operator may be directing it. */
   readonly inOrder?: boolean
-  readonly verdict:
-    | { readonly state: 'delivered' }
-    | { readonly state: 'waiting'; readonly waitMs: number }
-    /** As waiting, but it keeps its place in the queue. */
-    | { readonly state: 'held'; readonly waitMs: number }
-    /** As held, until an operator acts. */
-    | { readonly state: 'blocked' }
-    | { readonly state: 'dead'; readonly reason: DeadReason }
+  readonly verdict: Verdict
 }
 
 /** How an attempt went, as it is recorded. */
@@ -133,7 +126,7 @@ export interface Bounding {
    */
   readResting(after: number | null, limit: number): Promise<Resting>
   /** The first `limit` rows of every class of one queue, due or not. */
-  readHeads(endpoint: number, limit: number): Promise<PendingRow[]>
+  readFronts(endpoint: number, limit: number): Promise<PendingRow[]>
   /**
    * Up to `limit` deliveries whose message's time is up, the earliest first, from `next` of another page on; those in lanes
    * with an owner are left out. A page may be short, or repeat deliveries of an earlier one.
@@ -180,25 +173,25 @@ export const blockedUntil: EpochMs = Number.MAX_SAFE_INTEGER
 /** `held_until` of a row that an operator has skipped: its lane's owner ends it. */
 export const skipMark: EpochMs = -1
 
-/** `PendingRow.heldMs` of a row that is to be ended without being sent. */
+/** `PendingRow.retryInMs` of a row that is to be ended without being sent. */
 export const skipped = -1
 
-/** `PendingRow.heldMs`, from the stored column. */
-export function heldMsOf(heldUntil: EpochMs | null, now: EpochMs): number {
+/** `PendingRow.retryInMs`, from the stored column. */
+export function retryInMsOf(heldUntil: EpochMs | null, now: EpochMs): number {
   if (heldUntil === null) return 0
   if (heldUntil === skipMark) return skipped
   return heldUntil === blockedUntil ? Number.POSITIVE_INFINITY : Math.max(0, heldUntil - now)
 }
 
 /** SQL for `held_ms`: the rest of a wait, or one of the marks as it is. */
-export function sqlHeldMs(heldUntil: string, now: string): string {
+export function sqlRetryInMs(heldUntil: string, now: string): string {
   return `case when ${heldUntil} in (${skipMark}, ${blockedUntil}) then ${heldUntil} else ${heldUntil} - ${now} end`
 }
 
-/** `PendingRow.heldMs`, from the column that `sqlHeldMs` makes. */
-export function toHeldMs(heldMs: number | null): number {
-  if (heldMs === blockedUntil) return Number.POSITIVE_INFINITY
-  return heldMs === skipMark ? skipped : Math.max(0, heldMs ?? 0)
+/** `PendingRow.retryInMs`, from the column that `sqlRetryInMs` makes. */
+export function toRetryInMs(retryInMs: number | null): number {
+  if (retryInMs === blockedUntil) return Number.POSITIVE_INFINITY
+  return retryInMs === skipMark ? skipped : Math.max(0, retryInMs ?? 0)
 }
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */

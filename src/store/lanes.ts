@@ -99,7 +99,7 @@ export interface LaneViews {
   /** The latest snapshots of those of these lanes that exist, in the order of their endpoints. */
   readAnswers(endpoints: readonly number[]): Promise<StoredAnswer[]>
   /** The rest of a queued delivery's row; undefined when the row is gone. */
-  findRow(endpoint: number, place: RowPlace): Promise<RowStanding | undefined>
+  findRow(endpoint: number, place: RowPlace): Promise<RowStatus | undefined>
   /**
    * The front of an ordered lane: its first row, or the first with an ordering key; with `before`, only in front of that
    * place. A key is looked for among the first `countLimit` rows of each class.
@@ -124,9 +124,9 @@ export interface RowPlace {
   readonly message: number
 }
 
-export interface RowStanding {
+export interface RowStatus {
   /** See `PendingRow`. */
-  readonly heldMs: number
+  readonly retryInMs: number
   readonly orderKey: number | null
   /** When it was first due. */
   readonly since: EpochMs
@@ -140,7 +140,7 @@ export interface FirstRow {
   readonly id: string | null
   readonly message: number
   readonly attempts: number
-  readonly heldMs: number
+  readonly retryInMs: number
 }
 
 /** An owner's snapshot of one lane: a `LaneSnapshot` as text. */

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { Attempt, AttemptHead, Message, MessageHead } from '../domain/delivery.ts'
+import type { Attempt, AttemptSummary, Message, MessageSummary } from '../domain/delivery.ts'
 
 /**
  * Messages and their attempts. Each list is a range of an index, read in its order or backwards, with at most `limit` rows.
@@ -14,9 +14,9 @@ export interface Messages {
   /** Counts of all rows, for tests and operators: deliveries not finished, dead letters, messages, attempts. */
   counts(): Promise<{ pending: number; dead: number; messages: number; attempts: number }>
   /** An application's messages by key, from `from` on and before `until`. */
-  listMessages(app: number, range: KeyRange): Promise<MessageHead[]>
+  listMessages(app: number, range: KeyRange): Promise<MessageSummary[]>
   /** Several messages by key, whatever their application; those that no longer exist are left out. */
-  loadHeads(keys: readonly number[]): Promise<MessageHead[]>
+  loadSummaries(keys: readonly number[]): Promise<MessageSummary[]>
   /** Which of these messages were accepted for the endpoint. */
   acceptedFor(endpoint: number, keys: readonly number[]): Promise<number[]>
   /** How many deliveries the messages of a range were accepted for, ascending, and the last message counted. */
@@ -31,7 +31,7 @@ export interface Messages {
   loadAttempts(attempts: readonly AttemptKey[]): Promise<(Attempt | undefined)[]>
   findAttempt(message: number, id: string): Promise<Attempt | undefined>
   /** The latest attempt of each delivery, in the order asked; undefined before the first. */
-  latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(AttemptHead | undefined)[]>
+  latestAttempts(deliveries: readonly DeliveryKey[]): Promise<(AttemptSummary | undefined)[]>
   /** Replaces the receiver's answer, also in the dead letter that quotes it. */
   expungeAttempt(attempt: AttemptKey): Promise<void>
   /** The messages that deliveries were coalesced into, in the order asked; undefined for others. */
@@ -83,9 +83,12 @@ export interface AttemptRange {
 export type AttemptKey = Pick<Attempt, 'message' | 'endpoint' | 'n'>
 
 /** The little of an attempt that choosing among very many takes. */
-export type AttemptBrief = Pick<AttemptHead, 'id' | 'message' | 'endpoint' | 'n' | 'at' | 'status' | 'code' | 'bytes'>
+export type AttemptBrief = Pick<
+  AttemptSummary,
+  'id' | 'message' | 'endpoint' | 'n' | 'at' | 'status' | 'code' | 'bytes'
+>
 
-export interface ListedAttempt extends AttemptHead {
+export interface ListedAttempt extends AttemptSummary {
   /** Whether no later attempt of the same delivery is recorded. */
   readonly isLatest: boolean
 }

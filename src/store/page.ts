@@ -12,8 +12,8 @@ export interface Page<T> {
 }
 
 /** A page from rows that were read with a limit of one more than asked, which tells whether anything lies beyond. */
-export function toPage<Row, Item>(rows: readonly Row[], limit: number, toItem: (row: Row) => Item): Page<Item> {
-  return { items: rows.slice(0, limit).map(toItem), done: rows.length <= limit }
+export function toPage<Item>(rows: readonly Item[], limit: number): Page<Item> {
+  return { items: rows.slice(0, limit), done: rows.length <= limit }
 }
 
 /** A key in front of all keys that a list in this order begins with. */

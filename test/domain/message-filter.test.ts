@@ -4,13 +4,13 @@ import {
   type Attempt,
   isOfClass,
   isOpen,
-  type MessageHead,
+  type MessageSummary,
   meetsFilter,
   meetsReplay,
 } from '../../src/domain/delivery.ts'
 import type { ReplayFilter } from '../../src/domain/task.ts'
 
-const message: MessageHead = {
+const message: MessageSummary = {
   key: 1,
   id: 'msg_1',
   app: 1,

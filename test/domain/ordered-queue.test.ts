@@ -100,10 +100,10 @@ class Bench {
     assert.ok(this.#lane.order)
   }
 
-  add(dueAt: number, key: number | null, itsClass: Class, heldMs: number): void {
+  add(dueAt: number, key: number | null, itsClass: Class, retryInMs: number): void {
     const where = { class: itsClass, dueAt, message: ++this.#items, orderKey: key }
     const lane = this.#lane as Parameters<Scheduler<number>['offerOrdered']>[0]
-    const entry = this.#scheduler.offerOrdered(lane, where, this.#items, this.#now + heldMs, this.#now)
+    const entry = this.#scheduler.offerOrdered(lane, where, this.#items, this.#now + retryInMs, this.#now)
     this.#all.push({ entry, key: this.#ordering === 'fifo' ? 0 : key })
   }
 

@@ -110,7 +110,7 @@ class Bench {
     if (!flight) return
     if (!flight.left) flight.start.bucket?.restore()
     const result = which % 2 === 0 ? 'delivered' : 'failed'
-    this.#scheduler.finish(flight.owner.lane, this.#now, { heldMs: this.#now - flight.at, result })
+    this.#scheduler.finish(flight.owner.lane, this.#now, { slotMs: this.#now - flight.at, result })
   }
 
   giveBack(which: number): void {

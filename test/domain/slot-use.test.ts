@@ -39,8 +39,8 @@ class Worker {
   tick(ms: number): void {
     this.now += ms
     for (const { start, endsAt, at } of this.#flights.filter((flight) => flight.endsAt <= this.now)) {
-      const heldMs = endsAt - at
-      this.scheduler.finish(start.lane, this.now, { heldMs, result: heldMs < 15 * second ? 'delivered' : 'failed' })
+      const slotMs = endsAt - at
+      this.scheduler.finish(start.lane, this.now, { slotMs, result: slotMs < 15 * second ? 'delivered' : 'failed' })
       this.ended.set(start.lane, (this.ended.get(start.lane) ?? 0) + 1)
     }
     this.#flights = this.#flights.filter((flight) => flight.endsAt > this.now)

@@ -65,17 +65,17 @@ for (const [reason, nextAt, given] of cases) {
 }
 
 test('in order, all that waits stands behind the first', () => {
-  const first = { id: 'msg_1', attempts: 3, heldMs: 60_000 }
+  const first = { id: 'msg_1', attempts: 3, retryInMs: 60_000 }
   const held = whyWaiting(withLane({ first }))
   assert.deepEqual([held.reason, held.nextAt], ['behind_head', later])
   assert.equal(
     held.detail,
     'All deliveries wait in order behind msg_1, whose next attempt, after 3 failed attempts, is at 00:01:00 UTC (in 1 min).',
   )
-  const blocked = whyWaiting(withLane({ first: { ...first, heldMs: Number.POSITIVE_INFINITY } }))
+  const blocked = whyWaiting(withLane({ first: { ...first, retryInMs: Number.POSITIVE_INFINITY } }))
   assert.deepEqual([blocked.reason, blocked.nextAt, blocked.emptyAt], ['head_blocked', null, null])
   assert.match(blocked.detail, /An operator must retry or skip it\.$/)
-  assert.equal(whyWaiting(withLane({ first: { ...first, heldMs: 0 } })).reason, 'delivering')
+  assert.equal(whyWaiting(withLane({ first: { ...first, retryInMs: 0 } })).reason, 'delivering')
 })
 
 test('when a queue is empty is guessed from its pace, unless it was not counted to its end', () => {

@@ -143,11 +143,11 @@ test('in order, a delivery waits for its own retry in its place, and for who sta
     const { reason, nextAt, blockers } = whyNotDelivered({ ...facts, ...change })
     return [reason, nextAt, blockers.length]
   }
-  assert.deepEqual(reasonOf({ queued: { ...own, heldMs: 60_000 } }), ['waiting_for_retry', later, 1])
-  assert.deepEqual(reasonOf({ queued: { ...own, heldMs: Number.POSITIVE_INFINITY } }), ['head_blocked', null, 1])
-  const behindFirst = (heldMs: number): Partial<WhyFacts> => ({
+  assert.deepEqual(reasonOf({ queued: { ...own, retryInMs: 60_000 } }), ['waiting_for_retry', later, 1])
+  assert.deepEqual(reasonOf({ queued: { ...own, retryInMs: Number.POSITIVE_INFINITY } }), ['head_blocked', null, 1])
+  const behindFirst = (retryInMs: number): Partial<WhyFacts> => ({
     queued: { ...own, attempts: 0, ahead: 4 },
-    lane: { ...facts.lane, first: { id: 'msg_1', attempts: 1, heldMs } },
+    lane: { ...facts.lane, first: { id: 'msg_1', attempts: 1, retryInMs } },
   })
   assert.deepEqual(reasonOf(behindFirst(60_000)), ['behind_head', later, 1])
   assert.deepEqual(reasonOf(behindFirst(Number.POSITIVE_INFINITY)), ['head_blocked', null, 1])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Clock } from '../../src/domain/clock.ts'
-import type { DeadHead } from '../../src/domain/delivery.ts'
+import type { DeadLetterSummary } from '../../src/domain/delivery.ts'
 import type { Application, Endpoint } from '../../src/domain/endpoint.ts'
 import type { CircuitPolicy } from '../../src/domain/flow.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
@@ -95,7 +95,7 @@ class Bounded {
     })
   }
 
-  async dead(): Promise<DeadHead[]> {
+  async dead(): Promise<DeadLetterSummary[]> {
     const range = { endpoint: null, from: 0, until: this.clock.now() + 1, after: null } as const
     return this.world.store.listDead(this.app.key, { ...range, order: 'ascending', limit: 10_000 })
   }
@@ -217,7 +217,7 @@ for (const [state, change] of [
     assert.deepEqual(await bounded.reasons(), { overflow: dead.length })
     assert.equal(waiting + dead.length + bounded.sent.length, 1500)
     const kept = new Set(ids.slice(-waiting))
-    const heads = await bounded.world.store.loadHeads(dead.map(({ message }) => message))
+    const heads = await bounded.world.store.loadSummaries(dead.map(({ message }) => message))
     for (const { id } of heads) assert.ok(!kept.has(id), 'one of the newest gave way')
   })
 }
@@ -279,7 +279,7 @@ test('a subscriber that is down for a day is left alone, and whatever is dropped
   assert.equal(await bounded.waiting(), 0)
   const dead = await bounded.dead()
   const arrived = new Set(sent.slice(tries).map(({ id }) => id))
-  const heads = await bounded.world.store.loadHeads(dead.map(({ message }) => message))
+  const heads = await bounded.world.store.loadSummaries(dead.map(({ message }) => message))
   const ends = [...arrived, ...heads.map(({ id }) => id)]
   assert.deepEqual(ends.toSorted(), ids.toSorted(), 'each has exactly one end')
   assert.deepEqual(

@@ -115,7 +115,7 @@ test('a delivery that keeps its place in an ordered lane stays in memory', () =>
   const lane = aLane(fifo)
   lane.rows.take(fresh, row(1))
   lane.beginSettle()
-  lane.settled(1, { state: 'held', waitMs: 1000 })
+  lane.settled(1, { state: 'delayed', waitMs: 1000 })
   assert.deepEqual([lane.rows.isInMemory(1), lane.ended], [true, 0])
   lane.beginSettle()
   lane.settled(1, { state: 'delivered' })

@@ -98,10 +98,10 @@ test('the head of a line is tried anew, or skipped, by order', async () => {
   await blockHead(key)
   const retried = await api.ask('POST', `${path}/lane/head/retry`)
   assert.deepEqual([retried.status, retried.json.messageId, retried.json.order], [202, first, 'retry'])
-  assert.equal((await rows(key))[0]?.heldMs, 0)
+  assert.equal((await rows(key))[0]?.retryInMs, 0)
   const skipped = await api.ask('POST', `${path}/lane/head/skip`, { messageId: first })
   assert.deepEqual([skipped.status, skipped.json.messageId], [202, first])
-  assert.equal((await rows(key))[0]?.heldMs, -1, 'its owner is told')
+  assert.equal((await rows(key))[0]?.retryInMs, -1, 'its owner is told')
 })
 
 test('where each key has its own line, the delivery is named; and without an order there is no head', async () => {

@@ -43,7 +43,7 @@ async function publishing(t: TestContext) {
     async refused(publish: () => Promise<unknown>) {
       await assert.rejects(publish, (error) => error instanceof AppError && error.code === 'overloaded')
     },
-    waiting: async (endpoint: { key: number }) => (await store.readHeads(endpoint.key, 1000)).length,
+    waiting: async (endpoint: { key: number }) => (await store.readFronts(endpoint.key, 1000)).length,
   }
 }
 
@@ -78,7 +78,7 @@ test('an endpoint that takes nothing more is passed over, with a dead letter, an
   }
   assert.equal((await world.store.counts()).dead, 3)
   assert.equal(world.depths.endpoint(full.key)?.waiting, 3, 'what is dead does not wait')
-  const [row] = await world.store.readHeads(full.key, 1)
+  const [row] = await world.store.readFronts(full.key, 1)
   assert(row)
   await world.store.endResting([{ endpoint: full.key, app: world.app.key, row, reason: 'aged' }])
   await world.publish()
@@ -131,7 +131,7 @@ test('a message carries its time to live into every queue', async (t) => {
   await world.clock.settle()
   const { id } = await answer
   for (const { key } of [plain, special]) {
-    const [row] = await world.store.readHeads(key, 1)
+    const [row] = await world.store.readFronts(key, 1)
     assert.equal(row?.expiresInMs, 5000)
   }
   const message = await world.store.findMessage(world.app.key, id)

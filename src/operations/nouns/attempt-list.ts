@@ -1,4 +1,10 @@
-import { type AttemptHead, isOfClass, type Message, type MessageHead, meetsFilter } from '../../domain/delivery.ts'
+import {
+  type AttemptSummary,
+  isOfClass,
+  type Message,
+  type MessageSummary,
+  meetsFilter,
+} from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { withField } from '../../json/bytes.ts'
@@ -15,7 +21,7 @@ import { toMessageFilter } from './message-schema.ts'
 /** A message that was tried at an endpoint. */
 export interface Tried extends Standing {
   readonly row: ListedAttempt
-  readonly message: MessageHead
+  readonly message: MessageSummary
 }
 export type AttemptPlace = NonNullable<AttemptRange['after']>
 
@@ -78,7 +84,7 @@ export function attemptsAt(
     },
     keep: async (rows) => {
       const met = rows.filter(meets)
-      const heads = await store.loadHeads([...new Set(met.map((row) => row.message))])
+      const heads = await store.loadSummaries([...new Set(met.map((row) => row.message))])
       const byKey = new Map(heads.map((head) => [head.key, head]))
       const replaying = await replayingAmong(store, met)
       const dead = await deadAmong(store, met)
@@ -104,11 +110,11 @@ export function attemptsAt(
 export function writeAttempts<Row extends AttemptKey & { readonly bytes: number }, Position>(
   { store, clock }: Pick<Parts, 'store' | 'clock'>,
   filter: AttemptQuery,
-  list: Walked<Row, { readonly row: Row; readonly message: MessageHead }, Position>,
+  list: Walked<Row, { readonly row: Row; readonly message: MessageSummary }, Position>,
 ) {
   const withContent = filter.with_content ?? true
   const withMessage = filter.with_msg ?? false
-  const bytesOf = ({ row, message }: { row: Row; message: MessageHead }) => {
+  const bytesOf = ({ row, message }: { row: Row; message: MessageSummary }) => {
     return withContent ? row.bytes + (withMessage ? message.bytes : 0) : 0
   }
   return writePage(clock, filter, { ...list, bytesOf }, async (items) => {
@@ -168,7 +174,7 @@ function keyOf(attempt: AttemptBrief): number {
 }
 
 export function meetsAttempt(
-  attempt: Pick<AttemptHead, 'code' | 'status'>,
+  attempt: Pick<AttemptSummary, 'code' | 'status'>,
   { status, status_code_class: statusClass }: AttemptQuery,
 ): boolean {
   if (status !== undefined && status !== attemptStatus(attempt)) return false

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import type { Attempt, AttemptHead, MessageHead } from '../../domain/delivery.ts'
+import type { Attempt, AttemptSummary, MessageSummary } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/messages.ts'
 import { described, Instant, integer, MaybeInstant, nullable } from '../fields.ts'
@@ -85,7 +85,7 @@ export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...sta
 /** An attempt as callers see it. Without a reply, `response` says what went wrong. */
 export function toAttemptOut(
   attempt: Attempt,
-  message: Pick<MessageHead, 'id'>,
+  message: Pick<MessageSummary, 'id'>,
   endpoint: Endpoint | undefined,
   withContent: boolean,
 ): Out<typeof MessageAttemptOut> {
@@ -116,9 +116,9 @@ export function attemptStatus(attempt: Pick<Attempt, 'code'>): typeof success | 
 
 /** The facts that decide the status of a message at an endpoint. */
 export interface Standing {
-  readonly message: Pick<MessageHead, 'expunged'>
+  readonly message: Pick<MessageSummary, 'expunged'>
   /** Undefined before the first. */
-  readonly latest: AttemptHead | undefined
+  readonly latest: AttemptSummary | undefined
   /** Whether it waits to be sent once more on request. */
   readonly replaying: boolean
   /** Whether it is a dead letter, be it that it was never tried or that it died waiting for its retry. */

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { type AuditHead, type AuditRow, auditStart, verifyAudit } from '../../domain/audit.ts'
+import { type AuditCheckpoint, type AuditRow, auditStart, verifyAudit } from '../../domain/audit.ts'
 import { type AuditFilter, hashText } from '../../store/access.ts'
 import type { Store } from '../../store/store.ts'
 import { admin } from '../access.ts'
@@ -66,7 +66,7 @@ function toAuditFilter(query: Static<typeof AuditQuery>): AuditFilter {
 /** Reads the whole log and checks every hash. `head` is worth keeping elsewhere: it shows a later cut at the end. */
 async function verifyAll(store: Pick<Store, 'listAudit'>): Promise<Out<typeof AuditVerifyOut>> {
   const everything = { actor: null, action: null, app: null, since: null, until: null }
-  let head: AuditHead = { n: 0, hash: auditStart }
+  let head: AuditCheckpoint = { n: 0, hash: auditStart }
   for (;;) {
     const page = await store.listAudit({ limit: rowsAtOnce, order: 'ascending', after: head.n }, everything)
     const checked = verifyAudit(head, page.items, hashText)

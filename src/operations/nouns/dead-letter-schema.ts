@@ -1,6 +1,6 @@
 import { type Static, type TProperties, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
-import type { DeadLetter, MessageHead } from '../../domain/delivery.ts'
+import type { DeadLetter, MessageSummary } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
@@ -169,7 +169,7 @@ export type DeadLineIn = Static<typeof DeadLineIn>
 
 export function toDeadOut(
   letter: DeadLetter,
-  message: Omit<MessageHead, 'bytes'> | undefined,
+  message: Omit<MessageSummary, 'bytes'> | undefined,
   endpoint: Endpoint | undefined,
   appId: string,
 ): Out<typeof DeadLetterOut> {

@@ -1,5 +1,5 @@
 import { noSuch } from '../../domain/app-error.ts'
-import type { DeadHead, MessageHead } from '../../domain/delivery.ts'
+import type { DeadLetterSummary, MessageSummary } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import type { DeadFilter } from '../../domain/task.ts'
 import { Turns } from '../../domain/turns.ts'
@@ -94,11 +94,11 @@ function listRoute({ path, whose, needs, ids, summaries }: Place): Route {
       const list = {
         read: (after: DeadRange['after'], order: Order, limit: number) =>
           store.listDead(app?.key ?? null, rangeOf(filter, after, order, limit)),
-        keep: async (rows: DeadHead[]) => (await described(store, rows)).filter((one) => meets(one, filter)),
+        keep: async (rows: DeadLetterSummary[]) => (await described(store, rows)).filter((one) => meets(one, filter)),
         keepsAll: filter.reason === null && filter.eventTypes === null,
         bytesOf: ({ row }: Described) => row.bytes,
-        positionOf: (row: DeadHead) => row,
-        write: ({ diedAt, endpoint, message }: DeadHead) => numbers.write(diedAt, endpoint, message),
+        positionOf: (row: DeadLetterSummary) => row,
+        write: ({ diedAt, endpoint, message }: DeadLetterSummary) => numbers.write(diedAt, endpoint, message),
         parse: (text: string) => {
           const [diedAt, endpoint, message] = numbers.parse(text, 3) ?? []
           return diedAt === undefined || endpoint === undefined || message === undefined
@@ -235,8 +235,8 @@ async function* linesOf(
   app: number | null,
   filter: DeadFilter,
 ): AsyncGenerator<Buffer> {
-  for (let after: DeadHead | null = null; ; ) {
-    const rows: DeadHead[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
+  for (let after: DeadLetterSummary | null = null; ; ) {
+    const rows: DeadLetterSummary[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
     const kept = (await described(store, rows)).filter((one) => meets(one, filter))
     const ids = await store.applicationIds(kept.map(({ row }) => row.app))
     // A delivery may have a body of its own, which is about as large as the message's.
@@ -256,15 +256,15 @@ async function* linesOf(
 }
 
 interface Described {
-  readonly row: DeadHead
-  readonly message: MessageHead | undefined
+  readonly row: DeadLetterSummary
+  readonly message: MessageSummary | undefined
   readonly endpoint: Endpoint | undefined
 }
 
 /** Dead letters with their messages and endpoints. */
-async function described(store: Store, letters: readonly DeadHead[]): Promise<Described[]> {
+async function described(store: Store, letters: readonly DeadLetterSummary[]): Promise<Described[]> {
   const [heads, endpoints] = await Promise.all([
-    store.loadHeads([...new Set(letters.map(({ message }) => message))]),
+    store.loadSummaries([...new Set(letters.map(({ message }) => message))]),
     store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))]),
   ])
   const messageOf = new Map(heads.map((head) => [head.key, head]))

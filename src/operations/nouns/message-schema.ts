@@ -268,7 +268,7 @@ export const BulkExpungeContentsOut = Type.Object({
   results: Type.Record(Type.String(), Type.Enum(['expunged', 'not-found'])),
 })
 
-export interface MessageHead extends Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> {
+export interface MessageSummary extends Pick<Message, 'key' | 'id' | 'eventType' | 'eventId' | 'channels'> {
   readonly tags?: readonly string[] | null
   readonly deliverAt?: EpochMs | null
   readonly expiresAt?: EpochMs | null
@@ -279,7 +279,7 @@ export interface MessageHead extends Pick<Message, 'key' | 'id' | 'eventType' | 
  * A message as callers see it, as bytes: the payload is the producer's own, which no serialiser may touch. All else but the
  * ordering key is ASCII by its pattern and needs no escaping.
  */
-export function messageBytes(message: MessageHead, payload: Uint8Array): Buffer {
+export function messageBytes(message: MessageSummary, payload: Uint8Array): Buffer {
   const {
     key,
     id,

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
-import { isOpen, type MessageHead, meetsFilter } from '../../domain/delivery.ts'
+import { isOpen, type MessageSummary, meetsFilter } from '../../domain/delivery.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { Accepted, Publisher } from '../../intake/publisher.ts'
@@ -154,7 +154,7 @@ export const messages: Noun = {
             keep: async (rows) => rows.filter((row) => meetsFilter(row, filter)).map((row) => ({ row })),
             keepsAll: isOpen(filter),
             bytesOf: ({ row }) => (withContent ? row.bytes : 0),
-            positionOf: ({ key }: MessageHead) => key,
+            positionOf: ({ key }: MessageSummary) => key,
             write: ({ id }) => id,
             parse: (text) => decodeKey('msg', text),
           },

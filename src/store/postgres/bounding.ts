@@ -1,6 +1,13 @@
 import type { Class } from '../../domain/delivery.ts'
 import { type Flow, toFlow } from '../../domain/flow.ts'
-import { type Bounding, type PendingRow, type RestingEnd, type RestingLane, sqlHeldMs, untried } from '../delivering.ts'
+import {
+  type Bounding,
+  type PendingRow,
+  type RestingEnd,
+  type RestingLane,
+  sqlRetryInMs,
+  untried,
+} from '../delivering.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { withClock } from './database.ts'
@@ -14,7 +21,7 @@ const pendingColumns =
 /** The columns of a row as it is read, `p`, by the clock. */
 const rowColumns = `
   p.class, p.due_at, p.message, p.attempts, p.prior_attempts, clock.now - p.since as age_ms, p.order_key,
-  ${sqlHeldMs('p.held_until', 'clock.now')} as held_ms, p.expires_at - clock.now as expires_in_ms, p.variant`
+  ${sqlRetryInMs('p.held_until', 'clock.now')} as held_ms, p.expires_at - clock.now as expires_in_ms, p.variant`
 
 /** One seek of pending's primary key per endpoint, and one per class of those that rest, however many rows they have. */
 export const findResting = statement(
@@ -44,7 +51,7 @@ export const findResting = statement(
 )
 
 /** For each class a range of pending's primary key. */
-export const readHeads = statement(
+export const readFronts = statement(
   'read-heads',
   `
     ${withClock}
@@ -138,8 +145,8 @@ export function bounding({ relaxed }: Database): Bounding {
       return { lanes: lanesOf(rows), next: looked < limit ? null : last }
     },
 
-    async readHeads(endpoint, limit) {
-      return (await relaxed.run<RowColumns>(readHeads, [endpoint, limit])).map(toRow)
+    async readFronts(endpoint, limit) {
+      return (await relaxed.run<RowColumns>(readFronts, [endpoint, limit])).map(toRow)
     },
 
     async readExpired(from, limit) {

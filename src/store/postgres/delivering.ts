@@ -1,6 +1,6 @@
 import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../delivering.ts'
-import { sqlHeldMs } from '../delivering.ts'
+import { sqlRetryInMs } from '../delivering.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { withClock } from './database.ts'
@@ -22,7 +22,7 @@ export const readPending = statement(
                with ordinality as read (endpoint, class, after_due_at, after_message, most, n)
     )
     select read.n, p.message, p.due_at, p.attempts, p.prior_attempts, read.now - p.since as age_ms, p.order_key,
-           ${sqlHeldMs('p.held_until', 'read.now')} as held_ms, p.expires_at - read.now as expires_in_ms, p.variant
+           ${sqlRetryInMs('p.held_until', 'read.now')} as held_ms, p.expires_at - read.now as expires_in_ms, p.variant
       from read cross join lateral (
         select message, due_at, attempts, prior_attempts, since, order_key, held_until, expires_at, variant from pending
          where endpoint = read.endpoint and class = read.class

@@ -19,7 +19,6 @@ import { migrate } from './migrate.ts'
 import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { onPostgres, postgresPort, sqlOver, trailing } from './port.ts'
-import { replaying } from './replaying.ts'
 import { historyRemover } from './retention.ts'
 import { openSessions, type Sessions, statement } from './sessions.ts'
 import { Signals } from './signals.ts'
@@ -107,7 +106,6 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...ownership(database, partitions),
     ...delivering(database),
     ...bounding(database),
-    ...replaying(database),
     ...idempotency(database),
     ...enlisting(database, url),
     ...trailing(database),

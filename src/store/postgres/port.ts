@@ -15,7 +15,6 @@ import {
 import { type List, type SealedValue, type Statement, statement, toJson, type Values } from '../sql/statement.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
-import { findRow, requeue, tell } from './replaying.ts'
 import { statement as postgresStatement, type Run, type Sessions } from './sessions.ts'
 import { isUidTaken } from './trouble.ts'
 
@@ -29,6 +28,7 @@ export function postgresPort(database: Database): Port {
     context,
     hasOneWriter: false,
     transaction: transactionsOn(database, durable),
+    erase: transactionsOn(database, durable),
     relaxed: { ...sqlOver(relaxed.run), transaction: transactionsOn(database, relaxed) },
     *askOwners(endpoints) {
       database.signals.asked(endpoints)
@@ -72,13 +72,14 @@ function transactionsOn(database: Database, sessions: Sessions): Port['transacti
           },
           changeKeySeries: () => keys.changeNode(),
           wakeLane: (endpoint) => atOnce(() => void afterwards.push(() => wakes.rouse([endpoint]))),
-          *requeue(deliveries) {
-            const queued = yield* waitFor(requeue(run, deliveries))
-            afterwards.push(() => tell(database, queued))
-            return queued
-          },
-          *isQueued(delivery) {
-            return (yield* waitFor(findRow(run, delivery))) !== undefined
+          queued: (endpoints, itsClass) =>
+            atOnce(() => {
+              afterwards.push(() => wakes.request(endpoints, 0, false))
+              afterwards.push(() => signals.rows(endpoints, itsClass))
+            }),
+          *expunged(messages) {
+            yield* waitFor(signals.notify(run, 'x', messages))
+            afterwards.push(() => signals.expunged(messages))
           },
           *taskAdded() {
             yield* waitFor(signals.notify(run, 't', []))

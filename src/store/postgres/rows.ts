@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Class } from '../../domain/delivery.ts'
 import type { PendingRow } from '../delivering.ts'
-import { toHeldMs } from '../delivering.ts'
+import { toRetryInMs } from '../delivering.ts'
 
 /** A waiting delivery, as the server's clock saw it. */
 export interface PendingColumns {
@@ -25,7 +25,7 @@ export function toPendingRow(row: PendingColumns, rowClass: Class): PendingRow {
     priorAttempts: row.prior_attempts,
     ageMs: Math.max(0, row.age_ms),
     orderKey: row.order_key,
-    heldMs: toHeldMs(row.held_ms),
+    retryInMs: toRetryInMs(row.held_ms),
     expiresInMs: row.expires_in_ms,
     variant: row.variant,
   }

@@ -261,7 +261,7 @@ function valuesOf(settlements: readonly Settlement[]): unknown[] {
 
 /** Whether its row stays where it is. */
 function stays({ verdict }: Settlement): boolean {
-  return verdict.state === 'held' || verdict.state === 'blocked'
+  return verdict.state === 'delayed' || verdict.state === 'blocked'
 }
 
 function valuesOfRows(settlements: readonly Settlement[]): string[] {

@@ -1,35 +1,16 @@
-import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type ApiKey, type AppToken, type Keys, noteUseEveryMs } from '../access.ts'
 import { listStart, toPage } from '../page.ts'
 import { insertNew, type Methods, type Port } from './port.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
-interface ApiKeyRow {
-  readonly key: number
-  readonly id: string
-  readonly name: string
-  readonly scopes: string[]
-  readonly app: number | null
+/** Columns of the application that a row belongs to. */
+interface AppColumns {
   readonly app_id: string | null
   readonly app_uid: string | null
-  readonly created_at: EpochMs
-  readonly expires_at: EpochMs | null
-  readonly last_used_at: EpochMs | null
-  readonly revoked_at: EpochMs | null
 }
-
-interface AppTokenRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number
-  readonly app_id: string
-  readonly app_uid: string | null
-  readonly capabilities: string[]
-  readonly session_id: string | null
-  readonly created_at: EpochMs
-  readonly expires_at: EpochMs
-}
+type ApiKeyRow = Omit<ApiKey, 'app'> & AppColumns & { readonly app: number | null }
+type AppTokenRow = Omit<AppToken, 'app'> & AppColumns & { readonly app: number }
 
 const keyShape: Shape<ApiKeyRow> = { json: ['scopes'] }
 const tokenShape: Shape<AppTokenRow> = { json: ['capabilities'] }
@@ -42,8 +23,8 @@ const applicationExists = (table: string) =>
   `(select deleted_at is null from application where application.key = ${table}.app limit 1)`
 
 const selectKeys = `
-  select api_key.key, api_key.id, name, scopes, app, ${applicationOf('api_key')}, created_at, expires_at, last_used_at,
-         revoked_at
+  select api_key.key, api_key.id, name, scopes, app, ${applicationOf('api_key')}, created_at as "createdAt",
+         expires_at as "expiresAt", last_used_at as "lastUsedAt", revoked_at as "revokedAt"
     from api_key`
 const insertApiKey = statement<{ key: number }>(
   'insert-api-key',
@@ -80,7 +61,8 @@ const countWorkingAdminKeys = statement<{ count: number }>(
 )
 
 const selectTokens = `
-  select app_token.key, app_token.id, app, ${applicationOf('app_token')}, capabilities, session_id, created_at, expires_at
+  select app_token.key, app_token.id, app, ${applicationOf('app_token')}, capabilities, session_id as "sessionId",
+         created_at as "createdAt", expires_at as "expiresAt"
     from app_token`
 const insertAppToken = statement<{ key: number }>(
   'insert-app-token',
@@ -129,7 +111,7 @@ export function access(port: Port): Methods<Keys> {
 
     *listApiKeys({ limit, order, after }) {
       const rows = yield* port.all(selectApiKeys[order], { after: after ?? listStart(order), limit: limit + 1 })
-      return toPage(rows, limit, toApiKey)
+      return toPage(rows.map(toApiKey), limit)
     },
 
     *revokeApiKey(id) {
@@ -181,28 +163,10 @@ function rounded(ms: number | null): number | null {
   return ms === null ? null : Math.round(ms)
 }
 
-function toApiKey(row: ApiKeyRow): ApiKey {
-  return {
-    key: row.key,
-    id: row.id,
-    name: row.name,
-    scopes: row.scopes,
-    app: row.app === null ? null : { key: row.app, id: row.app_id ?? '', uid: row.app_uid },
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    lastUsedAt: row.last_used_at,
-    revokedAt: row.revoked_at,
-  }
+function toApiKey({ app, app_id: id, app_uid: uid, ...row }: ApiKeyRow): ApiKey {
+  return { ...row, app: app === null ? null : { key: app, id: id ?? '', uid } }
 }
 
-function toAppToken(row: AppTokenRow): AppToken {
-  return {
-    key: row.key,
-    id: row.id,
-    app: { key: row.app, id: row.app_id, uid: row.app_uid },
-    capabilities: row.capabilities,
-    sessionId: row.session_id,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-  }
+function toAppToken({ app, app_id: id, app_uid: uid, ...row }: AppTokenRow): AppToken {
+  return { ...row, app: { key: app, id: id ?? '', uid } }
 }

@@ -11,6 +11,7 @@ import { leading } from './leading.ts'
 import { messages } from './messages.ts'
 import { notices } from './notices.ts'
 import type { Port } from './port.ts'
+import { queues } from './queues.ts'
 import { regions } from './regions.ts'
 import { removals } from './removals.ts'
 import { type RemoveHistory, retention } from './retention.ts'
@@ -41,6 +42,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...deadLetters(port),
     ...lanes(port),
     ...intakeReads(port),
+    ...queues(port),
     ...schedules(port, publishAlong),
     ...tasks(port),
     ...notices(port),

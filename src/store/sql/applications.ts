@@ -1,42 +1,40 @@
-import type { EpochMs } from '../../domain/clock.ts'
 import { defined } from '../../domain/defined.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
 import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
-import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
+import { columnsOf, inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
-interface ApplicationRow {
-  readonly key: number
-  readonly id: string
-  readonly uid: string | null
-  readonly name: string
-  readonly dedupe_s: number | null
-  readonly throttle_rate: number | null
-  readonly metadata: Readonly<Record<string, string>>
-  readonly settings: Application['settings'] | null
-  readonly created_at: EpochMs
-  readonly updated_at: EpochMs
-}
+const columns = columnsOf<Application>({
+  key: 'key',
+  id: 'id',
+  uid: 'uid',
+  name: 'name',
+  throttleRate: 'throttle_rate',
+  metadata: 'metadata',
+  dedupeSeconds: 'dedupe_s',
+  settings: `coalesce(settings, '{}')`,
+  createdAt: 'created_at',
+  updatedAt: 'updated_at',
+})
+const shape: Shape<Application> = { json: ['metadata', 'settings'] }
 
-const columns = 'key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at'
-const shape: Shape<ApplicationRow> = { json: ['metadata', 'settings'] }
-
-const insertApplication = statement<ApplicationRow>(
+const insertApplication = statement<Application>(
   'insert-application',
-  `insert into application (${columns})
+  `insert into application
+     (key, id, uid, name, throttle_rate, metadata, dedupe_s, settings, created_at, updated_at)
    values (:key, :id, :uid, :name, :throttle_rate, :metadata, :dedupe_s, :settings, :now, :now)
    on conflict (key) do nothing returning ${columns}`,
   shape,
 )
-const selectApplication = statement<ApplicationRow>(
+const selectApplication = statement<Application>(
   'application',
   `select ${columns} from application where key = :key and deleted_at is null`,
   shape,
 )
 // Leans on application_uid.
-const selectByUid = statement<ApplicationRow>(
+const selectByUid = statement<Application>(
   'application-by-uid',
   `select ${columns} from application where uid = :uid and deleted_at is null`,
   shape,
@@ -46,14 +44,14 @@ const selectIds = statement<{ key: number; id: string }>(
   ({ among }) => `select key, id from application where ${among('key', ':apps', 'bigint')} and deleted_at is null`,
 )
 // Ranges of the primary key. The management application has the key 0 and is not listed.
-const selectApplications = inBothOrders<ApplicationRow>(
+const selectApplications = inBothOrders<Application>(
   'applications',
   (beyond, direction) => `
     select ${columns} from application where key ${beyond} :after and key > 0 and deleted_at is null
      order by key ${direction} limit :limit`,
   shape,
 )
-const updateApplicationRow = statement<ApplicationRow>(
+const updateApplicationRow = statement<Application>(
   'update-application',
   ({ greatest }) => `
     update application set uid = :uid, name = :name, throttle_rate = :throttle_rate, metadata = :metadata,
@@ -80,17 +78,15 @@ type ApplicationMethods = Pick<
 export function applications(port: Port): Methods<ApplicationMethods> {
   return {
     *createApplication(input) {
-      const row = yield* conflictOnUid(port, input.uid, () =>
+      return yield* conflictOnUid(port, input.uid, () =>
         port.transaction((sql) => insertNew(sql, 'app', insertApplication, () => valuesOf(input))),
       )
-      return toApplication(row)
     },
 
     *findApplication(ref) {
       const key = decodeKey('app', ref)
       const named = key === undefined ? undefined : yield* port.first(selectApplication, { key })
-      const row = named?.id === ref ? named : yield* port.first(selectByUid, { uid: ref })
-      return row && toApplication(row)
+      return named?.id === ref ? named : yield* port.first(selectByUid, { uid: ref })
     },
 
     *applicationIds(apps) {
@@ -100,7 +96,7 @@ export function applications(port: Port): Methods<ApplicationMethods> {
 
     *listApplications({ limit, order, after }) {
       const rows = yield* port.all(selectApplications[order], { after: after ?? listStart(order), limit: limit + 1 })
-      return toPage(rows, limit, toApplication)
+      return toPage(rows, limit)
     },
 
     *updateApplication(key, change) {
@@ -108,10 +104,9 @@ export function applications(port: Port): Methods<ApplicationMethods> {
         port.transaction(function* (sql) {
           // The lock comes first, so that a change made meanwhile by another caller is not undone.
           if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
-          const row = yield* sql.first(selectApplication, { key })
-          const before = toApplication(row as ApplicationRow)
+          const before = (yield* sql.first(selectApplication, { key })) as Application
           const values = valuesOf({ ...before, ...defined(change) })
-          const updated = toApplication((yield* sql.first(updateApplicationRow, { ...values, key })) as ApplicationRow)
+          const updated = (yield* sql.first(updateApplicationRow, { ...values, key })) as Application
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
           if (isSentOtherwise) yield* sql.settingsChanged()
@@ -130,20 +125,5 @@ function valuesOf(input: Parameters<Applications['createApplication']>[0]) {
     metadata: toJson(input.metadata),
     dedupe_s: input.dedupeSeconds ?? null,
     settings: toJson(input.settings ?? {}),
-  }
-}
-
-function toApplication(row: ApplicationRow): Application {
-  return {
-    key: row.key,
-    id: row.id,
-    uid: row.uid,
-    name: row.name,
-    dedupeSeconds: row.dedupe_s,
-    throttleRate: row.throttle_rate,
-    metadata: row.metadata,
-    settings: row.settings ?? {},
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
   }
 }

@@ -45,7 +45,7 @@ export function auditing(port: Port): Methods<Auditing> {
       const start = after ?? listStart(order)
       const filters = { actor, action, app, since, until }
       const rows = yield* port.all(selectAudit[order], { ...filters, start, limit: limit + 1 })
-      return toPage(rows, limit, (row) => row)
+      return toPage(rows, limit)
     },
   }
 }

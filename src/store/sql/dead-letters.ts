@@ -1,26 +1,15 @@
-import type { Identity } from '../../domain/ids.ts'
-import { keyTime } from '../../domain/ids.ts'
+import type { DeadLetter, DeadLetterSummary, Message } from '../../domain/delivery.ts'
+import { type Identity, keyTime } from '../../domain/ids.ts'
 import { type Brought, type BroughtLetter, type CountedList, type DeadLetters, placesOf } from '../dead-letters.ts'
 import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { Plan, Planned } from '../plan.ts'
 import type { Variant } from '../publishing.ts'
 import type { Dialect } from './dialect.ts'
-import {
-  type DeadHeadRow,
-  type DeadRow,
-  deadColumns,
-  deadHeadColumns,
-  type MessageRow,
-  messageColumns,
-  messageShape,
-  qualified,
-  toDeadHead,
-  toDeadLetter,
-  toMessage,
-} from './message-rows.ts'
+import { deadColumns, deadSummaryColumns, messageColumns, messageShape } from './message-rows.ts'
 import { countMessages, inPlace } from './messages.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
+import { deliveryFields, isQueued, keysOf } from './queues.ts'
 import { inBothOrders, type Statement, statement, toJson, type Values } from './statement.ts'
 
 /** Postgres's dead_died and dead_endpoint are over sums: the planner then takes them for these lists and nothing else. */
@@ -38,10 +27,10 @@ const died = (dialect: Dialect, whose: keyof typeof of) =>
 
 function listOf(name: string, whose: keyof typeof of) {
   const rest = whose === 'endpoint' ? ['message'] : ['endpoint', 'message']
-  return inBothOrders<DeadHeadRow>(
+  return inBothOrders<DeadLetterSummary>(
     name,
     (beyond, direction, dialect) => `
-      select ${deadHeadColumns} from dead
+      select ${deadSummaryColumns} from dead
        where ${died(dialect, whose)} and ${diedAt(dialect, whose)} ${beyond}= :died_at
          and (died_at, ${rest.join(', ')}) ${beyond} (:died_at, ${rest.map((column) => `:after_${column}`).join(', ')})
        order by ${[diedAt(dialect, whose), ...rest].map((column) => `${column} ${direction}`).join(', ')} limit :limit`,
@@ -68,22 +57,21 @@ const counts = {
 }
 // Ranges of dead's primary key.
 const byMessage = 'endpoint = :endpoint and message >= :from and message < :until'
-const selectByMessage = inBothOrders<DeadHeadRow>(
+const selectByMessage = inBothOrders<DeadLetterSummary>(
   'dead-by-message',
   (beyond, direction) => `
-    select ${deadHeadColumns} from dead where ${byMessage} and message ${beyond} :after
+    select ${deadSummaryColumns} from dead where ${byMessage} and message ${beyond} :after
      order by message ${direction} limit :limit`,
 )
 const countByMessage = statement<{ count: number }>(
   'count-dead-by-message',
   `select count(*) as count from (select 1 from dead where ${byMessage} order by message limit :limit) as listed`,
 )
-const selectDead = statement<DeadRow>(
+const selectDead = statement<DeadLetter>(
   'dead',
   `select ${deadColumns} from dead where endpoint = :endpoint and message = :message`,
 )
 
-const deliveryFields = { endpoint: 'bigint', message: 'bigint' } as const
 const isWanted = 'dead.endpoint = wanted.endpoint and dead.message = wanted.message'
 const selectAmong = statement<DeliveryKey>(
   'dead-among',
@@ -91,14 +79,14 @@ const selectAmong = statement<DeliveryKey>(
     select wanted.endpoint, wanted.message from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
     ${probe('dead', isWanted)}`,
 )
-const selectSome = statement<DeadRow & { readonly place: number }>(
+const selectSome = statement<DeadLetter & { readonly place: number }>(
   'some-dead',
   ({ rowsOf, probe }) => `
-    select wanted.place, ${qualified('dead', deadColumns)} from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
+    select wanted.place, ${deadColumns} from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
     ${probe('dead', isWanted)}`,
 )
 
-const selectContents = statement<MessageRow & { readonly plan: Plan | null }>(
+const selectContents = statement<Message & { readonly plan: Plan | null }>(
   'contents',
   ({ among }) => `select ${messageColumns}, plan from message where ${among('key', ':keys', 'bigint')}`,
   { json: [...(messageShape.json ?? []), 'plan'] },
@@ -169,18 +157,14 @@ export function deadLetters(port: Port): Methods<DeadLetterMethods> {
       const start = listStart(order)
       const { diedAt: died_at, ...place } = after ?? { diedAt: start, endpoint: start, message: start }
       const values = { from, until, died_at, after_endpoint: place.endpoint, after_message: place.message, limit }
-      const rows =
-        endpoint !== null
-          ? yield* port.all(lists.endpoint[order], { ...values, endpoint })
-          : app !== null
-            ? yield* port.all(lists.app[order], { ...values, app })
-            : yield* port.all(lists.all[order], values)
-      return rows.map(toDeadHead)
+      if (endpoint !== null) return yield* port.all(lists.endpoint[order], { ...values, endpoint })
+      if (app !== null) return yield* port.all(lists.app[order], { ...values, app })
+      return yield* port.all(lists.all[order], values)
     },
 
     *listDeadOf(endpoint, { from, until, after, order, limit }) {
       const values = { endpoint, from, until, after: after ?? listStart(order), limit }
-      return (yield* port.all(selectByMessage[order], values)).map(toDeadHead)
+      return yield* port.all(selectByMessage[order], values)
     },
 
     *countListed(list, limit) {
@@ -190,8 +174,7 @@ export function deadLetters(port: Port): Methods<DeadLetterMethods> {
     },
 
     *findDead(endpoint, message) {
-      const row = yield* port.first(selectDead, { endpoint, message })
-      return row && toDeadLetter(row)
+      return yield* port.first(selectDead, { endpoint, message })
     },
 
     *deadAmong(deliveries) {
@@ -200,7 +183,7 @@ export function deadLetters(port: Port): Methods<DeadLetterMethods> {
 
     *loadDead(deliveries) {
       if (deliveries.length === 0) return []
-      return inPlace(deliveries, yield* port.all(selectSome, { deliveries: keysOf(deliveries) }), toDeadLetter)
+      return inPlace(deliveries, yield* port.all(selectSome, { deliveries: keysOf(deliveries) }))
     },
 
     *loadContents(deliveries) {
@@ -217,7 +200,8 @@ export function deadLetters(port: Port): Methods<DeadLetterMethods> {
       return deliveries.map(({ message }, i) => {
         const row = found.get(message)
         if (row === undefined) return undefined
-        return { message: toMessage(row), orderKey: planned[i]?.orderKey ?? null, variant: variants.get(i) ?? null }
+        const { plan: _plan, ...whole } = row
+        return { message: whole, orderKey: planned[i]?.orderKey ?? null, variant: variants.get(i) ?? null }
       })
     },
 
@@ -237,10 +221,6 @@ function countedBy(list: CountedList): [Statement<{ count: number }>, Values] {
   if (list.of === 'dead by message') return [countByMessage, { endpoint: list.endpoint }]
   if (list.endpoint !== null) return [counts.endpoint, { endpoint: list.endpoint }]
   return list.app === null ? [counts.all, {}] : [counts.app, { app: list.app }]
-}
-
-function keysOf(deliveries: readonly DeliveryKey[]): DeliveryKey[] {
-  return deliveries.map(({ endpoint, message }) => ({ endpoint, message }))
 }
 
 function* bring(sql: Transaction, app: number, letter: BroughtLetter): Work<Brought> {
@@ -320,5 +300,5 @@ function* addEndpoint(sql: Transaction, key: number, found: Place, letter: Broug
 /** Whether the delivery waits, or was tried again since it died. */
 function* hasGoneOn(sql: Transaction, key: number, { endpoint, diedAt }: BroughtLetter): Work<boolean> {
   if ((yield* sql.first(selectLater, { message: key, endpoint, at: diedAt })) !== undefined) return true
-  return yield* sql.isQueued({ endpoint, message: key })
+  return yield* isQueued(sql, { endpoint, message: key })
 }

@@ -42,7 +42,7 @@ export interface Dialect {
    * key; `found` is what follows `select … from table`.
    */
   deleteFound(table: string, key: string, found: string): string
-  /** Deletes the rows of a table that a list names, and returns one row for each. The condition is as for `probe`. */
+  /** Deletes the rows of a table that a list names, and returns these fields of each. The condition is as for `probe`. */
   deleteListed(
     table: string,
     parameter: string,
@@ -78,7 +78,8 @@ const sqlite: Dialect = {
   deleteListed(table, list, fields) {
     const names = Object.keys(fields)
     const values = names.map((field) => `value ->> '${field}'`).join(', ')
-    return `delete from ${table} where (${names.join(', ')}) in (select ${values} from json_each(${list})) returning 1`
+    return `delete from ${table} where (${names.join(', ')}) in (select ${values} from json_each(${list}))
+      returning ${names.join(', ')}`
   },
   rowsOf(list, alias, fields) {
     const columns = Object.keys(fields).map((field) => `value ->> '${field}' as ${field}`)
@@ -119,7 +120,7 @@ const postgres: Dialect = {
     delete from ${table} where ctid = any (array (
       select found.place from ${postgres.rowsOf(list, 'listed', fields)}
        cross join lateral (select ctid as place from ${table} where ${condition} limit 1) as found))
-    returning 1`,
+    returning ${Object.keys(fields).join(', ')}`,
   rowsOf(list, alias, fields) {
     const arrays = Object.entries(fields).map(([field, type]) => `${list}.${field}::${type}[]`)
     return `unnest(${arrays.join(', ')}) with ordinality as ${alias} (${Object.keys(fields).join(', ')}, place)`

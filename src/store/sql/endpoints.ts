@@ -150,7 +150,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
 
     *listEndpoints(app, { limit, order, after }) {
       const values = { app, after: after ?? listStart(order), limit: limit + 1 }
-      return toPage(yield* port.all(selectEndpoints[order], values), limit, opened)
+      return toPage((yield* port.all(selectEndpoints[order], values)).map(opened), limit)
     },
 
     *updateEndpoint(app, key, change) {

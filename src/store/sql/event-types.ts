@@ -1,39 +1,37 @@
 import { AppError } from '../../domain/app-error.ts'
-import type { EpochMs } from '../../domain/clock.ts'
 import { defined } from '../../domain/defined.ts'
 import type { EventType } from '../../domain/event-type.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
 import { toPage } from '../page.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
-
-interface EventTypeRow {
-  readonly name: string
-  readonly description: string
-  readonly archived: boolean
-  readonly deprecated: boolean
-  readonly schemas: EventType['schemas']
-  readonly feature_flags: EventType['featureFlags']
-  readonly group_name: string | null
-  readonly created_at: EpochMs
-  readonly updated_at: EpochMs
-}
+import { columnsOf, inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 const settable = ['description', 'archived', 'deprecated', 'schemas', 'feature_flags', 'group_name']
-const columns = `name, ${settable.join(', ')}, created_at, updated_at`
-const shape: Shape<EventTypeRow> = { json: ['schemas', 'feature_flags'], flags: ['archived', 'deprecated'] }
+const insertInto = `(name, ${settable.join(', ')}, created_at, updated_at)`
+const columns = columnsOf<EventType>({
+  name: 'name',
+  description: 'description',
+  archived: 'archived',
+  deprecated: 'deprecated',
+  schemas: 'schemas',
+  featureFlags: 'feature_flags',
+  groupName: 'group_name',
+  createdAt: 'created_at',
+  updatedAt: 'updated_at',
+})
+const shape: Shape<EventType> = { json: ['schemas', 'featureFlags'], flags: ['archived', 'deprecated'] }
 
 const values = `values (:name, ${settable.map((column) => `:${column}`).join(', ')}, :now, :now)`
-const insertEventType = statement<EventTypeRow>(
+const insertEventType = statement<EventType>(
   'insert-event-type',
-  `insert into event_type (${columns}) ${values} on conflict (name) do nothing returning ${columns}`,
+  `insert into event_type ${insertInto} ${values} on conflict (name) do nothing returning ${columns}`,
   shape,
 )
 // A row that is left alone is not returned.
-const upsertEventType = statement<EventTypeRow>(
+const upsertEventType = statement<EventType>(
   'upsert-event-type',
   ({ greatest }) => `
-    insert into event_type as known (${columns}) ${values}
+    insert into event_type as known ${insertInto} ${values}
     on conflict (name) do update
       set ${settable.map((column) => `${column} = excluded.${column}`).join(', ')},
           updated_at = ${greatest('excluded.updated_at', 'known.updated_at')}
@@ -41,19 +39,19 @@ const upsertEventType = statement<EventTypeRow>(
     returning ${columns}`,
   shape,
 )
-const selectEventType = statement<EventTypeRow>(
+const selectEventType = statement<EventType>(
   'event-type',
   `select ${columns} from event_type where name = :name`,
   shape,
 )
-const lockEventType = statement<EventTypeRow>(
+const lockEventType = statement<EventType>(
   'lock-event-type',
   ({ forUpdate }) => `select ${columns} from event_type where name = :name ${forUpdate}`,
   shape,
 )
 const deleteEventTypeRow = statement('delete-event-type', 'delete from event_type where name = :name returning name')
 // Ranges of the primary key; there are few event types, so that passing over archived ones costs nothing.
-const selectEventTypes = inBothOrders<EventTypeRow>(
+const selectEventTypes = inBothOrders<EventType>(
   'event-types',
   (beyond, direction) => `
     select ${columns} from event_type
@@ -76,8 +74,7 @@ const selectKnown = statement<{ name: string }>(
 /** The kinds of events that are known. */
 export function eventTypes(port: Port): Methods<EventTypes> {
   function* put(sql: Transaction, input: NewEventType, onlyArchived = false): Work<EventType | undefined> {
-    const row = yield* sql.first(upsertEventType, { ...valuesOf(input), only_archived: onlyArchived })
-    return row && toEventType(row)
+    return yield* sql.first(upsertEventType, { ...valuesOf(input), only_archived: onlyArchived })
   }
 
   return {
@@ -90,7 +87,7 @@ export function eventTypes(port: Port): Methods<EventTypes> {
     *putEventType(input) {
       return yield* port.transaction(function* (sql) {
         const made = yield* sql.first(insertEventType, valuesOf(input))
-        if (made) return { eventType: toEventType(made), created: true }
+        if (made) return { eventType: made, created: true }
         return { eventType: (yield* put(sql, input)) as EventType, created: false }
       })
     },
@@ -98,7 +95,7 @@ export function eventTypes(port: Port): Methods<EventTypes> {
     *updateEventType(name, change) {
       return yield* port.transaction(function* (sql) {
         const row = yield* sql.first(lockEventType, { name })
-        return row && (yield* put(sql, { ...toEventType(row), ...defined(change) }))
+        return row && (yield* put(sql, { ...row, ...defined(change) }))
       })
     },
 
@@ -108,13 +105,12 @@ export function eventTypes(port: Port): Methods<EventTypes> {
     },
 
     *findEventType(name) {
-      const row = yield* port.first(selectEventType, { name })
-      return row && toEventType(row)
+      return yield* port.first(selectEventType, { name })
     },
 
     *listEventTypes({ limit, order, after }, includeArchived) {
       const values = { after, archived_too: includeArchived, limit: limit + 1 }
-      return toPage(yield* port.all(selectEventTypes[order], values), limit, toEventType)
+      return toPage(yield* port.all(selectEventTypes[order], values), limit)
     },
 
     *importEventTypes(inputs, replaceAll) {
@@ -143,19 +139,5 @@ function valuesOf(input: NewEventType) {
     schemas: toJson(input.schemas),
     feature_flags: toJson(input.featureFlags),
     group_name: input.groupName,
-  }
-}
-
-function toEventType(row: EventTypeRow): EventType {
-  return {
-    name: row.name,
-    description: row.description,
-    archived: row.archived,
-    deprecated: row.deprecated,
-    schemas: row.schemas,
-    featureFlags: row.feature_flags,
-    groupName: row.group_name,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
   }
 }

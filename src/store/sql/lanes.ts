@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type Class, fresh, timed } from '../../domain/delivery.ts'
-import { skipMark, sqlHeldMs, toHeldMs } from '../delivering.ts'
-import { countLimit, type HeadAnswer, type LaneViews, type StoredAnswer } from '../lanes.ts'
+import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
+import { skipMark, sqlRetryInMs, toRetryInMs } from '../delivering.ts'
+import { countLimit, type HeadAnswer, type Lanes, type LaneViews, type StoredAnswer } from '../lanes.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { statement } from './statement.ts'
 
@@ -27,11 +27,31 @@ const selectWaiting = statement<{ endpoint: number }>(
      where (select 1 from pending where pending.endpoint = asked.endpoint limit 1) is not null`,
 )
 
-const heldMs = `${sqlHeldMs('held_until', ':now')} as held_ms`
+const selectLane = statement<LaneRow>(
+  'lane',
+  `select :now as now, lane.due_at, lane.owner, lane.stopped, lane.bucket_full_at, lane.hold_until, lane.not_before,
+          lane.health, lane.health_at, worker.description, worker.lease_until,
+          (select due_at from pending where endpoint = :endpoint and class = ${timed} order by due_at limit 1)
+            as next_timed_at,
+          (select count(*) from worker where ended_at is null and lease_until >= :now) as workers_alive
+     from lane join endpoint on endpoint.key = lane.endpoint and endpoint.deleted_at is null
+     left join worker on worker.id = lane.owner
+    where lane.endpoint = :endpoint`,
+  { flags: ['stopped'] },
+)
+const countOf = (itsClass: Class) => `
+  select ${itsClass} as class, count(*) as count, min(since) as oldest from (
+    select since from pending where endpoint = :endpoint and class = ${itsClass} limit ${countLimit}) as class_${itsClass}`
+const countClasses = statement<{ count: number; oldest: EpochMs | null }>(
+  'count-classes',
+  `${classes.map(countOf).join(' union all ')} order by class`,
+)
+
+const retryInMs = `${sqlRetryInMs('held_until', ':now')} as held_ms`
 const place = 'endpoint = :endpoint and class = :class and due_at = :due_at and message = :message'
 const selectRow = statement<RowColumns>(
   'pending-row',
-  `select ${heldMs}, order_key, since, expires_at from pending where ${place}`,
+  `select ${retryInMs}, order_key, since, expires_at from pending where ${place}`,
 )
 // Ranges of pending's primary key, read in its order. A timed row that is not due has not taken its place yet.
 const firstOf = (itsClass: Class) => `
@@ -45,7 +65,7 @@ const firstOf = (itsClass: Class) => `
      order by due_at, message limit 1) as ${itsClass === timed ? 'timed' : 'fresh'}_front`
 const selectFront = statement<FrontColumns>(
   'front-of-lane',
-  `select message, attempts, ${heldMs}, (select id from message where key = fronts.message limit 1) as id
+  `select message, attempts, ${retryInMs}, (select id from message where key = fronts.message limit 1) as id
      from (${firstOf(fresh)} union all ${firstOf(timed)}) as fronts
     order by due_at, message limit 1`,
 )
@@ -102,12 +122,52 @@ interface HeadRow {
   readonly held_until: EpochMs | null
 }
 
+interface LaneRow {
+  readonly now: EpochMs
+  readonly due_at: EpochMs | null
+  readonly owner: number | null
+  readonly stopped: boolean
+  readonly bucket_full_at: EpochMs
+  readonly hold_until: EpochMs
+  readonly not_before: EpochMs
+  readonly description: string | null
+  readonly lease_until: EpochMs | null
+  readonly health: string | null
+  readonly health_at: EpochMs
+  readonly next_timed_at: EpochMs | null
+  readonly workers_alive: number
+}
+
 /** Behind every row. */
 const behindAll = { dueAt: Number.MAX_SAFE_INTEGER, message: 0 }
 
 /** The state of lanes, as their owners answer and as their queues show, and commands to their heads. */
-export function lanes(port: Port): Methods<LaneViews> {
+export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> {
   return {
+    *findLane(endpoint) {
+      const row = yield* port.first(selectLane, { endpoint })
+      if (row === undefined) return undefined
+      const counted = yield* port.all(countClasses, { endpoint })
+      const [freshCount = 0, timedCount = 0, replayCount = 0] = counted.map(({ count }) => count)
+      const since = counted.flatMap(({ oldest }) => oldest ?? [])
+      const { owner, description, lease_until: leaseUntil } = row
+      return {
+        now: row.now,
+        stopped: row.stopped,
+        owner: owner === null ? null : { worker: owner, description: description ?? '', leaseUntil: leaseUntil ?? 0 },
+        dueAt: row.due_at,
+        holdUntil: row.hold_until,
+        bucketFullAt: row.bucket_full_at,
+        notBefore: row.not_before,
+        waiting: [freshCount, timedCount, replayCount],
+        nextTimedAt: row.next_timed_at,
+        oldestSince: since.length === 0 ? null : Math.min(...since),
+        health: row.health,
+        healthAgeMs: row.health === null ? 0 : Math.max(0, row.now - row.health_at),
+        workersAlive: row.workers_alive,
+      }
+    },
+
     *askLanes(endpoints) {
       return endpoints.length === 0 || (yield* port.askOwners(endpoints))
     },
@@ -129,7 +189,12 @@ export function lanes(port: Port): Methods<LaneViews> {
     *findRow(endpoint, { class: itsClass, dueAt, message }) {
       const row = yield* port.relaxed.first(selectRow, { endpoint, class: itsClass, due_at: dueAt, message })
       return (
-        row && { heldMs: toHeldMs(row.held_ms), orderKey: row.order_key, since: row.since, expiresAt: row.expires_at }
+        row && {
+          retryInMs: toRetryInMs(row.held_ms),
+          orderKey: row.order_key,
+          since: row.since,
+          expiresAt: row.expires_at,
+        }
       )
     },
 
@@ -137,7 +202,7 @@ export function lanes(port: Port): Methods<LaneViews> {
       const { dueAt, message } = before ?? behindAll
       const values = { endpoint, due_at: dueAt, message, order_key: orderKey }
       const row = yield* port.relaxed.first(selectFront, values)
-      return row && { id: row.id, message: row.message, attempts: row.attempts, heldMs: toHeldMs(row.held_ms) }
+      return row && { id: row.id, message: row.message, attempts: row.attempts, retryInMs: toRetryInMs(row.held_ms) }
     },
 
     *waitingAmong(endpoints) {

@@ -1,38 +1,32 @@
+import type { Attempt, AttemptSummary, Message, MessageSummary } from '../../domain/delivery.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import {
   type AttemptBrief,
   type Coalesced,
   type DestinationCount,
   expungedResponse,
+  type ListedAttempt,
   type Messages,
   type Order,
 } from '../messages.ts'
 import { listStart } from '../page.ts'
 import {
-  type AttemptHeadRow,
-  type AttemptRow,
   attemptColumns,
-  attemptHeadColumns,
-  type HeadRow,
-  headColumns,
-  headShape,
-  type MessageRow,
+  attemptSummaryColumns,
   messageColumns,
   messageShape,
-  toAttempt,
-  toAttemptHead,
-  toHead,
-  toMessage,
+  summaryColumns,
+  summaryShape,
 } from './message-rows.ts'
 import type { Methods, Port } from './port.ts'
 import { inBothOrders, statement } from './statement.ts'
 
-const selectMessage = statement<MessageRow>(
+const selectMessage = statement<Message>(
   'message',
   `select ${messageColumns} from message where key = :key`,
   messageShape,
 )
-const selectByEventId = statement<MessageRow>(
+const selectByEventId = statement<Message>(
   'message-by-event-id',
   `select ${messageColumns} from message
     where key = (select message from event_id where app = :app and event_id = :event_id)`,
@@ -40,16 +34,16 @@ const selectByEventId = statement<MessageRow>(
 )
 // Ranges of message_app. On Postgres, days outside of the range are left out when the statement starts.
 const range = 'app = :app and key >= :from and key < :until'
-const selectMessages = inBothOrders<HeadRow>(
+const selectMessages = inBothOrders<MessageSummary>(
   'messages',
   (beyond, direction) => `
-    select ${headColumns} from message where ${range} and key ${beyond} :after order by key ${direction} limit :limit`,
-  headShape,
+    select ${summaryColumns} from message where ${range} and key ${beyond} :after order by key ${direction} limit :limit`,
+  summaryShape,
 )
-const selectHeads = statement<HeadRow>(
-  'message-heads',
-  ({ among }) => `select ${headColumns} from message where ${among('key', ':keys', 'bigint')}`,
-  headShape,
+const selectSummaries = statement<MessageSummary>(
+  'message-summaries',
+  ({ among }) => `select ${summaryColumns} from message where ${among('key', ':keys', 'bigint')}`,
+  summaryShape,
 )
 const selectAccepted = statement<{ key: number }>(
   'accepted-for',
@@ -75,18 +69,18 @@ const selectCounts = statement<Counts>(
 )
 
 // Ranges of attempt_endpoint. Only rows of one instant are sorted.
-const selectAttempts = inBothOrders<AttemptHeadRow & { readonly is_latest: boolean }>(
+const selectAttempts = inBothOrders<ListedAttempt>(
   'attempts-of-endpoint',
   (beyond, direction) => `
-    select ${attemptHeadColumns}, not exists (
+    select ${attemptSummaryColumns}, not exists (
              select 1 from attempt as later
               where later.message = attempt.message and later.endpoint = attempt.endpoint and later.n > attempt.n
-           ) as is_latest
+           ) as "isLatest"
       from attempt
      where endpoint = :endpoint and at >= :from and at < :until and at ${beyond}= :at
        and (at, message, n) ${beyond} (:at, :message, :n)
      order by at ${direction}, message ${direction}, n ${direction} limit :limit`,
-  { flags: ['is_latest'] },
+  { flags: ['isLatest'] },
 )
 // Read in the order of the primary key: planned on an empty table, Postgres would read all attempts by endpoint instead.
 export const selectAttempted = statement<{ endpoint: number }>(
@@ -95,18 +89,18 @@ export const selectAttempted = statement<{ endpoint: number }>(
     order by endpoint`,
 )
 const attemptsOf = 'from attempt where message = :message order by endpoint, n'
-const selectAttemptsOf = statement<AttemptRow>('attempts', `select ${attemptColumns} ${attemptsOf}`)
+const selectAttemptsOf = statement<Attempt>('attempts', `select ${attemptColumns} ${attemptsOf}`)
 const selectBriefs = statement<AttemptBrief>(
   'attempt-briefs',
   `select id, message, endpoint, n, at, status, code, coalesce(length(response), 0) as bytes ${attemptsOf}`,
 )
-const selectAttempt = statement<AttemptRow>(
+const selectAttempt = statement<Attempt>(
   'attempt',
   `select ${attemptColumns} from attempt where message = :message and id = :id`,
 )
 // On Postgres, in the order of n, so that only the primary key will do: while the table is small, a row looked up by its
 // whole key would as well be sought among all of its endpoint's.
-const selectSomeAttempts = statement<AttemptRow & { readonly place: number }>('some-attempts', (dialect) => {
+const selectSomeAttempts = statement<Attempt & { readonly place: number }>('some-attempts', (dialect) => {
   const wanted = dialect.rowsOf(':attempts', 'wanted', { message: 'bigint', endpoint: 'bigint', n: 'integer' })
   return dialect.name === 'sqlite'
     ? `select place, ${attemptColumns} from ${wanted} join attempt using (message, endpoint, n)`
@@ -118,16 +112,16 @@ const selectSomeAttempts = statement<AttemptRow & { readonly place: number }>('s
               ) as found
         where found.n = wanted.n`
 })
-const selectLatest = statement<AttemptHeadRow & { readonly place: number }>('latest-attempts', (dialect) => {
+const selectLatest = statement<AttemptSummary & { readonly place: number }>('latest-attempts', (dialect) => {
   const wanted = dialect.rowsOf(':deliveries', 'wanted', { message: 'bigint', endpoint: 'bigint' })
   return dialect.name === 'sqlite'
-    ? `select place, ${attemptHeadColumns} from ${wanted} join attempt using (message, endpoint)
+    ? `select place, ${attemptSummaryColumns} from ${wanted} join attempt using (message, endpoint)
         where n = (select max(n) from attempt as every
                     where every.message = wanted.message and every.endpoint = wanted.endpoint)`
     : `select wanted.place, latest.*
          from ${wanted}
         cross join lateral (
-                select ${attemptHeadColumns} from attempt
+                select ${attemptSummaryColumns} from attempt
                  where message = wanted.message and endpoint = wanted.endpoint order by n desc limit 1
               ) as latest`
 })
@@ -165,17 +159,16 @@ export function messages(port: Port): Methods<MessageMethods> {
       const key = decodeKey('msg', ref)
       const named = key === undefined ? undefined : yield* port.first(selectMessage, { key })
       const isNamed = named?.id === ref && named.app === app
-      const row = isNamed ? named : yield* port.first(selectByEventId, { app, event_id: ref })
-      return row && toMessage(row)
+      return isNamed ? named : yield* port.first(selectByEventId, { app, event_id: ref })
     },
 
     *listMessages(app, { from, until, after, order, limit }) {
       const values = { app, from, until, after: after ?? listStart(order), limit }
-      return (yield* port.all(selectMessages[order], values)).map(toHead)
+      return yield* port.all(selectMessages[order], values)
     },
 
-    *loadHeads(keys) {
-      return keys.length === 0 ? [] : (yield* port.all(selectHeads, { keys })).map(toHead)
+    *loadSummaries(keys) {
+      return keys.length === 0 ? [] : yield* port.all(selectSummaries, { keys })
     },
 
     *acceptedFor(endpoint, keys) {
@@ -195,8 +188,7 @@ export function messages(port: Port): Methods<MessageMethods> {
     *listAttempts(endpoint, { from, until, after, order, limit }) {
       const start = listStart(order)
       const { at, message, n } = after ?? { at: start, message: start, n: outermostOrdinal(order) }
-      const rows = yield* port.all(selectAttempts[order], { endpoint, from, until, at, message, n, limit })
-      return rows.map((row) => ({ ...toAttemptHead(row), isLatest: row.is_latest }))
+      return yield* port.all(selectAttempts[order], { endpoint, from, until, at, message, n, limit })
     },
 
     *attemptedEndpoints(message) {
@@ -204,7 +196,7 @@ export function messages(port: Port): Methods<MessageMethods> {
     },
 
     *attemptsOf(message) {
-      return (yield* port.all(selectAttemptsOf, { message })).map(toAttempt)
+      return yield* port.all(selectAttemptsOf, { message })
     },
 
     *attemptHeadsOf(message) {
@@ -214,24 +206,23 @@ export function messages(port: Port): Methods<MessageMethods> {
     *loadAttempts(wanted) {
       if (wanted.length === 0) return []
       const attempts = wanted.map(({ message, endpoint, n }) => ({ message, endpoint, n }))
-      return inPlace(wanted, yield* port.all(selectSomeAttempts, { attempts }), toAttempt)
+      return inPlace(wanted, yield* port.all(selectSomeAttempts, { attempts }))
     },
 
     *findAttempt(message, id) {
-      const row = yield* port.first(selectAttempt, { message, id })
-      return row && toAttempt(row)
+      return yield* port.first(selectAttempt, { message, id })
     },
 
     *latestAttempts(wanted) {
       if (wanted.length === 0) return []
       const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
-      return inPlace(wanted, yield* port.all(selectLatest, { deliveries }), toAttemptHead)
+      return inPlace(wanted, yield* port.all(selectLatest, { deliveries }))
     },
 
     *findCoalesced(wanted) {
       if (wanted.length === 0) return []
       const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
-      return inPlace(wanted, yield* port.all(selectCoalesced, { deliveries }), ({ at, into }) => ({ at, into }))
+      return inPlace(wanted, yield* port.all(selectCoalesced, { deliveries }))
     },
 
     *expungeAttempt({ message, endpoint, n }) {
@@ -245,12 +236,11 @@ export function messages(port: Port): Methods<MessageMethods> {
 }
 
 /** The rows in the order in which they were asked for; undefined where there is none. */
-export function inPlace<Row extends { readonly place: number }, Item>(
+export function inPlace<Row extends { readonly place: number }>(
   asked: readonly unknown[],
   rows: readonly Row[],
-  toItem: (row: Row) => Item,
-): (Item | undefined)[] {
-  const found = new Map(rows.map((row) => [row.place, toItem(row)]))
+): (Omit<Row, 'place'> | undefined)[] {
+  const found = new Map(rows.map(({ place, ...row }) => [place, row]))
   return asked.map((_, i) => found.get(i + 1))
 }
 

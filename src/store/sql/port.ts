@@ -1,7 +1,7 @@
 import { AppError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
+import type { Class } from '../../domain/delivery.ts'
 import { type Identity, identityTries, type Prefix } from '../../domain/ids.ts'
-import type { DeliveryKey } from '../messages.ts'
 import type { StoreContext } from '../store.ts'
 import type { Statement, Values } from './statement.ts'
 
@@ -41,13 +41,10 @@ export interface Transaction extends Sql {
    * lane is woken after the commit: rows that were published meanwhile are then seen.
    */
   wakeLane(endpoint: number): Work<void>
-  /**
-   * Queues deliveries once more, as `Replaying.replay` does, and wakes their lanes after the commit. Answers those that it
-   * queued.
-   */
-  requeue(deliveries: readonly DeliveryKey[]): Work<readonly DeliveryKey[]>
-  /** Whether a delivery waits in its endpoint's queue. */
-  isQueued(delivery: DeliveryKey): Work<boolean>
+  /** Signals, after the commit, that these endpoints' queues got rows of a class, and wakes the lanes that are unowned. */
+  queued(endpoints: readonly number[], itsClass: Class): Work<void>
+  /** Signals all workers, after the commit, that these messages must not be sent from memory any more. */
+  expunged(messages: readonly number[]): Work<void>
   /** Tells workers, after the commit, that there is a task to take. */
   taskAdded(): Work<void>
   /** Tells all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */
@@ -61,6 +58,8 @@ export interface Port extends Sql {
   readonly hasOneWriter: boolean
   /** A transaction that survives a power cut once it is committed. */
   transaction<T>(work: (sql: Transaction) => Work<T>): Work<T>
+  /** As `transaction`. It overwrites what it erases, so that neither the file nor its log keeps the bytes. */
+  erase<T>(work: (sql: Transaction) => Work<T>): Work<T>
   /** As `Sql` and `transaction`, for work that is done again when a crash of the database server undoes it. */
   readonly relaxed: Pick<Port, 'all' | 'first' | 'transaction'>
   /** Asks the owners of these lanes for snapshots; answers whether any worker can hear the question. */

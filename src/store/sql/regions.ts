@@ -1,5 +1,4 @@
 import { AppError, noSuch } from '../../domain/app-error.ts'
-import type { EpochMs } from '../../domain/clock.ts'
 import type { Applications, Region } from '../applications.ts'
 import { toPage } from '../page.ts'
 import type { StoreContext } from '../store.ts'
@@ -8,21 +7,16 @@ import { bumpVersion } from './applications.ts'
 import type { Methods, Port } from './port.ts'
 import { inBothOrders, statement } from './statement.ts'
 
-interface RegionRow {
-  readonly name: string
-  readonly created_at: EpochMs
-}
-
-const insertRegion = statement<RegionRow>(
+const insertRegion = statement<Region>(
   'insert-region',
   `insert into region (app, name, secret, created_at) values (:app, :name, :secret, :now)
-   on conflict (app, name) do nothing returning name, created_at`,
+   on conflict (app, name) do nothing returning name, created_at as "createdAt"`,
 )
 // Ranges of the primary key.
-const selectRegions = inBothOrders<RegionRow>(
+const selectRegions = inBothOrders<Region>(
   'regions',
   (beyond, direction) => `
-    select name, created_at from region
+    select name, created_at as "createdAt" from region
      where app = :app and (cast(:after as text) is null or name ${beyond} :after) order by name ${direction} limit :limit`,
 )
 // Leans on endpoint_app.
@@ -46,13 +40,13 @@ export function regions(port: Port): Methods<Pick<Applications, 'createRegion' |
         const sealed = sealRegion(port.context.vault, secret, { app, name })
         const row = yield* sql.first(insertRegion, { app, name, secret: sealed })
         if (row === undefined) throw new AppError('conflict', `The region ${name} exists already.`)
-        return toRegion(row)
+        return row
       })
     },
 
     *listRegions(app, { limit, order, after }) {
       const rows = yield* port.all(selectRegions[order], { app, after, limit: limit + 1 })
-      return toPage(rows, limit, toRegion)
+      return toPage(rows, limit)
     },
 
     *deleteRegion(app, name) {
@@ -64,10 +58,6 @@ export function regions(port: Port): Methods<Pick<Applications, 'createRegion' |
       })
     },
   }
-}
-
-function toRegion(row: RegionRow): Region {
-  return { name: row.name, createdAt: row.created_at }
 }
 
 /** A region's secret as it is stored. */

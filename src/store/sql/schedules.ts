@@ -1,13 +1,14 @@
 import { noSuch } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import type { MissedPolicy, Schedule, ScheduleRun } from '../../domain/schedule.ts'
+import type { Schedule } from '../../domain/schedule.ts'
 import { listStart, toPage } from '../page.ts'
 import type { Publication, PublishedTogether } from '../publishing.ts'
 import {
   type Advanced,
   advanced,
   changedSchedule,
+  type DueSchedule,
   dueAtOf,
   newSchedule,
   type ScheduleStep,
@@ -16,33 +17,7 @@ import {
   tooManySchedules,
 } from '../schedules.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { inBothOrders, type Shape, statement, toJson, type Value } from './statement.ts'
-
-interface ScheduleRow {
-  readonly key: number
-  readonly id: string
-  readonly app: number
-  readonly uid: string | null
-  readonly cron: string
-  readonly timezone: string
-  readonly event_type: string
-  readonly body: Uint8Array
-  readonly content_type: string
-  readonly channels: string[] | null
-  readonly tags: string[] | null
-  readonly missed: MissedPolicy
-  readonly missed_limit: number
-  readonly paused: boolean
-  readonly metadata: Readonly<Record<string, string>>
-  readonly reached_at: EpochMs
-  readonly next_at: EpochMs | null
-  readonly due_at: EpochMs | null
-  readonly failures: number
-  readonly runs: ScheduleRun[]
-  readonly revision: number
-  readonly created_at: EpochMs
-  readonly updated_at: EpochMs
-}
+import { columnsOf, inBothOrders, type Shape, statement, toJson, type Value } from './statement.ts'
 
 /** The columns that making and changing a schedule sets. */
 const scheduleColumns = [
@@ -65,8 +40,31 @@ const scheduleColumns = [
   'revision',
 ] as const
 
-const columns = ['key', 'id', 'app', ...scheduleColumns, 'runs', 'created_at', 'updated_at'].join(', ')
-const shape: Shape<ScheduleRow> = { json: ['channels', 'tags', 'metadata', 'runs'], flags: ['paused'] }
+const columns = columnsOf<Schedule>({
+  key: 'key',
+  id: 'id',
+  app: 'app',
+  uid: 'uid',
+  cron: 'cron',
+  timezone: 'timezone',
+  eventType: 'event_type',
+  body: 'body',
+  contentType: 'content_type',
+  channels: 'channels',
+  tags: 'tags',
+  missed: 'missed',
+  missedLimit: 'missed_limit',
+  paused: 'paused',
+  metadata: 'metadata',
+  reachedAt: 'reached_at',
+  nextAt: 'next_at',
+  failures: 'failures',
+  runs: 'runs',
+  revision: 'revision',
+  createdAt: 'created_at',
+  updatedAt: 'updated_at',
+})
+const shape: Shape<Schedule> = { json: ['channels', 'tags', 'metadata', 'runs'], flags: ['paused'] }
 
 const insertSchedule = statement<{ key: number; id: string }>(
   'insert-schedule',
@@ -79,20 +77,20 @@ const updateScheduleRow = statement(
   `update schedule set ${scheduleColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :at
     where key = :key`,
 )
-const selectSchedule = statement<ScheduleRow>('schedule', `select ${columns} from schedule where key = :key`, shape)
-const lockSchedule = statement<ScheduleRow>(
+const selectSchedule = statement<Schedule>('schedule', `select ${columns} from schedule where key = :key`, shape)
+const lockSchedule = statement<Schedule>(
   'lock-schedule',
   ({ forUpdate }) => `select ${columns} from schedule where key = :key ${forUpdate}`,
   shape,
 )
 // Leans on schedule_uid.
-const selectByUid = statement<ScheduleRow>(
+const selectByUid = statement<Schedule>(
   'schedule-by-uid',
   `select ${columns} from schedule where app = :app and uid = :uid`,
   shape,
 )
 // Ranges of schedule_app.
-const selectSchedules = inBothOrders<ScheduleRow>(
+const selectSchedules = inBothOrders<Schedule>(
   'schedules',
   (beyond, direction) => `
     select ${columns} from schedule where app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
@@ -110,9 +108,9 @@ const countSchedules = statement<{ count: number }>(
 )
 const deleteRow = statement('delete-schedule', 'delete from schedule where app = :app and key = :key returning key')
 // Both lean on schedule_due.
-const selectDue = statement<ScheduleRow & { app_id: string }>(
+const selectDue = statement<DueSchedule>(
   'due-schedules',
-  `select ${columns}, (select id from application where application.key = schedule.app limit 1) as app_id
+  `select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
      from schedule where due_at <= :at order by due_at limit :limit`,
   shape,
 )
@@ -149,7 +147,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
   ): Work<void> {
     const row = yield* sql.first(lockSchedule, { key })
     if (row?.revision !== revision) throw new Moved()
-    const next = advanced(toSchedule(row), step, message, yield* sql.now())
+    const next = advanced(row, step, message, yield* sql.now())
     const { reachedAt, nextAt, dueAt, failures, runs } = next
     const values = { reached_at: reachedAt, next_at: nextAt, due_at: dueAt, failures, runs: toJson(runs) }
     yield* sql.all(advanceRow, { key, ...values })
@@ -175,13 +173,12 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
       const key = decodeKey('sch', ref)
       const named = key === undefined ? undefined : yield* port.first(selectSchedule, { key })
       const isNamed = named?.id === ref && named.app === app
-      const row = isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
-      return row && toSchedule(row)
+      return isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
     },
 
     *listSchedules(app, { limit, order, after }) {
       const values = { app, after: after ?? listStart(order), limit: limit + 1 }
-      return toPage(yield* port.all(selectSchedules[order], values), limit, toSchedule)
+      return toPage(yield* port.all(selectSchedules[order], values), limit)
     },
 
     *updateSchedule(app, key, change) {
@@ -189,7 +186,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
         port.transaction(function* (sql) {
           const row = yield* sql.first(lockSchedule, { key })
           if (row?.app !== app) return undefined
-          const after = changedSchedule(toSchedule(row), change, yield* sql.now())
+          const after = changedSchedule(row, change, yield* sql.now())
           yield* sql.all(updateScheduleRow, { ...valuesOf(after), key, at: after.updatedAt })
           return after
         }),
@@ -203,10 +200,9 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
 
     *dueSchedules(limit) {
       const { now, next } = (yield* port.first(selectNext)) as { now: EpochMs; next: EpochMs | null }
-      const rows = yield* port.all(selectDue, { at: now, limit })
       return {
         now,
-        schedules: rows.map((row) => ({ ...toSchedule(row), appId: row.app_id })),
+        schedules: yield* port.all(selectDue, { at: now, limit }),
         nextInMs: next === null ? undefined : next - now,
       }
     },
@@ -254,31 +250,4 @@ function valuesOf(schedule: Omit<Schedule, 'key' | 'id' | 'app'>) {
     failures: schedule.failures,
     revision: schedule.revision,
   } satisfies Record<(typeof scheduleColumns)[number], Value>
-}
-
-function toSchedule(row: ScheduleRow): Schedule {
-  return {
-    key: row.key,
-    id: row.id,
-    app: row.app,
-    uid: row.uid,
-    cron: row.cron,
-    timezone: row.timezone,
-    eventType: row.event_type,
-    body: row.body,
-    contentType: row.content_type,
-    channels: row.channels,
-    tags: row.tags,
-    missed: row.missed,
-    missedLimit: row.missed_limit,
-    paused: row.paused,
-    metadata: row.metadata,
-    reachedAt: row.reached_at,
-    nextAt: row.next_at,
-    failures: row.failures,
-    runs: row.runs,
-    revision: row.revision,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
 }

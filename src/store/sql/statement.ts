@@ -90,3 +90,9 @@ export function inBothOrders<Row>(
 export function toJson(value: unknown): string | null {
   return value === null ? null : JSON.stringify(value)
 }
+
+/** A list of columns whose rows have the fields of `Row`: `created_at as "createdAt"`. */
+export function columnsOf<Row>(columns: Readonly<Record<keyof Row & string, string>>): string {
+  const list = Object.entries<string>(columns)
+  return list.map(([field, column]) => (field === column ? column : `${column} as "${field}"`)).join(', ')
+}

@@ -12,6 +12,7 @@ import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
 import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from './port.ts'
+import { deleteDead, deliveryFields, keysOf, requeue } from './queues.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 interface TaskRow {
@@ -87,17 +88,14 @@ const setStatus = statement<TaskRow>(
   shape,
 )
 
-const letterFields = { endpoint: 'bigint', message: 'bigint' } as const
-const letter = 'dead.endpoint = listed.endpoint and dead.message = listed.message'
 // Another task that replays them waits, and then finds them gone. Locked in one order by all tasks, so that no two deadlock.
 const lockDead = statement<DeliveryKey>(
   'lock-dead',
   ({ rowsOf, probe, forUpdate }) => `
     select listed.endpoint, listed.message
-      from (select * from ${rowsOf(':letters', 'unordered', letterFields)} order by endpoint, message) as listed
-      ${probe('dead', letter, forUpdate)}`,
+      from (select * from ${rowsOf(':letters', 'unordered', deliveryFields)} order by endpoint, message) as listed
+      ${probe('dead', 'dead.endpoint = listed.endpoint and dead.message = listed.message', forUpdate)}`,
 )
-const purgeDead = statement('purge-dead', ({ deleteListed }) => deleteListed('dead', ':letters', letterFields, letter))
 
 /** Long work that is done in steps. */
 export function tasks(port: Port): Methods<Tasks> {
@@ -134,8 +132,8 @@ export function tasks(port: Port): Methods<Tasks> {
     *advanceTask({ key, epoch }, step) {
       return yield* port.relaxed.transaction(function* (sql): Work<StepDone | 'lost'> {
         if ((yield* sql.first(lockLeased, { key, epoch })) === undefined) return 'lost'
-        const replayed = yield* sql.requeue(step.onlyDead ? yield* stillDead(sql, step.replay) : step.replay)
-        const purged = step.purge.length === 0 ? [] : yield* sql.all(purgeDead, { letters: keysOf(step.purge) })
+        const replayed = yield* requeue(sql, step.onlyDead ? yield* stillDead(sql, step.replay) : step.replay)
+        const purged = step.purge.length === 0 ? [] : yield* sql.all(deleteDead, { letters: keysOf(step.purge) })
         const done = { replayed: replayed.length, purged: purged.length }
         const { cursor, status } = step
         const pauseMs = status === 'running' ? step.restMs(done) : 0
@@ -173,10 +171,6 @@ export function* releaseAllTasks(sql: Sql): Work<void> {
 
 function* stillDead(sql: Transaction, letters: readonly DeliveryKey[]): Work<DeliveryKey[]> {
   return letters.length === 0 ? [] : yield* sql.all(lockDead, { letters: keysOf(letters) })
-}
-
-function keysOf(letters: readonly DeliveryKey[]): DeliveryKey[] {
-  return letters.map(({ endpoint, message }) => ({ endpoint, message }))
 }
 
 function toTask(row: TaskRow): Task {

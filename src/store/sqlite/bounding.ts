@@ -88,7 +88,7 @@ export function bounding(connection: Connection): Synchronous<Bounding> {
       return { lanes, next: cursor }
     },
 
-    readHeads: (endpoint, limit) => headsOf(endpoint, limit, connection.now()),
+    readFronts: (endpoint, limit) => headsOf(endpoint, limit, connection.now()),
 
     readExpired(from, limit): Expired {
       const now = connection.now()

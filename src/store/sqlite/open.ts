@@ -21,7 +21,6 @@ import { intake, type Taking } from './intake.ts'
 import { migrate } from './migrate.ts'
 import { endAllWorkers, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
-import { replaying } from './replaying.ts'
 import { historyRemover, upkeep } from './retention.ts'
 import { asTrouble, isBusy, openingTrouble } from './trouble.ts'
 
@@ -160,7 +159,6 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(ownership(connection), beforeDeciding),
     ...promised<Delivering>(delivering(connection), beforeDeciding),
     ...promised(bounding(connection), beforeDeciding),
-    ...promised(replaying(connection), beforeDeciding),
     ...promised(idempotency(connection)),
     ...enlisting(connection, path),
     ...promised<Pick<Store, 'ping' | 'upkeep'>>({

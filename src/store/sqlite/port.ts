@@ -5,7 +5,6 @@ import type { Shape, Statement, Value, Values } from '../sql/statement.ts'
 import { sealedWith } from '../vault.ts'
 import type { Connection, MaybeSynchronous, Query, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
-import { replayer, rowFinder, tell } from './replaying.ts'
 import { asTrouble, isUniqueViolation } from './trouble.ts'
 
 type StoredRow = Record<string, unknown>
@@ -13,8 +12,6 @@ type StoredRow = Record<string, unknown>
 /** SQLite as methods that are written once see it. No work on it ever yields. */
 export function sqlitePort(connection: Connection): Port {
   const wakes = lazily(() => laneWakes(connection))
-  const findRow = lazily(() => rowFinder(connection))
-  const replay = lazily(() => replayer(connection))
   const queries = new Map<Statement<never>, Query<StoredRow>>()
 
   function prepared(statement: Statement<never>): Query<StoredRow> {
@@ -52,18 +49,31 @@ export function sqlitePort(connection: Connection): Port {
           const due = wakes().workDue(endpoint, now)
           if (due !== null && wakes().wake(endpoint, due)) afterwards.push(() => connection.watcher?.lanes())
         }),
-      requeue: (deliveries) =>
+      queued: (endpoints, itsClass) =>
         atOnce(() => {
-          const woken = replay()(deliveries, connection.now())
-          afterwards.push(() => tell(connection, woken))
-          return woken.queued
+          const now = connection.now()
+          const woken = endpoints.filter((endpoint) => wakes().wake(endpoint, now))
+          afterwards.push(() => connection.watcher?.rows(endpoints, itsClass))
+          if (woken.length > 0) afterwards.push(() => connection.watcher?.lanes())
         }),
-      isQueued: (delivery) => atOnce(() => findRow()(delivery) !== undefined),
+      expunged: (messages) => atOnce(() => void afterwards.push(() => connection.watcher?.expunged?.(messages))),
       taskAdded: () => atOnce(() => void afterwards.push(() => connection.watcher?.tasks?.())),
       settingsChanged: (endpoints) => atOnce(() => void afterwards.push(() => connection.watcher?.settings(endpoints))),
     }
     const answer = connection.transaction(() => finishNow(work(within)))
     for (const each of afterwards) each()
+    return answer
+  }
+
+  function erase<T>(work: (sql: Transaction) => Work<T>): T {
+    connection.db.exec('pragma secure_delete = on')
+    let answer: T
+    try {
+      answer = transaction(work)
+    } finally {
+      connection.db.exec('pragma secure_delete = fast')
+    }
+    connection.wipeLog()
     return answer
   }
 
@@ -76,6 +86,7 @@ export function sqlitePort(connection: Connection): Port {
     context: connection.context,
     hasOneWriter: true,
     transaction: transactions,
+    erase: (work) => atOnce(() => erase(work)),
     relaxed,
     // The workers of a file are in one process: this one or none.
     askOwners: (endpoints) =>

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Class } from '../../domain/delivery.ts'
 import type { PendingRow } from '../delivering.ts'
-import { heldMsOf } from '../delivering.ts'
+import { retryInMsOf } from '../delivering.ts'
 
 export interface PendingColumns {
   readonly message: number
@@ -25,7 +25,7 @@ export function toPendingRow(row: PendingColumns, now: EpochMs): PendingRow {
     priorAttempts: row.prior_attempts,
     ageMs: Math.max(0, now - row.since),
     orderKey: row.order_key,
-    heldMs: heldMsOf(row.held_until, now),
+    retryInMs: retryInMsOf(row.held_until, now),
     expiresInMs: row.expires_at === null ? null : row.expires_at - now,
     variant: row.variant,
   }

@@ -89,7 +89,7 @@ function recorder(connection: Connection): Recorder {
     // Rounded up, so that a wait is never undercut.
     const nextAt = 'waitMs' in verdict ? now + Math.ceil(verdict.waitMs) : null
     let isQueued: boolean
-    if (verdict.state === 'held' || verdict.state === 'blocked') {
+    if (verdict.state === 'delayed' || verdict.state === 'blocked') {
       const { class: itsClass, dueAt, attempts, priorAttempts: prior } = row
       const until = nextAt ?? blockedUntil
       isQueued = hold.run({ until, endpoint, class: itsClass, dueAt, message, attempts, prior }).changes > 0

@@ -60,7 +60,7 @@ export function bounding(open: Open): void {
     const keys: number[] = []
     for (let i = 0; i < 4; i++) keys.push((await world.publish([endpoint])).key)
     const later = await world.publish([endpoint], { delayMs: 60_000 })
-    const rows = await world.store.readHeads(endpoint.key, 3)
+    const rows = await world.store.readFronts(endpoint.key, 3)
     assert.deepEqual(
       rows.map((row) => [row.class, row.message]),
       [...keys.slice(0, 3).map((key) => [0, key]), [1, later.key]],
@@ -155,6 +155,6 @@ export function bounding(open: Open): void {
 
 /** All that waits for an endpoint, ended for its age. */
 async function endsOf(world: World, endpoint: number, app: number): Promise<RestingEnd[]> {
-  const rows = await world.store.readHeads(endpoint, 100)
+  const rows = await world.store.readFronts(endpoint, 100)
   return rows.map((row) => ({ endpoint, app, row, reason: 'aged' }))
 }

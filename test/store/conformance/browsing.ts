@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DeadHead, DeadLetter } from '../../../src/domain/delivery.ts'
+import type { DeadLetter, DeadLetterSummary } from '../../../src/domain/delivery.ts'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import type { CountedList, DeadRange } from '../../../src/store/dead-letters.ts'
 import type { AttemptRange, KeyRange } from '../../../src/store/messages.ts'
@@ -59,12 +59,12 @@ export function browsing(open: Open): void {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { key } = await world.publish([endpoint])
-    const heads = await world.store.loadHeads([key, key + 1])
+    const heads = await world.store.loadSummaries([key, key + 1])
     assert.deepEqual(
       heads.map((head) => [head.key, 'body' in head]),
       [[key, false]],
     )
-    assert.deepEqual(await world.store.loadHeads([]), [])
+    assert.deepEqual(await world.store.loadSummaries([]), [])
   })
 
   test("an endpoint's attempts come in the order they began, and say whether they are the latest", async (t) => {
@@ -244,6 +244,6 @@ function textOf(bytes: Uint8Array | null | undefined): string {
   return Buffer.from(bytes ?? []).toString()
 }
 
-function headOf({ response, ...letter }: DeadLetter): DeadHead {
+function headOf({ response, ...letter }: DeadLetter): DeadLetterSummary {
   return { ...letter, bytes: response?.length ?? 0 }
 }

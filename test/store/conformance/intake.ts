@@ -232,7 +232,7 @@ export function intake(open: Open): void {
       [
         {
           ...{ message: message?.identity.key, dueAt: message?.dueAt, class: 0, attempts: 0, priorAttempts: 0 },
-          ...{ orderKey: null, heldMs: 0, expiresInMs: null, variant: null },
+          ...{ orderKey: null, retryInMs: 0, expiresInMs: null, variant: null },
         },
       ],
     )

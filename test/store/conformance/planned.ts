@@ -80,7 +80,7 @@ export function planned(open: Open): void {
     assertRemaining((await only(world, shaped)).expiresInMs ?? undefined, 60_000)
     const message = await world.store.findMessage(app.key, id)
     assert.equal(message?.orderingKey, 'user "1"')
-    const [head] = await world.store.loadHeads([key])
+    const [head] = await world.store.loadSummaries([key])
     assert.deepEqual([head?.expiresAt, head?.orderingKey], [message?.expiresAt, message?.orderingKey])
     assert.ok((message?.expiresAt ?? 0) > Date.UTC(2001))
     const lone = await world.publish([plain], { expiresInMs: 30_000 })

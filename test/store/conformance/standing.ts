@@ -95,11 +95,11 @@ export function standing(open: Open): void {
     await world.claim(worker)
     const row = await world.head(endpoint)
     const found = await world.store.findRow(endpoint.key, row)
-    assert.deepEqual([found?.heldMs, found?.orderKey], [0, 7])
+    assert.deepEqual([found?.retryInMs, found?.orderKey], [0, 7])
     assert.equal((found?.expiresAt ?? 0) - (found?.since ?? 0), 90_000)
     assertRemaining((found?.expiresAt ?? 0) - (await laneOf(world, endpoint.key)).now, 90_000)
-    await world.settle(worker, world.settlement(endpoint, row, { state: 'held', waitMs: 50_000 }))
-    assertRemaining((await world.store.findRow(endpoint.key, row))?.heldMs, 50_000)
+    await world.settle(worker, world.settlement(endpoint, row, { state: 'delayed', waitMs: 50_000 }))
+    assertRemaining((await world.store.findRow(endpoint.key, row))?.retryInMs, 50_000)
     assert.equal(await world.store.findRow(endpoint.key, { ...row, message: row.message + 1 }), undefined)
   })
 
@@ -117,19 +117,19 @@ export function standing(open: Open): void {
     const place = (key: number) => rows.find(({ message }) => message === key) ?? null
     const firstOf = (orderKey: number | null, before: number | null) =>
       world.store.findFirst(endpoint.key, orderKey, before === null ? null : place(before))
-    assert.deepEqual(await firstOf(null, null), { id: first.id, message: first.key, attempts: 0, heldMs: 0 })
+    assert.deepEqual(await firstOf(null, null), { id: first.id, message: first.key, attempts: 0, retryInMs: 0 })
     assert.equal((await firstOf(2, null))?.message, second.key)
     assert.equal((await firstOf(2, third.key))?.message, second.key)
     assert.equal(await firstOf(2, second.key), undefined)
     assert.equal(await firstOf(3, null), undefined)
     const head = place(second.key)
     assert(head)
-    await world.settle(worker, world.settlement(endpoint, head, { state: 'held', waitMs: 50_000 }))
+    await world.settle(worker, world.settlement(endpoint, head, { state: 'delayed', waitMs: 50_000 }))
     const held = await firstOf(2, third.key)
-    assertRemaining(held?.heldMs, 50_000)
+    assertRemaining(held?.retryInMs, 50_000)
     assert.equal(held?.attempts, 1)
     await world.settle(worker, world.settlement(endpoint, { ...head, attempts: 1 }, { state: 'blocked' }))
-    assert.equal((await firstOf(2, third.key))?.heldMs, Number.POSITIVE_INFINITY)
+    assert.equal((await firstOf(2, third.key))?.retryInMs, Number.POSITIVE_INFINITY)
   })
 
   test('a lane tells since when its longest waiting delivery waits, and how well its receiver does', async (t) => {

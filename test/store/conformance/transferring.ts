@@ -108,7 +108,7 @@ export function transferring(open: Open): void {
       all.map((letter) => letter.message),
       [key, key + 1, key + 2],
     )
-    const [head] = await world.store.loadHeads([key + 2])
+    const [head] = await world.store.loadSummaries([key + 2])
     assert(head)
     assert.equal(decodeKey('msg', head.id), key + 2)
     assert.equal(head.id.slice(-18), brought.message.id.slice(-18))

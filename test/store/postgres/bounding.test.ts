@@ -44,7 +44,7 @@ test('a sweep and an owner that race for a lane share its deliveries between the
     const answers = await first.publish(Array.from({ length: rowsPerRound }, () => publication))
     published += answers.length
     const keys = new Set(answers.map((answer) => (answer.state === 'accepted' ? answer.key : 0)))
-    const rows = await second.readHeads(endpoint.key, rowsPerRound)
+    const rows = await second.readFronts(endpoint.key, rowsPerRound)
     const ends = rows.map((row): RestingEnd => ({ endpoint: endpoint.key, app: app.key, row, reason: 'aged' }))
     const sweep = async (part: readonly RestingEnd[]) => {
       for (let i = 0; i < round % 8; i++) await second.counts()
@@ -63,7 +63,7 @@ test('a sweep and an owner that race for a lane share its deliveries between the
     swept += dead.length
     sent += delivered.length
     // What both passed over, because the other was just at it, is ended before the next round.
-    const left = await second.readHeads(endpoint.key, rowsPerRound)
+    const left = await second.readFronts(endpoint.key, rowsPerRound)
     await second.endResting(left.map((row) => ({ endpoint: endpoint.key, app: app.key, row, reason: 'aged' })))
   }
   const { pending, dead, attempts } = await first.counts()

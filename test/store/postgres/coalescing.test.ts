@@ -81,6 +81,6 @@ test('whatever publishers and a worker do at once, each delivery is either sent,
   // How many give way depends on how many fit into a window, which a slow machine decides.
   assert.ok(sent.size > 0 && sent.size < published.length, `${published.length} became ${sent.size}`)
   // Each gave way to one that was sent, or gave way in turn: nothing of a kind is newer than the last that was sent.
-  const byId = new Map((await one.loadHeads(published.map(({ key }) => key))).map(({ id, key }) => [id, key]))
+  const byId = new Map((await one.loadSummaries(published.map(({ key }) => key))).map(({ id, key }) => [id, key]))
   for (const each of gaveWay) if (each) assert.ok(byId.has(each.into ?? ''), 'it gave way to one of them')
 })

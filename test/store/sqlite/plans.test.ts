@@ -107,6 +107,24 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ['SEARCH pending USING PRIMARY KEY ((endpoint,class,due_at,message)>(?,?,?,?))'],
   ],
   [
+    'a delivery is sought in a range of its queue',
+    ['search-queues'],
+    [
+      'SCAN json_each VIRTUAL TABLE INDEX 1:',
+      'CORRELATED SCALAR SUBQUERY 1',
+      'SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND due_at>? AND due_at<?)',
+    ],
+  ],
+  [
+    'rows are deleted by their whole key',
+    ['delete-queued'],
+    [
+      'SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND due_at=? AND message=?)',
+      'LIST SUBQUERY 2',
+      'SCAN json_each VIRTUAL TABLE INDEX 1:',
+    ],
+  ],
+  [
     "a chunk of a deleted endpoint's queue is a range of its primary key",
     ['cancel-pending'],
     [

