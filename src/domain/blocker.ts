@@ -3,7 +3,7 @@ import type { Endpoint } from './endpoint.ts'
 import { Health } from './health.ts'
 import { count, moment, perSecond, span } from './phrases.ts'
 import { slotLimits } from './slot-use.ts'
-import type { LaneSnapshot } from './snapshot.ts'
+import type { LaneSnapshot, Standstill } from './snapshot.ts'
 
 /** A reason why a delivery, or a whole endpoint, does not move on. */
 export interface Blocker {
@@ -131,58 +131,80 @@ export function byDecisiveness(blockers: readonly Blocker[]): Blocker[] {
 
 /** The blockers of a whole lane, unsorted. */
 export function laneBlockers(endpoint: Stoppable, lane: LaneStatus): Blocker[] {
-  const { now, live } = lane
-  const found: (Blocker | undefined)[] = [stopped(endpoint), lane.workersAlive === 0 ? noWorker : undefined]
-  if (live === null) {
-    if (lane.holdUntil > now) found.push(held(lane.holdUntil, now))
-    const { circuit, manual, openUntil, pace } = new Health(lane.health ?? null, lane.healthAgeMs ?? 0, now)
-    if (circuit === 'open') found.push(circuitOpen(manual ? null : openUntil, now))
-    // The store keeps one instant for all. If neither the hold nor the circuit explains it, give or take rounding, the pace
-    // does, or the ordering, which the front delivery explains.
-    if (lane.owner === null && lane.notBefore > Math.max(now, lane.holdUntil + roundingMs, openUntil + roundingMs)) {
-      const isSlowed = pace !== undefined && pace.endsAt > now
-      if (isSlowed) found.push(slowed(lane.notBefore, now))
-      else if (endpoint.throttleRate !== null) found.push(rateLimited(lane.notBefore, null, now))
-    }
-    if (lane.silent && lane.owner !== null) found.push(silent(lane.owner, now))
-  } else found.push(...ownerBlockers(live, now))
-  return found.filter((blocker) => blocker !== undefined)
+  const { live, workersAlive } = lane
+  return [
+    ...stopped(endpoint),
+    ...(workersAlive === 0 ? [noWorker] : []),
+    ...(live === null ? storedBlockers(endpoint, lane) : ownerBlockers(live, lane.now)),
+  ]
 }
 
-/** The blockers that the owner's snapshot shows. */
-function ownerBlockers({ at, snapshot }: LiveSnapshot, now: EpochMs): Blocker[] {
-  const { holdMs, tokenMs, rate, inFlight, concurrency, standstill } = snapshot
-  const { circuit = 'closed', silentMs = 0, paceMs = 0, appMs = 0, failuresMs = 0 } = snapshot
-  const found: Blocker[] = []
-  // Ignore limits that expired after the snapshot.
-  if (at + holdMs > now) found.push(held(at + holdMs, now))
-  const open = silentMs === null ? circuitOpen(null, now) : circuitOpen(at + silentMs, now)
-  if (open !== undefined) found.push(open)
-  else if (circuit !== 'closed' && inFlight > 0) found.push(probing)
-  if (at + failuresMs > now) found.push(failing(at + failuresMs, now))
-  if (at + paceMs > now) found.push(slowed(at + paceMs, now))
-  if (at + appMs > now) found.push(applicationRate(at + appMs, now))
-  if (tokenMs !== null && at + tokenMs > now) found.push(rateLimited(at + tokenMs, rate, now))
-  if (inFlight >= concurrency) {
-    found.push({ reason: 'in_flight', detail: inFlightText(snapshot), until: null })
+/** The blockers that the store shows. */
+function storedBlockers({ throttleRate }: Stoppable, lane: LaneStatus): Blocker[] {
+  const { now, holdUntil, notBefore, owner } = lane
+  const { circuit, manual, openUntil, pace } = new Health(lane.health ?? null, lane.healthAgeMs ?? 0, now)
+  const found = endsAt('held', holdUntil, now)
+  if (circuit === 'open') found.push(...circuitOpen(manual ? null : openUntil, now))
+  // The store keeps one instant for all. If neither the hold nor the circuit explains it, give or take rounding, the pace
+  // does, or the ordering, which the front delivery explains.
+  if (owner === null && notBefore > Math.max(now, holdUntil + roundingMs, openUntil + roundingMs)) {
+    const isSlowed = pace !== undefined && pace.endsAt > now
+    if (isSlowed) found.push(...endsAt('slowed', notBefore, now))
+    else if (throttleRate !== null) found.push(...rateLimited(notBefore, null, now))
   }
-  if (standstill === 'lease') {
-    const detail = 'Its worker could not confirm its lease and starts no attempts until the store extends it.'
-    found.push({ reason: 'lease_unsure', detail, until: null })
-  } else if (standstill !== null) {
-    const what = standstill === 'store' ? 'cannot reach the store' : 'waits for the store to record its results'
-    found.push({
-      reason: 'store_trouble',
-      detail: `Its worker ${what}, and starts no attempts until then.`,
-      until: null,
-    })
-  }
-  const crowd = crowded(snapshot)
-  if (crowd !== undefined) found.push(crowd)
+  if (lane.silent && owner !== null) found.push(silent(owner, now))
   return found
 }
 
-function stopped({ disabled, disabledReason, paused }: Stoppable): Blocker | undefined {
+/** The blockers that the owner's snapshot shows. Limits that expired after the snapshot are left out. */
+function ownerBlockers({ at, snapshot }: LiveSnapshot, now: EpochMs): Blocker[] {
+  const { holdMs, tokenMs, rate, inFlight, concurrency, standstill } = snapshot
+  const { circuit = 'closed', silentMs = 0, paceMs = 0, appMs = 0, failuresMs = 0 } = snapshot
+  const open = circuitOpen(silentMs === null ? null : at + silentMs, now)
+  return [
+    ...endsAt('held', at + holdMs, now),
+    ...(open.length === 0 && circuit !== 'closed' && inFlight > 0 ? [probing] : open),
+    ...endsAt('failing', at + failuresMs, now),
+    ...endsAt('slowed', at + paceMs, now),
+    ...endsAt('application_rate', at + appMs, now),
+    ...(tokenMs === null ? [] : rateLimited(at + tokenMs, rate, now)),
+    ...(inFlight >= concurrency ? [blocker('in_flight', inFlightText(snapshot))] : []),
+    ...(standstill === null ? [] : [standstills[standstill]]),
+    ...crowded(snapshot),
+  ]
+}
+
+function blocker(reason: BlockerReason, detail: string, until: EpochMs | null = null): Blocker {
+  return { reason, detail, until }
+}
+
+/** Blockers that end by themselves, and their sentences up to the instant. */
+const ending = {
+  held: 'The receiver sent Retry-After; paused until',
+  circuit_open: 'Circuit open after repeated failures. Next probe at',
+  application_rate: 'The application reached its rate limit over all its endpoints. Next attempt at',
+  failing: 'The endpoint reached the limit of failed attempts a minute. Next attempt at',
+  slowed: "The endpoint's rate is reduced and climbs back. Next attempt at",
+} as const
+
+/** The blocker until an instant; none when that has passed. */
+function endsAt(reason: keyof typeof ending, until: EpochMs, now: EpochMs): Blocker[] {
+  return until > now ? [blocker(reason, `${ending[reason]} ${moment(until, now)}.`, until)] : []
+}
+
+/** `until` is null when only an operator closes the circuit. */
+function circuitOpen(until: EpochMs | null, now: EpochMs): Blocker[] {
+  return until === null ? [openedByHand] : endsAt('circuit_open', Math.ceil(until), now)
+}
+
+function rateLimited(until: EpochMs, rate: number | null, now: EpochMs): Blocker[] {
+  if (until <= now) return []
+  const pace = rate === null ? '' : ` of ${perSecond(rate)}`
+  const detail = `The endpoint reached its rate limit${pace}. Next attempt at ${moment(until, now)}.`
+  return [blocker('rate_limited', detail, until)]
+}
+
+function stopped({ disabled, disabledReason, paused }: Stoppable): Blocker[] {
   if (disabled) {
     const cause = {
       operator: 'by an operator',
@@ -190,60 +212,32 @@ function stopped({ disabled, disabledReason, paused }: Stoppable): Blocker | und
       failing: 'because it failed for too long',
     }[disabledReason ?? 'operator']
     const detail = `The endpoint was disabled ${cause}; waiting deliveries are sent once it is enabled.`
-    return { reason: 'disabled', detail, until: null }
+    return [blocker('disabled', detail)]
   }
-  if (!paused) return undefined
-  return {
-    reason: 'paused',
-    detail: 'The endpoint is paused; waiting deliveries are sent once it is resumed.',
-    until: null,
-  }
+  const detail = 'The endpoint is paused; waiting deliveries are sent once it is resumed.'
+  return paused ? [blocker('paused', detail)] : []
 }
 
 /** Blocks every endpoint. */
-export const noWorker: Blocker = {
-  reason: 'no_worker',
-  detail: 'No worker is alive: start `sluice serve` or `sluice worker`.',
-  until: null,
-}
-
-function held(until: EpochMs, now: EpochMs): Blocker {
-  return { reason: 'held', detail: `The receiver sent Retry-After; paused until ${moment(until, now)}.`, until }
-}
-
-/** `until` is null when only an operator closes the circuit. */
-function circuitOpen(until: EpochMs | null, now: EpochMs): Blocker | undefined {
-  if (until === null) {
-    return {
-      reason: 'opened_by_hand',
-      detail: 'An operator opened the circuit. It stays open until `sluice circuit close`.',
-      until: null,
-    }
-  }
-  if (until <= now) return undefined
-  const detail = `Circuit open after repeated failures. Next probe at ${moment(until, now)}.`
-  return { reason: 'circuit_open', detail, until: Math.ceil(until) }
-}
-
-const probing: Blocker = {
-  reason: 'probing',
-  detail: 'Circuit half open. A probe is under way; if it succeeds, the other deliveries follow.',
-  until: null,
-}
-
-function applicationRate(until: EpochMs, now: EpochMs): Blocker {
-  const detail = `The application reached its rate limit over all its endpoints. Next attempt at ${moment(until, now)}.`
-  return { reason: 'application_rate', detail, until }
-}
-
-function failing(until: EpochMs, now: EpochMs): Blocker {
-  const detail = `The endpoint reached the limit of failed attempts a minute. Next attempt at ${moment(until, now)}.`
-  return { reason: 'failing', detail, until }
-}
-
-function slowed(until: EpochMs, now: EpochMs): Blocker {
-  const detail = `The endpoint's rate is reduced and climbs back. Next attempt at ${moment(until, now)}.`
-  return { reason: 'slowed', detail, until }
+export const noWorker = blocker('no_worker', 'No worker is alive: start `sluice serve` or `sluice worker`.')
+const openedByHand = blocker(
+  'opened_by_hand',
+  'An operator opened the circuit. It stays open until `sluice circuit close`.',
+)
+const probing = blocker(
+  'probing',
+  'Circuit half open. A probe is under way; if it succeeds, the other deliveries follow.',
+)
+const standstills: Readonly<Record<Standstill, Blocker>> = {
+  lease: blocker(
+    'lease_unsure',
+    'Its worker could not confirm its lease and starts no attempts until the store extends it.',
+  ),
+  store: blocker('store_trouble', 'Its worker cannot reach the store, and starts no attempts until then.'),
+  recording: blocker(
+    'store_trouble',
+    'Its worker waits for the store to record its results, and starts no attempts until then.',
+  ),
 }
 
 /** Why the front delivery blocks those behind it, if it does for longer than its turn. */
@@ -256,20 +250,12 @@ export function frontBlocker(
   const tried = count(attempts, 'failed attempt')
   if (retryInMs === Number.POSITIVE_INFINITY) {
     const detail = `${who} in order behind ${name}, which has no attempts left after ${tried}. An operator must retry or skip it.`
-    return { reason: 'head_blocked', detail, until: null }
+    return blocker('head_blocked', detail)
   }
   if (retryInMs <= 0) return undefined
-  const detail = `${who} in order behind ${name}, whose next attempt, after ${tried}, is at ${moment(now + retryInMs, now)}.`
-  return { reason: 'behind_head', detail, until: Math.round(now + retryInMs) }
-}
-
-function rateLimited(until: EpochMs, rate: number | null, now: EpochMs): Blocker {
-  const pace = rate === null ? '' : ` of ${perSecond(rate)}`
-  return {
-    reason: 'rate_limited',
-    detail: `The endpoint reached its rate limit${pace}. Next attempt at ${moment(until, now)}.`,
-    until,
-  }
+  const until = now + retryInMs
+  const detail = `${who} in order behind ${name}, whose next attempt, after ${tried}, is at ${moment(until, now)}.`
+  return blocker('behind_head', detail, Math.round(until))
 }
 
 function inFlightText({ inFlight, concurrency, sending }: LaneSnapshot): string {
@@ -278,8 +264,8 @@ function inFlightText({ inFlight, concurrency, sending }: LaneSnapshot): string 
   return `${inFlight} of ${concurrency} attempts are under way${since}. The next starts when one ends.`
 }
 
-function crowded({ crowded: which, app, process }: LaneSnapshot): Blocker | undefined {
-  if (which === null) return undefined
+function crowded({ crowded: which, app, process }: LaneSnapshot): Blocker[] {
+  if (which === null) return []
   const detail = {
     process: `All ${process.limit} slots of the worker are in use. The next attempt starts when one is free.`,
     application: `The application uses all its slots: ${app.inFlight} of ${app.limit} attempts are under way. The next starts when one ends.`,
@@ -287,7 +273,7 @@ function crowded({ crowded: which, app, process }: LaneSnapshot): Blocker | unde
     untried: `No attempt at the endpoint ended quickly in the last ten minutes. All such endpoints together may use ${slotLimits(process.limit).untried} of the worker's ${process.limit} slots, and all of these are in use.`,
     share: `The application has ${app.inFlight} attempts under way. The rest of the worker's ${process.limit} slots is reserved for other applications.`,
   }[which]
-  return { reason: 'crowded', detail, until: null }
+  return [blocker('crowded', detail)]
 }
 
 function silent({ description, leaseUntil }: NonNullable<LaneStatus['owner']>, now: EpochMs): Blocker {
@@ -295,7 +281,7 @@ function silent({ description, leaseUntil }: NonNullable<LaneStatus['owner']>, n
     leaseUntil > now
       ? `Its worker (${description}) does not answer. If it does not come back, another worker takes over at ${moment(leaseUntil, now)}.`
       : `Its worker (${description}) does not answer and its lease has expired. Another worker is about to take over.`
-  return { reason: 'owner_silent', detail, until: null }
+  return blocker('owner_silent', detail)
 }
 
 /** Deliveries per second of a lane: the recent pace, or else its rate limit; undefined when neither is known. */

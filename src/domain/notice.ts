@@ -3,7 +3,7 @@ import type { EpochMs } from './clock.ts'
 import type { DisabledReason } from './endpoint.ts'
 import type { Verdict } from './judge.ts'
 
-/** What operational webhooks tell of. The names and payloads of those that Svix has are Svix's. */
+/** The event types of operational webhooks. Where Svix has the same, name and payload are Svix's. */
 export type NoticeType =
   | 'endpoint.created'
   | 'endpoint.updated'
@@ -17,17 +17,16 @@ export type NoticeType =
   | 'message.attempt.failing'
   | 'message.attempt.recovered'
 
-/** Something an operator may want to hear of. */
+/** An event that operators can subscribe to by an operational webhook. */
 export interface Notice {
   readonly type: NoticeType
   readonly endpoint: number
-  /** The message concerned, if it is about one. */
+  /** The message that it is about, if any. */
   readonly message?: number
-  /** What is told beside whom it concerns. */
   readonly data: Readonly<Record<string, unknown>>
 }
 
-/** A notice as it is kept until it was sent. */
+/** A notice in the store, where it is kept until it is published. */
 export interface StoredNotice {
   readonly key: number
   readonly at: EpochMs
@@ -35,11 +34,11 @@ export interface StoredNotice {
   readonly app: number
   readonly endpoint: number
   readonly message: number | null
-  /** Whom it concerns (`appId`, `appUid`, `endpointId`, `endpointUid`), as they were called then, and the rest. */
+  /** The data of the notice, and the names of application and endpoint at that time. */
   readonly data: Readonly<Record<string, unknown>>
 }
 
-/** Whom a notice concerns. */
+/** The application and the endpoint that a notice is about. */
 export interface Concerned {
   readonly app: number
   readonly appId: string
@@ -49,12 +48,11 @@ export interface Concerned {
   readonly endpointUid: string | null
 }
 
-/** What is told of a notice. */
 export function noticeData(notice: Notice, { appId, appUid, endpointId, endpointUid }: Concerned) {
   return { appId, appUid, endpointId, endpointUid, ...notice.data }
 }
 
-/** What a change of an endpoint's settings, that somebody asked for, is told as. */
+/** The notices of a change of an endpoint's settings by request. */
 export function changeNotices(
   before: { readonly disabled: boolean },
   after: { readonly disabled: boolean },
@@ -62,29 +60,26 @@ export function changeNotices(
   return before.disabled && !after.disabled ? ['endpoint.updated', 'endpoint.enabled'] : ['endpoint.updated']
 }
 
-/** An endpoint was disabled by itself. It fails since now when it only just began to. */
+/** The notice that Sluice disabled an endpoint. */
 export function disabledNotice(endpoint: number, reason: DisabledReason, failingSince: EpochMs): Notice {
   return { type: 'endpoint.disabled', endpoint, data: { failSince: new Date(failingSince).toISOString(), reason } }
 }
 
-/** A delivery that has failed this often is failing, as Svix counts. */
-export const failingAfter = 4
+/** A delivery that has failed this often is failing, as in Svix. */
+const failingAfter = 4
 
-/** What an attempt is told as, if at all. `failures` counts those before it. */
+/** The notice of an attempt, if there is one. `failures` counts the failed attempts before it. */
 export function attemptNotice(state: Verdict['state'], failures: number): NoticeType | undefined {
   if (state === 'dead' || state === 'blocked') return 'message.attempt.exhausted'
   if (state === 'delivered') return failures >= failingAfter ? 'message.attempt.recovered' : undefined
   return failures + 1 === failingAfter ? 'message.attempt.failing' : undefined
 }
 
-/** Who changed it when nobody asked. */
-export const ownActor = 'sluice'
-
-/** The entry in the audit log about a change that Sluice made by itself; undefined when the notice is of no change. */
+/** The audit entry of a change that Sluice made by itself; undefined for other notices. */
 export function noticeAudit(notice: Notice, concerned: Concerned): AuditEntry | undefined {
   if (!byItself.has(notice.type)) return undefined
   return {
-    actor: ownActor,
+    actor: 'sluice',
     ip: '',
     action: notice.type,
     app: concerned.appId,
@@ -94,7 +89,7 @@ export function noticeAudit(notice: Notice, concerned: Concerned): AuditEntry | 
   }
 }
 
-// All others follow a request, which is in the log itself, or change nothing.
+// The others follow a request, which has its own audit entry, or change nothing.
 const byItself: ReadonlySet<NoticeType> = new Set([
   'endpoint.disabled',
   'endpoint.circuit.opened',
