@@ -91,9 +91,19 @@ export function idOf(prefix: string) {
 }
 
 /** A field that may be left out, or be null. */
-export function maybe<T extends TSchema>(schema: T) {
-  return Type.Optional(nullable(schema))
+export function maybe<T extends TSchema>(schema: T, description?: string) {
+  return Type.Optional(nullable(description === undefined ? schema : described(schema, description)))
 }
+
+/** A field that may be left out. */
+export function optional<T extends TSchema>(schema: T, description: string) {
+  return Type.Optional(described(schema, description))
+}
+
+/** Fields of an answer: a text, a whole number, and yes or no. */
+export const text = (description: string) => Type.String({ description })
+export const whole = (description: string) => Type.Integer({ description })
+export const flag = (description: string) => Type.Boolean({ description })
 
 /** The same schema with a description of its own. */
 export function described<T extends TSchema>(schema: T, description: string) {

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import { firstKeyAt } from '../domain/ids.ts'
-import { described, instantPattern } from './fields.ts'
+import { instantPattern, optional } from './fields.ts'
 import { type Part, refuseIf } from './validate.ts'
 
 /** An instant, RFC 3339. */
@@ -13,8 +13,8 @@ export const dateTime = Type.String({
 
 /** What limits a list to a time. */
 export const timeProperties = {
-  before: Type.Optional(described(dateTime, 'Only items before this instant, RFC 3339.')),
-  after: Type.Optional(described(dateTime, 'Only items after this instant, RFC 3339.')),
+  before: optional(dateTime, 'Only items before this instant, RFC 3339.'),
+  after: optional(dateTime, 'Only items after this instant, RFC 3339.'),
 }
 
 /** Reads instants that have the right shape; throws AppError when one is no day of any calendar, such as February 31. */

@@ -1,5 +1,6 @@
 import { type TSchema, Type } from 'typebox'
 import { codesByStatus } from './errors.ts'
+import { text, whole } from './fields.ts'
 import { namedSchemas, nouns } from './nouns.ts'
 import { anyBytes, type JsonLines, type Route } from './route.ts'
 
@@ -25,12 +26,12 @@ const version = '1.0.0'
 const problemJson = 'application/problem+json'
 
 export const Problem = Type.Object({
-  type: Type.String({ description: '`urn:sluice:error:` and the code' }),
+  type: text('`urn:sluice:error:` and the code'),
   title: Type.String(),
-  status: Type.Integer({ description: 'HTTP status.' }),
+  status: whole('HTTP status.'),
   detail: Type.String(),
-  instance: Type.String({ description: 'The path that was asked for' }),
-  code: Type.String({ description: 'Stable; meant for programs' }),
+  instance: text('The path that was asked for'),
+  code: text('Stable; meant for programs'),
 })
 
 export const ValidationProblem = Type.Object({

@@ -5,6 +5,7 @@ import type { Clock } from '../domain/clock.ts'
 import { decodeKey, type Prefix } from '../domain/ids.ts'
 import { Turns } from '../domain/turns.ts'
 import type { Page, PageRequest } from '../store/store.ts'
+import { optional } from './fields.ts'
 
 /**
  * Pages of lists. A page is bounded in items, in bytes and in the rows that are looked at for it; a page that meets one of
@@ -15,9 +16,7 @@ import type { Page, PageRequest } from '../store/store.ts'
 
 /** The query every list takes. */
 export const PageQuery = Type.Object({
-  limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 250, description: 'Largest number of items; 50 by default.' }),
-  ),
+  limit: optional(Type.Integer({ minimum: 1, maximum: 250 }), 'Largest number of items; 50 by default.'),
   iterator: Type.Optional(
     Type.String({
       maxLength: 264,

@@ -3,14 +3,14 @@ import { noSuch } from '../../domain/app-error.ts'
 import type { ApiKey } from '../../store/access.ts'
 import { admin, scopes } from '../access.ts'
 import { hashApiKey, makeApiKey } from '../auth.ts'
-import { createdAt, described, id, instant, integer, iso, isoOrNull, listOf, maybe, nullable } from '../fields.ts'
+import { createdAt, id, instant, integer, iso, isoOrNull, listOf, maybe, nullable, text } from '../fields.ts'
 import { getApplication } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 
 const year = 365 * 24 * 3600
 const scopesMeaning = 'Scopes: `admin` for everything, `publish` to publish, `read` to read.'
-const name = Type.String({ description: 'Display name.' })
+const name = text('Display name.')
 
 const ApiKeyIn = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 256, description: 'Display name.' }),
@@ -22,14 +22,14 @@ const ApiKeyIn = Type.Object({
       description: 'Application that it is limited to, by id or uid; null for all.',
     }),
   ),
-  expiresInSeconds: maybe(described(integer(1, 10 * year), 'Time until it expires; null for never.')),
+  expiresInSeconds: maybe(integer(1, 10 * year), 'Time until it expires; null for never.'),
 })
 
 const ApiKeyOut = Type.Object({
   id,
   name,
   scopes: Type.Array(Type.String(), { description: scopesMeaning }),
-  appId: nullable(Type.String({ description: 'Id of the only application it is for; null for all.' })),
+  appId: nullable(text('Id of the only application it is for; null for all.')),
   createdAt,
   expiresAt: nullable(instant('Time at which it expires; null for never.')),
   lastUsedAt: nullable(instant('Time of the last use, accurate to about a minute.')),
@@ -38,7 +38,7 @@ const ApiKeyOut = Type.Object({
 
 const ApiKeyCreatedOut = Type.Object({
   ...ApiKeyOut.properties,
-  token: Type.String({ description: 'The key itself; shown only once.' }),
+  token: text('The key itself; shown only once.'),
 })
 
 function toApiKeyOut(key: ApiKey): Out<typeof ApiKeyOut> {

@@ -4,7 +4,23 @@ import { defined } from '../../domain/defined.ts'
 import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { isReservedHeader } from '../../wire/headers.ts'
-import { closed, described, Instant, integer, iso, Labels, Metadata, nullable, uid } from '../fields.ts'
+import {
+  closed,
+  createdAt,
+  described,
+  id,
+  integer,
+  iso,
+  Labels,
+  Metadata,
+  maybe,
+  nullable,
+  optional,
+  text,
+  uid,
+  updatedAt,
+  whole,
+} from '../fields.ts'
 import type { Out } from '../route.ts'
 
 const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
@@ -12,9 +28,9 @@ const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
 /** Names of the signature headers of an application's endpoints. */
 const SignatureHeadersIn = Type.Object(
   {
-    id: Type.Optional(described(headerName, 'Replaces `webhook-id`.')),
-    timestamp: Type.Optional(described(headerName, 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.')),
-    signature: Type.Optional(described(headerName, 'Replaces `webhook-signature` or `x-sluice-signature`.')),
+    id: optional(headerName, 'Replaces `webhook-id`.'),
+    timestamp: optional(headerName, 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.'),
+    signature: optional(headerName, 'Replaces `webhook-signature` or `x-sluice-signature`.'),
   },
   closed,
 )
@@ -22,37 +38,23 @@ const SignatureHeadersIn = Type.Object(
 /** Creates an application. */
 export const ApplicationIn = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
-  uid: Type.Optional(
-    described(uid('app'), 'Your own name for it, unique among its kind; accepted wherever the id is.'),
-  ),
-  throttleRate: Type.Optional(
-    nullable(
-      described(
-        integer(1, 1_000_000),
-        'Attempts per second over all endpoints of the application and all workers; unlimited by default.',
-      ),
-    ),
+  uid: optional(uid('app'), 'Your own name for it, unique among its kind; accepted wherever the id is.'),
+  throttleRate: maybe(
+    integer(1, 1_000_000),
+    'Attempts per second over all endpoints of the application and all workers; unlimited by default.',
   ),
   /** Svix's older name for it. */
-  rateLimit: Type.Optional(nullable(described(integer(1, 1_000_000), "Svix's older name for `throttleRate`."))),
+  rateLimit: maybe(integer(1, 1_000_000), "Svix's older name for `throttleRate`."),
   /** For how long publishing the same again stores nothing: the same `dedupeKey`, or without one the same content. */
-  dedupeSeconds: Type.Optional(
-    nullable(
-      described(
-        integer(1, 7 * 86_400),
-        'Time during which publishing the same message again stores nothing and answers with the first; null to turn it off.',
-      ),
-    ),
+  dedupeSeconds: maybe(
+    integer(1, 7 * 86_400),
+    'Time during which publishing the same message again stores nothing and answers with the first; null to turn it off.',
   ),
-  signatureHeaders: Type.Optional(
-    nullable(
-      described(
-        SignatureHeadersIn,
-        "Names of the signature headers of the application's endpoints; null for the default names.",
-      ),
-    ),
+  signatureHeaders: maybe(
+    SignatureHeadersIn,
+    "Names of the signature headers of the application's endpoints; null for the default names.",
   ),
-  metadata: Type.Optional(described(Metadata, 'Your own labels, up to 4096 bytes as JSON.')),
+  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
 
@@ -61,31 +63,27 @@ export const ApplicationPatch = Type.Partial(ApplicationIn)
 export type ApplicationPatch = Static<typeof ApplicationPatch>
 
 export const ApplicationOut = Type.Object({
-  id: Type.String({ description: 'Unique id, assigned by the server.' }),
-  uid: nullable(
-    Type.String({ description: 'Your own name for it, unique among its kind; accepted wherever the id is.' }),
-  ),
-  name: Type.String({ description: 'Display name.' }),
+  id,
+  uid: nullable(text('Your own name for it, unique among its kind; accepted wherever the id is.')),
+  name: text('Display name.'),
   throttleRate: nullable(
-    Type.Integer({
-      description: 'Attempts per second over all endpoints of the application and all workers; null for unlimited.',
-    }),
+    whole('Attempts per second over all endpoints of the application and all workers; null for unlimited.'),
   ),
-  rateLimit: nullable(Type.Integer({ description: "Svix's older name for throttleRate." })),
-  dedupeSeconds: nullable(Type.Integer({ description: 'For how long publishing the same again stores nothing.' })),
+  rateLimit: nullable(whole("Svix's older name for throttleRate.")),
+  dedupeSeconds: nullable(whole('For how long publishing the same again stores nothing.')),
   signatureHeaders: nullable(
     Type.Object(
       {
-        id: Type.Optional(Type.String({ description: 'Replaces `webhook-id`.' })),
-        timestamp: Type.Optional(Type.String({ description: 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.' })),
-        signature: Type.Optional(Type.String({ description: 'Replaces `webhook-signature` or `x-sluice-signature`.' })),
+        id: optional(Type.String(), 'Replaces `webhook-id`.'),
+        timestamp: optional(Type.String(), 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.'),
+        signature: optional(Type.String(), 'Replaces `webhook-signature` or `x-sluice-signature`.'),
       },
       { description: "Names of the signature headers of its endpoints' requests." },
     ),
   ),
   metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
-  createdAt: described(Instant, 'Time of creation.'),
-  updatedAt: described(Instant, 'Time of the last change.'),
+  createdAt,
+  updatedAt,
 })
 
 /** The fields that a request sets, as the store names them. */

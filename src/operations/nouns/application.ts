@@ -3,7 +3,7 @@ import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, type Caller, read, view } from '../access.ts'
-import { listOf, metadataProblems } from '../fields.ts'
+import { listOf, metadataProblems, optional } from '../fields.ts'
 import { found, getApplication, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, Reply, route } from '../route.ts'
@@ -20,8 +20,9 @@ import {
 } from './application-schema.ts'
 
 const CreateQuery = Type.Object({
-  get_if_exists: Type.Optional(
-    Type.Boolean({ description: 'Whether an existing application with the uid is answered instead of a conflict.' }),
+  get_if_exists: optional(
+    Type.Boolean(),
+    'Whether an existing application with the uid is answered instead of a conflict.',
   ),
 })
 

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { Attempt, AttemptSummary, MessageSummary } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/messages.ts'
-import { described, Instant, integer, MaybeInstant, nullable } from '../fields.ts'
+import { id, instant, integer, nullable, optional, text, whole } from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
 import { EndpointOut } from './endpoint-schema.ts'
@@ -12,29 +12,30 @@ import { MessageOut, messageFilterProperties } from './message-schema.ts'
 export const AttemptQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
-  status: Type.Optional(described(integer(0, 4), '0 success, 1 pending, 2 fail, 3 sending, 4 canceled.')),
-  status_code_class: Type.Optional(
-    described(integer(0, 599), 'Only attempts with this class of answer: 0 for no answer, 200, 300, 400 or 500.'),
+  status: optional(integer(0, 4), '0 success, 1 pending, 2 fail, 3 sending, 4 canceled.'),
+  status_code_class: optional(
+    integer(0, 599),
+    'Only attempts with this class of answer: 0 for no answer, 200, 300, 400 or 500.',
   ),
-  endpoint_id: Type.Optional(Type.String({ description: 'Only this endpoint, by id or uid.' })),
-  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
-  with_msg: Type.Optional(Type.Boolean({ description: 'Whether each attempt includes its message.' })),
-  expanded_statuses: Type.Optional(Type.Boolean({ description: 'Whether `canceled` is distinguished from `fail`.' })),
+  endpoint_id: optional(Type.String(), 'Only this endpoint, by id or uid.'),
+  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
+  with_msg: optional(Type.Boolean(), 'Whether each attempt includes its message.'),
+  expanded_statuses: optional(Type.Boolean(), 'Whether `canceled` is distinguished from `fail`.'),
 })
 export type AttemptQuery = Static<typeof AttemptQuery>
 
 /** The query of a request for one attempt. */
 export const OneAttemptQuery = Type.Object({
-  expanded_statuses: Type.Optional(Type.Boolean({ description: 'Whether `canceled` is distinguished from `fail`.' })),
+  expanded_statuses: optional(Type.Boolean(), 'Whether `canceled` is distinguished from `fail`.'),
 })
 
 /** The filters of the list of messages that were tried at an endpoint. */
 export const AttemptedQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
-  status: Type.Optional(described(integer(0, 4), '0 success, 1 pending, 2 fail, 3 sending, 4 canceled.')),
-  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
-  expanded_statuses: Type.Optional(Type.Boolean({ description: 'Whether `canceled` is distinguished from `fail`.' })),
+  status: optional(integer(0, 4), '0 success, 1 pending, 2 fail, 3 sending, 4 canceled.'),
+  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
+  expanded_statuses: optional(Type.Boolean(), 'Whether `canceled` is distinguished from `fail`.'),
 })
 export type AttemptedQuery = Static<typeof AttemptedQuery>
 
@@ -54,25 +55,25 @@ const status = {
 /** Where a message stands at an endpoint. `canceled` is told only to who asks for expanded statuses. */
 const standing = {
   ...status,
-  nextAttempt: described(MaybeInstant, 'Time of the next attempt.'),
-  coalescedInto: nullable(Type.String({ description: 'The message of the same kind that took its place unsent' })),
+  nextAttempt: nullable(instant('Time of the next attempt.')),
+  coalescedInto: nullable(text('The message of the same kind that took its place unsent')),
 }
 
 /** One HTTP try as callers see it. */
 export const MessageAttemptOut = Type.Object({
-  id: Type.String({ description: 'Unique id, assigned by the server.' }),
-  msgId: Type.String({ description: 'Message, by id; where it is a filter, also by eventId.' }),
-  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
-  url: Type.String({ description: 'URL that deliveries are sent to.' }),
-  response: Type.String({ description: 'Answer of the receiver, cut short; without an answer, the error.' }),
-  responseStatusCode: Type.Integer({ description: '0 when there was no answer' }),
-  responseDurationMs: Type.Integer({ description: 'Duration of the attempt.' }),
+  id,
+  msgId: text('Message, by id; where it is a filter, also by eventId.'),
+  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
+  url: text('URL that deliveries are sent to.'),
+  response: text('Answer of the receiver, cut short; without an answer, the error.'),
+  responseStatusCode: whole('0 when there was no answer'),
+  responseDurationMs: whole('Duration of the attempt.'),
   ...status,
   triggerType: Type.Enum([0, 1], { description: '0 scheduled, 1 manual' }),
-  timestamp: described(Instant, 'Time of the event.'),
-  code: Type.String({ description: 'The outcome by name, such as `delivered`, `timeout` or `tls_failed`.' }),
+  timestamp: instant('Time of the event.'),
+  code: text('The outcome by name, such as `delivered`, `timeout` or `tls_failed`.'),
   error: nullable(Type.String()),
-  attempt: Type.Integer({ description: '1 for the first try of this message at this endpoint' }),
+  attempt: whole('1 for the first try of this message at this endpoint'),
   msg: Type.Optional(MessageOut),
 })
 

@@ -3,42 +3,40 @@ import { type AuditCheckpoint, type AuditRow, auditStart, verifyAudit } from '..
 import { type AuditFilter, hashText } from '../../store/access.ts'
 import type { Store } from '../../store/store.ts'
 import { admin } from '../access.ts'
-import { described, Instant, instantPattern, iso, listOf, nullable } from '../fields.ts'
-import { readInstants } from '../instant.ts'
+import { flag, id, instant, iso, listOf, nullable, optional, text, whole } from '../fields.ts'
+import { readInstants, timeProperties } from '../instant.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 
 const rowsAtOnce = 500
-const instant = Type.String({ pattern: instantPattern })
 
 const AuditQuery = Type.Object({
   ...PageQuery.properties,
-  actor: Type.Optional(Type.String({ maxLength: 256, description: 'Id of the key or token that made the change.' })),
-  action: Type.Optional(Type.String({ maxLength: 256, description: 'Method and path of the route.' })),
-  app_id: Type.Optional(Type.String({ maxLength: 256, description: 'Only this application.' })),
-  before: Type.Optional(described(instant, 'Only items before this instant, RFC 3339.')),
-  after: Type.Optional(described(instant, 'Only items after this instant, RFC 3339.')),
+  actor: optional(Type.String({ maxLength: 256 }), 'Id of the key or token that made the change.'),
+  action: optional(Type.String({ maxLength: 256 }), 'Method and path of the route.'),
+  app_id: optional(Type.String({ maxLength: 256 }), 'Only this application.'),
+  ...timeProperties,
 })
 
 const AuditOut = Type.Object({
-  id: Type.String({ description: 'Unique id, assigned by the server.' }),
-  number: Type.Integer({ description: 'Number of the row.' }),
-  timestamp: described(Instant, 'Time of the event.'),
-  actor: Type.String({ description: 'Id of the key or token that made the change.' }),
-  ip: nullable(Type.String({ description: 'Address of the caller.' })),
-  action: Type.String({ description: 'Method and path of the route.' }),
-  appId: nullable(Type.String({ description: 'Id of the application.' })),
-  target: nullable(Type.String({ description: 'Path of the request.' })),
+  id,
+  number: whole('Number of the row.'),
+  timestamp: instant('Time of the event.'),
+  actor: text('Id of the key or token that made the change.'),
+  ip: nullable(text('Address of the caller.')),
+  action: text('Method and path of the route.'),
+  appId: nullable(text('Id of the application.')),
+  target: nullable(text('Path of the request.')),
   before: Type.Unknown({ description: 'State before the change.' }),
   after: Type.Unknown({ description: 'The request that made the change.' }),
-  hash: Type.String({ description: 'Hash over this row and the hash before it.' }),
+  hash: text('Hash over this row and the hash before it.'),
 })
 
 const AuditVerifyOut = Type.Object({
-  whole: Type.Boolean({ description: 'Whether every hash is right.' }),
-  rows: Type.Integer({ description: 'Rows that were checked.' }),
-  head: Type.String({ description: 'Hash of the last row. Keep it elsewhere to detect a later cut at the end.' }),
-  brokenAt: nullable(Type.Integer({ description: 'Number of the first wrong row.' })),
+  whole: flag('Whether every hash is right.'),
+  rows: whole('Rows that were checked.'),
+  head: text('Hash of the last row. Keep it elsewhere to detect a later cut at the end.'),
+  brokenAt: nullable(whole('Number of the first wrong row.')),
 })
 
 function toAuditOut(row: AuditRow): Out<typeof AuditOut> {

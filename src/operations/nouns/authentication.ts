@@ -3,7 +3,7 @@ import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { admin, capabilities, endSession } from '../access.ts'
 import { fixedCaller, hashApiKey, makeAppToken } from '../auth.ts'
-import { described, integer, maybe, metadataProblems, namePattern } from '../fields.ts'
+import { flag, integer, maybe, metadataProblems, namePattern, text } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -15,7 +15,8 @@ const sessionId = Type.String({ minLength: 1, maxLength: 256 })
 
 const AppPortalAccessIn = Type.Object({
   application: maybe(
-    described(ApplicationIn, 'Creates the application with this under the uid in the path, if it does not exist.'),
+    ApplicationIn,
+    'Creates the application with this under the uid in the path, if it does not exist.',
   ),
   capabilities: maybe(
     Type.Array(Type.Enum([...capabilities]), {
@@ -24,9 +25,9 @@ const AppPortalAccessIn = Type.Object({
       description: "Capabilities of the token, by Svix's names; everything in its application by default.",
     }),
   ),
-  readOnly: maybe(Type.Boolean({ description: 'Read-only: the same as the one capability `ViewBase`.' })),
-  expiry: maybe(described(integer(60, week), 'Seconds from now.')),
-  sessionId: maybe(described(sessionId, 'Name by which this token can be ended, together with others.')),
+  readOnly: maybe(flag('Read-only: the same as the one capability `ViewBase`.')),
+  expiry: maybe(integer(60, week), 'Seconds from now.'),
+  sessionId: maybe(sessionId, 'Name by which this token can be ended, together with others.'),
   /** Accepted for Svix's clients. */
   featureFlags: Type.Optional(
     Type.Array(Type.String({ maxLength: 256, pattern: namePattern }), { description: "Kept for Svix's clients." }),
@@ -34,12 +35,12 @@ const AppPortalAccessIn = Type.Object({
 })
 
 const AppPortalAccessOut = Type.Object({
-  url: Type.String({ description: 'Link to the portal; the token follows the `#`.' }),
-  token: Type.String({ description: 'Token in the link.' }),
+  url: text('Link to the portal; the token follows the `#`.'),
+  token: text('Token in the link.'),
 })
 
 const ApplicationTokenExpireIn = Type.Object({
-  expiry: maybe(described(integer(0, week), 'Seconds from now.')),
+  expiry: maybe(integer(0, week), 'Seconds from now.'),
   sessionIds: Type.Optional(Type.Array(sessionId, { maxItems: 1000, description: 'Only tokens of these sessions.' })),
 })
 

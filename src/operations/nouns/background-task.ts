@@ -3,7 +3,7 @@ import { AppError, noSuch } from '../../domain/app-error.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
 import { admin, read } from '../access.ts'
-import { described, Instant, iso, listOf, nullable } from '../fields.ts'
+import { createdAt, id, iso, listOf, nullable, updatedAt, whole } from '../fields.ts'
 import { PageQuery, walk } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 
@@ -28,17 +28,17 @@ const TaskQuery = Type.Object({
 
 /** A task that was just begun. */
 export const TaskStartedOut = Type.Object({
-  id: Type.String({ description: 'Unique id, assigned by the server.' }),
+  id,
   status: Type.Enum([...svixStatuses], { description: 'Status of the task.' }),
   task: Type.Enum([...taskTypes], { description: 'Kind of work.' }),
-  updatedAt: described(Instant, 'Time of the last change.'),
+  updatedAt,
 })
 
 const BackgroundTaskOut = Type.Object({
   ...TaskStartedOut.properties,
   state: Type.Enum([...taskStatuses], { description: 'As `status`, but also `paused` and `cancelled`.' }),
-  perSecond: nullable(Type.Integer({ description: 'Largest number of deliveries per second; null for unlimited.' })),
-  createdAt: described(Instant, 'Time of creation.'),
+  perSecond: nullable(whole('Largest number of deliveries per second; null for unlimited.')),
+  createdAt,
   data: Type.Object(
     {},
     {

@@ -6,7 +6,20 @@ import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
 import type { DeadFilter } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
-import { closed, described, Headers, Instant, integer, iso, Labels, MaybeInstant, maybe, nullable } from '../fields.ts'
+import {
+  closed,
+  described,
+  Headers,
+  instant,
+  integer,
+  iso,
+  Labels,
+  maybe,
+  nullable,
+  optional,
+  text,
+  whole,
+} from '../fields.ts'
 import { dateTime, readInstants } from '../instant.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
@@ -21,25 +34,25 @@ export const reason = Type.Enum([...deadReasons], {
 })
 
 const letter = {
-  appId: Type.String({ description: 'Id of the application.' }),
-  msgId: Type.String({ description: 'Message, by id; where it is a filter, also by eventId.' }),
-  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
-  url: Type.String({ description: 'URL that deliveries are sent to.' }),
-  eventType: Type.String({ description: 'Event type, such as `video.trending`.' }),
-  eventId: nullable(Type.String({ description: 'Your own name for the event; using it again is a conflict.' })),
+  appId: text('Id of the application.'),
+  msgId: text('Message, by id; where it is a filter, also by eventId.'),
+  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
+  url: text('URL that deliveries are sent to.'),
+  eventType: text('Event type, such as `video.trending`.'),
+  eventId: nullable(text('Your own name for the event; using it again is a conflict.')),
   channels: nullable(
     Type.Array(Type.String(), {
       description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
     }),
   ),
   reason,
-  attempts: Type.Integer({ description: 'Attempts that were made.' }),
-  publishedAt: described(Instant, 'Time of the publish.'),
-  diedAt: described(Instant, 'Time at which it became a dead letter.'),
-  responseStatusCode: Type.Integer({ description: 'HTTP status of the last answer; 0 without one.' }),
-  code: Type.String({ description: 'Outcome of the last attempt by name.' }),
-  error: nullable(Type.String({ description: 'Error of the last attempt.' })),
-  response: nullable(Type.String({ description: 'Last answer, cut short.' })),
+  attempts: whole('Attempts that were made.'),
+  publishedAt: instant('Time of the publish.'),
+  diedAt: instant('Time at which it became a dead letter.'),
+  responseStatusCode: whole('HTTP status of the last answer; 0 without one.'),
+  code: text('Outcome of the last attempt by name.'),
+  error: nullable(text('Error of the last attempt.')),
+  response: nullable(text('Last answer, cut short.')),
 }
 
 /** A delivery that used up its attempts or its time. */
@@ -51,7 +64,7 @@ export const DeadLetterTrailOut = Type.Object({ ...letter, trail: Type.Array(Mes
 /** The same, with what was to be delivered and all it takes to bring it back. */
 export const DeadLetterLine = Type.Object({
   ...letter,
-  responseBase64: nullable(Type.String({ description: 'The answer, if it is not UTF-8 text.' })),
+  responseBase64: nullable(text('The answer, if it is not UTF-8 text.')),
   endpointUid: nullable(Type.String()),
   contentType: nullable(Type.String()),
   tags: nullable(Type.Array(Type.String(), { description: 'Labels to find messages by.' })),
@@ -61,34 +74,30 @@ export const DeadLetterLine = Type.Object({
       'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
     ),
   ),
-  deliverAt: described(MaybeInstant, 'Earliest delivery, up to 90 days ahead.'),
-  expiresAt: described(MaybeInstant, 'Discard if undelivered by then; null for never.'),
+  deliverAt: nullable(instant('Earliest delivery, up to 90 days ahead.')),
+  expiresAt: nullable(instant('Discard if undelivered by then; null for never.')),
   orderingKey: nullable(
-    Type.String({
-      description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
-    }),
+    text('Messages with the same key are delivered one after the other to endpoints with `order: key`.'),
   ),
-  orderKey: nullable(Type.Integer({ description: 'Key of its queue in an ordered lane.' })),
+  orderKey: nullable(whole('Key of its queue in an ordered lane.')),
   variant: nullable(
     Type.Object(
       {
         bodyBase64: nullable(Type.String()),
-        signature: nullable(Type.String({ description: 'Signature profile of the requests; `standard` by default.' })),
+        signature: nullable(text('Signature profile of the requests; `standard` by default.')),
       },
       { description: "Body and signature of this endpoint, where they differ from the message's." },
     ),
   ),
-  bodyBase64: nullable(Type.String({ description: 'The body, where the payload is missing or not exactly its bytes' })),
+  bodyBase64: nullable(text('The body, where the payload is missing or not exactly its bytes')),
   payload: Type.Optional(Payload),
 })
 
 /** The result of an import. */
 export const DeadImportOut = Type.Object({
-  checked: Type.Integer({ description: 'Lines that are valid.' }),
-  imported: Type.Integer({ description: 'Lines that became dead letters.' }),
-  unchanged: Type.Integer({
-    description: 'Lines whose delivery was a dead letter already, or has been delivered or replayed since.',
-  }),
+  checked: whole('Lines that are valid.'),
+  imported: whole('Lines that became dead letters.'),
+  unchanged: whole('Lines whose delivery was a dead letter already, or has been delivered or replayed since.'),
   skipped: Type.Array(
     Type.Object({ line: Type.Integer(), problem: Type.String() }, { description: 'A line that was left out, and why' }),
   ),
@@ -96,9 +105,9 @@ export const DeadImportOut = Type.Object({
 
 /** How lines are imported. */
 export const DeadImportQuery = Type.Object({
-  endpoint_id: Type.Optional(Type.String({ maxLength: 256, description: 'Import all of them for this endpoint.' })),
-  skip_bad: Type.Optional(Type.Boolean({ description: 'Whether lines that cannot be imported are left out' })),
-  dry_run: Type.Optional(Type.Boolean({ description: 'Whether the lines are only checked' })),
+  endpoint_id: optional(Type.String({ maxLength: 256 }), 'Import all of them for this endpoint.'),
+  skip_bad: optional(Type.Boolean(), 'Whether lines that cannot be imported are left out'),
+  dry_run: optional(Type.Boolean(), 'Whether the lines are only checked'),
   first_line: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -109,60 +118,44 @@ export const DeadImportQuery = Type.Object({
 })
 export type DeadImportQuery = Static<typeof DeadImportQuery>
 
-const base64 = Type.Optional(nullable(Type.String()))
-const text = (maxLength: number) => Type.String({ maxLength })
+const base64 = maybe(Type.String())
+const upTo = (maxLength: number) => Type.String({ maxLength })
 
 /** The fields of a line, beside the payload, that a dead letter needs. Other fields are ignored. */
 export const DeadLineIn = Type.Object({
-  msgId: described(text(64), 'Message, by id; where it is a filter, also by eventId.'),
-  endpointId: described(text(256), 'Endpoint, by id; where it is a filter, also by uid.'),
-  endpointUid: Type.Optional(nullable(text(256))),
+  msgId: described(upTo(64), 'Message, by id; where it is a filter, also by eventId.'),
+  endpointId: described(upTo(256), 'Endpoint, by id; where it is a filter, also by uid.'),
+  endpointUid: maybe(upTo(256)),
   eventType: described(EventType, 'Event type, such as `video.trending`.'),
-  eventId: Type.Optional(nullable(described(EventId, 'Your own name for the event; using it again is a conflict.'))),
-  channels: Type.Optional(
-    nullable(
-      described(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
-    ),
+  eventId: maybe(EventId, 'Your own name for the event; using it again is a conflict.'),
+  channels: maybe(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
+  tags: maybe(Tags, 'Labels to find messages by.'),
+  headers: maybe(
+    Headers,
+    'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
   ),
-  tags: Type.Optional(nullable(described(Tags, 'Labels to find messages by.'))),
-  headers: Type.Optional(
-    nullable(
-      described(
-        Headers,
-        'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-      ),
-    ),
+  contentType: maybe(upTo(256)),
+  deliverAt: maybe(dateTime, 'Earliest delivery, up to 90 days ahead.'),
+  expiresAt: maybe(dateTime, 'Discard if undelivered by then; null for never.'),
+  orderingKey: maybe(
+    upTo(256),
+    'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
   ),
-  contentType: Type.Optional(nullable(text(256))),
-  deliverAt: Type.Optional(nullable(described(dateTime, 'Earliest delivery, up to 90 days ahead.'))),
-  expiresAt: Type.Optional(nullable(described(dateTime, 'Discard if undelivered by then; null for never.'))),
-  orderingKey: Type.Optional(
-    nullable(
-      described(
-        text(256),
-        'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
-      ),
-    ),
-  ),
-  orderKey: Type.Optional(nullable(integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER))),
+  orderKey: maybe(integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
   reason,
   attempts: integer(0, 1_000_000_000),
   diedAt: dateTime,
   responseStatusCode: integer(0, 999),
   code: Type.String({ pattern: '^[a-z_]{1,40}$' }),
-  error: Type.Optional(nullable(text(10_000))),
-  response: Type.Optional(nullable(Type.String())),
+  error: maybe(upTo(10_000)),
+  response: maybe(Type.String()),
   responseBase64: base64,
   bodyBase64: base64,
-  variant: Type.Optional(
-    nullable(
-      Type.Object({
-        bodyBase64: base64,
-        signature: Type.Optional(
-          nullable(described(text(1000), 'Signature profile of the requests; `standard` by default.')),
-        ),
-      }),
-    ),
+  variant: maybe(
+    Type.Object({
+      bodyBase64: base64,
+      signature: maybe(upTo(1000), 'Signature profile of the requests; `standard` by default.'),
+    }),
   ),
 })
 export type DeadLineIn = Static<typeof DeadLineIn>
@@ -231,7 +224,7 @@ export function filterQuery(whose: Whose, of: 'list' | 'all') {
   const fields: TProperties = whose === 'one' ? { endpointId, ...ofAny, ...(of === 'all' && { msgId }) } : ofAny
   const filter = Object.fromEntries(
     Object.entries(fields).map(([name, schema]) => {
-      const inQuery = name === 'eventTypes' ? Type.String({ description: 'Names, separated by commas' }) : schema
+      const inQuery = name === 'eventTypes' ? text('Names, separated by commas') : schema
       return [snake(name), Type.Optional(inQuery)]
     }),
   )

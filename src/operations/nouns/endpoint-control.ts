@@ -8,7 +8,7 @@ import type { CircuitAction } from '../../domain/flow.ts'
 import type { Envelope } from '../../intake/publication.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt, manage, view } from '../access.ts'
-import { described, instantPattern, integer } from '../fields.ts'
+import { described, instantPattern, integer, optional } from '../fields.ts'
 import { found } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
 import { type Route, route } from '../route.ts'
@@ -21,8 +21,8 @@ const instant = Type.String({ pattern: instantPattern })
 
 /** The time to count, 28 days at most. */
 const StatsQuery = Type.Object({
-  since: Type.Optional(described(instant, 'From this instant on, RFC 3339.')),
-  until: Type.Optional(described(instant, 'Before this instant, RFC 3339; now by default.')),
+  since: optional(instant, 'From this instant on, RFC 3339.'),
+  until: optional(instant, 'Before this instant, RFC 3339; now by default.'),
 })
 
 export const EndpointStats = Type.Object({
@@ -35,7 +35,7 @@ export const EndpointStats = Type.Object({
 
 export const EventExampleIn = Type.Object({
   eventType: described(eventTypeName, 'Event type, such as `video.trending`.'),
-  exampleIndex: Type.Optional(described(integer(0, 10_000), "Index into the schema's own examples.")),
+  exampleIndex: optional(integer(0, 10_000), "Index into the schema's own examples."),
 })
 
 const longestMs = 28 * 24 * 60 * 60 * 1000

@@ -4,7 +4,7 @@ import { eventTypesOf, type JsonObject } from '../../domain/event-type.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import { admin } from '../access.ts'
-import { described, maybe, namePattern, nullable } from '../fields.ts'
+import { described, flag, maybe, namePattern, nullable, optional, text } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import { type Out, route } from '../route.ts'
 import { compile, readJson, refuseIf } from '../validate.ts'
@@ -12,22 +12,24 @@ import { readYaml } from '../yaml.ts'
 
 export const eventTypeName = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 
-const flag = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
+const flagName = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 export const description = Type.String({ maxLength: 65_536, description: 'Free text.' })
 
 /** The fields that creating, replacing and changing an event type have in common. */
 export const fields = {
-  archived: Type.Optional(Type.Boolean({ description: 'Whether the event type is hidden.' })),
-  deprecated: Type.Optional(Type.Boolean({ description: 'Whether the event type should no longer be used.' })),
+  archived: optional(Type.Boolean(), 'Whether the event type is hidden.'),
+  deprecated: optional(Type.Boolean(), 'Whether the event type should no longer be used.'),
   schemas: maybe(
     Type.Record(Type.String(), Type.Record(Type.String(), Type.Unknown()), {
       maxProperties: 100,
       description: 'JSON Schemas of the payload by version, such as `{"1": {"type": "object"}}`.',
     }),
   ),
-  featureFlags: maybe(Type.Array(flag, { maxItems: 100, uniqueItems: true, description: "Kept for Svix's clients." })),
-  featureFlag: maybe(described(flag, "Svix's older field for the first of `featureFlags`.")),
-  groupName: maybe(described(flag, "Kept for Svix's clients.")),
+  featureFlags: maybe(
+    Type.Array(flagName, { maxItems: 100, uniqueItems: true, description: "Kept for Svix's clients." }),
+  ),
+  featureFlag: maybe(flagName, "Svix's older field for the first of `featureFlags`."),
+  groupName: maybe(flagName, "Kept for Svix's clients."),
 }
 
 export const EventTypeIn = Type.Object({
@@ -38,13 +40,13 @@ export const EventTypeIn = Type.Object({
 
 /** An event type as an import found it. */
 export const EventTypeFromOpenApi = Type.Object({
-  name: Type.String({ description: 'Dotted name such as `video.trending`.' }),
-  description: Type.String({ description: 'Free text.' }),
-  deprecated: Type.Boolean({ description: 'Whether the event type should no longer be used.' }),
+  name: text('Dotted name such as `video.trending`.'),
+  description: text('Free text.'),
+  deprecated: flag('Whether the event type should no longer be used.'),
   schemas: nullable(
     Type.Object({}, { additionalProperties: true, description: 'JSON Schemas of the payload, by version' }),
   ),
-  groupName: nullable(Type.String({ description: "Kept for Svix's clients." })),
+  groupName: nullable(text("Kept for Svix's clients.")),
   featureFlags: nullable(Type.Array(Type.String(), { description: "Kept for Svix's clients." })),
 })
 
@@ -53,11 +55,9 @@ const EventTypeImportOpenApiIn = Type.Object({
   spec: maybe(
     Type.Record(Type.String(), Type.Unknown(), { description: 'OpenAPI document whose webhooks become event types.' }),
   ),
-  specRaw: maybe(Type.String({ description: 'The same as text, JSON or YAML.' })),
-  dryRun: Type.Optional(Type.Boolean({ description: 'Whether changes are only reported, not made.' })),
-  replaceAll: Type.Optional(
-    Type.Boolean({ description: 'Whether event types that are not in the document are archived.' }),
-  ),
+  specRaw: maybe(text('The same as text, JSON or YAML.')),
+  dryRun: optional(Type.Boolean(), 'Whether changes are only reported, not made.'),
+  replaceAll: optional(Type.Boolean(), 'Whether event types that are not in the document are archived.'),
 })
 
 const EventTypeImportOpenApiOutData = Type.Object({

@@ -4,7 +4,7 @@ import type { EventType } from '../../domain/event-type.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
-import { described, Instant, iso, listOf, nullable } from '../fields.ts'
+import { createdAt, flag, iso, listOf, nullable, optional, text, updatedAt } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
@@ -22,26 +22,24 @@ import {
 const EventTypeUpdate = Type.Object({ description, ...fields })
 
 /** Changes an event type: a field that is absent stays, null unsets. */
-const EventTypePatch = Type.Object({ description: Type.Optional(described(description, 'Free text.')), ...fields })
+const EventTypePatch = Type.Object({ description: optional(description, 'Free text.'), ...fields })
 
 const EventTypeQuery = Type.Object({
   ...PageQuery.properties,
-  include_archived: Type.Optional(Type.Boolean({ description: 'Whether archived event types are listed.' })),
-  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
+  include_archived: optional(Type.Boolean(), 'Whether archived event types are listed.'),
+  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
 })
 
 const DeleteQuery = Type.Object({
-  expunge: Type.Optional(
-    Type.Boolean({ description: 'Whether the event type is deleted for good instead of archived.' }),
-  ),
+  expunge: optional(Type.Boolean(), 'Whether the event type is deleted for good instead of archived.'),
 })
 
 const EventTypeOut = Type.Object({
   ...EventTypeFromOpenApi.properties,
-  archived: Type.Boolean({ description: 'Whether the event type is hidden.' }),
-  featureFlag: nullable(Type.String({ description: "Svix's older field for the first of featureFlags." })),
-  createdAt: described(Instant, 'Time of creation.'),
-  updatedAt: described(Instant, 'Time of the last change.'),
+  archived: flag('Whether the event type is hidden.'),
+  featureFlag: nullable(text("Svix's older field for the first of featureFlags.")),
+  createdAt,
+  updatedAt,
 })
 
 const nameProblems = compile(Type.Object({ name: eventTypeName }), 'body')

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { StoreTrouble } from '../../store/store.ts'
 import { read } from '../access.ts'
-import { iso, nullable } from '../fields.ts'
+import { instant, iso, nullable, optional, text, whole } from '../fields.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 
 const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Whether it works.' }) })
@@ -10,7 +10,7 @@ const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { descrip
 const HealthOut = Type.Object({
   database: Type.Object({
     ...Part.properties,
-    detail: Type.Optional(Type.String({ description: 'Why it is unhealthy, or a warning for operators' })),
+    detail: optional(Type.String(), 'Why it is unhealthy, or a warning for operators'),
   }),
   queue: Part,
   cache: Part,
@@ -19,9 +19,9 @@ const HealthOut = Type.Object({
 const LeaderOut = Type.Object({
   leader: nullable(
     Type.Object({
-      description: Type.String({ description: 'Which process it is' }),
-      epoch: Type.Integer({ description: 'Number of leaders so far.' }),
-      since: Type.String({ format: 'date-time', description: 'Start of its leadership.' }),
+      description: text('Which process it is'),
+      epoch: whole('Number of leaders so far.'),
+      since: instant('Start of its leadership.'),
     }),
   ),
 })

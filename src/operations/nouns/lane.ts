@@ -6,7 +6,19 @@ import { healthFacts } from '../../domain/health-facts.ts'
 import type { HeadCommand } from '../../store/lanes.ts'
 import { manage, view } from '../access.ts'
 import type { KnownLane } from '../explainer.ts'
-import { described, Instant, iso, isoOrNull, MaybeInstant, maybe, nullable } from '../fields.ts'
+import {
+  described,
+  flag,
+  Instant,
+  instant,
+  iso,
+  isoOrNull,
+  MaybeInstant,
+  maybe,
+  nullable,
+  text,
+  whole,
+} from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -15,35 +27,27 @@ import { toWaitingOut, Waiting, why } from './why.ts'
 
 const Slots = Type.Object({
   inFlight: Type.Integer(),
-  limit: Type.Integer({ description: 'Largest number of items; 50 by default.' }),
+  limit: whole('Largest number of items; 50 by default.'),
 })
 
 /** A lane in its owner's own words, just now. */
 const LiveLane = Type.Object(
   {
-    inFlight: Type.Integer({ description: 'Attempts under way' }),
-    concurrency: Type.Integer({ description: 'Attempts that may be under way at once.' }),
-    queued: Type.Integer({ description: 'Deliveries in memory that have not begun.' }),
-    recording: Type.Integer({ description: 'Attempts that ended and are not recorded yet, up to 64.' }),
-    nextTokenAt: nullable(
-      Type.String({
-        format: 'date-time',
-        description: 'Time at which the rate limit allows the next attempt; null for now.',
-      }),
-    ),
+    inFlight: whole('Attempts under way'),
+    concurrency: whole('Attempts that may be under way at once.'),
+    queued: whole('Deliveries in memory that have not begun.'),
+    recording: whole('Attempts that ended and are not recorded yet, up to 64.'),
+    nextTokenAt: nullable(instant('Time at which the rate limit allows the next attempt; null for now.')),
     rate: nullable(Type.Number({ description: 'Attempts per second that the rate limit allows.' })),
     pace: nullable(Type.Number({ description: 'Attempts per second that ended recently.' })),
     crowded: nullable(
-      Type.String({
-        description:
-          'Which slots it waits for: `process`, all are taken; `application`, its own has all it may; `share`, the rest is left for others; `slow` or `untried`, the rest is kept for endpoints that answer within a second',
-      }),
+      text(
+        'Which slots it waits for: `process`, all are taken; `application`, its own has all it may; `share`, the rest is left for others; `slow` or `untried`, the rest is kept for endpoints that answer within a second',
+      ),
     ),
     application: described(Slots, 'Creates the application with this under the uid in the path, if it does not exist.'),
     process: Slots,
-    standstill: nullable(
-      Type.String({ description: 'Reason why its worker starts no attempt: `store`, `recording` or `lease`.' }),
-    ),
+    standstill: nullable(text('Reason why its worker starts no attempt: `store`, `recording` or `lease`.')),
     asOf: Instant,
   },
   { description: 'Live state from the worker that owns the lane; null when no worker owns it or answers.' },
@@ -51,13 +55,13 @@ const LiveLane = Type.Object(
 
 /** The stored state of an endpoint's lane, and the state that its owner reports. */
 export const LaneOut = Type.Object({
-  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
+  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
   disabled: EndpointOut.properties.disabled,
   disabledReason: EndpointOut.properties.disabledReason,
   paused: EndpointOut.properties.paused,
   owner: nullable(
     Type.Object(
-      { worker: Type.Integer(), description: Type.String({ description: 'Free text.' }), leaseUntil: Instant },
+      { worker: Type.Integer(), description: text('Free text.'), leaseUntil: Instant },
       { description: 'The worker that delivers it now' },
     ),
   ),
@@ -65,40 +69,25 @@ export const LaneOut = Type.Object({
     {
       state: Type.Enum(['closed', 'open', 'half_open']),
       openUntil: nullable(
-        Type.String({
-          format: 'date-time',
-          description: 'Time of the next probe; null when the circuit is closed, or was opened by an operator.',
-        }),
+        instant('Time of the next probe; null when the circuit is closed, or was opened by an operator.'),
       ),
-      manual: Type.Boolean({
-        description: 'Whether an operator opened it; it stays open until an operator closes it.',
-      }),
-      openings: Type.Integer({ description: 'Times it opened since the last success.' }),
-      failures: Type.Integer({ description: 'Failed attempts in a row, as far as they are stored' }),
+      manual: flag('Whether an operator opened it; it stays open until an operator closes it.'),
+      openings: whole('Times it opened since the last success.'),
+      failures: whole('Failed attempts in a row, as far as they are stored'),
     },
     {
       description:
         "When the circuit opens; deliveries wait while it is open. `off` for never; null for the server's policy.",
     },
   ),
-  failingSince: nullable(
-    Type.String({
-      format: 'date-time',
-      description: 'Since when it has failed without one success (last stored).',
-    }),
-  ),
+  failingSince: nullable(instant('Since when it has failed without one success (last stored).')),
   slowedTo: nullable(Type.Number({ description: 'Attempts per second while the rate returns to normal.' })),
   workersAlive: Type.Integer(),
   waiting: Waiting,
-  oldestSince: described(MaybeInstant, 'Since when the oldest of the counted deliveries has been waiting.'),
+  oldestSince: nullable(instant('Since when the oldest of the counted deliveries has been waiting.')),
   live: nullable(LiveLane),
   dueAt: MaybeInstant,
-  heldUntil: nullable(
-    Type.String({
-      format: 'date-time',
-      description: 'The receiver sent Retry-After; deliveries are paused until then.',
-    }),
-  ),
+  heldUntil: nullable(instant('The receiver sent Retry-After; deliveries are paused until then.')),
   rateLimitedUntil: MaybeInstant,
   bucketFullAt: MaybeInstant,
   nextTimedAt: MaybeInstant,
@@ -124,8 +113,8 @@ const HeadIn = Type.Object({
 })
 
 export const HeadOut = Type.Object({
-  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
-  messageId: nullable(Type.String({ description: 'Null when the message no longer exists.' })),
+  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
+  messageId: nullable(text('Null when the message no longer exists.')),
   order: Type.Enum(['retry', 'skip'], { description: 'The command.' }),
 })
 

@@ -5,14 +5,18 @@ import type { Message, MessageFilter } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import {
   described,
+  flag,
   Headers,
-  Instant,
+  id,
+  instant,
   integer,
   listOf,
-  MaybeInstant,
+  maybe,
   namePattern,
   nullable,
+  optional,
   rfc3339Pattern,
+  text,
 } from '../fields.ts'
 import { timeProperties } from '../instant.ts'
 import { PageQuery } from '../page.ts'
@@ -34,53 +38,35 @@ export const Rfc3339 = Type.String({
 /** A publish without its payload, which stays bytes. */
 export const EnvelopeIn = Type.Object({
   eventType: described(EventType, 'Event type, such as `video.trending`.'),
-  eventId: Type.Optional(nullable(described(EventId, 'Your own name for the event; using it again is a conflict.'))),
-  channels: Type.Optional(
-    nullable(
-      described(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
-    ),
-  ),
-  tags: Type.Optional(nullable(described(Tags, 'Labels to find messages by.'))),
-  deliverAt: Type.Optional(nullable(described(Rfc3339, 'Earliest delivery, up to 90 days ahead.'))),
-  expiresAt: Type.Optional(nullable(described(Rfc3339, 'Discard if undelivered by then, up to 90 days ahead.'))),
-  expiresInSeconds: Type.Optional(
-    nullable(described(integer(1, 90 * 24 * 3600), 'The same as a time from now; give one of the two.')),
-  ),
+  eventId: maybe(EventId, 'Your own name for the event; using it again is a conflict.'),
+  channels: maybe(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
+  tags: maybe(Tags, 'Labels to find messages by.'),
+  deliverAt: maybe(Rfc3339, 'Earliest delivery, up to 90 days ahead.'),
+  expiresAt: maybe(Rfc3339, 'Discard if undelivered by then, up to 90 days ahead.'),
+  expiresInSeconds: maybe(integer(1, 90 * 24 * 3600), 'The same as a time from now; give one of the two.'),
   /** Sent along with every attempt, before the endpoint's own of the same name. */
-  headers: Type.Optional(
-    nullable(
-      described(
-        Headers,
-        'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-      ),
-    ),
+  headers: maybe(
+    Headers,
+    'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
   ),
   /** The key of the application's dedupe window, in place of the content. */
-  dedupeKey: Type.Optional(
-    nullable(
-      Type.String({
-        minLength: 1,
-        maxLength: 256,
-        description: 'Key of the dedupe window of the application, instead of the content.',
-      }),
-    ),
+  dedupeKey: maybe(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: 'Key of the dedupe window of the application, instead of the content.',
+    }),
   ),
   /** Messages with the same one go one after the other to endpoints that keep that order. */
-  orderingKey: Type.Optional(
-    nullable(
-      Type.String({
-        minLength: 1,
-        maxLength: 256,
-        description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
-      }),
-    ),
+  orderingKey: maybe(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
+    }),
   ),
-  payloadRetentionPeriod: Type.Optional(
-    nullable(described(integer(5, 90), 'Days until the payload is erased, if earlier than the message.')),
-  ),
-  payloadRetentionHours: Type.Optional(
-    nullable(described(integer(1, 90 * 24), 'The same in hours; takes precedence over the days.')),
-  ),
+  payloadRetentionPeriod: maybe(integer(5, 90), 'Days until the payload is erased, if earlier than the message.'),
+  payloadRetentionHours: maybe(integer(1, 90 * 24), 'The same in hours; takes precedence over the days.'),
 })
 export type EnvelopeIn = Static<typeof EnvelopeIn>
 
@@ -88,30 +74,21 @@ export type EnvelopeIn = Static<typeof EnvelopeIn>
 export const MessageHeadIn = Type.Object({
   ...EnvelopeIn.properties,
   /** Made when the path names an application by a uid that nobody has. */
-  application: Type.Optional(
-    nullable(
-      described(ApplicationIn, 'Creates the application with this under the uid in the path, if it does not exist.'),
-    ),
+  application: maybe(
+    ApplicationIn,
+    'Creates the application with this under the uid in the path, if it does not exist.',
   ),
   /** With `rawPayload`, that text is delivered instead of the payload, as the `content-type` among the headers. */
-  transformationsParams: Type.Optional(
-    nullable(
-      Type.Object(
-        {
-          rawPayload: Type.Optional(
-            nullable(Type.String({ description: 'Delivered as it is instead of the payload.' })),
-          ),
-          headers: Type.Optional(
-            nullable(
-              described(
-                Headers,
-                'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-              ),
-            ),
-          ),
-        },
-        { description: "How Svix's SDKs send raw payloads." },
-      ),
+  transformationsParams: maybe(
+    Type.Object(
+      {
+        rawPayload: maybe(text('Delivered as it is instead of the payload.')),
+        headers: maybe(
+          Headers,
+          'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+        ),
+      },
+      { description: "How Svix's SDKs send raw payloads." },
     ),
   ),
 })
@@ -120,19 +97,17 @@ export type MessageHeadIn = Static<typeof MessageHeadIn>
 /** The envelope of a raw publish, as a query. Lists are separated by commas. */
 export const RawQuery = Type.Object({
   event_type: described(EventType, 'Event type, such as `video.trending`.'),
-  event_id: Type.Optional(described(EventId, 'Your own name for the event; using it again is a conflict.')),
+  event_id: optional(EventId, 'Your own name for the event; using it again is a conflict.'),
   channels: Type.Optional(
     Type.String({
       maxLength: 1024,
       description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
     }),
   ),
-  tags: Type.Optional(Type.String({ maxLength: 2048, description: 'Labels to find messages by.' })),
-  deliver_at: Type.Optional(described(Rfc3339, 'Earliest delivery, up to 90 days ahead.')),
-  expires_at: Type.Optional(described(Rfc3339, 'Discard if undelivered by then, up to 90 days ahead.')),
-  expires_in_seconds: Type.Optional(
-    described(integer(1, 90 * 24 * 3600), 'The same as a time from now; give one of the two.'),
-  ),
+  tags: optional(Type.String({ maxLength: 2048 }), 'Labels to find messages by.'),
+  deliver_at: optional(Rfc3339, 'Earliest delivery, up to 90 days ahead.'),
+  expires_at: optional(Rfc3339, 'Discard if undelivered by then, up to 90 days ahead.'),
+  expires_in_seconds: optional(integer(1, 90 * 24 * 3600), 'The same as a time from now; give one of the two.'),
   dedupe_key: Type.Optional(
     Type.String({
       minLength: 1,
@@ -147,18 +122,14 @@ export const RawQuery = Type.Object({
       description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
     }),
   ),
-  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
+  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
 })
 export type RawQuery = Static<typeof RawQuery>
 
 /** Asks whether a message would reach an endpoint. */
 export const MessagePrecheckIn = Type.Object({
   eventType: described(EventType, 'Event type, such as `video.trending`.'),
-  channels: Type.Optional(
-    nullable(
-      described(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
-    ),
-  ),
+  channels: maybe(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
   payload: Type.Optional(
     Type.Object(
       {},
@@ -168,7 +139,7 @@ export const MessagePrecheckIn = Type.Object({
 })
 
 export const ContentQuery = Type.Object({
-  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
+  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
 })
 export type ContentQuery = Static<typeof ContentQuery>
 
@@ -202,29 +173,27 @@ export const Payload = Type.Object(
 
 /** A message as callers see it. */
 export const MessageOut = Type.Object({
-  id: Type.String({ description: 'Unique id, assigned by the server.' }),
-  eventType: Type.String({ description: 'Event type, such as `video.trending`.' }),
+  id,
+  eventType: text('Event type, such as `video.trending`.'),
   payload: Payload,
-  eventId: nullable(Type.String({ description: 'Your own name for the event; using it again is a conflict.' })),
+  eventId: nullable(text('Your own name for the event; using it again is a conflict.')),
   channels: nullable(
     Type.Array(Type.String(), {
       description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
     }),
   ),
   tags: nullable(Type.Array(Type.String(), { description: 'Labels to find messages by.' })),
-  deliverAt: described(MaybeInstant, 'Earliest delivery, up to 90 days ahead.'),
-  expiresAt: described(MaybeInstant, 'Discard if undelivered by then; null for never.'),
+  deliverAt: nullable(instant('Earliest delivery, up to 90 days ahead.')),
+  expiresAt: nullable(instant('Discard if undelivered by then; null for never.')),
   orderingKey: nullable(
-    Type.String({
-      description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
-    }),
+    text('Messages with the same key are delivered one after the other to endpoints with `order: key`.'),
   ),
-  timestamp: described(Instant, 'Time of the event.'),
+  timestamp: instant('Time of the event.'),
 })
 
 /** Whether a message would reach anybody. */
 export const MessagePrecheckOut = Type.Object({
-  active: Type.Boolean({ description: 'Whether at least one endpoint would get it.' }),
+  active: flag('Whether at least one endpoint would get it.'),
 })
 
 /** Messages that were published together. */
@@ -232,9 +201,9 @@ export const MessageBatchOut = listOf(MessageOut)
 
 /** The filters of a list of messages. */
 export const messageFilterProperties = {
-  channel: Type.Optional(Type.String({ description: 'Only messages with this channel.' })),
-  tag: Type.Optional(Type.String({ description: 'Only messages with this tag.' })),
-  event_types: Type.Optional(Type.String({ description: 'Names, separated by commas' })),
+  channel: optional(Type.String(), 'Only messages with this channel.'),
+  tag: optional(Type.String(), 'Only messages with this tag.'),
+  event_types: optional(Type.String(), 'Names, separated by commas'),
   ...timeProperties,
 }
 
@@ -242,7 +211,7 @@ export const messageFilterProperties = {
 export const MessageListQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
-  with_content: Type.Optional(Type.Boolean({ description: 'Whether payloads and answers are included.' })),
+  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
 })
 export type MessageListQuery = Static<typeof MessageListQuery>
 

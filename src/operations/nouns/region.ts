@@ -4,7 +4,7 @@ import { endpointFields } from '../../domain/endpoint-fields.ts'
 import type { Region } from '../../store/applications.ts'
 import { admin, read } from '../access.ts'
 import { schemaOf } from '../field-schema.ts'
-import { described, Instant, iso, listOf, maybe } from '../fields.ts'
+import { createdAt, described, iso, listOf, maybe, optional, text } from '../fields.ts'
 import { isRef } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
@@ -24,13 +24,13 @@ const RegionIn = Type.Object({
 })
 
 const RegionOut = Type.Object({
-  name: Type.String({ description: 'Name that endpoints refer to.' }),
-  createdAt: described(Instant, 'Time of creation.'),
+  name: text('Name that endpoints refer to.'),
+  createdAt,
 })
 
 const RegionCreatedOut = Type.Object({
   ...RegionOut.properties,
-  secret: Type.Optional(Type.String({ description: 'The generated secret; shown only once.' })),
+  secret: optional(Type.String(), 'The generated secret; shown only once.'),
 })
 
 function toRegionOut({ name, createdAt }: Region): Out<typeof RegionOut> {

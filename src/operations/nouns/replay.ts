@@ -14,13 +14,14 @@ import { TaskStartedOut, toStartedOut } from './background-task.ts'
 
 /** How many deliveries a second a replay queues at most. The endpoint's own limits hold besides. */
 export const perSecond = maybe(
-  described(integer(1, 100_000), 'Largest number of deliveries queued per second; unlimited by default.'),
+  integer(1, 100_000),
+  'Largest number of deliveries queued per second; unlimited by default.',
 )
 
 /** Messages accepted from `since` on, before `until`. */
 const ReplayIn = Type.Object({
   since: described(dateTime, 'From this instant on, RFC 3339.'),
-  until: maybe(described(dateTime, 'Before this instant, RFC 3339; now by default.')),
+  until: maybe(dateTime, 'Before this instant, RFC 3339; now by default.'),
   perSecond,
 })
 
@@ -37,7 +38,8 @@ const BulkReplayIn = Type.Object({
   tag: maybe(Type.String({ maxLength: 128, description: 'Only messages with this tag.' })),
   status: maybe(Type.Enum([0, 2], { description: '0 success, 2 fail' })),
   statusCodeClass: maybe(
-    described(integer(0, 500), 'Only messages with this class of answer: 0 for no answer, 200, 300, 400 or 500.'),
+    integer(0, 500),
+    'Only messages with this class of answer: 0 for no answer, 200, 300, 400 or 500.',
   ),
 })
 

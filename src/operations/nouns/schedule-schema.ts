@@ -12,7 +12,25 @@ import {
 } from '../../domain/schedule.ts'
 import { withField } from '../../json/bytes.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
-import { described, Instant, idOf, integer, Labels, Metadata, nullable, uid } from '../fields.ts'
+import {
+  createdAt,
+  described,
+  flag,
+  Instant,
+  idOf,
+  instant,
+  integer,
+  iso,
+  Labels,
+  Metadata,
+  maybe,
+  nullable,
+  optional,
+  text,
+  uid,
+  updatedAt,
+  whole,
+} from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import { Channels, EventType, Payload, shownPayload, Tags } from './message-schema.ts'
 
@@ -26,9 +44,7 @@ const payload = Type.Object(
 )
 
 const head = {
-  uid: Type.Optional(
-    described(uid('sch'), 'Your own name for it, unique among its kind; accepted wherever the id is.'),
-  ),
+  uid: optional(uid('sch'), 'Your own name for it, unique among its kind; accepted wherever the id is.'),
   cron: Type.String({
     maxLength: 256,
     description: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.',
@@ -41,23 +57,17 @@ const head = {
     }),
   ),
   eventType: described(EventType, 'Event type, such as `video.trending`.'),
-  channels: Type.Optional(
-    nullable(
-      described(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
-    ),
-  ),
-  tags: Type.Optional(nullable(described(Tags, 'Labels to find messages by.'))),
+  channels: maybe(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
+  tags: maybe(Tags, 'Labels to find messages by.'),
   missed: Type.Optional(
     Type.Enum([...missedPolicies], {
       description:
         'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
     }),
   ),
-  missedLimit: Type.Optional(
-    described(integer(1, 100), 'Largest number of missed runs to make up for, the newest; 10 by default.'),
-  ),
-  paused: Type.Optional(Type.Boolean({ description: 'Whether the schedule is paused.' })),
-  metadata: Type.Optional(described(Metadata, 'Your own labels, up to 4096 bytes as JSON.')),
+  missedLimit: optional(integer(1, 100), 'Largest number of missed runs to make up for, the newest; 10 by default.'),
+  paused: optional(Type.Boolean(), 'Whether the schedule is paused.'),
+  metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
 }
 
 export const ScheduleIn = Type.Object({ ...head, payload })
@@ -85,30 +95,24 @@ export const ScheduleListQuery = Type.Object({
 export type ScheduleListQuery = Static<typeof ScheduleListQuery>
 
 const ScheduleRunOut = Type.Object({
-  at: Type.String({ format: 'date-time', description: 'Scheduled time; for several skipped runs, the last.' }),
-  ranAt: Type.String({ format: 'date-time', description: 'Time at which it ran, was skipped, or was last tried.' }),
+  at: instant('Scheduled time; for several skipped runs, the last.'),
+  ranAt: instant('Time at which it ran, was skipped, or was last tried.'),
   state: Type.Enum(['published', 'failed', 'skipped'], { description: 'Result of the run.' }),
   trigger: Type.Enum(['cron', 'manual'], {
     description: 'Whether its time had come (`cron`) or it was requested (`manual`).',
   }),
-  msgId: nullable(Type.String({ description: 'The message it published' })),
-  error: nullable(Type.String({ description: 'Why it failed' })),
-  count: Type.Integer({ description: 'Number of skipped runs, up to 100, or of failures.' }),
+  msgId: nullable(text('The message it published')),
+  error: nullable(text('Why it failed')),
+  count: whole('Number of skipped runs, up to 100, or of failures.'),
 })
 
 /** A schedule as callers see it. */
 export const ScheduleOut = Type.Object({
   id: described(idOf('sch'), 'Unique id, assigned by the server.'),
-  uid: nullable(
-    Type.String({ description: 'Your own name for it, unique among its kind; accepted wherever the id is.' }),
-  ),
-  cron: Type.String({
-    description: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.',
-  }),
-  timezone: Type.String({
-    description: 'IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.',
-  }),
-  eventType: Type.String({ description: 'Event type, such as `video.trending`.' }),
+  uid: nullable(text('Your own name for it, unique among its kind; accepted wherever the id is.')),
+  cron: text('Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.'),
+  timezone: text('IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.'),
+  eventType: text('Event type, such as `video.trending`.'),
   channels: nullable(
     Type.Array(Type.String(), {
       description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
@@ -119,16 +123,14 @@ export const ScheduleOut = Type.Object({
     description:
       'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
   }),
-  missedLimit: Type.Integer({
-    description: 'Largest number of missed runs to make up for, the newest; 10 by default.',
-  }),
-  paused: Type.Boolean({ description: 'Whether the schedule is paused.' }),
+  missedLimit: whole('Largest number of missed runs to make up for, the newest; 10 by default.'),
+  paused: flag('Whether the schedule is paused.'),
   metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
-  failures: Type.Integer({ description: 'Tries in a row that failed; it is tried again until it succeeds' }),
+  failures: whole('Tries in a row that failed; it is tried again until it succeeds'),
   nextRuns: Type.Array(Instant, { description: 'Next runs; none while the schedule is paused.' }),
   lastRuns: Type.Array(ScheduleRunOut, { description: 'The last twenty, the newest first' }),
-  createdAt: described(Instant, 'Time of creation.'),
-  updatedAt: described(Instant, 'Time of the last change.'),
+  createdAt,
+  updatedAt,
   payload: Payload,
 })
 
@@ -182,11 +184,11 @@ export function scheduleBytes(schedule: Schedule, now: EpochMs, count: number): 
   const ticks = schedule.paused ? [] : nextTicks(schedule, Math.max(now, reachedAt), count)
   const out = {
     ...shown,
-    nextRuns: ticks.map(instant),
+    nextRuns: ticks.map(iso),
     lastRuns: schedule.runs.map(toRunOut),
     runs: undefined,
-    createdAt: instant(schedule.createdAt),
-    updatedAt: instant(schedule.updatedAt),
+    createdAt: iso(schedule.createdAt),
+    updatedAt: iso(schedule.updatedAt),
   }
   return withField(Buffer.from(JSON.stringify(out)), 'payload', Buffer.from(shownPayload(body, contentType)))
 }
@@ -200,9 +202,5 @@ export function listedOf({ next_runs: asked }: ScheduleQuery): number {
 }
 
 function toRunOut({ at, ranAt, state, trigger, message, error, count }: ScheduleRun) {
-  return { at: instant(at), ranAt: instant(ranAt), state, trigger, msgId: message, error, count }
-}
-
-function instant(at: EpochMs): string {
-  return new Date(at).toISOString()
+  return { at: iso(at), ranAt: iso(ranAt), state, trigger, msgId: message, error, count }
 }

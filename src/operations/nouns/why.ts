@@ -7,7 +7,7 @@ import { describeAll, wideBlockers, worstFirst } from '../../domain/why-waiting.
 import { countLimit } from '../../store/lanes.ts'
 import { view } from '../access.ts'
 import type { ExplainedDelivery, ExplainedEndpoint, KnownLane } from '../explainer.ts'
-import { described, Instant, iso, isoOrNull, listOf, MaybeInstant, nullable } from '../fields.ts'
+import { flag, Instant, instant, iso, isoOrNull, listOf, nullable, optional, text, whole } from '../fields.ts'
 import { walk } from '../page.ts'
 import { type Out, route } from '../route.ts'
 import { MessageAttemptOut, toAttemptOut } from './attempt-schema.ts'
@@ -15,10 +15,10 @@ import { MessageAttemptOut, toAttemptOut } from './attempt-schema.ts'
 /** How many wait, by class. */
 export const Waiting = Type.Object({
   fresh: Type.Integer(),
-  timed: Type.Integer({ description: 'Retries, and messages published for later' }),
+  timed: whole('Retries, and messages published for later'),
   replay: Type.Integer(),
   total: Type.Integer(),
-  isExact: Type.Boolean({ description: 'Each is counted up to a limit, so that asking costs little' }),
+  isExact: flag('Each is counted up to a limit, so that asking costs little'),
 })
 
 /** How many wait, by class. Each is counted up to a limit, so that asking costs little however much waits. */
@@ -32,9 +32,7 @@ const defaultLimit = 25
 
 /** How much of an application is explained at once. Each endpoint costs a few reads. */
 const WhyQuery = Type.Object({
-  limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, description: 'Largest number of items; 50 by default.' }),
-  ),
+  limit: optional(Type.Integer({ minimum: 1, maximum: 100 }), 'Largest number of items; 50 by default.'),
   iterator: Type.Optional(
     Type.String({
       maxLength: 264,
@@ -45,49 +43,34 @@ const WhyQuery = Type.Object({
 
 /** One thing that keeps something from moving on. */
 const BlockerOut = Type.Object({
-  reason: Type.String({ description: 'By name, such as `held`, `rate_limited` or `paused`' }),
-  detail: Type.String({ description: 'The same as a sentence.' }),
-  until: nullable(
-    Type.String({
-      format: 'date-time',
-      description: 'Time at which it ends by itself; null when unknown, or when an operator must act.',
-    }),
-  ),
+  reason: text('By name, such as `held`, `rate_limited` or `paused`'),
+  detail: text('The same as a sentence.'),
+  until: nullable(instant('Time at which it ends by itself; null when unknown, or when an operator must act.')),
 })
 
-const reason = Type.String({
-  description: 'By name, such as `held`, `rate_limited`, `waiting_for_retry` or `delivered`; of blockers, the first',
-})
-const detail = Type.String({ description: 'The same as a sentence.' })
-const nextAt = nullable(
-  Type.String({ format: 'date-time', description: 'Earliest time at which it moves on by itself.' }),
+const reason = text(
+  'By name, such as `held`, `rate_limited`, `waiting_for_retry` or `delivered`; of blockers, the first',
 )
+const detail = text('The same as a sentence.')
+const nextAt = nullable(instant('Earliest time at which it moves on by itself.'))
 const blockers = Type.Array(BlockerOut, { description: 'Everything that blocks it, the most decisive first.' })
-const isLive = Type.Boolean({
-  description:
-    'Whether the worker that owns the lane answered (live); otherwise the answer is from the last stored state.',
-})
+const isLive = flag(
+  'Whether the worker that owns the lane answered (live); otherwise the answer is from the last stored state.',
+)
 
 /** Why a message has not been delivered to an endpoint yet, or what became of it. */
 export const WhyOut = Type.Object({
-  msgId: Type.String({ description: 'Message, by id; where it is a filter, also by eventId.' }),
-  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
+  msgId: text('Message, by id; where it is a filter, also by eventId.'),
+  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
   reason,
   detail,
   nextAt,
-  expectedAt: nullable(
-    Type.String({ format: 'date-time', description: 'Estimated time of the next attempt, at the recent pace.' }),
-  ),
+  expectedAt: nullable(instant('Estimated time of the next attempt, at the recent pace.')),
   blockers,
-  endsAt: nullable(
-    Type.String({
-      format: 'date-time',
-      description: 'Time at which it becomes a dead letter, by its expiry or its maximum age.',
-    }),
-  ),
-  ahead: Type.Integer({ description: 'Deliveries of the endpoint in front of it' }),
+  endsAt: nullable(instant('Time at which it becomes a dead letter, by its expiry or its maximum age.')),
+  ahead: whole('Deliveries of the endpoint in front of it'),
   isAheadExact: Type.Boolean(),
-  attempts: Type.Integer({ description: 'Attempts so far.' }),
+  attempts: whole('Attempts so far.'),
   lastAttempt: nullable(MessageAttemptOut),
   isLive,
   asOf: Instant,
@@ -95,23 +78,16 @@ export const WhyOut = Type.Object({
 
 /** What stands in the way of all that waits for an endpoint. */
 export const EndpointWhyOut = Type.Object({
-  endpointId: Type.String({ description: 'Endpoint, by id; where it is a filter, also by uid.' }),
-  uid: nullable(
-    Type.String({ description: 'Your own name for it, unique among its kind; accepted wherever the id is.' }),
-  ),
-  url: Type.String({ description: 'URL that deliveries are sent to.' }),
+  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
+  uid: nullable(text('Your own name for it, unique among its kind; accepted wherever the id is.')),
+  url: text('URL that deliveries are sent to.'),
   reason,
   detail,
   nextAt,
-  emptyAt: nullable(
-    Type.String({
-      format: 'date-time',
-      description: 'Estimated time at which the queue is empty, at the recent pace.',
-    }),
-  ),
+  emptyAt: nullable(instant('Estimated time at which the queue is empty, at the recent pace.')),
   blockers,
   waiting: Waiting,
-  oldestSince: described(MaybeInstant, 'Since when the oldest of the counted deliveries has been waiting.'),
+  oldestSince: nullable(instant('Since when the oldest of the counted deliveries has been waiting.')),
   isLive,
   asOf: Instant,
 })
@@ -119,7 +95,7 @@ export const EndpointWhyOut = Type.Object({
 /** What an application's endpoints wait for: those of them that something waits for, the worst of the page first. */
 export const ApplicationWhyOut = Type.Object({
   appId: Type.String(),
-  detail: Type.String({ description: 'A sentence on the whole page' }),
+  detail: text('A sentence on the whole page'),
   blockers: Type.Array(BlockerOut, { description: 'Everything that blocks the whole application.' }),
   ...listOf(EndpointWhyOut).properties,
   asOf: Instant,
