@@ -27,9 +27,12 @@ export const patternMeanings: ReadonlyMap<string, string> = new Map([
  */
 export const closed = { additionalProperties: false } as const
 
+const uidMeaning = 'Your own name for it, unique among its kind; accepted wherever the id is.'
+
 /** A uid that cannot be mistaken for an id of the same kind. */
 export function uid(prefix: string) {
-  return nullable(Type.String({ minLength: 1, maxLength: 256, pattern: `^(?!${prefix}_)[a-zA-Z0-9\\-_.]+$` }))
+  const pattern = `^(?!${prefix}_)[a-zA-Z0-9\\-_.]+$`
+  return nullable(Type.String({ minLength: 1, maxLength: 256, pattern, description: uidMeaning }))
 }
 
 /**
@@ -44,7 +47,8 @@ export function nullable<T extends TSchema>(schema: T) {
 }
 
 interface Written {
-  readonly type: string
+  readonly type?: string
+  readonly description?: string
   readonly enum?: readonly unknown[]
   readonly anyOf?: readonly unknown[]
 }
@@ -79,9 +83,9 @@ export const Labels = Type.Record(Type.String(), Type.String())
 export function listOf<T extends TSchema>(item: T) {
   return Type.Object({
     data: Type.Array(item),
-    iterator: nullable(Type.String({ description: 'Pass it to get the next page; set even on the last page.' })),
-    prevIterator: nullable(Type.String({ description: 'Pass it as `iterator` to get the page before.' })),
-    done: Type.Boolean({ description: 'Whether this is the last page.' }),
+    iterator: nullable(text('Pass it to get the next page; set even on the last page.')),
+    prevIterator: nullable(text('Pass it as `iterator` to get the page before.')),
+    done: flag('Whether this is the last page.'),
   })
 }
 
@@ -91,12 +95,12 @@ export function idOf(prefix: string) {
 }
 
 /** A field that may be left out, or be null. */
-export function maybe<T extends TSchema>(schema: T, description?: string) {
+export function maybe<T extends TSchema>(schema: T, description?: Description) {
   return Type.Optional(nullable(description === undefined ? schema : described(schema, description)))
 }
 
 /** A field that may be left out. */
-export function optional<T extends TSchema>(schema: T, description: string) {
+export function optional<T extends TSchema>(schema: T, description: Description) {
   return Type.Optional(described(schema, description))
 }
 
@@ -105,9 +109,13 @@ export const text = (description: string) => Type.String({ description })
 export const whole = (description: string) => Type.Integer({ description })
 export const flag = (description: string) => Type.Boolean({ description })
 
+/** A description, or a field whose description is shared. */
+type Description = string | TSchema
+
 /** The same schema with a description of its own. */
-export function described<T extends TSchema>(schema: T, description: string) {
-  return Type.Unsafe<Static<T>>({ ...schema, description })
+export function described<T extends TSchema>(schema: T, description: Description) {
+  const words = typeof description === 'string' ? description : (description as Written).description
+  return Type.Unsafe<Static<T>>({ ...schema, description: words })
 }
 
 /** An instant in an answer, RFC 3339. */
@@ -115,9 +123,21 @@ export function instant(description: string) {
   return Type.String({ format: 'date-time', description })
 }
 
-export const id = Type.String({ description: 'Unique id, assigned by the server.' })
+export const id = text('Unique id, assigned by the server.')
 export const createdAt = instant('Time of creation.')
 export const updatedAt = instant('Time of the last change.')
+
+export const appId = text('Id of the application.')
+export const msgId = text('Message, by id; where it is a filter, also by eventId.')
+export const endpointId = text('Endpoint, by id; where it is a filter, also by uid.')
+export const url = text('URL that deliveries are sent to.')
+/** The caller's own name for a thing, in an answer. */
+export const uidOut = nullable(text(uidMeaning))
+
+/** A list of texts in an answer; null for none. */
+export function texts(description: string) {
+  return nullable(Type.Array(Type.String(), { description }))
+}
 
 /** An instant as answers write it. */
 export function iso(at: EpochMs): string {

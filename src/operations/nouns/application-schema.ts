@@ -18,6 +18,7 @@ import {
   optional,
   text,
   uid,
+  uidOut,
   updatedAt,
   whole,
 } from '../fields.ts'
@@ -38,7 +39,7 @@ const SignatureHeadersIn = Type.Object(
 /** Creates an application. */
 export const ApplicationIn = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
-  uid: optional(uid('app'), 'Your own name for it, unique among its kind; accepted wherever the id is.'),
+  uid: Type.Optional(uid('app')),
   throttleRate: maybe(
     integer(1, 1_000_000),
     'Attempts per second over all endpoints of the application and all workers; unlimited by default.',
@@ -64,7 +65,7 @@ export type ApplicationPatch = Static<typeof ApplicationPatch>
 
 export const ApplicationOut = Type.Object({
   id,
-  uid: nullable(text('Your own name for it, unique among its kind; accepted wherever the id is.')),
+  uid: uidOut,
   name: text('Display name.'),
   throttleRate: nullable(
     whole('Attempts per second over all endpoints of the application and all workers; null for unlimited.'),

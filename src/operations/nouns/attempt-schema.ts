@@ -2,11 +2,11 @@ import { type Static, Type } from 'typebox'
 import type { Attempt, AttemptSummary, MessageSummary } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/messages.ts'
-import { id, instant, integer, nullable, optional, text, whole } from '../fields.ts'
+import { endpointId, id, instant, integer, msgId, nullable, optional, text, url, whole } from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
 import { EndpointOut } from './endpoint-schema.ts'
-import { MessageOut, messageFilterProperties } from './message-schema.ts'
+import { ContentQuery, MessageOut, messageFilterProperties } from './message-schema.ts'
 
 /** The filters of a list of attempts. */
 export const AttemptQuery = Type.Object({
@@ -18,7 +18,7 @@ export const AttemptQuery = Type.Object({
     'Only attempts with this class of answer: 0 for no answer, 200, 300, 400 or 500.',
   ),
   endpoint_id: optional(Type.String(), 'Only this endpoint, by id or uid.'),
-  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
+  ...ContentQuery.properties,
   with_msg: optional(Type.Boolean(), 'Whether each attempt includes its message.'),
   expanded_statuses: optional(Type.Boolean(), 'Whether `canceled` is distinguished from `fail`.'),
 })
@@ -34,7 +34,7 @@ export const AttemptedQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
   status: optional(integer(0, 4), '0 success, 1 pending, 2 fail, 3 sending, 4 canceled.'),
-  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
+  ...ContentQuery.properties,
   expanded_statuses: optional(Type.Boolean(), 'Whether `canceled` is distinguished from `fail`.'),
 })
 export type AttemptedQuery = Static<typeof AttemptedQuery>
@@ -62,9 +62,9 @@ const standing = {
 /** One HTTP try as callers see it. */
 export const MessageAttemptOut = Type.Object({
   id,
-  msgId: text('Message, by id; where it is a filter, also by eventId.'),
-  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
-  url: text('URL that deliveries are sent to.'),
+  msgId,
+  endpointId,
+  url,
   response: text('Answer of the receiver, cut short; without an answer, the error.'),
   responseStatusCode: whole('0 when there was no answer'),
   responseDurationMs: whole('Duration of the attempt.'),

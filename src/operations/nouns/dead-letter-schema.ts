@@ -7,44 +7,46 @@ import { deadReasons } from '../../domain/judge.ts'
 import type { DeadFilter } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
 import {
+  appId,
   closed,
   described,
-  Headers,
+  endpointId,
   instant,
   integer,
   iso,
   Labels,
   maybe,
+  msgId,
   nullable,
   optional,
   text,
+  url,
   whole,
 } from '../fields.ts'
-import { dateTime, readInstants } from '../instant.ts'
+import { after, before, dateTime, readInstants } from '../instant.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
 import type { Part } from '../validate.ts'
 import { MessageAttemptOut } from './attempt-schema.ts'
-import { Channels, EventId, EventType, Payload, Tags } from './message-schema.ts'
+import { EnvelopeIn, MessageOut, Payload } from './message-schema.ts'
 
 /** The reason why a delivery became a dead letter. */
 export const reason = Type.Enum([...deadReasons], {
   description: `Reason: ${deadReasons.map((name) => `\`${name}\``).join(', ')}.`,
 })
 
+const shown = MessageOut.properties
+const asked = EnvelopeIn.properties
+
 const letter = {
-  appId: text('Id of the application.'),
-  msgId: text('Message, by id; where it is a filter, also by eventId.'),
-  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
-  url: text('URL that deliveries are sent to.'),
-  eventType: text('Event type, such as `video.trending`.'),
-  eventId: nullable(text('Your own name for the event; using it again is a conflict.')),
-  channels: nullable(
-    Type.Array(Type.String(), {
-      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
-    }),
-  ),
+  appId,
+  msgId,
+  endpointId,
+  url,
+  eventType: shown.eventType,
+  eventId: shown.eventId,
+  channels: shown.channels,
   reason,
   attempts: whole('Attempts that were made.'),
   publishedAt: instant('Time of the publish.'),
@@ -67,18 +69,11 @@ export const DeadLetterLine = Type.Object({
   responseBase64: nullable(text('The answer, if it is not UTF-8 text.')),
   endpointUid: nullable(Type.String()),
   contentType: nullable(Type.String()),
-  tags: nullable(Type.Array(Type.String(), { description: 'Labels to find messages by.' })),
-  headers: nullable(
-    described(
-      Labels,
-      'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-    ),
-  ),
-  deliverAt: nullable(instant('Earliest delivery, up to 90 days ahead.')),
-  expiresAt: nullable(instant('Discard if undelivered by then; null for never.')),
-  orderingKey: nullable(
-    text('Messages with the same key are delivered one after the other to endpoints with `order: key`.'),
-  ),
+  tags: shown.tags,
+  headers: nullable(described(Labels, asked.headers)),
+  deliverAt: shown.deliverAt,
+  expiresAt: shown.expiresAt,
+  orderingKey: shown.orderingKey,
   orderKey: nullable(whole('Key of its queue in an ordered lane.')),
   variant: nullable(
     Type.Object(
@@ -108,13 +103,7 @@ export const DeadImportQuery = Type.Object({
   endpoint_id: optional(Type.String({ maxLength: 256 }), 'Import all of them for this endpoint.'),
   skip_bad: optional(Type.Boolean(), 'Whether lines that cannot be imported are left out'),
   dry_run: optional(Type.Boolean(), 'Whether the lines are only checked'),
-  first_line: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 1e12,
-      description: 'The number of the first line, for saying which ones are bad',
-    }),
-  ),
+  first_line: optional(integer(1, 1e12), 'The number of the first line, for saying which ones are bad'),
 })
 export type DeadImportQuery = Static<typeof DeadImportQuery>
 
@@ -123,24 +112,18 @@ const upTo = (maxLength: number) => Type.String({ maxLength })
 
 /** The fields of a line, beside the payload, that a dead letter needs. Other fields are ignored. */
 export const DeadLineIn = Type.Object({
-  msgId: described(upTo(64), 'Message, by id; where it is a filter, also by eventId.'),
-  endpointId: described(upTo(256), 'Endpoint, by id; where it is a filter, also by uid.'),
+  msgId: described(upTo(64), msgId),
+  endpointId: described(upTo(256), endpointId),
   endpointUid: maybe(upTo(256)),
-  eventType: described(EventType, 'Event type, such as `video.trending`.'),
-  eventId: maybe(EventId, 'Your own name for the event; using it again is a conflict.'),
-  channels: maybe(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
-  tags: maybe(Tags, 'Labels to find messages by.'),
-  headers: maybe(
-    Headers,
-    'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-  ),
+  eventType: asked.eventType,
+  eventId: asked.eventId,
+  channels: asked.channels,
+  tags: asked.tags,
+  headers: asked.headers,
   contentType: maybe(upTo(256)),
-  deliverAt: maybe(dateTime, 'Earliest delivery, up to 90 days ahead.'),
-  expiresAt: maybe(dateTime, 'Discard if undelivered by then; null for never.'),
-  orderingKey: maybe(
-    upTo(256),
-    'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
-  ),
+  deliverAt: maybe(dateTime, shown.deliverAt),
+  expiresAt: maybe(dateTime, shown.expiresAt),
+  orderingKey: maybe(upTo(256), shown.orderingKey),
   orderKey: maybe(integer(Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)),
   reason,
   attempts: integer(0, 1_000_000_000),
@@ -190,8 +173,8 @@ export function toDeadOut(
  * fields; queries have the same in snake case, with lists separated by commas.
  */
 const ofApplication = {
-  msgId: Type.String({ maxLength: 256, description: 'Message, by id; where it is a filter, also by eventId.' }),
-  endpointId: Type.String({ maxLength: 256, description: 'Endpoint, by id; where it is a filter, also by uid.' }),
+  msgId: described(upTo(256), msgId),
+  endpointId: described(upTo(256), endpointId),
 }
 const ofAny = {
   eventTypes: Type.Array(Type.String({ maxLength: 256 }), {
@@ -200,8 +183,8 @@ const ofAny = {
     description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
   }),
   reason,
-  before: described(dateTime, 'Only items before this instant, RFC 3339.'),
-  after: described(dateTime, 'Only items after this instant, RFC 3339.'),
+  before,
+  after,
 }
 
 type Fields = typeof ofApplication & typeof ofAny

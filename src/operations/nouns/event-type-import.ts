@@ -4,7 +4,7 @@ import { eventTypesOf, type JsonObject } from '../../domain/event-type.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import { admin } from '../access.ts'
-import { described, flag, maybe, namePattern, nullable, optional, text } from '../fields.ts'
+import { described, flag, maybe, namePattern, nullable, optional, text, texts } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import { type Out, route } from '../route.ts'
 import { compile, readJson, refuseIf } from '../validate.ts'
@@ -47,7 +47,7 @@ export const EventTypeFromOpenApi = Type.Object({
     Type.Object({}, { additionalProperties: true, description: 'JSON Schemas of the payload, by version' }),
   ),
   groupName: nullable(text("Kept for Svix's clients.")),
-  featureFlags: nullable(Type.Array(Type.String(), { description: "Kept for Svix's clients." })),
+  featureFlags: texts("Kept for Svix's clients."),
 })
 
 /** Imports the webhooks of an OpenAPI document: one of `spec` and `specRaw`. */

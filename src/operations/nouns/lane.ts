@@ -8,6 +8,7 @@ import { manage, view } from '../access.ts'
 import type { KnownLane } from '../explainer.ts'
 import {
   described,
+  endpointId,
   flag,
   Instant,
   instant,
@@ -55,7 +56,7 @@ const LiveLane = Type.Object(
 
 /** The stored state of an endpoint's lane, and the state that its owner reports. */
 export const LaneOut = Type.Object({
-  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
+  endpointId,
   disabled: EndpointOut.properties.disabled,
   disabledReason: EndpointOut.properties.disabledReason,
   paused: EndpointOut.properties.paused,
@@ -113,7 +114,7 @@ const HeadIn = Type.Object({
 })
 
 export const HeadOut = Type.Object({
-  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
+  endpointId,
   messageId: nullable(text('Null when the message no longer exists.')),
   order: Type.Enum(['retry', 'skip'], { description: 'The command.' }),
 })

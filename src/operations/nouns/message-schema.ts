@@ -17,6 +17,7 @@ import {
   optional,
   rfc3339Pattern,
   text,
+  texts,
 } from '../fields.ts'
 import { timeProperties } from '../instant.ts'
 import { PageQuery } from '../page.ts'
@@ -30,41 +31,38 @@ export const EventType = Type.String({ minLength: 1, maxLength: 256, pattern: na
 /** An eventId has no dot, so that it can be signed. */
 export const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
 
-/** An instant as RFC 3339 writes it. */
-export const Rfc3339 = Type.String({
-  pattern: rfc3339Pattern,
-})
+const Rfc3339 = Type.String({ pattern: rfc3339Pattern })
+const ownKey = Type.String({ minLength: 1, maxLength: 256 })
+
+/** Descriptions of the fields that requests and answers share. */
+const about = {
+  eventType: 'Event type, such as `video.trending`.',
+  eventId: 'Your own name for the event; using it again is a conflict.',
+  channels: 'Channels of a message. An endpoint with channels gets only messages that share one.',
+  tags: 'Labels to find messages by.',
+  deliverAt: 'Earliest delivery, up to 90 days ahead.',
+  expiresAt: 'Discard if undelivered by then, up to 90 days ahead.',
+  expiresInSeconds: 'The same as a time from now; give one of the two.',
+  dedupeKey: 'Key of the dedupe window of the application, instead of the content.',
+  orderingKey: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
+}
+const headers = maybe(
+  Headers,
+  'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
+)
 
 /** A publish without its payload, which stays bytes. */
 export const EnvelopeIn = Type.Object({
-  eventType: described(EventType, 'Event type, such as `video.trending`.'),
-  eventId: maybe(EventId, 'Your own name for the event; using it again is a conflict.'),
-  channels: maybe(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
-  tags: maybe(Tags, 'Labels to find messages by.'),
-  deliverAt: maybe(Rfc3339, 'Earliest delivery, up to 90 days ahead.'),
-  expiresAt: maybe(Rfc3339, 'Discard if undelivered by then, up to 90 days ahead.'),
-  expiresInSeconds: maybe(integer(1, 90 * 24 * 3600), 'The same as a time from now; give one of the two.'),
-  /** Sent along with every attempt, before the endpoint's own of the same name. */
-  headers: maybe(
-    Headers,
-    'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-  ),
-  /** The key of the application's dedupe window, in place of the content. */
-  dedupeKey: maybe(
-    Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description: 'Key of the dedupe window of the application, instead of the content.',
-    }),
-  ),
-  /** Messages with the same one go one after the other to endpoints that keep that order. */
-  orderingKey: maybe(
-    Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
-    }),
-  ),
+  eventType: described(EventType, about.eventType),
+  eventId: maybe(EventId, about.eventId),
+  channels: maybe(Channels, about.channels),
+  tags: maybe(Tags, about.tags),
+  deliverAt: maybe(Rfc3339, about.deliverAt),
+  expiresAt: maybe(Rfc3339, about.expiresAt),
+  expiresInSeconds: maybe(integer(1, 90 * 24 * 3600), about.expiresInSeconds),
+  headers,
+  dedupeKey: maybe(ownKey, about.dedupeKey),
+  orderingKey: maybe(ownKey, about.orderingKey),
   payloadRetentionPeriod: maybe(integer(5, 90), 'Days until the payload is erased, if earlier than the message.'),
   payloadRetentionHours: maybe(integer(1, 90 * 24), 'The same in hours; takes precedence over the days.'),
 })
@@ -73,7 +71,6 @@ export type EnvelopeIn = Static<typeof EnvelopeIn>
 /** A request to publish without its payload. */
 export const MessageHeadIn = Type.Object({
   ...EnvelopeIn.properties,
-  /** Made when the path names an application by a uid that nobody has. */
   application: maybe(
     ApplicationIn,
     'Creates the application with this under the uid in the path, if it does not exist.',
@@ -83,10 +80,7 @@ export const MessageHeadIn = Type.Object({
     Type.Object(
       {
         rawPayload: maybe(text('Delivered as it is instead of the payload.')),
-        headers: maybe(
-          Headers,
-          'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
-        ),
+        headers,
       },
       { description: "How Svix's SDKs send raw payloads." },
     ),
@@ -94,42 +88,30 @@ export const MessageHeadIn = Type.Object({
 })
 export type MessageHeadIn = Static<typeof MessageHeadIn>
 
+export const ContentQuery = Type.Object({
+  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
+})
+export type ContentQuery = Static<typeof ContentQuery>
+
 /** The envelope of a raw publish, as a query. Lists are separated by commas. */
 export const RawQuery = Type.Object({
-  event_type: described(EventType, 'Event type, such as `video.trending`.'),
-  event_id: optional(EventId, 'Your own name for the event; using it again is a conflict.'),
-  channels: Type.Optional(
-    Type.String({
-      maxLength: 1024,
-      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
-    }),
-  ),
-  tags: optional(Type.String({ maxLength: 2048 }), 'Labels to find messages by.'),
-  deliver_at: optional(Rfc3339, 'Earliest delivery, up to 90 days ahead.'),
-  expires_at: optional(Rfc3339, 'Discard if undelivered by then, up to 90 days ahead.'),
-  expires_in_seconds: optional(integer(1, 90 * 24 * 3600), 'The same as a time from now; give one of the two.'),
-  dedupe_key: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description: 'Key of the dedupe window of the application, instead of the content.',
-    }),
-  ),
-  ordering_key: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
-    }),
-  ),
-  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
+  event_type: described(EventType, about.eventType),
+  event_id: optional(EventId, about.eventId),
+  channels: optional(Type.String({ maxLength: 1024 }), about.channels),
+  tags: optional(Type.String({ maxLength: 2048 }), about.tags),
+  deliver_at: optional(Rfc3339, about.deliverAt),
+  expires_at: optional(Rfc3339, about.expiresAt),
+  expires_in_seconds: optional(integer(1, 90 * 24 * 3600), about.expiresInSeconds),
+  dedupe_key: optional(ownKey, about.dedupeKey),
+  ordering_key: optional(ownKey, about.orderingKey),
+  ...ContentQuery.properties,
 })
 export type RawQuery = Static<typeof RawQuery>
 
 /** Asks whether a message would reach an endpoint. */
 export const MessagePrecheckIn = Type.Object({
-  eventType: described(EventType, 'Event type, such as `video.trending`.'),
-  channels: maybe(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
+  eventType: described(EventType, about.eventType),
+  channels: maybe(Channels, about.channels),
   payload: Type.Optional(
     Type.Object(
       {},
@@ -137,11 +119,6 @@ export const MessagePrecheckIn = Type.Object({
     ),
   ),
 })
-
-export const ContentQuery = Type.Object({
-  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
-})
-export type ContentQuery = Static<typeof ContentQuery>
 
 /** A publish. The payload is checked as bytes, the other fields as `MessageHeadIn`. */
 export const MessageIn = Type.Object({
@@ -174,20 +151,14 @@ export const Payload = Type.Object(
 /** A message as callers see it. */
 export const MessageOut = Type.Object({
   id,
-  eventType: text('Event type, such as `video.trending`.'),
+  eventType: text(about.eventType),
   payload: Payload,
-  eventId: nullable(text('Your own name for the event; using it again is a conflict.')),
-  channels: nullable(
-    Type.Array(Type.String(), {
-      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
-    }),
-  ),
-  tags: nullable(Type.Array(Type.String(), { description: 'Labels to find messages by.' })),
-  deliverAt: nullable(instant('Earliest delivery, up to 90 days ahead.')),
+  eventId: nullable(text(about.eventId)),
+  channels: texts(about.channels),
+  tags: texts(about.tags),
+  deliverAt: nullable(instant(about.deliverAt)),
   expiresAt: nullable(instant('Discard if undelivered by then; null for never.')),
-  orderingKey: nullable(
-    text('Messages with the same key are delivered one after the other to endpoints with `order: key`.'),
-  ),
+  orderingKey: nullable(text(about.orderingKey)),
   timestamp: instant('Time of the event.'),
 })
 
@@ -211,7 +182,7 @@ export const messageFilterProperties = {
 export const MessageListQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
-  with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
+  ...ContentQuery.properties,
 })
 export type MessageListQuery = Static<typeof MessageListQuery>
 

@@ -17,24 +17,26 @@ import {
   described,
   flag,
   Instant,
+  id,
   idOf,
   instant,
   integer,
   iso,
   Labels,
   Metadata,
-  maybe,
+  msgId,
   nullable,
   optional,
   text,
   uid,
+  uidOut,
   updatedAt,
   whole,
 } from '../fields.ts'
 import { PageQuery } from '../page.ts'
-import { Channels, EventType, Payload, shownPayload, Tags } from './message-schema.ts'
+import { EnvelopeIn, MessageOut, Payload, shownPayload } from './message-schema.ts'
 
-/** How many ticks to come are shown of one schedule, and of each in a list, unless told. */
+/** Future runs that are shown of one schedule, and of each in a list, by default. */
 const nextShown = 5
 const nextListed = 1
 
@@ -43,29 +45,26 @@ const payload = Type.Object(
   { additionalProperties: true, description: 'Payload of every message, stored and delivered byte for byte.' },
 )
 
+const about = {
+  cron: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.',
+  timezone: 'IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.',
+  missedLimit: 'Largest number of missed runs to make up for, the newest; 10 by default.',
+}
+const missed = Type.Enum([...missedPolicies], {
+  description:
+    'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
+})
+const { eventType, channels, tags } = EnvelopeIn.properties
+
 const head = {
-  uid: optional(uid('sch'), 'Your own name for it, unique among its kind; accepted wherever the id is.'),
-  cron: Type.String({
-    maxLength: 256,
-    description: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.',
-  }),
-  timezone: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 64,
-      description: 'IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.',
-    }),
-  ),
-  eventType: described(EventType, 'Event type, such as `video.trending`.'),
-  channels: maybe(Channels, 'Channels of a message. An endpoint with channels gets only messages that share one.'),
-  tags: maybe(Tags, 'Labels to find messages by.'),
-  missed: Type.Optional(
-    Type.Enum([...missedPolicies], {
-      description:
-        'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
-    }),
-  ),
-  missedLimit: optional(integer(1, 100), 'Largest number of missed runs to make up for, the newest; 10 by default.'),
+  uid: Type.Optional(uid('sch')),
+  cron: described(Type.String({ maxLength: 256 }), about.cron),
+  timezone: optional(Type.String({ minLength: 1, maxLength: 64 }), about.timezone),
+  eventType,
+  channels,
+  tags,
+  missed: Type.Optional(missed),
+  missedLimit: optional(integer(1, 100), about.missedLimit),
   paused: optional(Type.Boolean(), 'Whether the schedule is paused.'),
   metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
 }
@@ -77,22 +76,11 @@ export type ScheduleHead = Omit<Static<typeof ScheduleIn>, 'payload'>
 export const SchedulePatch = Type.Partial(ScheduleIn)
 export type SchedulePatchHead = Omit<Static<typeof SchedulePatch>, 'payload'>
 
-const nextRuns = Type.Optional(
-  Type.Integer({
-    minimum: 0,
-    maximum: 10,
-    description: 'Number of future runs to show; 5 by default, 1 in a list.',
-  }),
-)
 export const ScheduleQuery = Type.Object({
-  next_runs: nextRuns,
+  next_runs: optional(integer(0, 10), 'Number of future runs to show; 5 by default, 1 in a list.'),
 })
 export type ScheduleQuery = Static<typeof ScheduleQuery>
-export const ScheduleListQuery = Type.Object({
-  ...PageQuery.properties,
-  next_runs: nextRuns,
-})
-export type ScheduleListQuery = Static<typeof ScheduleListQuery>
+export const ScheduleListQuery = Type.Object({ ...PageQuery.properties, ...ScheduleQuery.properties })
 
 const ScheduleRunOut = Type.Object({
   at: instant('Scheduled time; for several skipped runs, the last.'),
@@ -108,22 +96,15 @@ const ScheduleRunOut = Type.Object({
 
 /** A schedule as callers see it. */
 export const ScheduleOut = Type.Object({
-  id: described(idOf('sch'), 'Unique id, assigned by the server.'),
-  uid: nullable(text('Your own name for it, unique among its kind; accepted wherever the id is.')),
-  cron: text('Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.'),
-  timezone: text('IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.'),
-  eventType: text('Event type, such as `video.trending`.'),
-  channels: nullable(
-    Type.Array(Type.String(), {
-      description: 'Channels of a message. An endpoint with channels gets only messages that share one.',
-    }),
-  ),
-  tags: nullable(Type.Array(Type.String(), { description: 'Labels to find messages by.' })),
-  missed: Type.Enum([...missedPolicies], {
-    description:
-      'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
-  }),
-  missedLimit: whole('Largest number of missed runs to make up for, the newest; 10 by default.'),
+  id: described(idOf('sch'), id),
+  uid: uidOut,
+  cron: text(about.cron),
+  timezone: text(about.timezone),
+  eventType: MessageOut.properties.eventType,
+  channels: MessageOut.properties.channels,
+  tags: MessageOut.properties.tags,
+  missed,
+  missedLimit: whole(about.missedLimit),
   paused: flag('Whether the schedule is paused.'),
   metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
   failures: whole('Tries in a row that failed; it is tried again until it succeeds'),
@@ -136,7 +117,7 @@ export const ScheduleOut = Type.Object({
 
 /** The message that a run by hand published. */
 export const ScheduleRanOut = Type.Object({
-  msgId: described(idOf('msg'), 'Message, by id; where it is a filter, also by eventId.'),
+  msgId: described(idOf('msg'), msgId),
 })
 
 /** What is wrong with when a schedule is to run. */

@@ -7,7 +7,22 @@ import { describeAll, wideBlockers, worstFirst } from '../../domain/why-waiting.
 import { countLimit } from '../../store/lanes.ts'
 import { view } from '../access.ts'
 import type { ExplainedDelivery, ExplainedEndpoint, KnownLane } from '../explainer.ts'
-import { flag, Instant, instant, iso, isoOrNull, listOf, nullable, optional, text, whole } from '../fields.ts'
+import {
+  endpointId,
+  flag,
+  Instant,
+  instant,
+  iso,
+  isoOrNull,
+  listOf,
+  msgId,
+  nullable,
+  optional,
+  text,
+  uidOut,
+  url,
+  whole,
+} from '../fields.ts'
 import { walk } from '../page.ts'
 import { type Out, route } from '../route.ts'
 import { MessageAttemptOut, toAttemptOut } from './attempt-schema.ts'
@@ -60,8 +75,8 @@ const isLive = flag(
 
 /** Why a message has not been delivered to an endpoint yet, or what became of it. */
 export const WhyOut = Type.Object({
-  msgId: text('Message, by id; where it is a filter, also by eventId.'),
-  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
+  msgId,
+  endpointId,
   reason,
   detail,
   nextAt,
@@ -78,9 +93,9 @@ export const WhyOut = Type.Object({
 
 /** What stands in the way of all that waits for an endpoint. */
 export const EndpointWhyOut = Type.Object({
-  endpointId: text('Endpoint, by id; where it is a filter, also by uid.'),
-  uid: nullable(text('Your own name for it, unique among its kind; accepted wherever the id is.')),
-  url: text('URL that deliveries are sent to.'),
+  endpointId,
+  uid: uidOut,
+  url,
   reason,
   detail,
   nextAt,
