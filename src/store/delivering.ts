@@ -176,13 +176,6 @@ export const skipMark: EpochMs = -1
 /** `PendingRow.retryInMs` of a row that is to be ended without being sent. */
 export const skipped = -1
 
-/** `PendingRow.retryInMs`, from the stored column. */
-export function retryInMsOf(heldUntil: EpochMs | null, now: EpochMs): number {
-  if (heldUntil === null) return 0
-  if (heldUntil === skipMark) return skipped
-  return heldUntil === blockedUntil ? Number.POSITIVE_INFINITY : Math.max(0, heldUntil - now)
-}
-
 /** SQL for `held_ms`: the rest of a wait, or one of the marks as it is. */
 export function sqlRetryInMs(heldUntil: string, now: string): string {
   return `case when ${heldUntil} in (${skipMark}, ${blockedUntil}) then ${heldUntil} else ${heldUntil} - ${now} end`

@@ -1,27 +1,16 @@
 import type { Class } from '../../domain/delivery.ts'
 import { type Flow, toFlow } from '../../domain/flow.ts'
-import {
-  type Bounding,
-  type PendingRow,
-  type RestingEnd,
-  type RestingLane,
-  sqlRetryInMs,
-  untried,
-} from '../delivering.ts'
+import { type Bounding, type PendingRow, type RestingEnd, type RestingLane, untried } from '../delivering.ts'
+import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { withClock } from './database.ts'
 import { withWalk } from './lane-wakes.ts'
-import { type PendingColumns, toPendingRow } from './rows.ts'
 import { statement } from './sessions.ts'
 
-const pendingColumns =
+const storedColumns =
   'class, due_at, message, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
-
-/** The columns of a row as it is read, `p`, by the clock. */
-const rowColumns = `
-  p.class, p.due_at, p.message, p.attempts, p.prior_attempts, clock.now - p.since as age_ms, p.order_key,
-  ${sqlRetryInMs('p.held_until', 'clock.now')} as held_ms, p.expires_at - clock.now as expires_in_ms, p.variant`
+const rowColumns = `p.class, ${pendingColumns('p', 'clock.now')}`
 
 /** One seek of pending's primary key per endpoint, and one per class of those that rest, however many rows they have. */
 export const findResting = statement(
@@ -44,7 +33,7 @@ export const findResting = statement(
         select resting.*, ${rowColumns}
           from clock, resting cross join unnest('{0,1,2}'::smallint[]) as c (class)
          cross join lateral (
-                 select ${pendingColumns} from pending
+                 select ${storedColumns} from pending
                   where endpoint = resting.endpoint and class = c.class order by due_at, message limit 1
                ) as p
       ) as found on true`,
@@ -58,7 +47,7 @@ export const readFronts = statement(
     select ${rowColumns}
       from clock, unnest('{0,1,2}'::smallint[]) as c (class)
      cross join lateral (
-             select ${pendingColumns} from pending where endpoint = $1 and class = c.class order by due_at, message limit $2
+             select ${storedColumns} from pending where endpoint = $1 and class = c.class order by due_at, message limit $2
            ) as p`,
 )
 
@@ -67,7 +56,7 @@ export const findExpired = statement(
   'find-expired',
   `
     ${withClock}, page as materialized (
-      select endpoint, ${pendingColumns} from pending
+      select endpoint, ${storedColumns} from pending
        where expires_at >= $1 and expires_at <= (select now from clock) order by expires_at limit $2
     )
     select p.endpoint, p.expires_at, lane.app, ${rowColumns}

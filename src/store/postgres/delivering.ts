@@ -1,10 +1,9 @@
 import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../delivering.ts'
-import { sqlRetryInMs } from '../delivering.ts'
+import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { withClock } from './database.ts'
-import { type PendingColumns, toPendingRow } from './rows.ts'
 import { statement } from './sessions.ts'
 import { settling } from './settling.ts'
 
@@ -21,8 +20,7 @@ export const readPending = statement(
         from clock, unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::integer[])
                with ordinality as read (endpoint, class, after_due_at, after_message, most, n)
     )
-    select read.n, p.message, p.due_at, p.attempts, p.prior_attempts, read.now - p.since as age_ms, p.order_key,
-           ${sqlRetryInMs('p.held_until', 'read.now')} as held_ms, p.expires_at - read.now as expires_in_ms, p.variant
+    select read.n, ${pendingColumns('p', 'read.now')}
       from read cross join lateral (
         select message, due_at, attempts, prior_attempts, since, order_key, held_until, expires_at, variant from pending
          where endpoint = read.endpoint and class = read.class

@@ -86,6 +86,11 @@ export function inBothOrders<Row>(
   }
 }
 
+/** The value of JSON text that may be missing. */
+export function fromJson<T>(text: string | null): T | null {
+  return text === null ? null : JSON.parse(text)
+}
+
 /** JSON text of a value that may be missing. */
 export function toJson(value: unknown): string | null {
   return value === null ? null : JSON.stringify(value)

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { classes } from '../../domain/delivery.ts'
+import { type Class, classes } from '../../domain/delivery.ts'
 import { toFlow } from '../../domain/flow.ts'
 import {
   type Bounding,
@@ -9,23 +9,23 @@ import {
   type RestingLane,
   untried,
 } from '../delivering.ts'
+import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
+import { fromJson } from '../sql/statement.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
 
 // One seek of pending's primary key, however many rows an endpoint has.
 const selectNextEndpoint = 'select min(endpoint) as endpoint from pending where endpoint > ?'
 const selectResting = `
   select lane.app, endpoint.flow, endpoint.retry from lane join endpoint on endpoint.key = lane.endpoint
   where lane.endpoint = ? and lane.owner is null and endpoint.deleted_at is null`
-const pendingColumns =
-  'message, class, due_at, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
-const selectHead = `
-  select ${pendingColumns} from pending where endpoint = ? and class = ? order by due_at, message limit ?`
+const rowColumns = pendingColumns('pending', ':now')
+const selectFront = `
+  select ${rowColumns} from pending where endpoint = :endpoint and class = :class order by due_at, message limit :limit`
 // Leans on pending_expires. Rows of owned lanes are read and left out, so that each page is bounded.
 const selectExpired = `
-  select pending.endpoint, lane.app, lane.owner, ${pendingColumns.replaceAll(/\w+/g, 'pending.$&')}
+  select pending.endpoint, lane.app, lane.owner, pending.class, pending.expires_at, ${rowColumns}
   from pending join lane on lane.endpoint = pending.endpoint
-  where pending.expires_at >= ? and pending.expires_at <= ? order by pending.expires_at limit ?`
+  where pending.expires_at >= :from and pending.expires_at <= :now order by pending.expires_at limit :limit`
 const selectUnowned = 'select 1 from lane where endpoint = ? and owner is null'
 const takePending = `
   delete from pending where endpoint = ? and class = ? and due_at = ? and message = ? returning since, attempts`
@@ -40,6 +40,7 @@ interface RestingRow {
 }
 
 interface ExpiredRow extends PendingColumns {
+  readonly class: Class
   readonly endpoint: number
   readonly app: number
   readonly owner: number | null
@@ -50,14 +51,14 @@ interface ExpiredRow extends PendingColumns {
 export function bounding(connection: Connection): Synchronous<Bounding> {
   const nextEndpoint = connection.prepare<{ endpoint: number | null }>(selectNextEndpoint)
   const resting = connection.prepare<RestingRow>(selectResting)
-  const head = connection.prepare<PendingColumns>(selectHead)
+  const front = connection.prepare<PendingColumns>(selectFront)
   const expired = connection.prepare<ExpiredRow>(selectExpired)
   const unowned = connection.prepare<unknown>(selectUnowned)
   const take = connection.prepare<{ since: EpochMs; attempts: number }>(takePending)
   const addDead = connection.prepare(insertDead)
 
-  function headsOf(endpoint: number, limit: number, now: EpochMs): PendingRow[] {
-    return classes.flatMap((c) => head.all(endpoint, c, limit)).map((row) => toPendingRow(row, now))
+  function frontsOf(endpoint: number, limit: number, now: EpochMs): PendingRow[] {
+    return classes.flatMap((c) => front.all({ endpoint, class: c, limit, now }).map((row) => toPendingRow(row, c)))
   }
 
   function end({ endpoint, app, row, reason }: RestingEnd, now: EpochMs): boolean {
@@ -83,18 +84,18 @@ export function bounding(connection: Connection): Synchronous<Bounding> {
         if (found === undefined) continue
         const { app, flow, retry } = found
         const bounds = { flow: toFlow(fromJson(flow)), retry: fromJson<RestingLane['retry']>(retry) }
-        lanes.push({ endpoint, app, ...bounds, rows: headsOf(endpoint, 1, now) })
+        lanes.push({ endpoint, app, ...bounds, rows: frontsOf(endpoint, 1, now) })
       }
       return { lanes, next: cursor }
     },
 
-    readFronts: (endpoint, limit) => headsOf(endpoint, limit, connection.now()),
+    readFronts: (endpoint, limit) => frontsOf(endpoint, limit, connection.now()),
 
     readExpired(from, limit): Expired {
       const now = connection.now()
-      const rows = expired.all(from ?? 0, now, limit)
+      const rows = expired.all({ from: from ?? 0, now, limit })
       const deliveries = rows.flatMap((row) =>
-        row.owner === null ? [{ endpoint: row.endpoint, app: row.app, row: toPendingRow(row, now) }] : [],
+        row.owner === null ? [{ endpoint: row.endpoint, app: row.app, row: toPendingRow(row, row.class) }] : [],
       )
       return { deliveries, next: nextPage(rows, from, limit) }
     },

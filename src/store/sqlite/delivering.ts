@@ -1,19 +1,16 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing } from '../delivering.ts'
+import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
+import { fromJson } from '../sql/statement.ts'
 import type { Connection, MaybeSynchronous } from './connection.ts'
-import { fromJson, type PendingColumns, toPendingRow } from './rows.ts'
 import { settling } from './settling.ts'
 
 // Both are ranges of pending's primary key, read in its order.
-const pendingColumns =
-  'message, class, due_at, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
-const selectPending = `
-  select ${pendingColumns} from pending
-  where endpoint = ? and class = ? and (due_at, message) > (?, ?) order by due_at, message limit ?`
-const selectTimed = `
-  select ${pendingColumns} from pending
-  where endpoint = ? and class = 1 and (due_at, message) > (?, ?) and due_at <= ? order by due_at, message limit ?`
+const selectFrom = `
+  select ${pendingColumns('pending', '?1')} from pending where endpoint = ?2 and class = ?3 and (due_at, message) > (?4, ?5)`
+const selectPending = `${selectFrom} order by due_at, message limit ?6`
+const selectTimed = `${selectFrom} and due_at <= ?1 order by due_at, message limit ?6`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
 const selectOutgoing =
   'select key, id, event_type, body, content_type, headers from message where key = ? and expunged_at is null'
@@ -55,17 +52,13 @@ export function delivering(connection: Connection): MaybeSynchronous<Delivering>
   const outgoingVariant = connection.prepare<OutgoingRow>(selectVariant)
 
   function readOne({ endpoint, class: rowClass, after, limit }: DueRead, now: EpochMs): DueRows {
-    const dueAt = after?.dueAt ?? -1
-    const message = after?.message ?? -1
-    if (rowClass !== timed) {
-      const rows = pending.all(endpoint, rowClass, dueAt, message, limit)
-      return { rows: rows.map((row) => toPendingRow(row, now)), nextInMs: undefined }
-    }
-    const rows = timedRows.all(endpoint, dueAt, message, now, limit)
-    const next = rows.length < limit ? (nextTimed.get(endpoint, now)?.due_at ?? undefined) : undefined
+    const isTimed = rowClass === timed
+    const query = isTimed ? timedRows : pending
+    const rows = query.all(now, endpoint, rowClass, after?.dueAt ?? -1, after?.message ?? -1, limit)
+    const next = isTimed && rows.length < limit ? nextTimed.get(endpoint, now)?.due_at : undefined
     return {
-      rows: rows.map((row) => toPendingRow(row, now)),
-      nextInMs: next === undefined ? undefined : next - now,
+      rows: rows.map((row) => toPendingRow(row, rowClass)),
+      nextInMs: next == null ? undefined : next - now,
     }
   }
 

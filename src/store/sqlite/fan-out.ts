@@ -1,9 +1,9 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Plan } from '../plan.ts'
+import { fromJson } from '../sql/statement.ts'
 import type { Connection } from './connection.ts'
 import type { EnqueuePlanned } from './planned.ts'
 import type { Queueing } from './queueing.ts'
-import { fromJson } from './rows.ts'
 
 const selectWide = 'select app, endpoints, expires_at, plan from message where key = ? and expunged_at is null'
 const selectCursor = 'select message, since, next from fan_out order by message limit 1'

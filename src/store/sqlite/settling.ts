@@ -9,7 +9,6 @@ import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
 import { sqlitePort } from './port.ts'
-import type { PendingColumns } from './rows.ts'
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
 const deletePending = 'delete from pending where endpoint = ? and class = ? and due_at = ? and message = ?'
@@ -66,7 +65,14 @@ export function settling(connection: Connection): Synchronous<Delivering>['settl
   }
 }
 
-type TakenColumns = Omit<PendingColumns, 'message' | 'class' | 'due_at' | 'held_until'>
+interface TakenColumns {
+  readonly since: EpochMs
+  readonly attempts: number
+  readonly prior_attempts: number
+  readonly order_key: number | null
+  readonly expires_at: EpochMs | null
+  readonly variant: number | null
+}
 
 type Recorder = (settlement: Settlement, now: EpochMs) => void
 

@@ -158,12 +158,12 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'the head of a queue is a range of its primary key',
-    ['select message, class', 'class = ? and'],
+    ['as age_ms', 'class = ?3 and', '(?4, ?5) order by'],
     ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND (due_at,message)>(?,?))'],
   ],
   [
     'what is due of the timed class is a range of the same key',
-    ['select message, class', 'due_at <= ?'],
+    ['as age_ms', 'class = ?3 and', 'due_at <= ?1'],
     ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=? AND (due_at,message)>(?,?) AND due_at<?)'],
   ],
   [
@@ -202,7 +202,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'what has expired is a range of the index over what can',
-    ['pending.expires_at >= ?'],
+    ['pending.expires_at >= :from'],
     [
       'SEARCH pending USING INDEX pending_expires (expires_at>? AND expires_at<?)',
       'SEARCH lane USING INTEGER PRIMARY KEY (rowid=?)',
@@ -210,7 +210,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'the head of a class, due or not, is a range of its primary key',
-    ['select message, class', 'class = ? order by'],
+    ['as age_ms', 'class = :class order by'],
     ['SEARCH pending USING PRIMARY KEY (endpoint=? AND class=?)'],
   ],
   [

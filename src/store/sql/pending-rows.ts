@@ -1,9 +1,8 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Class } from '../../domain/delivery.ts'
-import type { PendingRow } from '../delivering.ts'
-import { toRetryInMs } from '../delivering.ts'
+import { type PendingRow, sqlRetryInMs, toRetryInMs } from '../delivering.ts'
 
-/** A waiting delivery, as the server's clock saw it. */
+/** A waiting delivery, as the store's clock saw it. */
 export interface PendingColumns {
   readonly message: number
   readonly due_at: EpochMs
@@ -14,6 +13,14 @@ export interface PendingColumns {
   readonly held_ms: number | null
   readonly expires_in_ms: number | null
   readonly variant: number | null
+}
+
+/** The columns of `PendingColumns`, from those of `pending` under a name. */
+export function pendingColumns(pending: string, now: string): string {
+  const names = ['message', 'due_at', 'attempts', 'prior_attempts', 'order_key', 'variant']
+  return `
+    ${names.map((name) => `${pending}.${name}`).join(', ')}, ${now} - ${pending}.since as age_ms,
+    ${sqlRetryInMs(`${pending}.held_until`, now)} as held_ms, ${pending}.expires_at - ${now} as expires_in_ms`
 }
 
 export function toPendingRow(row: PendingColumns, rowClass: Class): PendingRow {
