@@ -13,12 +13,12 @@ export type Behaviour = (typeof behaviours)[number]
 export type Shares = Readonly<Record<Behaviour, number>>
 
 const meanings: Readonly<Record<Behaviour, string>> = {
-  success: 'answers 200',
-  error: 'answers --error-status',
-  limit: 'answers 429 with --retry-after',
-  hang: 'never answers',
-  drip: 'answers 200, a byte every quarter of a second',
-  reset: 'resets the connection',
+  success: 'answered with 200',
+  error: 'answered with --error-status',
+  limit: 'answered with 429 and --retry-after',
+  hang: 'never answered',
+  drip: 'answered with 200, one byte every 250 ms',
+  reset: 'whose connection is reset',
 }
 /** Default shares: mostly success, and some of each behaviour. */
 const usualShares: Shares = { success: 0.6, error: 0.2, limit: 0.08, hang: 0.04, drip: 0.04, reset: 0.04 }
@@ -42,7 +42,7 @@ export function addChaos(program: Commander, world: World, finish: (code: number
     .description('run a misbehaving test receiver: errors, 429, hangs, drips, resets')
   command.action(async () => finish(await run(world, command.opts())))
   for (const behaviour of behaviours) {
-    command.addOption(option(`--${behaviour} <SHARE>`, `share of requests: ${meanings[behaviour]}`, share))
+    command.addOption(option(`--${behaviour} <SHARE>`, `share of requests ${meanings[behaviour]}`, share))
   }
   command
     .addOption(option('--port <PORT>', 'port to listen on; 0 = any free port', count(0, 65_535)).default(9001))

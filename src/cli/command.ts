@@ -89,6 +89,8 @@ export class RemoteCommands {
 
   add<Usage extends string>(parent: Commander, usage: Usage, description: string, run: RemoteRun<Usage>): Commander {
     const command = parent.command(usage).description(description)
+    // The API's word is get and most tools say show: both work for every noun.
+    if (/^(get|show) /.test(usage)) command.alias(usage.startsWith('get') ? 'show' : 'get')
     command.action(async () => {
       // A subcommand also sees the flags of its parent, wherever they stand.
       const session = this.#open(command.optsWithGlobals())

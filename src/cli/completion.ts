@@ -17,7 +17,7 @@ export function addCompletion(program: Commander, world: World, finish: (code: n
   program
     .command('completion')
     .description('print a shell completion script')
-    .addArgument(new Argument('<shell>', 'bash, zsh or fish').choices(shells))
+    .addArgument(new Argument('<shell>', 'name of the shell').choices(shells))
     .addHelpText(
       'after',
       "\nbash: echo 'source <(sluice completion bash)' >> ~/.bashrc\nzsh:  echo 'source <(sluice completion zsh)' >> ~/.zshrc\nfish: sluice completion fish > ~/.config/fish/completions/sluice.fish",

@@ -10,8 +10,8 @@ import { progressLine, withProgress } from './terminal.ts'
 
 const newLine = 0x0a
 
-/** Writes dead letters as they come, oldest first, and shows how far in time it has got. */
-export async function exportDead(session: Session, path: string, query: Query): Promise<undefined> {
+/** Writes dead letters, oldest first, and shows the progress by their instants. */
+export async function exportDead(session: Session, path: string, query: Query): Promise<void> {
   const { client, terminal, options } = session
   const name = options.output as string | undefined
   const end = await newestOf(session, path, query)
@@ -35,7 +35,6 @@ export async function exportDead(session: Session, path: string, query: Query): 
   })
   if (name !== undefined)
     session.show({ exported: lines, file: name }, () => `${counted(lines, 'dead letter')} written to ${name}.`)
-  return undefined
 }
 
 function standardOutput({ terminal }: Session): Writable {
@@ -51,7 +50,7 @@ function standardOutput({ terminal }: Session): Writable {
   })
 }
 
-/** When the newest of those that are asked for died; undefined when there is none. */
+/** The instant of the newest dead letter of the query; undefined when there is none. */
 async function newestOf({ client }: Session, path: string, query: Query): Promise<number | undefined> {
   const { data } = await client.page(path, { ...query, limit: 1, order: 'descending' })
   return data[0] === undefined ? undefined : Date.parse(String(data[0].diedAt))
@@ -71,10 +70,10 @@ function shareOf(begin: number | undefined, at: number | undefined, end: number 
   return (at - begin) / (end - begin)
 }
 
-/** What one request takes: well below what a server accepts, unless a single line is longer. */
+/** The size of one request: well below the server's limit, except for a single longer line. */
 const linesPerRequest = 200
 const bytesPerRequest = 256 * 1024
-/** Bad lines that are named; a file that is no export at all has nothing but. */
+/** Bad lines that are named; a file that is not an export has only bad lines. */
 const namedLimit = 20
 
 interface Bad {
@@ -82,19 +81,19 @@ interface Bad {
   readonly problem: string
 }
 
-/** Lines of the file that go together, and the number of the first. */
+/** Lines of the file for one request. */
 interface Part {
   readonly bytes: Buffer
   readonly firstLine: number
-  /** How much of the file has been read with it. */
+  /** Bytes of the file up to the end of this part. */
   readonly readBytes: number
 }
 
 /**
- * Brings exported dead letters back. The whole file is checked before anything is imported; what is interrupted is done
- * by doing it again, since importing twice changes nothing.
+ * Imports exported dead letters. The whole file is checked before anything is imported. An interrupted import can be
+ * repeated, because a second import changes nothing.
  */
-export async function importDead(session: Session, path: string, name: string): Promise<undefined> {
+export async function importDead(session: Session, path: string, name: string): Promise<void> {
   const { client, terminal, options } = session
   const file = resolve(terminal.directory, name)
   const size = sizeOf(file, name)
@@ -140,14 +139,13 @@ export async function importDead(session: Session, path: string, name: string): 
     )
   }
   session.show({ imported, unchanged, skipped }, () => {
-    const known = unchanged === 0 ? '' : ` ${number(unchanged)} had come back already, or gone on since.`
+    const known = unchanged === 0 ? '' : ` ${number(unchanged)} unchanged: imported before, or sent again since.`
     const left = skipped.length === 0 ? '' : `\n${namesOf(skipped, name)}`
     return `${counted(imported, 'dead letter')} imported.${known}${left}`
   })
-  return undefined
 }
 
-/** Reads the file a part at a time, each of whole lines. */
+/** Reads the file in parts of whole lines. */
 async function* partsOf(file: string, name: string): AsyncGenerator<Part> {
   let rest: Buffer[] = []
   let restBytes = 0

@@ -50,7 +50,7 @@ export function addDead(commands: RemoteCommands): void {
   })
   withNoWait(withFilters(replay).option('--all', 'all of the application').addOption(perSecondOption()))
 
-  const purged = 'throw dead letters away: those of one message, by filter, or --all'
+  const purged = 'delete dead letters for good: those of one message, by filter, or --all'
   const purge = commands.add(dead, 'purge <app> [message]', purged, async (session, [app, message]) => {
     requireChoice(session, message)
     const started = await session.client.delete(deadOf(app), { ...queryOf(session), msg_id: message })
@@ -62,14 +62,17 @@ export function addDead(commands: RemoteCommands): void {
   const write = commands.add(dead, 'export [app]', exported, (session, [app]) =>
     exportDead(session, deadOf(requireApp(session, app)), queryOf(session)),
   )
-  withFilters(write).option('--output <FILE>', 'write into this file instead of standard output')
+  withFilters(write).option('--output <FILE>', 'file to write (default: standard output)')
 
   commands
-    .add(dead, 'import <app> <file>', 'bring exported dead letters back, here or elsewhere', (session, [app, file]) =>
-      importDead(session, deadOf(app), file),
+    .add(
+      dead,
+      'import <app> <file>',
+      'import exported dead letters, of this server or another',
+      (session, [app, file]) => importDead(session, deadOf(app), file),
     )
     .option('--endpoint <ENDPOINT>', 'import all to this endpoint, by id or uid')
-    .option('--skip-bad', 'leave out lines that cannot be imported')
+    .option('--skip-bad', 'skip lines that cannot be imported')
 }
 
 function countText(data: Item, verb: 'replayed' | 'purged'): string {

@@ -22,7 +22,7 @@ export function addEndpoint(commands: RemoteCommands): void {
 
   commands.list(endpoint, 'list <app>', 'list the endpoints of an application', ([app]) => ({
     path: pathOf('app', app, 'endpoint'),
-    empty: `No endpoints yet. \`sluice endpoint create ${app} URL\` makes one.`,
+    empty: `No endpoints. Create one: sluice endpoint create ${app} URL`,
     columns: [
       { title: 'ENDPOINT', cell: nameOf },
       { title: 'URL', cell: 'url', flexible: true },
@@ -76,7 +76,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     'delete an endpoint and its waiting deliveries',
     async (session, [app, ref]) => {
       await session.client.delete(of(app, ref))
-      session.show({ deleted: ref }, () => `Deleted endpoint ${ref} and what waited for it.`)
+      session.show({ deleted: ref }, () => `Deleted endpoint ${ref} and its waiting deliveries.`)
     },
   )
 
@@ -93,7 +93,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     },
   )
 
-  commands.add(endpoint, 'resume <app> <endpoint>', 'deliver again', async (session, [app, ref]) => {
+  commands.add(endpoint, 'resume <app> <endpoint>', 'resume a paused endpoint', async (session, [app, ref]) => {
     await session.client.post(`${of(app, ref)}/resume`, { body: {} })
     session.show({ resumed: ref }, () => `Resumed ${ref}.`)
   })
@@ -103,7 +103,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     'secret <app> <endpoint>',
     'print the secret that its receiver verifies with',
     async (session, [app, ref]) => {
-      // Nothing around it: scripts take it as it is.
+      // Only the secret, because scripts read it.
       session.show(await session.client.get(`${of(app, ref)}/secret`), ({ key }) => text(key))
     },
   )
@@ -112,7 +112,7 @@ export function addEndpoint(commands: RemoteCommands): void {
     .add(
       endpoint,
       'rotate <app> <endpoint>',
-      'sign with a new secret; the old one signs beside it for a while',
+      'replace the secret; the old one also signs until --grace is over',
       async (session, [app, ref]) => {
         const { secret, grace } = session.options as { secret?: string; grace?: number }
         const gracePeriodSeconds = grace === undefined ? undefined : Math.floor(grace / 1000)

@@ -26,6 +26,19 @@ export async function runProgram(given: World, args: readonly string[]): Promise
   const world: World = { ...given, terminal: cleanTerminal(given.terminal, given.randomText) }
   world.terminal.whenReaderCloses('exit')
   let code: number = exitCode.ok
+  const program = buildProgram(world, (ended) => {
+    code = ended
+  })
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return code
+  } catch (error) {
+    return explain(world, error)
+  }
+}
+
+/** Builds the program with every command. A command calls `finish` with its exit code. */
+export function buildProgram(world: World, finish: (code: number) => void): Commander {
   const program = new Commander('sluice')
     .description('Webhook delivery that loses nothing and floods nobody.')
     .version(world.version)
@@ -36,9 +49,6 @@ export async function runProgram(given: World, args: readonly string[]): Promise
       writeErr: (text) => world.terminal.printError(text.trimEnd()),
     })
 
-  const finish = (ended: number) => {
-    code = ended
-  }
   program.commandsGroup('Run:')
   addRun(program, world, finish)
   const remote = new RemoteCommands(program, world, finish)
@@ -75,14 +85,7 @@ export async function runProgram(given: World, args: readonly string[]): Promise
       world.terminal.print(toJson(openApiDocument(), 2))
     })
   addCompletion(program, world, finish)
-  program.addHelpCommand(new Commander('help').argument('[command]').description('show help for a command'))
-
-  try {
-    await program.parseAsync(args, { from: 'user' })
-    return code
-  } catch (error) {
-    return explain(world, error)
-  }
+  return program.addHelpCommand(new Commander('help').argument('[command]').description('show help for a command'))
 }
 
 /** The name of a command in help. Operands are left out at the top level, so that the list fits 80 columns. */

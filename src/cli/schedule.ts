@@ -9,7 +9,10 @@ const runsShown = 5
 
 /** `sluice schedule`: messages that are published by a cron expression. */
 export function addSchedule(commands: RemoteCommands): void {
-  const schedule = commands.group('schedule', 'scheduled (cron) messages: list, create, show, pause, …')
+  const schedule = commands.group(
+    'schedule',
+    'scheduled (cron) messages: create, list, show, pause, resume, run, delete',
+  )
 
   withFields(
     commands.add(

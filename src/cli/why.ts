@@ -34,7 +34,7 @@ async function explain(
   app: string,
   message: string | undefined,
   operand: string | undefined,
-): Promise<undefined> {
+): Promise<void> {
   const option = session.options.endpoint as string | undefined
   if (operand !== undefined && option !== undefined && operand !== option) {
     throw new CommandError('Name only one endpoint.', exitCode.misused)
@@ -46,13 +46,13 @@ async function explain(
   return explainApplication(session, app)
 }
 
-async function explainDelivery(session: Session, app: string, message: string, endpoint: string): Promise<undefined> {
+async function explainDelivery(session: Session, app: string, message: string, endpoint: string): Promise<void> {
   const path = pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'why')
   session.show(await session.client.get(path), (why) => describeDelivery(session, why))
 }
 
 /** Explains a message at each of its endpoints, one request each. */
-async function explainMessage(session: Session, app: string, message: string): Promise<undefined> {
+async function explainMessage(session: Session, app: string, message: string): Promise<void> {
   const { client, terminal, options } = session
   const path = pathOf('app', app, 'msg', message, 'endpoint')
   const { items, more } = await client
@@ -87,13 +87,13 @@ async function hintAtEndpoint({ client }: Session, app: string, ref: string, err
   throw new ApiProblem(`${error.message} For the endpoint: \`sluice why ${app} --endpoint ${ref}\`.`, error.status)
 }
 
-async function explainEndpoint(session: Session, app: string, endpoint: string): Promise<undefined> {
+async function explainEndpoint(session: Session, app: string, endpoint: string): Promise<void> {
   const why = await session.client.get(pathOf('app', app, 'endpoint', endpoint, 'why'))
   session.show(why, () => describeEndpoint(session, why))
 }
 
 /** Reads page by page, because a short page is not always the last. */
-async function explainApplication(session: Session, app: string): Promise<undefined> {
+async function explainApplication(session: Session, app: string): Promise<void> {
   const { client, terminal, options, world } = session
   const limit = options.limit as number
   const ask = (iterator?: string) =>

@@ -34,7 +34,7 @@ describe('completion', () => {
       const place = workplace()
       const program = place.run(`completion ${shell}`)
       assert.equal(await program.ended, 0)
-      assert.match(program.out, /rotate.*sign with a new secret/)
+      assert.match(program.out, /rotate.*replace the secret/)
       if (!existsSync(path)) return t.diagnostic(`no ${shell} here to read it`)
       const script = join(place.directory, 'completion')
       writeFileSync(script, program.out)

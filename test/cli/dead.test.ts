@@ -45,7 +45,7 @@ describe('dead letters', () => {
     assert.equal(await sluice('dead import round dead.jsonl'), '3 dead letters imported.\n')
     assert.equal(
       await sluice('dead import round dead.jsonl'),
-      '0 dead letters imported. 3 had come back already, or gone on since.\n',
+      '0 dead letters imported. 3 unchanged: imported before, or sent again since.\n',
     )
     receiver.behave('/round', () => ({ status: 200 }))
     assert.equal(await sluice('dead replay round --all --per-second 100'), '3 dead letters replayed.\n')

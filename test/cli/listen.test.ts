@@ -78,7 +78,7 @@ describe('listen for an application', () => {
     await listener.says(new RegExp(`✓ verified {2}${id}\\n {10}\\{\\n {12}"id": 9007199254740993\\n`))
     listener.child.kill('SIGINT')
     assert.equal(await listener.ended, 0)
-    assert.match(await sluice('endpoint list demo'), /^No endpoints yet/)
+    assert.match(await sluice('endpoint list demo'), /^No endpoints\. Create one: sluice endpoint create demo URL/)
   })
 
   test('verifies by another profile, under the names the application has', async () => {
