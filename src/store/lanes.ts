@@ -14,6 +14,11 @@ export interface Lanes extends Ownership, LaneViews {
 /** A hold, a debt or a rest that is read back from the store counts as no longer than this, whatever the clock did. */
 export const longestRestMs = 24 * 60 * 60 * 1000
 
+/** A rest in whole milliseconds, rounded up so that it is never undercut, and bounded. */
+export function restMs(ms: number): number {
+  return Math.min(longestRestMs, Math.max(0, Math.ceil(ms)))
+}
+
 /**
  * Workers and the lanes that they own. A worker joins and keeps renewing its lease; it claims unowned lanes that have
  * work, and releases them when they rest. Any worker may declare another dead whose lease has lapsed; the lanes of a dead

@@ -2,8 +2,7 @@ import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../delivering.ts'
 import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { integers } from './arrays.ts'
-import type { Database } from './database.ts'
-import { withClock } from './database.ts'
+import { type Database, withClock } from './database.ts'
 import { statement } from './sessions.ts'
 import { settling } from './settling.ts'
 
@@ -11,7 +10,7 @@ import { settling } from './settling.ts'
  * The head of any number of queues in one statement: for each, a range of pending's primary key in its order. Only timed
  * rows have an upper end; for them a second seek finds when the next one is due.
  */
-export const readPending = statement(
+const readPending = statement(
   'read-due',
   `
     ${withClock}, read as materialized (
@@ -38,13 +37,13 @@ export const readPending = statement(
 )
 
 // Leans on message's primary key; the days that none of the keys belongs to are left out when the statement starts.
-export const loadOutgoing = statement(
+const loadOutgoing = statement(
   'load-messages',
   'select key, id, event_type, content_type, headers, body from message where key = any ($1::bigint[]) and expunged_at is null',
 )
 
 // Without its row, a delivery that gets something else than the message's own body gets nothing.
-export const loadOutgoingVariants = statement(
+const loadOutgoingVariants = statement(
   'load-variants',
   `
     select m.key, m.id, m.event_type, m.content_type, m.headers, coalesce(v.body, m.body) as body, w.n as variant,

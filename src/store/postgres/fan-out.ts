@@ -1,7 +1,6 @@
 import { fresh, timed } from '../../domain/delivery.ts'
 import { type Plan, plainly } from '../plan.ts'
-import type { Database } from './database.ts'
-import { withClock } from './database.ts'
+import { type Database, withClock } from './database.ts'
 import { enqueuePlanned } from './planned.ts'
 import { type Run, statement } from './sessions.ts'
 

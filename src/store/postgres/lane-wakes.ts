@@ -56,7 +56,7 @@ export const lanesPerStatement = 1000
  */
 const requestedAt = `(select now from clock), ($2::bigint[])[array_position($1::bigint[], endpoint)]`
 
-export const wakeLanes = statement(
+const wakeLanes = statement(
   'wake-lanes',
   `
     ${withClock}, woken as (
@@ -82,7 +82,7 @@ export function sqlOfWork(column: string): string {
  * Release's half: the lanes were committed as unowned, and only then are their queues looked at. Either this sees the
  * row that was published meanwhile, or the publisher sees that the lane is unowned.
  */
-export const rouseLanes = statement(
+const rouseLanes = statement(
   'rouse-lanes',
   `
     ${withClock}, work as materialized (

@@ -1,45 +1,12 @@
-import { type ClaimedLane, type LaneRest, longestRestMs, type Ownership, type Renewal } from '../lanes.ts'
-import { type SendableRow, sendableColumns, toSendable } from '../sql/endpoint-rows.ts'
-import type { StoreContext } from '../store.ts'
+import { type LaneRest, longestRestMs, type Ownership, restMs } from '../lanes.ts'
+import { sendableColumns } from '../sql/endpoint-rows.ts'
+import { type LaneRow, toClaimed, workers } from '../sql/workers.ts'
 import { booleans, integers, texts } from './arrays.ts'
-import type { Database } from './database.ts'
-import { sqlNow, withClock } from './database.ts'
-import { lanesPerStatement } from './lane-wakes.ts'
+import { type Database, withClock } from './database.ts'
+import { lanesPerStatement, sqlOfWork, sqlWorkDue, withWalk } from './lane-wakes.ts'
 import type { PartitionKeeper } from './partitions.ts'
-import { reconciler } from './reconcile.ts'
+import { onPostgres, postgresPort } from './port.ts'
 import { statement } from './sessions.ts'
-import { workerEnding } from './worker-ending.ts'
-
-const insertWorker = statement(
-  'insert-worker',
-  `
-    ${withClock}
-    insert into worker (description, joined_at, lease_ms, lease_until)
-    select $1, now, $2::bigint, now + $2::bigint from clock
-    returning id`,
-)
-
-// Leans on lane_owner and lane_due to count lanes. A lease that reaches further than it is long was written before
-// the clock was set back.
-export const renewLease = statement(
-  'renew',
-  `
-    ${withClock}, mine as (
-      update worker set lease_ms = $2::bigint, lease_until = clock.now + $2::bigint
-        from clock where id = $1 and ended_at is null
-      returning 1
-    )
-    select clock.now, exists (select from mine) as alive,
-           (select count(*) from worker where ended_at is null) as workers,
-           (select count(*) from worker
-             where ended_at is null and id <> $1 and lease_until not between clock.now and clock.now + lease_ms) as odd,
-           (select count(*) from lane where owner is not null)
-           + (select count(*) from lane where owner is null and due_at <= clock.now) as lanes,
-           (select coalesce(min(owned), 0)
-              from (select (select count(*) from lane where owner = worker.id) as owned
-                      from worker where ended_at is null) as shares) as fewest
-      from clock`,
-)
 
 const laneColumns = 'endpoint, clean, bucket_full_at, hold_until, health, health_at'
 
@@ -47,7 +14,7 @@ const laneColumns = 'endpoint, clean, bucket_full_at, hold_until, health, health
  * The worker's own row is locked against being declared dead meanwhile: a lane it took behind that would be freed by
  * nobody. Lanes are locked, then taken by key. Leans on lane_due: unowned lanes that have an instant, in its order.
  */
-export const claimLanes = statement(
+const claimLanes = statement(
   'claim',
   `
     ${withClock}, alive as materialized (
@@ -77,7 +44,7 @@ export const claimLanes = statement(
 )
 
 // `is not distinct from` instead of `=` keeps the planner off lane_owner, which holds everything else the worker owns.
-export const releaseLanes = statement(
+const releaseLanes = statement(
   'release',
   `
     ${withClock}
@@ -92,47 +59,25 @@ export const releaseLanes = statement(
      where endpoint = any ($2::bigint[]) and owner is not distinct from $1`,
 )
 
-// Ended workers are kept for a week, for operators.
-const sweepWorkers = statement(
-  'sweep-workers',
-  `delete from worker where ended_at < ${sqlNow} - ${7 * 24 * 60 * 60 * 1000}`,
-)
-
-interface RenewalRow {
-  readonly now: number
-  readonly alive: boolean
-  readonly workers: number
-  readonly odd: number
-  readonly lanes: number
-  readonly fewest: number
-}
-
-type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & (
-  | { readonly key: null }
-  | (SendableRow & { readonly clean: boolean; readonly bucket_full_at: number; readonly hold_until: number } & {
-      readonly health: string | null
-      readonly health_at: number
-    })
-)
+type ClaimRow = { readonly now: number; readonly next_due_at: number | null } & ({ readonly key: null } | LaneRow)
 
 /**
- * Workers and the lanes that they own. All of it is durable: a claim or a release that a crash of the server undid would leave a lane with
- * two owners or with none.
+ * Workers and the lanes that they own. All of it is durable: a claim or a release that a crash of the server undid would
+ * leave a lane with two owners or with none.
  */
 export function ownership(database: Database, partitions: PartitionKeeper): Ownership {
   const { durable, time, signals, wakes } = database
-  const ending = workerEnding(database)
-
-  async function standing(worker: number, leaseMs: number): Promise<RenewalRow> {
-    const [row] = await durable.run<RenewalRow>(renewLease, [worker, Math.round(leaseMs)])
-    time.learn((row as RenewalRow).now)
-    return row as RenewalRow
-  }
+  const leases = onPostgres(
+    workers(postgresPort(database), (now) => {
+      time.learn(now)
+      partitions.keep(now)
+    }),
+  )
 
   async function claim(worker: number, limit: number, ownedToo: boolean) {
     const rows = await durable.run<ClaimRow>(claimLanes, [worker, limit, ownedToo])
     const { now, next_due_at: nextDueAt } = rows[0] as ClaimRow
-    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row, database.context)]))
+    const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row, now, database.context)]))
     wakes.owned(
       worker,
       lanes.map((lane) => lane.endpoint.key),
@@ -149,24 +94,17 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
   }
 
   return {
-    async join({ description, leaseMs }) {
-      await ending.endLapsed()
-      await durable.run(sweepWorkers)
-      const [row] = await durable.run<{ id: number }>(insertWorker, [description, Math.round(leaseMs)])
-      return row?.id as number
-    },
+    join: (worker) => leases.join(worker),
 
-    async renew(worker, leaseMs): Promise<Renewal> {
-      let row = await standing(worker, leaseMs)
-      if (row.alive && row.odd > 0 && (await ending.endLapsed()) > 0) row = await standing(worker, leaseMs)
-      if (!row.alive) wakes.disowned(worker)
-      partitions.keep(row.now)
-      return { alive: row.alive, workers: row.workers, activeLanes: row.lanes, fewestLanes: row.fewest }
+    async renew(worker, leaseMs) {
+      const renewal = await leases.renew(worker, leaseMs)
+      if (!renewal.alive) wakes.disowned(worker)
+      return renewal
     },
 
     async leave(worker) {
       wakes.disowned(worker)
-      await ending.end(worker)
+      await leases.leave(worker)
     },
 
     claim(worker, limit, ownedToo = false) {
@@ -195,18 +133,97 @@ function restsOf(rests: readonly LaneRest[]): string[] {
   ]
 }
 
-/** A rest in whole milliseconds, rounded up so that it is never undercut, and bounded. */
-function restMs(ms: number): number {
-  return Math.min(longestRestMs, Math.max(0, Math.ceil(ms)))
+/** Endpoints looked at per call, at about 20 µs each: the sweep goes on where it stopped. */
+const endpointsPerCall = 1000
+
+/**
+ * How long a lane must have looked asleep. A publisher that has committed its rows and is about to wake their lanes, and
+ * a release between its two statements, look the same as one that died there.
+ */
+const graceMs = 250
+
+/** Until when a lane rests, bounded: `now` is an expression. */
+function restEnds(now: string): string {
+  return `greatest(least(not_before, ${now} + ${longestRestMs}), least(hold_until, ${now} + ${longestRestMs}))`
 }
 
-function toClaimed(row: Exclude<ClaimRow, { key: null }>, { vault, log }: StoreContext): ClaimedLane {
-  return {
-    endpoint: toSendable(row, vault, log),
-    clean: row.clean,
-    bucketDebtMs: restMs(row.bucket_full_at - row.now),
-    holdMs: restMs(row.hold_until - row.now),
-    health: row.health,
-    healthAgeMs: row.health === null ? 0 : Math.max(0, row.now - row.health_at),
+/** Whether an unowned lane sleeps past `workDue`. */
+function oversleeps(workDue: string, now: string): string {
+  return `owner is null and not stopped and ${workDue} is not null
+      and (due_at is null or due_at > greatest(${workDue}, ${restEnds(now)}))`
+}
+
+/** One seek of pending's primary key per endpoint, however many rows it has. */
+const findOversleepers = statement(
+  'find-oversleepers',
+  `
+    ${withWalk}, work as materialized (
+      select walk.endpoint, clock.now, ${sqlWorkDue('walk.endpoint')} as work_due
+        from walk, clock where walk.endpoint is not null
+    )
+    select max(work.endpoint) as last, count(*) as looked,
+           array_agg(work.endpoint) filter (where lane.epoch is not null) as endpoints,
+           array_agg(lane.epoch) filter (where lane.epoch is not null) as epochs,
+           array_agg(work.endpoint) filter (where any_lane.found is null) as strays
+      from work left join lateral (
+        select epoch from lane where endpoint = work.endpoint and ${oversleeps('work_due', 'work.now')} limit 1
+      ) as lane on true
+      left join lateral (select 1 as found from lane where endpoint = work.endpoint limit 1) as any_lane on true`,
+)
+
+/**
+ * Rows without a lane are those of an endpoint that was deleted and swept while a transaction that published to it was
+ * still open. They are given to the sweep once more.
+ */
+const removeAgain = statement(
+  'remove-again',
+  `
+    insert into removal (key, kind, since, due_at)
+    select stray, 'endpoint', 0, 0 from unnest($1::bigint[]) as stray
+     where (select 1 from endpoint where key = stray and deleted_at is null limit 1) is null
+    on conflict do nothing`,
+)
+
+const clockNow = '(select now from clock)'
+
+// The same epoch means that no worker has owned the lane since it was found.
+const repairLanes = statement(
+  'repair-lanes',
+  `
+    ${withClock}, work as materialized (
+      select array_agg(${sqlWorkDue('found.endpoint')} order by found.n) as due_at
+        from clock, unnest($1::bigint[]) with ordinality as found (endpoint, n)
+    )
+    update lane set due_at = greatest(${sqlOfWork('due_at')}, ${restEnds(clockNow)}),
+           not_before = least(not_before, ${clockNow} + ${longestRestMs}),
+           hold_until = least(hold_until, ${clockNow} + ${longestRestMs})
+     where endpoint = any ($1::bigint[]) and ${oversleeps(sqlOfWork('due_at'), clockNow)}
+       and epoch = ($2::bigint[])[array_position($1::bigint[], endpoint)]
+    returning 1`,
+)
+
+interface Found {
+  readonly last: number | null
+  readonly looked: number
+  readonly endpoints: number[] | null
+  readonly epochs: number[] | null
+  readonly strays: number[] | null
+}
+
+/** Makes the sweep that wakes lanes which would sleep past their work; it answers how many it had to wake. */
+function reconciler({ relaxed, context, signals }: Database): () => Promise<number> {
+  let cursor = -1
+
+  return async () => {
+    const [found] = await relaxed.run<Found>(findOversleepers, [cursor, endpointsPerCall])
+    const { last, looked, endpoints, epochs, strays } = found as Found
+    cursor = looked < endpointsPerCall ? -1 : (last ?? -1)
+    if (strays !== null) await relaxed.run(removeAgain, [integers(strays)])
+    if (endpoints === null || epochs === null) return 0
+
+    await new Promise<void>((resolve) => context.clock.after(graceMs, resolve))
+    const repaired = await relaxed.run(repairLanes, [integers(endpoints), integers(epochs)])
+    if (repaired.length > 0) signals.lanes()
+    return repaired.length
   }
 }

@@ -81,6 +81,10 @@ function transactionsOn(database: Database, sessions: Sessions): Port['transacti
             yield* waitFor(signals.notify(run, 'x', messages))
             afterwards.push(() => signals.expunged(messages))
           },
+          *lanesFreed() {
+            yield* waitFor(signals.notify(run, 'w', []))
+            afterwards.push(() => signals.lanes())
+          },
           *taskAdded() {
             yield* waitFor(signals.notify(run, 't', []))
             afterwards.push(() => signals.tasks())

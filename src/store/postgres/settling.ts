@@ -5,8 +5,7 @@ import { longestRestMs } from '../lanes.ts'
 import { writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
-import type { Database } from './database.ts'
-import { sqlNow, withClock } from './database.ts'
+import { type Database, sqlNow, withClock } from './database.ts'
 import { sqlOver } from './port.ts'
 import { type Run, statement } from './sessions.ts'
 
@@ -21,7 +20,7 @@ import { type Run, statement } from './sessions.ts'
  * a call whose answer got lost, or its message was expunged meanwhile. Its attempt is then recorded without the receiver's
  * words, which may echo the message.
  */
-export const settleBatch = statement(
+const settleBatch = statement(
   'settle',
   `
     ${withClock}, fence as materialized (
@@ -92,7 +91,7 @@ export const settleBatch = statement(
  * An operator's order changes a row, and a row that is changed while it is being settled has another place by then. Held
  * from before the settling looks at them, rows are where it finds them.
  */
-export const lockRows = statement(
+const lockRows = statement(
   'lock-rows',
   `
     select l.message
@@ -106,7 +105,7 @@ export const lockRows = statement(
 
 // Settled twice, it would be counted twice, but for the count of all attempts that it must have. When an operator had it retried
 // while it was being sent, that attempt counts as one before the retry.
-export const holdRows = statement(
+const holdRows = statement(
   'hold-rows',
   `
     ${withClock}, found as materialized (

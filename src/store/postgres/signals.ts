@@ -21,7 +21,7 @@ const longestPayload = 7900
  *   a  a request asks how these lanes stand
  *   t  there is a task to take
  */
-export type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't'
+type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't'
 
 /** Tells this process's watcher what happened here and, as notifications bring it, elsewhere. */
 export class Signals {

@@ -7,7 +7,6 @@ import { endpoints } from './endpoints.ts'
 import { eventTypes } from './event-types.ts'
 import { intakeReads } from './intake.ts'
 import { lanes } from './lanes.ts'
-import { leading } from './leading.ts'
 import { messages } from './messages.ts'
 import { notices } from './notices.ts'
 import type { Port } from './port.ts'
@@ -17,6 +16,7 @@ import { removals } from './removals.ts'
 import { type RemoveHistory, retention } from './retention.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
 import { tasks } from './tasks.ts'
+import { leading } from './workers.ts'
 
 /** The methods of the store that are written once, for both databases. */
 export type Administration = Pick<Store, keyof ReturnType<typeof administration>>

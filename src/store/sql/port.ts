@@ -45,6 +45,8 @@ export interface Transaction extends Sql {
   queued(endpoints: readonly number[], itsClass: Class): Work<void>
   /** Signals all workers, after the commit, that these messages must not be sent from memory any more. */
   expunged(messages: readonly number[]): Work<void>
+  /** Signals, after the commit, that lanes have become claimable. */
+  lanesFreed(): Work<void>
   /** Tells workers, after the commit, that there is a task to take. */
   taskAdded(): Work<void>
   /** Tells all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */

@@ -3,14 +3,13 @@ import { DatabaseSync } from 'node:sqlite'
 import type { Identity } from '../../domain/ids.ts'
 import type { Delivering } from '../delivering.ts'
 import { type Administration, administration, type HandWritten } from '../sql/administration.ts'
-import { endLeadership } from '../sql/leading.ts'
 import { atOnce, finishNow } from '../sql/port.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import { releaseAllTasks } from '../sql/tasks.ts'
+import { endAllLeases, workers } from '../sql/workers.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
 import { checkpointApart } from './checkpointer.ts'
-import { followClock } from './clock-jumps.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFile, filesOf, keepPrivate, lockFile, makePrivate } from './database-file.ts'
 import { delivering } from './delivering.ts'
@@ -19,7 +18,7 @@ import { enlisting } from './enlisting.ts'
 import { idempotency } from './idempotency.ts'
 import { intake, type Taking } from './intake.ts'
 import { migrate } from './migrate.ts'
-import { endAllWorkers, ownership } from './ownership.ts'
+import { followClock, ownership } from './ownership.ts'
 import { onSqlite, promised, sqlitePort } from './port.ts'
 import { historyRemover, upkeep } from './retention.ts'
 import { asTrouble, isBusy, openingTrouble } from './trouble.ts'
@@ -63,10 +62,9 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     }
     sealRecords(connection)
     if (alone) {
-      endAllWorkers(connection)
       const port = sqlitePort(connection)
       finishNow(releaseAllTasks(port))
-      finishNow(endLeadership(port))
+      finishNow(endAllLeases(port))
     }
     return storeOver(connection, { alone, inMemory, unlock, path: options.path })
   } catch (error) {
@@ -156,6 +154,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...onSqlite<Administration>(administration(port, handWritten), beforeDeciding),
     trailing: (trail, work) => connection.trails.run(trail, work),
     ...promised<Taking>(taking),
+    ...onSqlite<Pick<Store, 'join' | 'renew' | 'leave'>>(workers(port), beforeDeciding),
     ...promised(ownership(connection), beforeDeciding),
     ...promised<Delivering>(delivering(connection), beforeDeciding),
     ...promised(bounding(connection), beforeDeciding),
@@ -195,7 +194,7 @@ const pollMs = 20
  * Signals the connection's watcher when another process has written to the file, until the answer is called. Which rows
  * it wrote is not known, so the signals name none.
  */
-export function watchForeignCommits(connection: Connection): () => void {
+function watchForeignCommits(connection: Connection): () => void {
   const { clock, log } = connection.context
   // The number changes with every commit of another connection and never with one's own.
   const version = connection.prepare<{ data_version: number }>('pragma data_version')

@@ -1,39 +1,13 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import {
-  type Claim,
-  type ClaimedLane,
-  type LaneRest,
-  longestRestMs,
-  type NewWorker,
-  type Ownership,
-  type Renewal,
-} from '../lanes.ts'
-import { sendableColumns, sendableShape, toSendable } from '../sql/endpoint-rows.ts'
+import { type Claim, type LaneRest, longestRestMs, type Ownership, restMs } from '../lanes.ts'
+import { sendableColumns, sendableShape } from '../sql/endpoint-rows.ts'
+import type { Shape } from '../sql/statement.ts'
+import { type LaneRow, toClaimed } from '../sql/workers.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { laneWakes } from './lane-wakes.ts'
 import { fromStored } from './port.ts'
-import { reconciler } from './reconcile.ts'
 
-const insertWorker = `
-  insert into worker (description, joined_at, lease_ms, lease_until) values (?, ?, ?, ?) returning id`
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
-const extendLease = 'update worker set lease_ms = ?2, lease_until = ?3 + ?2 where id = ?1 and ended_at is null'
-// A lease that reaches further than it is long was written before the clock was set back.
-const shortenLeases =
-  'update worker set lease_until = ?1 + lease_ms where ended_at is null and lease_until > ?1 + lease_ms'
-const selectLapsed = 'select id from worker where ended_at is null and lease_until < ?'
-const selectAll = 'select id from worker where ended_at is null'
-const endWorker = 'update worker set ended_at = ?2 where id = ?1 and ended_at is null'
-const sweepWorkers = 'delete from worker where ended_at < ?'
-const countWorkers = 'select count(*) as count from worker where ended_at is null'
-const countActive = `
-  select (select count(*) from lane where owner is not null)
-    + (select count(*) from lane where owner is null and due_at <= ?) as count`
-// Leans on lane_owner.
-const countFewest = `
-  select coalesce(min(owned), 0) as count
-  from (select (select count(*) from lane where owner = worker.id) as owned from worker where ended_at is null)`
-
 const laneColumns = `
   lane.clean, lane.bucket_full_at, lane.hold_until, lane.health, lane.health_at, ${sendableColumns}`
 // Leans on lane_due, as selectNextDue does: unowned lanes that have an instant, in its order.
@@ -57,52 +31,18 @@ const restLane = `
     health_at = case when :healthGiven then :now else health_at end
   where endpoint = :endpoint and owner = :worker
   returning due_at`
-// Leans on lane_owner.
-const orphanLanes = `
-  update lane set owner = null, clean = 0, due_at = case when stopped = 1 then null else max(?2, min(hold_until, ?3)) end
-  where owner = ?1`
 
-/** Ended workers are kept this long, for operators. */
-const keepWorkersMs = 7 * 24 * 60 * 60 * 1000
+const laneShape: Shape<LaneRow> = { ...sendableShape, flags: [...(sendableShape.flags ?? []), 'clean'] }
 
-/** A lane, together with the columns of its endpoint as they are stored. */
-interface LaneRow {
-  readonly key: number
-  readonly clean: number
-  readonly bucket_full_at: EpochMs
-  readonly hold_until: EpochMs
-  readonly health: string | null
-  readonly health_at: EpochMs
-}
-
-/** Workers and the lanes that they own. `reconcile` is in its own file. */
-export function ownership(connection: Connection): Synchronous<Ownership> {
+/** Claims and releases lanes, and wakes those that would sleep past their work. */
+export function ownership(connection: Connection): Synchronous<Pick<Ownership, 'claim' | 'release' | 'reconcile'>> {
   const live = connection.prepare<unknown>(selectLive)
-  const insert = connection.prepare<{ id: number }>(insertWorker)
-  const extend = connection.prepare(extendLease)
-  const workers = connection.prepare<{ count: number }>(countWorkers)
-  const active = connection.prepare<{ count: number }>(countActive)
-  const fewest = connection.prepare<{ count: number }>(countFewest)
-  const sweep = connection.prepare(sweepWorkers)
-  const dueLanes = connection.prepare<LaneRow>(selectDueLanes)
-  const ownedLanes = connection.prepare<LaneRow>(selectOwnedLanes)
+  const dueLanes = connection.prepare<{ key: number }>(selectDueLanes)
+  const ownedLanes = connection.prepare<{ key: number }>(selectOwnedLanes)
   const nextDue = connection.prepare<{ due_at: EpochMs | null }>(selectNextDue)
   const take = connection.prepare(takeLane)
   const rest = connection.prepare<{ due_at: EpochMs | null }>(restLane)
   const wakes = laneWakes(connection)
-  const ending = workerEnding(connection)
-  const { vault, log } = connection.context
-
-  function toClaimed(lane: LaneRow, now: EpochMs): ClaimedLane {
-    return {
-      endpoint: toSendable(fromStored(lane, sendableShape), vault, log),
-      clean: lane.clean === 1,
-      bucketDebtMs: restMs(lane.bucket_full_at - now),
-      holdMs: restMs(lane.hold_until - now),
-      health: lane.health,
-      healthAgeMs: lane.health === null ? 0 : Math.max(0, now - lane.health_at),
-    }
-  }
 
   function nextInMs(now: EpochMs): number | undefined {
     const due = nextDue.get()?.due_at
@@ -110,38 +50,6 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
   }
 
   return {
-    join(worker: NewWorker): number {
-      return connection.transaction(() => {
-        const now = connection.now()
-        ending.endLapsed(now)
-        sweep.run(now - keepWorkersMs)
-        const leaseMs = Math.round(worker.leaseMs)
-        return insert.get(worker.description, now, leaseMs, now + leaseMs)?.id as number
-      })
-    },
-
-    renew(worker, leaseMs): Renewal {
-      let ended = 0
-      const renewal = connection.transaction(() => {
-        const now = connection.now()
-        const alive = extend.run(worker, Math.round(leaseMs), now).changes > 0
-        if (alive) ended = ending.endLapsed(now)
-        return {
-          alive,
-          workers: workers.get()?.count ?? 0,
-          activeLanes: active.get(now)?.count ?? 0,
-          fewestLanes: fewest.get()?.count ?? 0,
-        }
-      })
-      if (ended > 0) connection.watcher?.lanes()
-      return renewal
-    },
-
-    leave(worker): void {
-      connection.transaction(() => ending.end(worker, connection.now()))
-      connection.watcher?.lanes()
-    },
-
     claim(worker, limit, ownedToo = false): Claim {
       // Asking comes first, because the usual answer is "nothing yet" and needs no write lock.
       const waitMs = nextInMs(connection.now())
@@ -154,7 +62,10 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
           take.run(lane.key, worker, now + longestRestMs)
           lanes.push(lane)
         }
-        return { lanes: lanes.map((lane) => toClaimed(lane, now)), nextInMs: nextInMs(now) }
+        return {
+          lanes: lanes.map((lane) => toClaimed(fromStored(lane, laneShape), now, connection.context)),
+          nextInMs: nextInMs(now),
+        }
       })
     },
 
@@ -184,40 +95,91 @@ export function ownership(connection: Connection): Synchronous<Ownership> {
   }
 }
 
-/** Declares workers dead. Whatever such a worker says afterwards is refused, and its lanes are anybody's. */
-function workerEnding(connection: Connection) {
-  const shorten = connection.prepare(shortenLeases)
-  const lapsed = connection.prepare<{ id: number }>(selectLapsed)
-  const markEnded = connection.prepare(endWorker)
-  const orphan = connection.prepare(orphanLanes)
+/** Endpoints looked at per call, at about 10 µs each: the sweep goes on where it stopped. */
+const endpointsPerCall = 1000
 
-  function end(worker: number, now: EpochMs): void {
-    markEnded.run(worker, now)
-    orphan.run(worker, now, now + longestRestMs)
-  }
+// One seek of pending's primary key, however many rows an endpoint has.
+const selectNextEndpoint = 'select min(endpoint) as endpoint from pending where endpoint > ?'
 
-  return {
-    end,
-    /** Ends those whose lease has lapsed; answers how many. */
-    endLapsed(now: EpochMs): number {
-      shorten.run(now)
-      const ids = lapsed.all(now)
-      for (const { id } of ids) end(id, now)
-      return ids.length
-    },
-  }
-}
+// ?2 is when there is something to do, ?3 the latest instant that any rest may reach to.
+const oversleeps = `
+  owner is null and stopped = 0
+  and (due_at is null or due_at > max(?2, min(not_before, ?3), min(hold_until, ?3)))`
+const selectOversleeper = `select 1 from lane where endpoint = ?1 and ${oversleeps}`
+const repairLane = `
+  update lane set not_before = min(not_before, ?3), hold_until = min(hold_until, ?3),
+    due_at = max(?2, min(not_before, ?3), min(hold_until, ?3))
+  where endpoint = ?1 and ${oversleeps}`
 
-/** Declares every worker of the file dead: for the process that has just proved that it alone owns the file. */
-export function endAllWorkers(connection: Connection): void {
-  const ending = workerEnding(connection)
-  connection.transaction(() => {
+/** Makes the sweep that wakes lanes which would sleep past their work; it answers how many it had to wake. */
+function reconciler(connection: Connection): () => number {
+  const nextEndpoint = connection.prepare<{ endpoint: number | null }>(selectNextEndpoint)
+  const oversleeping = connection.prepare<unknown>(selectOversleeper)
+  const repair = connection.prepare(repairLane)
+  const wakes = laneWakes(connection)
+  let cursor = -1
+
+  return () => {
     const now = connection.now()
-    for (const { id } of connection.prepare<{ id: number }>(selectAll).all()) ending.end(id, now)
-  })
+    const latest = now + longestRestMs
+    const found: { readonly endpoint: number; readonly due: number }[] = []
+    for (let looked = 0; looked < endpointsPerCall; looked++) {
+      const endpoint = nextEndpoint.get(cursor)?.endpoint ?? null
+      cursor = endpoint ?? -1
+      if (endpoint === null) break
+      const due = wakes.workDue(endpoint, now)
+      if (due !== null && oversleeping.get(endpoint, due, latest)) found.push({ endpoint, due })
+    }
+    if (found.length === 0) return 0
+    const repaired = connection.transaction(() => {
+      return found.reduce((sum, { endpoint, due }) => sum + repair.run(endpoint, due, latest).changes, 0)
+    })
+    if (repaired > 0) connection.watcher?.lanes()
+    return repaired
+  }
 }
 
-/** A rest in whole milliseconds, rounded up so that it is never undercut, and bounded. */
-function restMs(ms: number): number {
-  return Math.min(longestRestMs, Math.max(0, Math.ceil(ms)))
+/** Smaller steps are left alone: the two clocks are read one after the other, and the process may be held up between. */
+const leastJumpMs = 100
+
+// Rests are durations that had to be written down as instants. Those that end after the earlier of the two readings of
+// the clock are moved; an older one is over by either.
+const moveLanes = `
+  update lane set bucket_full_at = bucket_full_at + :by, not_before = not_before + iif(not_before > 0, :by, 0), hold_until = hold_until + :by,
+    due_at = min(due_at, due_at + :by)
+  where max(bucket_full_at, not_before, hold_until, coalesce(due_at, 0)) > :since`
+// How long ago that was is counted on.
+const moveHealth = 'update lane set health_at = health_at + ? where health is not null'
+const moveLeases = 'update worker set lease_until = lease_until + ? where ended_at is null'
+
+/**
+ * Makes a check, to be run before anything is decided by the clock, that moves leases and lanes' rests along when the
+ * world's clock was set: a jump forward must not free what is held by a Retry-After or an empty bucket, and a jump back
+ * must not freeze it. The steady clock tells a jump from time that passed.
+ *
+ * Only for a process that has the file to itself: two would move the same rows twice. A row that is due at a stated instant
+ * (a retry, a delayed message) stays there, and a lane only ever becomes due earlier, which costs one look.
+ */
+export function followClock(connection: Connection): () => void {
+  const { clock, log } = connection.context
+  const lanes = connection.prepare(moveLanes)
+  const healths = connection.prepare(moveHealth)
+  const leases = connection.prepare(moveLeases)
+  let offset = clock.now() - clock.steady()
+
+  return () => {
+    const now = clock.now()
+    const found = now - clock.steady()
+    const by = Math.round(found - offset)
+    // Slow drift is followed without a trace.
+    if (Math.abs(by) >= leastJumpMs) {
+      connection.transaction(() => {
+        lanes.run({ by, since: Math.floor(Math.min(now, now - by)) })
+        healths.run(by)
+        leases.run(by)
+      })
+      log?.(`the clock was set ${by > 0 ? 'forward' : 'back'} by ${Math.abs(by)} ms; leases and rests were moved along`)
+    }
+    offset = found
+  }
 }

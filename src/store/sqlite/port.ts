@@ -57,6 +57,7 @@ export function sqlitePort(connection: Connection): Port {
           if (woken.length > 0) afterwards.push(() => connection.watcher?.lanes())
         }),
       expunged: (messages) => atOnce(() => void afterwards.push(() => connection.watcher?.expunged?.(messages))),
+      lanesFreed: () => atOnce(() => void afterwards.push(() => connection.watcher?.lanes())),
       taskAdded: () => atOnce(() => void afterwards.push(() => connection.watcher?.tasks?.())),
       settingsChanged: (endpoints) => atOnce(() => void afterwards.push(() => connection.watcher?.settings(endpoints))),
     }

@@ -192,8 +192,12 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     "a dead worker's lanes are found by their owner",
-    ['update lane set owner = null, clean = 0'],
-    ['SEARCH lane USING INDEX lane_owner (owner=?)'],
+    ['orphan-lanes'],
+    [
+      'SEARCH lane USING COVERING INDEX lane_owner (owner=?)',
+      'LIST SUBQUERY 1',
+      'SCAN json_each VIRTUAL TABLE INDEX 1:',
+    ],
   ],
   [
     'the sweep seeks from one endpoint to the next',

@@ -1,0 +1,222 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { type ClaimedLane, longestRestMs, type Ownership, restMs } from '../lanes.ts'
+import type { Leading } from '../maintenance.ts'
+import type { StoreContext } from '../store.ts'
+import { type SendableRow, toSendable } from './endpoint-rows.ts'
+import type { Methods, Port, Transaction, Work } from './port.ts'
+import { statement } from './statement.ts'
+
+// Leases of processes: each worker has one, and the leader has one.
+
+/** Ended workers are kept this long, for operators. */
+const keepWorkersMs = 7 * 24 * 60 * 60 * 1000
+
+const insertWorker = statement<{ id: number }>(
+  'insert-worker',
+  `insert into worker (description, joined_at, lease_ms, lease_until)
+   values (:description, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
+   returning id`,
+)
+const sweepWorkers = statement('sweep-workers', `delete from worker where ended_at < :now - ${keepWorkersMs}`)
+const extendLease = statement(
+  'renew',
+  `update worker set lease_ms = cast(:lease_ms as bigint), lease_until = :now + cast(:lease_ms as bigint)
+    where id = :worker and ended_at is null
+   returning id`,
+)
+// Leans on lane_owner and lane_due to count lanes.
+const selectShares = statement<Shares>(
+  'shares',
+  `select :now as now,
+          (select count(*) from worker where ended_at is null) as workers,
+          (select count(*) from worker
+            where ended_at is null and id <> :worker and lease_until not between :now and :now + lease_ms) as odd,
+          (select count(*) from lane where owner is not null)
+          + (select count(*) from lane where owner is null and due_at <= :now) as lanes,
+          (select coalesce(min(owned), 0)
+             from (select (select count(*) from lane where owner = worker.id) as owned
+                     from worker where ended_at is null) as shares) as fewest`,
+)
+
+// A lease that reaches further than it is long was written before the clock was set back.
+const shortenLeases = statement(
+  'shorten-leases',
+  'update worker set lease_until = :now + lease_ms where ended_at is null and lease_until > :now + lease_ms',
+)
+// Does not wait: a worker that is settling or claiming at this moment has locked its row, and is declared dead by the
+// next renewal if it still needs to be.
+const selectLapsed = statement<{ id: number }>(
+  'lapsed-workers',
+  ({ forUpdateSkipLocked }) =>
+    `select id from worker where ended_at is null and lease_until < :now ${forUpdateSkipLocked}`,
+)
+// Waits until the leaving worker has settled.
+const selectLeaving = statement<{ id: number }>(
+  'leaving-worker',
+  ({ forUpdate }) => `select id from worker where id = :worker and ended_at is null ${forUpdate}`,
+)
+const selectLive = statement<{ id: number }>('live-workers', 'select id from worker where ended_at is null')
+const markEnded = statement(
+  'end-workers',
+  ({ among }) => `update worker set ended_at = :now where ${among('id', ':workers', 'bigint')} and ended_at is null`,
+)
+// Leans on lane_owner.
+const orphanLanes = statement(
+  'orphan-lanes',
+  ({ among, greatest, least }) => `
+    update lane set owner = null, clean = false,
+           due_at = case when not stopped then ${greatest(':now', least('hold_until', `:now + ${longestRestMs}`))} end
+     where ${among('owner', ':workers', 'bigint')}`,
+)
+
+interface Shares {
+  readonly now: EpochMs
+  readonly workers: number
+  /** Other workers whose lease has lapsed, or reaches further than it is long. */
+  readonly odd: number
+  readonly lanes: number
+  readonly fewest: number
+}
+
+/** Workers join, renew their leases and leave. `learnTime` is called with the store's clock at each renewal. */
+export function workers(
+  port: Port,
+  learnTime: (now: EpochMs) => void = () => {},
+): Methods<Pick<Ownership, 'join' | 'renew' | 'leave'>> {
+  function* shares(worker: number): Work<Shares> {
+    const row = (yield* port.first(selectShares, { worker })) as Shares
+    learnTime(row.now)
+    return row
+  }
+
+  return {
+    *join({ description, leaseMs }) {
+      yield* port.transaction(endLapsed)
+      const row = yield* port.transaction(function* (sql) {
+        yield* sql.all(sweepWorkers)
+        return yield* sql.first(insertWorker, { description, lease_ms: Math.round(leaseMs) })
+      })
+      return row?.id as number
+    },
+
+    *renew(worker, leaseMs) {
+      const values = { worker, lease_ms: Math.round(leaseMs) }
+      const alive = (yield* port.transaction((sql) => sql.first(extendLease, values))) !== undefined
+      let found = yield* shares(worker)
+      if (alive && found.odd > 0 && (yield* port.transaction(endLapsed)) > 0) found = yield* shares(worker)
+      return { alive, workers: found.workers, activeLanes: found.lanes, fewestLanes: found.fewest }
+    },
+
+    *leave(worker) {
+      yield* port.transaction(function* (sql) {
+        yield* endWorkers(sql, yield* sql.all(selectLeaving, { worker }))
+      })
+    },
+  }
+}
+
+/** Ends workers whose lease has lapsed; answers how many. */
+function* endLapsed(sql: Transaction): Work<number> {
+  yield* sql.all(shortenLeases)
+  return yield* endWorkers(sql, yield* sql.all(selectLapsed))
+}
+
+/**
+ * Ends workers whose rows are locked. The store refuses whatever they report afterwards, and any worker may claim their
+ * lanes. The lanes are a statement of their own, which sees those that the workers took until the last moment.
+ */
+function* endWorkers(sql: Transaction, rows: readonly { readonly id: number }[]): Work<number> {
+  if (rows.length === 0) return 0
+  const workers = rows.map(({ id }) => id)
+  yield* sql.all(markEnded, { workers })
+  yield* sql.all(orphanLanes, { workers })
+  yield* sql.lanesFreed()
+  return workers.length
+}
+
+/** Ends every lease: for the process that has just proved that it alone owns the file. */
+export function* endAllLeases(port: Port): Work<void> {
+  yield* port.transaction(function* (sql) {
+    yield* endWorkers(sql, yield* sql.all(selectLive))
+    yield* sql.all(endAnyLead)
+  })
+}
+
+/** A lane as it was stored, with its endpoint. */
+export interface LaneRow extends SendableRow {
+  readonly clean: boolean
+  readonly bucket_full_at: EpochMs
+  readonly hold_until: EpochMs
+  readonly health: string | null
+  readonly health_at: EpochMs
+}
+
+export function toClaimed(row: LaneRow, now: EpochMs, { vault, log }: StoreContext): ClaimedLane {
+  return {
+    endpoint: toSendable(row, vault, log),
+    clean: row.clean,
+    bucketDebtMs: restMs(row.bucket_full_at - now),
+    holdMs: restMs(row.hold_until - now),
+    health: row.health,
+    healthAgeMs: row.health === null ? 0 : Math.max(0, now - row.health_at),
+  }
+}
+
+interface LeaderRow {
+  readonly description: string
+  readonly epoch: number
+  readonly since_ms: number
+  readonly left_ms: number
+}
+
+// One statement and one row: a second candidate waits for the row, sees the lease of the first and changes nothing. A
+// lease that reaches further than it is long was written before the clock was set back, and counts as ended.
+const takeLead = statement<{ epoch: number; left_ms: number }>(
+  'lead',
+  `insert into leader (one, candidate, description, epoch, since, lease_ms, lease_until)
+   values (1, :id, :description, 1, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
+   on conflict (one) do update
+      set candidate = excluded.candidate, description = excluded.description, lease_ms = excluded.lease_ms,
+          epoch = case when leader.candidate = excluded.candidate and leader.lease_until > excluded.since
+                       then leader.epoch else leader.epoch + 1 end,
+          since = case when leader.candidate = excluded.candidate and leader.lease_until > excluded.since
+                       then leader.since else excluded.since end,
+          lease_until = excluded.lease_until
+    where leader.candidate = excluded.candidate or leader.lease_until <= excluded.since
+       or leader.lease_until > excluded.since + leader.lease_ms
+   returning epoch, lease_ms as left_ms`,
+)
+const selectLeader = statement<LeaderRow>(
+  'leader',
+  `select description, epoch, :now - since as since_ms,
+          case when lease_until - :now > lease_ms then 0 else lease_until - :now end as left_ms
+     from leader where one = 1`,
+)
+// The row stays, so that the next leader's epoch is higher.
+const endLead = statement(
+  'end-lead',
+  'update leader set lease_until = 0, lease_ms = 0 where one = 1 and candidate = :id',
+)
+const endAnyLead = statement('end-any-lead', 'update leader set lease_until = 0, lease_ms = 0 where one = 1')
+
+/** The process that does the work that is done once for the whole store. */
+export function leading(port: Port): Methods<Leading> {
+  return {
+    *lead({ id, description }, leaseMs) {
+      const taken = yield* port.first(takeLead, { id, description, lease_ms: Math.round(leaseMs) })
+      if (taken) return { leads: true, epoch: taken.epoch, leftMs: taken.left_ms }
+      const row = yield* port.first(selectLeader)
+      return { leads: false, epoch: row?.epoch ?? 0, leftMs: Math.max(0, row?.left_ms ?? 0) }
+    },
+
+    *resign({ id }) {
+      yield* port.all(endLead, { id })
+    },
+
+    *leader() {
+      const row = yield* port.first(selectLeader)
+      if (row === undefined || row.left_ms <= 0) return undefined
+      return { description: row.description, epoch: row.epoch, sinceMs: Math.max(0, row.since_ms) }
+    },
+  }
+}
