@@ -1,12 +1,12 @@
 /**
- * What a caller did wrong. The code is stable and listed in docs/errors.md; http/errors.ts maps it to a status.
- * `fields` names what is wrong where, when there is more than one thing to say.
+ * A mistake of a caller. The code is stable and listed in docs/errors.md; http/errors.ts maps it to a status. `fields` lists
+ * the problems of single fields.
  */
 export class AppError extends Error {
   override readonly name = 'AppError'
   readonly code: AppErrorCode
   readonly fields: readonly FieldError[]
-  /** When trying again has a chance, if that is known. */
+  /** When a retry may succeed, if that is known. */
   readonly retryAfterSeconds: number | undefined
 
   constructor(
@@ -22,7 +22,7 @@ export class AppError extends Error {
   }
 }
 
-/** A name that names nothing. The name is told as it was given, where it is known. */
+/** The error for an unknown name; it repeats the name, where that is known. */
 export function noSuch(noun: string, name?: string): AppError {
   const sentence = name === undefined ? `There is no such ${noun}.` : `There is no ${noun} ${JSON.stringify(name)}.`
   return new AppError('not_found', sentence)
@@ -64,7 +64,7 @@ export type AppErrorCode =
   | 'closed'
   | 'unavailable'
 
-/** One more of a kind of which there may be only so many. `setting` is the name of the limit. */
+/** The error for one more of a limited kind. `setting` is the name of the limit. */
 export function quotaExceeded(owner: string, count: number, kind: string, setting: string): AppError {
   return new AppError('quota_exceeded', `${owner} may have ${count} ${kind} (${setting}); delete one first.`)
 }

@@ -14,6 +14,18 @@ export interface Blocker {
   readonly until: EpochMs | null
 }
 
+/** Why a delivery, or those of an endpoint, are not delivered yet. */
+export interface Explanation<Reason> {
+  /** That of the first blocker, or another when there is none. */
+  readonly reason: Reason
+  /** One sentence, shown to operators. */
+  readonly detail: string
+  /** When a delivery will next move by itself, and not before; null when that is now, never or unknown. */
+  readonly nextAt: EpochMs | null
+  /** All blockers, the most decisive first. */
+  readonly blockers: readonly Blocker[]
+}
+
 export type BlockerReason =
   | 'disabled'
   | 'paused'

@@ -81,8 +81,8 @@ const restoredBySuccess = 2
 
 /**
  * How often an endpoint may fail: `perMinute` in a minute saved up, and then one each minute's share. A success gives
- * failures back, so that a busy endpoint with a few errors is never slowed down. It holds whatever the endpoint's own
- * retry policy, circuit and rate are, for retries and replays alike: no tenant makes Sluice hammer a stranger's server.
+ * failures back, so that a busy endpoint with a few errors is never slowed down. It limits retries and replays under every
+ * retry policy, circuit and rate: no tenant can make Sluice flood a stranger's server.
  */
 export class FailureBudget {
   readonly #intervalMs: number

@@ -16,17 +16,14 @@ export interface Clock {
   steady(): SteadyMs
   /** Calls `fn` once after `ms`; the answer cancels it. */
   after(ms: number, fn: () => void): () => void
-  /** Calls `fn` once after the work of this turn, so that what arrives together is handled together. */
+  /** Calls `fn` once after the work of this turn, so that all that arrives in one turn is handled as one batch. */
   soon(fn: () => void): void
 }
 
 /** A number in [0, 1). */
 export type Random = () => number
 
-/**
- * Reads an instant as RFC 3339 writes it; NaN when there is no such one. `Date.parse` alone would take February 31 for
- * the third of March.
- */
+/** Reads an instant of RFC 3339; NaN when it is invalid. `Date.parse` alone would read February 31 as March 3. */
 export function parseInstant(text: string): EpochMs {
   const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)/.exec(text) ?? []
   const days = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()

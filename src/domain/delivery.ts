@@ -25,7 +25,7 @@ export interface Message {
   readonly contentType: string
   /** The endpoints it was accepted for. */
   readonly endpoints: readonly number[]
-  /** For searching; they decide nothing. */
+  /** For searching only. */
   readonly tags: readonly string[] | null
   /** Headers of every attempt. */
   readonly headers: Readonly<Record<string, string>> | null
@@ -35,7 +35,7 @@ export interface Message {
   readonly expiresAt: EpochMs | null
   /** Messages with the same key go one after the other to endpoints that order by key. */
   readonly orderingKey: string | null
-  /** Its body was erased on request, so it is empty and the message is never sent again. */
+  /** Its body was erased on request: it is empty, and the message is not sent any more. */
   readonly expunged: boolean
 }
 
@@ -89,19 +89,19 @@ export interface DeadLetterSummary extends Omit<DeadLetter, 'response'> {
   readonly bytes: number
 }
 
-/** What a list of messages may ask for. Absent: anything. */
+/** Selects messages of a list. A missing field matches all. */
 export interface MessageFilter {
   readonly channel?: string | undefined
   readonly tag?: string | undefined
   readonly eventTypes?: readonly string[] | undefined
 }
 
-/** Whether a filter excludes nothing, so that every row read is one shown. */
+/** Whether a filter matches every message. */
 export function isOpen({ channel, tag, eventTypes }: MessageFilter): boolean {
   return channel === undefined && tag === undefined && eventTypes === undefined
 }
 
-/** Whether a message meets a filter. Event types are compared as they are: a list of names, not of patterns. */
+/** Whether a message meets a filter. Event types are names, not patterns. */
 export function meetsFilter(message: MessageSummary, { channel, tag, eventTypes }: MessageFilter): boolean {
   if (channel !== undefined && !message.channels?.includes(channel)) return false
   if (tag !== undefined && !message.tags?.includes(tag)) return false
@@ -115,7 +115,7 @@ export function isOfClass(attempt: Pick<Attempt, 'status'>, statusClass: number)
 
 type Latest = Pick<Attempt, 'code' | 'status' | 'nextAt'>
 
-/** Whether a replay by filter means this message, given its latest attempt at the endpoint. What is unfinished never is. */
+/** Whether a replay includes a message, by its latest attempt at the endpoint. Unfinished deliveries are not replayed. */
 export function meetsReplay(message: MessageSummary, latest: Latest | undefined, filter: ReplayFilter): boolean {
   if (latest === undefined || latest.nextAt !== null || message.expunged) return false
   if (filter.outcome !== null && (filter.outcome === 'delivered') !== (latest.code === 'delivered')) return false

@@ -11,7 +11,7 @@ export interface Application {
   readonly uid: string | null
   readonly name: string
   readonly throttleRate: number | null
-  /** For how long publishing the same again stores nothing; null for no time at all. */
+  /** For how long a repeated publish stores nothing; null for no deduplication. */
   readonly dedupeSeconds: number | null
   readonly metadata: Readonly<Record<string, string>>
   readonly settings: ApplicationSettings
@@ -19,7 +19,7 @@ export interface Application {
   readonly updatedAt: EpochMs
 }
 
-/** What an application wants for all its endpoints. */
+/** Settings for all endpoints of an application. */
 export interface ApplicationSettings {
   /** Names of headers that differ from Sluice's own; other senders' profiles keep theirs. */
   readonly signatureHeaders?: SignatureHeaders
@@ -44,14 +44,14 @@ export interface Endpoint extends ColumnValues {
   readonly disabledReason: DisabledReason | null
   /** An operator paused it: messages published meanwhile wait. Resuming it does not enable it. */
   readonly paused: boolean
-  /** Newest first. All that have not expired sign, so that a receiver can change over in its own time. */
+  /** Newest first. All that have not expired sign, so that a receiver can change to a new secret at any time. */
   readonly secrets: readonly Secret[]
   readonly flow: Flow
-  /** Only where it is sent to: the application's rate over all its endpoints. */
+  /** Set only for delivering: the application's rate over all its endpoints. */
   readonly appThrottleRate?: number | null
-  /** Only where it is sent to: the application's names of signature headers. */
+  /** Set only for delivering: the application's names of signature headers. */
   readonly signatureHeaders?: SignatureHeaders
-  /** Only where it is sent to: the secret of its region; null when that cannot be read. */
+  /** Set only for delivering: the secret of its region; null when that cannot be read. */
   readonly regionSecret?: string | null
   /** The sealed fields whose stored record does not open. Each reads as empty until it is replaced. Absent: all open. */
   readonly damaged?: readonly SealedField[]
@@ -97,7 +97,7 @@ export function sameRateLimit(a: RateLimited, b: RateLimited): boolean {
 
 type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
 
-/** One worker's share of an application's rate a second. Without a word on it, a tenth of a second may be saved up. */
+/** One worker's share of an application's rate per second. A tenth of a second may be saved up. */
 export function applicationShare(rate: number, workers: number): RateLimit {
   return { rate: rate / workers, periodMs: 1000, burst: Math.max(1, Math.floor(rate / 10 / workers)) }
 }

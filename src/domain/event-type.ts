@@ -2,11 +2,11 @@ import { AppError } from './app-error.ts'
 import type { EpochMs } from './clock.ts'
 import type { Parts } from './turns.ts'
 
-/** What is known of a kind of event: for people who subscribe, and to make examples from. */
+/** The description of an event type, for subscribers and for examples. */
 export interface EventType {
   readonly name: string
   readonly description: string
-  /** No longer offered. Endpoints that subscribe to it still get what is published. */
+  /** No longer offered. Endpoints that subscribe to it still get its messages. */
   readonly archived: boolean
   readonly deprecated: boolean
   /** JSON Schemas of the payload by version; the first version is `1`. */
@@ -30,7 +30,7 @@ export function newestSchema(schemas: EventType['schemas']): JsonObject | undefi
 export type ImportedEventType = Omit<EventType, 'createdAt' | 'updatedAt'>
 
 const sharedSchemas = '#/components/schemas/'
-/** Values of all schemas together: every webhook gets a copy of each schema that it refers to. */
+/** Limit of the values of all schemas: every webhook gets a copy of each schema that it refers to. */
 const valuesLimit = 100_000
 
 /** The copies that an import makes, and the values that they may still have. */
@@ -39,9 +39,8 @@ interface Copies {
 }
 
 /**
- * The event types among an OpenAPI document's webhooks (3.1: `webhooks`, before: `x-webhooks`), one per webhook, under
- * its name. The schema is that of the body it sends; what it shares with others comes along as `$defs`, so that it
- * stands by itself.
+ * The event types of an OpenAPI document: one for each of its webhooks (3.1: `webhooks`, before: `x-webhooks`). The schema
+ * is that of the webhook's body, and contains the shared schemas that it refers to as `$defs`.
  */
 export function* eventTypesOf(document: JsonObject): Parts<ImportedEventType[]> {
   const webhooks = objectAt(document, 'webhooks') ?? objectAt(document, 'x-webhooks') ?? {}
@@ -91,7 +90,7 @@ function bodySchema(operation: JsonObject, document: JsonObject): JsonObject | u
   return objectAt(media, 'schema')
 }
 
-/** A schema with all it refers to among the document's shared ones, under `$defs`. */
+/** A schema with all shared schemas that it refers to under `$defs`. */
 function* standalone(schema: JsonObject, document: JsonObject, copies: Copies): Parts<JsonObject> {
   const shared = objectAt(objectAt(document, 'components'), 'schemas') ?? {}
   const defs: Record<string, unknown> = {}
@@ -105,7 +104,7 @@ function* standalone(schema: JsonObject, document: JsonObject, copies: Copies): 
   return Object.keys(defs).length === 0 ? own : { ...own, $defs: { ...objectAt(own, '$defs'), ...defs } }
 }
 
-/** The same with references to shared schemas turned into those to `$defs`, each noted in `found`. */
+/** The value with references to shared schemas changed to `$defs`; their names are added to `found`. */
 function rewritten(value: unknown, found: string[], copies: Copies): unknown {
   if (copies.valuesLeft-- === 0) {
     const message = `The schemas of the webhooks, with the schemas that they refer to, have more than ${valuesLimit} values.`

@@ -1,13 +1,13 @@
 import { isObject, type JsonObject } from './event-type.ts'
 
-/** A schema that refers to itself is followed this far. */
+/** How deep a schema that refers to itself is followed. */
 const depthLimit = 8
 /** An example has at most this many values: a schema that refers to itself twice doubles them at every level. */
 export const exampleValuesLimit = 10_000
-/** A longer reference names nothing. */
+/** A longer reference is not followed. */
 const refLengthLimit = 1000
 
-/** A schema describes an example that is too large. */
+/** The example would be too large. */
 export class ExampleTooLarge extends Error {
   override readonly name = 'ExampleTooLarge'
 }
@@ -19,8 +19,8 @@ interface Room {
 }
 
 /**
- * A value that fits a JSON Schema well enough to be shown to people and to try a receiver with: what the schema gives as
- * an example, else what its keywords suggest. The same schema always gives the same example.
+ * An example value for a JSON Schema, to show it and to test a receiver with: the schema's own example, or else a value by
+ * its keywords. The same schema always gives the same example.
  */
 export function exampleOf(schema: JsonObject, index = 0, bytesLimit = 1024 * 1024): unknown {
   const { examples } = schema
@@ -37,8 +37,8 @@ interface Root {
   readonly room: Room
 }
 
-/** A value that the schema gives, if there is room for it. The same one may be referred to any number of times. */
-function fitting(given: unknown, room: Room): unknown {
+/** A value of the schema itself, if there is room for it. References may repeat it any number of times. */
+function fitting<T>(given: T, room: Room): T {
   room.bytes -= JSON.stringify(given)?.length ?? 0
   if (room.bytes < 0) throw new ExampleTooLarge()
   return given
@@ -82,23 +82,17 @@ function typeOf(schema: JsonObject): unknown {
   return type ?? (isObject(schema.properties) ? 'object' : undefined)
 }
 
-/** A member, if there is room for its name. */
-function fittingName(name: string, value: unknown, room: Room): unknown {
-  fitting(name, room)
-  return value
-}
-
 function objectFor(schema: JsonObject, root: Root, depth: number): Record<string, unknown> {
   const properties = isObject(schema.properties) ? schema.properties : {}
   return Object.fromEntries(
     Object.entries(properties).map(([name, property]) => [
-      name,
-      fittingName(name, valueFor(property, root, depth + 1), root.room),
+      fitting(name, root.room),
+      valueFor(property, root, depth + 1),
     ]),
   )
 }
 
-/** All the parts' properties in one object, or the first part's value when they describe something else. */
+/** The properties of all parts in one object, or the first part's value when they are not objects. */
 function merged(schema: JsonObject, parts: readonly unknown[], root: Root, depth: number): unknown {
   const values = parts.map((part) => valueFor(part, root, depth + 1))
   if (!values.every(isObject)) return values[0] ?? null
@@ -129,7 +123,7 @@ function lowest({ minimum, exclusiveMinimum, maximum }: JsonObject): number {
   return typeof maximum === 'number' ? Math.min(0, maximum) : 0
 }
 
-/** What a reference within the same document points at, such as `#/$defs/User`. */
+/** Follows a reference within the same document, such as `#/$defs/User`. */
 function resolve(ref: string, root: JsonObject): unknown {
   if (!ref.startsWith('#') || ref.length > refLengthLimit) return undefined
   return ref
@@ -139,7 +133,7 @@ function resolve(ref: string, root: JsonObject): unknown {
     .reduce<unknown>((value, step) => (isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined), root)
 }
 
-/** A step of a reference, as it is when its escapes are none. */
+/** A step of a reference without its escapes; unchanged when they are invalid. */
 function decoded(step: string): string {
   try {
     return decodeURIComponent(step)

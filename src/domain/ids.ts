@@ -19,7 +19,7 @@ export const keysPerMs = 2048
 const slotsPerNode = 64
 export const nodes = keysPerMs / slotsPerNode
 
-/** Gives `length` random base-62 characters. */
+/** Makes `length` random base-62 characters. */
 export type RandomText = (length: number) => string
 
 export function encodeId(prefix: Prefix, key: number, randomText: RandomText): string {
@@ -31,7 +31,7 @@ export function encodeId(prefix: Prefix, key: number, randomText: RandomText): s
   return `${prefix}_${head}${randomText(tailLength)}`
 }
 
-/** The key an id begins with, or undefined when the text is no id of that kind. */
+/** The key that an id begins with; undefined when the text is not an id of that kind. */
 export function decodeKey(prefix: Prefix, id: string): number | undefined {
   const start = prefix.length + 1
   if (id.length !== start + keyLength + tailLength || !id.startsWith(`${prefix}_`)) return undefined
@@ -44,12 +44,12 @@ export function decodeKey(prefix: Prefix, id: string): number | undefined {
   return Number.isSafeInteger(key) ? key : undefined
 }
 
-/** The same id under another key: what is random about it stays, so that it is known again. */
+/** The same id under another key; its random part stays. */
 export function withKey(prefix: Prefix, id: string, key: number): string {
   return encodeId(prefix, key, () => id.slice(-tailLength))
 }
 
-/** When the thing with this key was made. */
+/** When a key was made. */
 export function keyTime(key: number): EpochMs {
   return Math.floor(key / keysPerMs)
 }

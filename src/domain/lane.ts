@@ -12,7 +12,7 @@ const longestLookAwayMs = 60_000
 const retryFirst: readonly Class[] = [1, 0, 2]
 const replayFirst: readonly Class[] = [2, 0, 1]
 
-/** Known of an endpoint beyond the life of one lane. */
+/** The part of an endpoint's state that outlives its lane in this worker. */
 export interface EndpointRecord {
   readonly use: SlotUse
   readonly failures: FailureBudget | undefined
@@ -103,7 +103,7 @@ export class Lane<T> {
     return this.order ? Math.max(readyAt, this.order.nextAt(now)) : readyAt
   }
 
-  /** Until when nothing can be sent, whatever is queued: as `readyAt`, or longer because of ordering. */
+  /** Until when nothing can be sent, even if deliveries are added: as `readyAt`, or longer because of ordering. */
   restsUntil(now: SteadyMs): SteadyMs {
     const readyAt = this.readyAt(now)
     return this.order ? Math.max(readyAt, Math.min(this.order.restsUntil(), now + longestLookAwayMs)) : readyAt
@@ -162,22 +162,22 @@ export function mayStartAt<T>({ bucket, notBefore }: AppLanes<T>, now: SteadyMs)
   return bucket ? Math.max(bucket.readyAt(now), notBefore) : now
 }
 
-/** What one worker should have of the lanes that all of them share. */
+/** One worker's share of the lanes. */
 export interface Share {
-  /** Owning this many, a worker lets the others choose first. */
+  /** A worker with this many lanes lets the others claim first. */
   readonly content: number
-  /** Whatever it owns beyond this many it gives away. */
+  /** A worker with more lanes than this gives the rest away. */
   readonly most: number
 }
 
 /**
- * Divides lanes among workers. As long as nobody is poor, a tenth above the fair share may stay where it is, because
- * moving a lane makes it pause. Rounding up alone would let workers starve: 12 lanes are shared by five workers as 4, 4,
- * 4, 0 and 0 when four are not too many. So when somebody has less than everyone could have, nobody keeps more than that.
+ * Divides lanes among workers. A worker may keep a tenth above the fair share, because moving a lane makes it pause; but not
+ * while another worker has less than its share. Rounding up alone would let workers starve: five workers would share 12
+ * lanes as 4, 4, 4, 0 and 0.
  */
 export function shareOf(workers: number, activeLanes: number, fewestLanes: number): Share {
   const fair = activeLanes / workers
-  const isSomebodyPoor = fewestLanes < Math.min(Math.floor(fair), Math.ceil(fair * 0.9))
-  const content = Math.max(1, isSomebodyPoor ? Math.floor(fair) : Math.ceil(fair))
-  return { content, most: isSomebodyPoor ? content : content + Math.ceil(content / 10) }
+  const isOneShort = fewestLanes < Math.min(Math.floor(fair), Math.ceil(fair * 0.9))
+  const content = Math.max(1, isOneShort ? Math.floor(fair) : Math.ceil(fair))
+  return { content, most: isOneShort ? content : content + Math.ceil(content / 10) }
 }

@@ -5,7 +5,7 @@ export interface Subscription {
   readonly endpoint: number
   readonly eventTypes: readonly string[] | null
   readonly channels: readonly string[] | null
-  /** Missing when its messages are treated as any other's. */
+  /** Missing for the default treatment. */
   readonly treatment?: Treatment
 }
 
@@ -26,10 +26,7 @@ export function isPattern(text: string): boolean {
   return text === '*' || /^[a-zA-Z0-9\-_]+(\.[a-zA-Z0-9\-_]+)*(\.\*)?$/.test(text)
 }
 
-/**
- * An application's subscriptions, indexed for matching. Built once per change of the application's endpoints and asked
- * once per message.
- */
+/** An application's subscriptions, indexed for matching: built once per change of its endpoints, used once per message. */
 export class Matcher {
   readonly #byPattern = new Map<string, Subscription[]>()
 
@@ -61,7 +58,7 @@ function meets(wanted: readonly string[] | null, sent: readonly string[] | null)
   return sent?.some((channel) => wanted.includes(channel)) ?? false
 }
 
-/** What publishing must know of an endpoint whose flow is not the default one. */
+/** How messages are treated at publish for an endpoint whose flow is not the default one. */
 export interface Treatment {
   /** The endpoint's id. */
   readonly id: string

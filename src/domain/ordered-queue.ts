@@ -133,8 +133,8 @@ export class OrderedQueue<T> {
   }
 
   /**
-   * Until when nothing can start, whatever is added: in a first-in-first-out lane a front that waits blocks all others. With
-   * keys, a delivery that is added may have another key.
+   * Until when nothing can start, even if deliveries are added: in a first-in-first-out lane, a waiting front blocks all
+   * others. With keys, an added delivery may have another key.
    */
   restsUntil(): SteadyMs {
     if (this.ordering !== 'fifo') return Number.NEGATIVE_INFINITY

@@ -1,7 +1,7 @@
 import { Cron } from 'croner'
 import type { EpochMs } from './clock.ts'
 
-/** What happens to ticks that were missed while no process ran schedules. */
+/** The policy for ticks that were missed because no process ran schedules. */
 export const missedPolicies = ['skip', 'once', 'all'] as const
 export type MissedPolicy = (typeof missedPolicies)[number]
 

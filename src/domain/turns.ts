@@ -1,16 +1,16 @@
 import type { Clock, SteadyMs } from './clock.ts'
 
-/** Computing that may pause at each `yield` while others go on. */
+/** Computing that may pause at each `yield`. */
 export type Parts<T> = Generator<void, T>
 
-/** Computing that a request does at once: most of them end within it. */
+/** Computing that a request does at once; most requests end within it. */
 const firstSliceMs = 1
 /** Computing of one piece of large work in one turn of the event loop. */
 const sliceMs = 5
 
 /**
- * Gives large pieces of work one turn of the event loop each. Without it, ten clients that ask for a megabyte each at
- * the same time would have it in the same turn, and everybody else would wait for all of them.
+ * Gives large pieces of work one turn of the event loop each. Without it, the work of ten clients that request a megabyte
+ * each at the same time would run in one turn, and all other clients would wait for it.
  */
 export class Turns {
   static readonly #known = new WeakMap<Clock, Turns>()
@@ -64,7 +64,7 @@ export class Turns {
   }
 }
 
-/** Computes to the end at once, whatever it takes. */
+/** Computes to the end without a pause. */
 export function allAtOnce<T>(parts: Parts<T>): T {
   for (;;) {
     const part = parts.next()

@@ -3,6 +3,7 @@ import {
   type Blocker,
   type BlockerReason,
   byDecisiveness,
+  type Explanation,
   frontBlocker,
   type LaneStatus,
   laneBlockers,
@@ -15,16 +16,9 @@ import type { EpochMs } from './clock.ts'
 import { moment, perSecond } from './phrases.ts'
 
 /** Why the deliveries of an endpoint wait. */
-export interface EndpointWhy {
-  readonly reason: BlockerReason | 'idle' | 'delivering'
-  /** One sentence, shown to operators. */
-  readonly detail: string
-  /** When a delivery will next move by itself, and not before; null when that is now, never or unknown. */
-  readonly nextAt: EpochMs | null
+export interface EndpointWhy extends Explanation<BlockerReason | 'idle' | 'delivering'> {
   /** Estimate of when all deliveries that wait now will have been sent, at the recent pace; null when it is unknown. */
   readonly emptyAt: EpochMs | null
-  /** All blockers, the most decisive first. */
-  readonly blockers: readonly Blocker[]
 }
 
 /** The facts that the answer is made from. */
@@ -43,8 +37,8 @@ export interface WaitingFacts {
 export function whyWaiting(facts: WaitingFacts): EndpointWhy {
   const { endpoint, lane } = facts
   const total = totalOf(facts)
-  const line = lane.first === null ? undefined : frontBlocker(lane.first, lane.now, 'All deliveries wait')
-  const own = line === undefined ? dueBlockers(facts) : [line]
+  const front = lane.first === null ? undefined : frontBlocker(lane.first, lane.now, 'All deliveries wait')
+  const own = front === undefined ? dueBlockers(facts) : [front]
   const blockers = byDecisiveness([...laneBlockers(endpoint, lane), ...own])
   if (total === 0) {
     const isQuiet = blockers.every((blocker) => !needsOperator(blocker))

@@ -2,6 +2,7 @@ import {
   type Blocker,
   type BlockerReason,
   byDecisiveness,
+  type Explanation,
   frontBlocker,
   type LaneStatus,
   type LiveSnapshot,
@@ -28,16 +29,9 @@ export type WhyReason =
   | 'recording' //          sent, and its result is being recorded
 
 /** The answer to "why is this not delivered yet?". */
-export interface Why {
-  readonly reason: WhyReason
-  /** One sentence, shown to operators. */
-  readonly detail: string
-  /** When the delivery will next move by itself, and not before; null when that is now, never or unknown. */
-  readonly nextAt: EpochMs | null
+export interface Why extends Explanation<WhyReason> {
   /** Estimate of when its turn comes, at the recent pace; null when it is unknown. */
   readonly expectedAt: EpochMs | null
-  /** All blockers, the most decisive first. The reason is that of the first. */
-  readonly blockers: readonly Blocker[]
 }
 
 /** The facts that the answer is made from, as of one reading of the store's clock. */
@@ -97,7 +91,7 @@ function ended({ message, endpoint, latest, dead, coalesced, lane }: WhyFacts): 
   return why('queueing', 'The message goes to very many endpoints and is being queued for them.')
 }
 
-/** A delivery under way goes on, whatever blocks the others. */
+/** A delivery under way goes on, even if others are blocked. */
 function beingSent({ snapshot: { sending, recording } }: LiveSnapshot, message: number): Why | undefined {
   const attempt = sending.find((each) => each.message === message)
   if (attempt !== undefined) return why('sending', `An attempt is under way, for ${span(attempt.forMs)} so far.`)
@@ -109,8 +103,8 @@ function ownBlockers({ message, lane }: WhyFacts, queued: QueuedFacts): Blocker[
   const { now } = lane
   const found: Blocker[] = []
   if (queued.class === timed && queued.dueAt > now) found.push(notYet(queued, message.deliverAt !== null, now))
-  const line = inOrder(queued, lane) ?? behindOthers(queued, lane)
-  if (line !== undefined) found.push(line)
+  const inFront = inOrder(queued, lane) ?? behindOthers(queued, lane)
+  if (inFront !== undefined) found.push(inFront)
   if (found.length > 0 || lane.owner !== null) return found
   const retry = queued.attempts === 0 ? '' : `, after ${count(queued.attempts, 'failed attempt')}`
   const until = lane.dueAt !== null && lane.dueAt > now ? lane.dueAt : null

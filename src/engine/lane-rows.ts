@@ -119,7 +119,7 @@ export class LaneRows {
       this.#inMemory.add(message)
       return true
     }
-    // The timed row of a message settled during the read is either the settled row or its retry: only a later read tells.
+    // The timed row of a message settled during the read is either the settled row or its retry; only a later read shows it.
     if (itsClass === timed && this.wasSettledDuringRead(message)) this.#passes[timed].stale = true
     return false
   }

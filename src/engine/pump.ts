@@ -202,7 +202,7 @@ export interface PumpParts {
   readonly reader: Reader
   readonly settling: Settling
   readonly loop: Loop
-  /** No retry comes sooner, whatever an endpoint's policy says. */
+  /** No retry comes sooner, under any policy of an endpoint. */
   readonly leastRetryWaitMs?: number | undefined
   onTrouble(error: unknown): void
 }

@@ -8,30 +8,16 @@ import { nextStep } from './task-steps.ts'
 const leaseMs = 10_000
 
 /** The store's tasks as a job of this worker. A paced task sleeps between steps; any worker may continue it then. */
-export class Tasks {
+export class Tasks extends Job {
   readonly #clock: Clock
   readonly #runner: TaskRunner
-  readonly #job: Job
   /** Sleeping tasks that this worker wakes for. */
   readonly #sleeping = new Set<{ readonly until: SteadyMs; readonly cancel: () => void }>()
 
   constructor(store: Store, clock: Clock, onTrouble: (error: unknown) => void) {
+    super(clock, () => this.#runner.step(), onTrouble)
     this.#clock = clock
     this.#runner = new TaskRunner(store, clock, (restMs) => this.#sleep(restMs))
-    this.#job = new Job(clock, () => this.#runner.step(), onTrouble)
-  }
-
-  request(): void {
-    this.#job.request()
-  }
-
-  get busy(): boolean {
-    return this.#job.busy
-  }
-
-  /** When the last step ended. */
-  get endedAt(): SteadyMs {
-    return this.#job.endedAt
   }
 
   /** When the first sleeping task continues. */
@@ -41,9 +27,9 @@ export class Tasks {
     return nextAt
   }
 
-  stop(): void {
+  override stop(): void {
     for (const { cancel } of this.#sleeping) cancel()
-    this.#job.stop()
+    super.stop()
   }
 
   /** Releases the task that this worker holds, once the step under way has ended. */
@@ -56,7 +42,7 @@ export class Tasks {
       until: this.#clock.steady() + restMs,
       cancel: this.#clock.after(restMs, () => {
         this.#sleeping.delete(sleeping)
-        this.#job.request()
+        this.request()
       }),
     }
     this.#sleeping.add(sleeping)

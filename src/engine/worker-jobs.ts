@@ -13,15 +13,9 @@ import { newDelivery, type OwnedLane } from './owned-lane.ts'
 import type { Settling } from './settling.ts'
 import { Tasks } from './tasks.ts'
 
-/** How soon deliveries of a wide message that another process took in are queued. */
-const expandMs = 1000
+/** How often lanes are trimmed, and how soon work of other processes is noticed. */
+const jobsMs = 1000
 const expandRows = 1000
-/** How soon a task begins. */
-const tasksMs = 1000
-/** How often lanes are trimmed. */
-const trimMs = 1000
-/** How soon rows of a deleted endpoint begin to be removed. */
-const removeMs = 1000
 /** How soon a new subscription to frequent notices takes effect. */
 const noticesMs = 5000
 
@@ -44,10 +38,7 @@ export class WorkerJobs {
   }
 
   start(loop: Pick<Loop, 'every'>): void {
-    loop.every(trimMs, () => this.#trim.request())
-    loop.every(expandMs, () => this.#expand.request())
-    loop.every(tasksMs, () => this.#tasks.request())
-    loop.every(removeMs, () => this.#remove.request())
+    for (const job of [this.#trim, this.#expand, this.#tasks, this.#remove]) loop.every(jobsMs, () => job.request())
     loop.every(noticesMs, () => this.#lookUpNotices.request())
     this.#lookUpNotices.request()
     this.#expand.request()

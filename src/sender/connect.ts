@@ -149,7 +149,7 @@ async function addressesOf(
   resolve: Resolve,
 ): Promise<readonly Resolved[]> {
   if (isLocalhost(name)) {
-    // Not asked of any server, so nobody else can have a say; the operator may have allowed only one of the two.
+    // No server is asked. The operator may have allowed only one of the two.
     const found = loopback.filter(({ address }) => policy.permits(address))
     if (found.length === 0) throw refusal(name, '127.0.0.1')
     return found

@@ -106,7 +106,7 @@ export class Deadlines {
       if (timed.deadlineAt <= now) due.push(timed)
     }
     for (const timed of due) {
-      // What expired before may have ended this one too.
+      // The expiry of another may have ended this one too.
       if (timed.slot !== head) continue
       this.remove(timed)
       timed.expire()

@@ -54,14 +54,14 @@ export class AddressPolicy {
   readonly hasNetworks: boolean
   readonly #allowed: BlockList
 
-  /** Throws a RangeError naming the first network that is none. */
+  /** Throws a RangeError that names the first invalid network. */
   constructor(rules: AddressRules) {
     this.allowHttp = rules.allowHttp ?? false
     this.hasNetworks = rules.allowNetworks.length > 0
     this.#allowed = blockList(rules.allowNetworks)
   }
 
-  /** Whether a delivery may go to this address; anything that is not an IP address may not be gone to. */
+  /** Whether a delivery may go to this address; false for a text that is not an IP address. */
   permits(address: string): boolean {
     return this.inAllowedNetwork(address) || isPublic(address)
   }
@@ -98,7 +98,7 @@ const maxUrlLength = 2048
 const maxNameLength = 253
 const maxLabelLength = 63
 
-/** Ports from 1024 up on which something other than a web server is at home; a webhook there is an attack or a mistake. */
+/** Ports from 1024 up of services other than web servers; a webhook there is an attack or a mistake. */
 const servicePorts = new Set([
   2049, 2375, 2376, 2379, 3306, 3389, 5432, 5672, 6379, 8500, 9092, 9200, 10250, 11211, 15672, 27017,
 ])
@@ -107,8 +107,8 @@ const servicePorts = new Set([
 const privateEndings = ['.local', '.internal', '.home.arpa']
 
 /**
- * Everything that is wrong with an endpoint's URL, as sentences for its owner; empty when deliveries may be tried. What
- * can only be known at the moment of connecting (the addresses behind a name) is judged there.
+ * All problems of an endpoint's URL, as sentences for its owner; none when deliveries may be tried. The addresses of a name
+ * are checked when connecting.
  */
 export function checkUrl(text: string, policy: AddressPolicy): string[] {
   if (text.length > maxUrlLength) return [`The URL is longer than ${maxUrlLength} characters.`]
@@ -156,7 +156,7 @@ export function isWebPort(port: number): boolean {
   return port === 80 || port === 443 || (port >= 1024 && !servicePorts.has(port))
 }
 
-/** Whether a name stands for this very machine, whatever a DNS server says. */
+/** Whether a name means this machine, without a question to DNS. */
 export function isLocalhost(name: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost')
 }
@@ -165,7 +165,7 @@ function permitsLoopback(policy: AddressPolicy): boolean {
   return policy.inAllowedNetwork('127.0.0.1') || policy.inAllowedNetwork('::1')
 }
 
-/** Names that can only lead into a private network. With none allowed they are refused before anything is resolved. */
+/** Names that can only be in a private network. Without allowed networks they are refused before they are resolved. */
 function isPrivateName(name: string): boolean {
   if (isIP(name) !== 0 || isLocalhost(name)) return false
   return !name.includes('.') || privateEndings.some((ending) => name.endsWith(ending))

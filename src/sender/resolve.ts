@@ -3,7 +3,7 @@ import { Resolver } from 'node:dns'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { ConnectFailure } from './classify.ts'
 
-/** An address a name leads to, and for how long that may be believed. */
+/** An address of a name, and how long it may be cached. */
 export interface Resolved extends LookupAddress {
   readonly ttlSeconds: number
 }
@@ -42,7 +42,7 @@ export function openDns(options: { readonly servers?: readonly string[]; readonl
   }
 }
 
-/** A name that exists without addresses is as good as none; a server that answers nonsense outweighs a clean "no". */
+/** A name without addresses counts as not found. Any other error of a server goes before that. */
 function dnsFailure(name: string, errors: readonly NodeJS.ErrnoException[]): ConnectFailure {
   const codes = errors.map((error) => error.code ?? 'unknown')
   if (codes.includes('ETIMEOUT')) {
@@ -67,13 +67,13 @@ interface Entry {
 }
 
 /**
- * Remembers answers for as long as they ask for, within 1 to 30 s, and failures for 1 s; questions for one name asked at
- * the same time are one question. Caching opens no hole: what comes out is checked again for every connection.
+ * Caches answers for their time to live, within 1 to 30 s, and failures for 1 s. Questions for one name at the same time are
+ * one question. Caching opens no hole, because every connection checks its address again.
  */
 export function cached(resolve: Resolve, clock: Clock): Resolve {
   const names = new Map<string, Entry>()
 
-  /** Decides how long an answer is kept once it is there. Its own failure is the asker's affair. */
+  /** Decides how long an answer is kept. The caller that asked gets its failure. */
   async function keep(entry: Entry): Promise<void> {
     let ttlMs = 0
     try {
