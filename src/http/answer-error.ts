@@ -96,7 +96,7 @@ export function answerOddRequests(app: FastifyInstance): void {
     const failed = new AppError('expectation_failed', 'The server meets no expectation but 100-continue.')
     const body = problem(failed, url)
     const length = { 'content-length': Buffer.byteLength(body) }
-    // The client may send its body or not, so the next request cannot be told apart.
+    // The client may send its body or not, so the start of the next request is unknown.
     response.writeHead(statusOf(failed.code), { ...problemHeaders, ...length, connection: 'close' }).end(body)
   })
   app.server.on('connect', ({ url = '' }: IncomingMessage, socket: Duplex) => {

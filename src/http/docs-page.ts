@@ -24,7 +24,7 @@ export function docsRoute(app: FastifyInstance): void {
   })
 }
 
-/** What the page may load: its own style, and nothing else from anywhere. */
+/** The policy allows the page's own style and nothing else. */
 export const pagePolicy = `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
 type Shapes = OpenApiDocument['components']['schemas']
@@ -112,7 +112,7 @@ ${responses(operation)}
 </section>`
 }
 
-/** What a key must be made for to be let in. */
+/** The scope that a key needs. */
 function scope({ security }: OpenApiOperation): string {
   const [first] = security
   return first === undefined ? 'no key' : escapeHtml(first.key.join(' '))
@@ -129,7 +129,7 @@ function parameterTable(title: string, parameters: readonly OpenApiParameter[], 
   return rows.length === 0 ? '' : `<h4>${title}</h4>${rowsTable(rows)}`
 }
 
-/** A body is written out where it is sent, so that nobody has to go looking for it. */
+/** A body stands in full where it is sent, so that a reader need not search for its schema. */
 function requestBody({ requestBody: body }: OpenApiOperation, shapes: Shapes): string {
   if (body === undefined) return ''
   const [[type, { schema }] = ['', { schema: {} }]] = Object.entries(body.content)
@@ -142,14 +142,14 @@ function requestBody({ requestBody: body }: OpenApiOperation, shapes: Shapes): s
 function responses({ responses }: OpenApiOperation): string {
   const own = Object.entries(responses).filter(([, response]) => !isReference(response))
   const errors = Object.entries(responses).filter(([, response]) => isReference(response))
-  const told = own.map(([status, response]) => {
+  const answers = own.map(([status, response]) => {
     const { description, content = {} } = response as OpenApiResponse
     const schema = Object.values(content)[0]?.schema
     return `<dt>${status}</dt><dd>${prose(description)}${schema === undefined ? '' : `: ${shape(schema as JsonSchema)}`}</dd>`
   })
   const links = errors.map(([status]) => `<a href="#error-${status}">${status}</a>`)
   const refused = links.length === 0 ? '' : `<dt>else</dt><dd>${links.join(' ')}</dd>`
-  return `<h4>Answers</h4><dl>${told.join('')}${refused}</dl>`
+  return `<h4>Answers</h4><dl>${answers.join('')}${refused}</dl>`
 }
 
 /** A shape with a name is a link to it, a page of a list says of what; another is written out. */
@@ -216,7 +216,7 @@ function row({ name, required, schema }: Row): string {
   return `<tr><th scope="row"><code>${escapeHtml(name)}</code>${needed}</th><td>${typeOf(schema)}</td><td>${more.join(' ')}</td></tr>`
 }
 
-/** What kind of value it is, in a word or two. */
+/** The type of a value in a word or two. */
 export function typeOf(schema: JsonSchema): string {
   if (schema.$ref !== undefined) {
     const name = schema.$ref.split('/').at(-1) ?? ''

@@ -1,13 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 
-/** Beside the headers every page may read: what tells it when to try again, and which methods there are. */
+/** Headers that a page may read beside the ones that CORS always allows. */
 const readable = 'retry-after, allow, www-authenticate'
 const rememberedSeconds = 86_400
 
 /**
- * Lets pages of any origin use the API. Nothing here trusts a cookie or the caller's address: a page can do no more
- * than the key it was given, so there is no origin to keep out. Who sends no `Origin` is no page and pays nothing.
+ * Lets pages of any origin use the API. The API trusts no cookie and no address: a page can do no more than its key
+ * permits, so there is no origin to keep out. A request without `Origin` skips this.
  */
 export function allowOrigins(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
@@ -18,7 +18,7 @@ export function allowOrigins(app: FastifyInstance): void {
   })
 }
 
-/** What a browser asks before it sends a request of its own: may it? */
+/** Answers the preflight request of a browser (CORS). */
 export function answerPreflight(request: FastifyRequest, reply: FastifyReply, methods: string): void {
   if (request.headers['access-control-request-method'] === undefined) return
   reply
@@ -32,7 +32,7 @@ const methods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 
 
 /**
  * Answers the methods that a path does not have: OPTIONS with those it has, any other with 405. Called before the
- * routes are declared; what it gives back is called after.
+ * routes are declared; the returned function is called after.
  */
 export function answerOtherMethods(app: FastifyInstance): () => void {
   const allowed = new Map<string, Set<string>>()
@@ -42,10 +42,10 @@ export function answerOtherMethods(app: FastifyInstance): () => void {
     allowed.set(url, known)
   })
   return () => {
-    // As they are declared, before what is declared here counts as theirs.
+    // A copy, because the routes declared below would be added to it.
     const declared = [...allowed].map(([url, names]) => ({ url, names: [...names] }))
     for (const { url } of declared) {
-      // A name that is a word of ours may be a caller's own, too: a message can have the eventId `batch`.
+      // A word in one path may be a name in another: a message can have the eventId `batch`.
       const known = new Set(declared.flatMap((other) => (covers(other.url, url) ? other.names : [])))
       const allow = [...known, 'OPTIONS'].join(', ')
       app.route({
@@ -63,7 +63,7 @@ export function answerOtherMethods(app: FastifyInstance): () => void {
       app.route({
         method: others,
         url,
-        // Before the body is read: whatever it is, it does not matter.
+        // Refused before the body is read.
         onRequest: (_request, reply, done) => {
           reply.header('allow', allow)
           done(new AppError('method_not_allowed', `This path takes ${allow}.`))
@@ -74,7 +74,7 @@ export function answerOtherMethods(app: FastifyInstance): () => void {
   }
 }
 
-/** Whether what one path stands for includes another, whose words may stand for names there. */
+/** Whether one path includes another: its names stand for any word of the other. */
 function covers(pattern: string, url: string): boolean {
   const [theirs, ours] = [pattern.split('/'), url.split('/')]
   return theirs.length === ours.length && theirs.every((part, i) => part === ours[i] || part.startsWith(':'))

@@ -19,7 +19,7 @@ export function portalRoute(app: FastifyInstance): void {
 
 interface Page {
   readonly html: string
-  /** What the page may load: what is in it, and the API beside it. */
+  /** The policy allows the page's own style and script, and the API of the same origin. */
   readonly policy: string
 }
 

@@ -38,7 +38,7 @@ export class Shares {
     const { perClient, total } = this.#limits
     const own = (this.#held.get(client) ?? 0) + bytes
     const all = this.#total + bytes
-    // A single one that is larger than the share has to be possible, or it never is.
+    // A single transfer larger than the share is allowed; otherwise it could never happen.
     if (own > perClient && own > bytes) return undefined
     const clients = this.#held.size + (this.#held.has(client) ? 0 : 1)
     if (all > total && this.#total > 0 && (own > total / clients || all > 2 * total)) return undefined
@@ -80,7 +80,7 @@ export function boundUploads(
   limits: Pick<HttpLimits, 'maxUploadPerClient' | 'maxUpload' | 'uploadPace'>,
 ): void {
   const shares = new Shares({ perClient: limits.maxUploadPerClient, total: limits.maxUpload })
-  /** The one whose window began first comes first. */
+  /** The upload with the oldest window comes first. */
   const uploads = new Map<FastifyRequest, Mark>()
   let cancelSweep: (() => void) | undefined
 
@@ -143,8 +143,8 @@ const streamBytes = 512 * 1024
 
 /**
  * Bounds the answers that clients leave unread. A connection whose client takes nothing for the write timeout is closed,
- * and a client with too much unread gets no further large answers. Answers to changes are not refused: what they tell has
- * happened.
+ * and a client with too much unread gets no further large answers. Answers to changes are not refused: the
+ * change has happened.
  */
 export function boundUnread(app: FastifyInstance, limits: HttpLimits): void {
   const shares = new Shares({ perClient: limits.maxUnreadPerClient, total: limits.maxUnread })
@@ -163,7 +163,7 @@ export function boundUnread(app: FastifyInstance, limits: HttpLimits): void {
       const message = 'Too many answers to this client are unread (maxUnreadPerClient, maxUnread); read them first.'
       return done(new AppError('rate_limited', message, [], { retryAfterSeconds: 1 }))
     }
-    // A response that waits behind another one on its connection does not hear that the connection was closed.
+    // A response that waits behind another one on its connection gets no event when the connection closes.
     const { socket } = request.raw
     const end = () => {
       release()
@@ -177,7 +177,7 @@ export function boundUnread(app: FastifyInstance, limits: HttpLimits): void {
     done()
   })
   // The timer runs out when nothing has moved on the connection. While a request is under way and no byte of its answer
-  // waits, that is no fault of the client's.
+  // waits, the client is not at fault.
   const busy = new WeakSet<Socket>()
   app.addHook('onRequest', (request, _reply, done) => {
     busy.add(request.raw.socket)

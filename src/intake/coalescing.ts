@@ -1,5 +1,6 @@
 import type { Coalesce } from '../domain/flow.ts'
-import { textOf, valueAt } from '../json/value-at.ts'
+import { valueAt } from '../json/pointer.ts'
+import { textOf } from '../json/token.ts'
 import type { Publication, Special } from '../store/store.ts'
 import { digest } from './publication.ts'
 

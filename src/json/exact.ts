@@ -1,4 +1,21 @@
 /**
+ * JSON put together from bytes, for answers that contain payloads: those are the producer's own and go through no
+ * serialiser.
+ */
+
+const closingBrace = Buffer.from('}')
+
+/** An object with one field more, whose value is JSON already. */
+export function withField(object: Buffer, name: string, value: Buffer): Buffer {
+  return Buffer.concat([object.subarray(0, -1), Buffer.from(`,"${name}":`), value, closingBrace])
+}
+
+/** An object with the fields of another, both not empty. */
+export function withFields(object: Buffer, fields: object): Buffer {
+  return Buffer.concat([object.subarray(0, -1), Buffer.from(`,${JSON.stringify(fields).slice(1)}`)])
+}
+
+/**
  * JSON that keeps numbers as written: `9007199254740993` and `1.0` are printed unchanged. TypeScript's library has no
  * types yet for these functions of Node 24.
  */

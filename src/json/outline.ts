@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { AppError } from '../domain/app-error.ts'
 import type { Parts } from '../domain/turns.ts'
-import { afterScalar, afterSpace, afterString, unexpected } from './token.ts'
+import { afterScalar, afterSpace, afterString, textOf, unexpected } from './token.ts'
 
 /** Where the values of a JSON text lie in its bytes. */
 
@@ -24,7 +24,7 @@ const valuesPerPart = 512
 
 /** A member of an object, or an element of an array, which has no name. */
 export interface Part {
-  /** What it is called, or the number of its place. */
+  /** Its name, or its index. */
   readonly name: string
   /** Where its name begins, or the value of an element. */
   readonly start: number
@@ -196,10 +196,4 @@ export class PartReader {
   #nameOf(start: number, end: number): string {
     return this.#isObject ? textOf(this.#outline.bytes, start, end) : String(this.#count++)
   }
-}
-
-/** What the string between two quotes says, however it is escaped. */
-export function textOf(json: Buffer, start: number, end: number): string {
-  const written = json.toString('utf8', start, end)
-  return written.includes('\\') ? JSON.parse(written) : written.slice(1, -1)
 }

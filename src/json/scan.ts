@@ -40,7 +40,7 @@ export class Scanner {
   readonly #depthLimit: number
   readonly #seed: number
 
-  /** `seed` is unpredictable, so that nobody can choose keys that all collide. */
+  /** `seed` is unpredictable, so that no client can choose keys that all collide. */
   constructor(seed: number, limits: { readonly keys: number; readonly depth: number } = singleLimits) {
     this.#keys = new KeySet(limits.keys, seed)
     this.#depthLimit = limits.depth

@@ -104,3 +104,9 @@ export function unexpected(body: Buffer, at: number): AppError {
   const what = byte > 0x20 && byte < 0x7f ? `'${String.fromCharCode(byte)}'` : `0x${byte.toString(16).padStart(2, '0')}`
   return new AppError('invalid_json', `The body is not valid JSON: unexpected ${what} at byte ${at}.`)
 }
+
+/** The text of the string between two quotes, without escapes. */
+export function textOf(body: Uint8Array, start: number, end: number): string {
+  const written = Buffer.from(body.buffer, body.byteOffset + start, end - start).toString('utf8')
+  return written.includes('\\') ? JSON.parse(written) : written.slice(1, -1)
+}

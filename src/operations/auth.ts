@@ -15,7 +15,7 @@ const checksumLength = 6 // 62^6 > 2^32
 
 /**
  * Makes an API key: `sk_`, 30 random characters, and their CRC-32 in six. The prefix lets secret scanners find a leaked
- * key; the checksum tells a mistyped one from an unknown one without asking the store.
+ * key; the checksum finds a mistyped key without asking the store.
  */
 export function makeApiKey(randomText: RandomText): string {
   return make('sk', randomText)
@@ -36,7 +36,7 @@ export function isAppToken(text: string): boolean {
   return isMade('appsk', text)
 }
 
-/** What the store keeps of a key. Keys are random, so a fast hash gives nothing away. */
+/** The hash of a key that the store keeps. Keys are random, so a fast hash is safe. */
 export function hashApiKey(key: string): Buffer {
   return hash('sha256', key, 'buffer')
 }
@@ -77,7 +77,7 @@ interface Verdict {
   readonly until: SteadyMs
 }
 
-/** How long an answer of the store is believed: the longest that a new key takes to work, or a revoked one to stop. */
+/** How long a verdict is remembered: the longest time until a new key works, or a revoked key stops. */
 const believedForMs = 1000
 const remembered = 1024
 
@@ -102,8 +102,8 @@ export interface AuthContext {
 }
 
 /**
- * Decides who may use the API, and for what. Verdicts are remembered by the SHA-256 of the presented key: looking a
- * digest up takes no longer for a key that is nearly right, and what is remembered cannot be used as a key.
+ * Decides which callers may use the API, and for what. Verdicts are remembered by the SHA-256 of the presented key: looking a
+ * digest up takes no longer for a key that is nearly right, and a digest cannot be used as a key.
  */
 export class Authenticator {
   readonly #context: AuthContext
@@ -159,12 +159,12 @@ export class Authenticator {
     return found && { ...found, scopes: new Set<string>(), capabilities: new Set(found.capabilities) }
   }
 
-  /** Nobody waits for this, and it happens once a minute at most. */
+  /** Notes the use in the background, once a minute at most. */
   #noteUse(key: number, lastUsedAt: number | null): void {
     const { store, clock, onBug } = this.#context
     if (lastUsedAt !== null && clock.now() - lastUsedAt < noteUseEveryMs) return
     store.noteApiKeyUse(key).catch((error: unknown) => {
-      // A store in trouble is told of by what matters more.
+      // The requests that need the store report its trouble.
       if (!(error instanceof StoreTrouble)) onBug(error)
     })
   }

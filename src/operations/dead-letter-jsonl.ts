@@ -5,7 +5,7 @@ import type { DeadLetter } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { decodeKey, keyTime } from '../domain/ids.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
-import { withField } from '../json/bytes.ts'
+import { withField } from '../json/exact.ts'
 import type { Scanner, Span } from '../json/scan.ts'
 import type { BroughtLetter, Contents } from '../store/dead-letters.ts'
 import { headerProblems } from './endpoint-problems.ts'
@@ -15,12 +15,11 @@ import { isContentType, textWithout } from './read-publish.ts'
 import { checkContents, compile } from './validate.ts'
 
 /**
- * Dead letters as lines of JSON, as they are exported and imported. The payload stands in the line byte for byte where a
- * line can hold it; `bodyBase64` is there where it cannot: for what is no JSON object, has line breaks, or is JSON that no
- * import would accept.
+ * Dead letters as lines of JSON, for export and import. The payload stands in the line byte for byte; `bodyBase64` holds
+ * it when it is no JSON object, has line breaks, or is JSON that an import would refuse.
  */
 
-/** How much later than this machine's clock something may have happened elsewhere. */
+/** How far the clock of another machine may be ahead. */
 const skewMs = 24 * 60 * 60 * 1000
 const lineFeed = 0x0a
 const carriageReturn = 0x0d
@@ -57,7 +56,7 @@ export function writeLine(
   return shown !== undefined && isAcceptable(scanner, shown) ? shown : Buffer.from(JSON.stringify(encoded))
 }
 
-/** A line that was read: whom it is for, by the names it gives, and what it says. */
+/** A line that was read: the endpoint by the names in the line, and the dead letter. */
 export interface ReadLine {
   readonly endpointId: string
   readonly endpointUid: string | null
@@ -66,7 +65,7 @@ export interface ReadLine {
 
 const lineProblems = compile(DeadLineIn, 'body')
 
-/** Takes a line apart. What is wrong with it is added to `problems`, and then there is no answer. */
+/** Reads a line. Undefined when it has mistakes, which are added to `problems`. */
 export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems: FieldError[]): ReadLine | undefined {
   const read = parse(scanner, line, problems)
   if (read === undefined) return undefined
@@ -127,7 +126,7 @@ function parse(scanner: Scanner, line: Buffer, problems: FieldError[]) {
     span = scanner.scan(line, 'payload')
     // The payload is cut out before anything is parsed, so that its bytes stay as they are.
     input = JSON.parse(textWithout(line, span))
-    // What was answered is kept as bytes, and may hold what no text can.
+    // The answer of the receiver is stored as bytes, so any text is fine.
     checkContents(typeof input === 'object' ? { ...input, response: null } : input)
   } catch (error) {
     if (!(error instanceof AppError)) throw error
@@ -159,7 +158,7 @@ function readAll(input: DeadLineIn, problems: FieldError[]) {
 function bytesOf(field: string, text: string | null | undefined, problems: FieldError[]): Buffer | null {
   if (text == null) return null
   const bytes = Buffer.from(text, 'base64')
-  // Decoding skips whatever does not belong, and would then give other bytes than were meant.
+  // Decoding skips invalid characters and would give other bytes.
   if (bytes.toString('base64') !== text) problems.push(problem(field, 'is not base64'))
   return bytes
 }

@@ -38,7 +38,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   unavailable: { status: 503, title: 'Unavailable' },
 }
 
-/** The body of an answer to an error; undefined stands for a fault of our own, of which nothing is told. */
+/** The body of an answer to an error; undefined stands for a bug, which the answer does not describe. */
 export function problem(error: AppError | undefined, instance: string): string {
   const code = error?.code ?? 'internal'
   const { status, title } = meanings[code]

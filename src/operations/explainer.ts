@@ -10,24 +10,24 @@ import { countLimit, type FirstRow, type LaneFacts, type QueuedRow, type RowStat
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
 
-/** How long an owner is waited for. It answers within a few milliseconds, or it is busy, stalled or dead. */
+/** Longest wait for an owner. It answers within a few milliseconds, or it is busy, stalled or dead. */
 const answerMs = 500
-/** However long each took: where this process is busy itself, its own workers get to answer in between. */
+/** Fewest looks, even after that time: when this process itself is busy, its own workers can answer in between. */
 const fewestLooks = 6
 const firstLookMs = 1
 const longestLookMs = 50
 
-/** A lane as it is stored, and as its owner says it is. */
+/** The stored state of a lane, and the state that its owner reports. */
 export interface KnownLane extends LaneFacts, Pick<LaneStatus, 'live' | 'silent' | 'first'> {}
 
-/** A queued delivery, and in a lane that keeps an order who is in front of it. */
+/** A queued delivery, and in an ordered lane the delivery in front of it. */
 export interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
-  /** When its time is up: its message's, or what a delivery may wait at the endpoint. */
+  /** When it becomes a dead letter: by the expiry of its message or the maximum age of the endpoint. */
   readonly endsAt: EpochMs | null
   readonly first: FirstRow | null
 }
 
-/** Where one delivery stands. */
+/** The status of one delivery. */
 export interface ExplainedDelivery {
   readonly why: Why
   readonly lane: KnownLane
@@ -35,7 +35,7 @@ export interface ExplainedDelivery {
   readonly latest: Attempt | undefined
 }
 
-/** What stands in the way of all that waits for an endpoint. */
+/** Everything that blocks the waiting deliveries of an endpoint. */
 export interface ExplainedEndpoint {
   readonly endpoint: Endpoint
   readonly why: EndpointWhy
@@ -45,7 +45,7 @@ export interface ExplainedEndpoint {
   readonly oldestSince: number | null
 }
 
-/** Finds out why something is not delivered yet: asks the owners of lanes, reads the store, and has the domain decide. */
+/** Explains why a delivery waits: asks the owners of lanes, reads the store, and lets the domain decide. */
 export class Explainer {
   readonly #store: ExplainerStore
   readonly #clock: Clock
@@ -58,7 +58,7 @@ export class Explainer {
   async delivery(message: Message, endpoint: Endpoint): Promise<ExplainedDelivery> {
     const delivery = { endpoint: endpoint.key, message: message.key }
     const asked = await this.#ask([endpoint.key])
-    // The queue is read before what ended: a delivery that ends in between is then seen to have ended.
+    // The queue is read first: a delivery that ends between the reads is then found among the ended ones.
     const row = await this.#findQueued(delivery, endpoint)
     const [dead, [coalesced], [latest], lane] = await Promise.all([
       row === undefined ? this.#store.findDead(endpoint.key, message.key) : undefined,
@@ -85,7 +85,7 @@ export class Explainer {
     return this.#explain(endpoint, await this.#inLine(endpoint, await this.#lane(endpoint, asked)))
   }
 
-  /** Each of these endpoints that something waits for; those that were emptied or deleted meanwhile are left out. */
+  /** The endpoints with waiting deliveries; endpoints that were emptied or deleted meanwhile are left out. */
   async all(endpoints: readonly Endpoint[]): Promise<ExplainedEndpoint[]> {
     const asked = await this.#ask(endpoints.map(({ key }) => key))
     const explained = await Promise.all(
@@ -97,7 +97,7 @@ export class Explainer {
     return explained.flat().filter(({ total }) => total > 0)
   }
 
-  /** A lane with its owner's word on it. */
+  /** A lane with the state that its owner reports. */
   async lane(endpoint: Endpoint): Promise<KnownLane> {
     return this.#lane(endpoint, await this.#ask([endpoint.key]))
   }
@@ -109,7 +109,7 @@ export class Explainer {
     return { endpoint, why: whyWaiting(facts), lane, total: totalOf(facts), isExact, oldestSince }
   }
 
-  /** A queued delivery, with what its row tells, and who stands in front of it where that matters. */
+  /** A queued delivery with the facts of its row, and in an ordered lane the delivery in front of it. */
   async #findQueued(delivery: DeliveryKey, endpoint: Endpoint): Promise<KnownRow | undefined> {
     const { key, flow } = endpoint
     const queued = await this.#store.findQueued(delivery)
@@ -125,20 +125,20 @@ export class Explainer {
     return queued && { ...queued, retryInMs, endsAt, first: first || null }
   }
 
-  /** A lane with the first in its line, where all that waits stands behind it. */
+  /** A lane with the front of its queue, where every delivery waits behind it. */
   async #inLine({ key, flow }: Endpoint, lane: KnownLane): Promise<KnownLane> {
     const { order = null, inFlight = 0 } = lane.live?.snapshot ?? {}
-    // With several keys the others go on; only its owner knows when none may.
+    // With several keys the other keys continue; only the owner knows when none can.
     const isStuck = flow.order === 'fifo' || (order !== null && order.waitMs !== 0)
     if (flow.order === 'none' || !isStuck || inFlight > 0) return lane
     const first = await this.#store.findFirst(key, null, null)
     if (first === undefined || flow.order === 'fifo' || order?.waitMs == null) return { ...lane, first: first ?? null }
-    // What takes somebody is told before what others wait for.
+    // A delivery that waits for an operator is shown first.
     if (first.retryInMs === Number.POSITIVE_INFINITY) return { ...lane, first }
     return { ...lane, first: { ...first, retryInMs: (lane.live?.at ?? 0) + order.waitMs - lane.now } }
   }
 
-  /** Asks the owners and waits for them a while. */
+  /** Asks the owners, and waits for their answers up to the limit. */
   async #ask(endpoints: readonly number[]): Promise<Asked> {
     const before = await this.#store.readAnswers(endpoints)
     const owned = before.filter(({ owner }) => owner !== null)
@@ -152,7 +152,7 @@ export class Explainer {
       const words: Asked = new Map(
         answers.map(({ endpoint, owner, snapshot, snapshotAt }) => {
           const read = snapshot === seen.get(endpoint) ? undefined : readSnapshot(snapshot)
-          // What an earlier owner said is not true any more.
+          // A snapshot of an earlier owner is out of date.
           const live = read === undefined || read.worker !== owner ? null : { at: snapshotAt, snapshot: read }
           return [endpoint, { owner, live }] as const
         }),
@@ -178,7 +178,7 @@ export class Explainer {
   }
 }
 
-/** How many of other classes go first: what is fresh before retries, and both before replays. In order, place decides. */
+/** Deliveries of other classes that go first: fresh ones before retries, both before replays. An ordered lane ignores classes. */
 function servedBefore(row: QueuedRow, { flow }: Endpoint, { waiting, nextTimedAt, now }: LaneFacts): number {
   const [isFresh, isTimed] = waiting
   if (row.class === fresh || (row.class !== replay && flow.order !== 'none')) return 0
@@ -186,7 +186,7 @@ function servedBefore(row: QueuedRow, { flow }: Endpoint, { waiting, nextTimedAt
   return row.class === replay ? isFresh + due : isFresh
 }
 
-/** Who was asked, and what they said. */
+/** The owners that were asked, with their answers. */
 type Asked = ReadonlyMap<number, { readonly owner: number | null; readonly live: LaneStatus['live'] }>
 const noneAsked: Asked = new Map()
 

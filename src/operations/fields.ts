@@ -22,8 +22,8 @@ export const patternMeanings: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * For what says how much a caller means or what nobody is to see: a field that nobody knows is refused there, because to
- * ignore a name that was mistyped would be to do far more than was asked for.
+ * Refuses unknown fields, for filters and shapes: ignoring a mistyped name there would select or reveal more than the
+ * caller asked for.
  */
 export const closed = { additionalProperties: false } as const
 

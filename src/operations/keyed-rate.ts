@@ -33,7 +33,7 @@ const intervalMs = 3000
 
 /**
  * Counts failed authentication per address: a token bucket each, for the addresses that failed last. Only failures are
- * asked about, so whoever has a right key is never kept out by others behind the same address.
+ * asked about, so a caller with a right key is never refused for the failures of others behind the same address.
  */
 export class FailureLimit {
   readonly #rate = new KeyedRate(burst, intervalMs)
@@ -44,7 +44,7 @@ export class FailureLimit {
   }
 }
 
-/** Whom an address stands for: with IPv6 everybody has a whole /64 to take addresses from. */
+/** The network that an address counts for: an IPv6 client has a whole /64 of addresses. */
 function networkOf(ip: string): string {
   if (!ip.includes(':') || ip.startsWith('::ffff:')) return ip
   const [head = '', tail] = ip.split('::')

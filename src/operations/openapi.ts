@@ -4,7 +4,7 @@ import { text, whole } from './fields.ts'
 import { namedSchemas, nouns } from './nouns.ts'
 import { anyBytes, type JsonLines, type Route } from './route.ts'
 
-/** What stands in a path, by the name the routes give it: its name in the reference, which is Svix's, and what it is. */
+/** Path parameters by their names in routes: the name in the reference, which is Svix's, and a description. */
 export const pathParameters: Readonly<Record<string, { readonly name: string; readonly description: string }>> = {
   app: { name: 'app_id', description: 'The id or uid of an application' },
   endpoint: { name: 'endpoint_id', description: 'The id or uid of an endpoint' },
@@ -216,7 +216,7 @@ function problemReferences({ method, path, query, body, need, answers }: Route) 
 
 const retryAfter = { 'retry-after': { description: 'When to try again, in seconds', schema: { type: 'integer' } } }
 
-/** What an error says beside its body. */
+/** Headers of errors, by status. */
 const problemHeaders: Readonly<Record<number, object>> = {
   401: { 'www-authenticate': { description: 'The scheme to use', schema: { type: 'string' } } },
   405: { allow: { description: 'The methods that the path takes', schema: { type: 'string' } } },

@@ -10,7 +10,7 @@ import { optional } from './fields.ts'
 /**
  * Pages of lists. A page is bounded in items, in bytes and in the rows that are looked at for it; a page that meets one of
  * the last two bounds is shorter than asked, not `done`, and its iterator goes on exactly behind it. The bounds are met
- * before a body is read: a list tells how large each item is, and `writePage` reads the bodies, a few at a time, as fast as
+ * before a body is read: a list gives the size of each item, and `writePage` reads the bodies, a few at a time, as fast as
  * the client takes them.
  */
 
@@ -42,15 +42,15 @@ export interface ListOut<T> {
 type Order = PageRequest['order']
 
 const defaultLimit = 50
-/** What the items of a page take up together, unless the first alone takes more. */
+/** Largest size of the items of a page together, unless the first alone is larger. */
 const pageBytes = 4 * 1024 * 1024
 /** The same for items that are no bytes yet: one call turns all of them into text. */
 const objectBytes = 1024 * 1024
 /** Bodies that are in memory for one answer at a time, unless one alone takes more. */
 const partBytes = 256 * 1024
-/** What an item takes up beside its body. */
+/** Size of an item without its body. */
 const itemBytes = 1024
-/** Rows looked at per page: a filter that hardly anything meets must not read everything there is. */
+/** Rows read per page, so that a filter that few rows meet does not read the whole table. */
 const scanLimit = 2000
 const chunkRows = 250
 
@@ -60,7 +60,7 @@ export interface Walked<Row, Item extends { readonly row: Row }, Position> {
   read(after: Position | null, order: Order, limit: number): Promise<Row[]>
   /** The items that are shown for these rows, in their order. */
   keep(rows: Row[]): Promise<Item[]>
-  /** Whether every row is shown, so that none need be read in vain. */
+  /** Whether every row is shown, so that a page reads no more rows than it shows. */
   readonly keepsAll: boolean
   /** Rows read at once, where a row may be large. */
   readonly rowsAtOnce?: number
@@ -237,7 +237,7 @@ export async function paginateBy<Key, T, Out>(
   }
 }
 
-/** An iterator made of several numbers, for lists whose order no single id tells. */
+/** An iterator made of several numbers, for lists that are not sorted by one id. */
 export const numbers = {
   write: (...parts: readonly number[]) => parts.map((part) => part.toString(36)).join('.'),
   /** Undefined unless the text is that many whole numbers. */

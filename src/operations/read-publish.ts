@@ -12,18 +12,18 @@ import { checkContents, compile, refuseIf } from './validate.ts'
 /** A message as its producer sent it. */
 export interface ReadMessage {
   readonly envelope: Envelope
-  /** What is delivered. */
+  /** The bytes that are delivered. */
   readonly body: Uint8Array
-  /** What is answered: the payload, also when something else is delivered. */
+  /** The payload, which the answer shows even when other bytes are delivered. */
   readonly payload: Uint8Array
-  /** As asked for, also when that has passed. */
+  /** As requested, even if it has passed. */
   readonly deliverAt: EpochMs | null
   readonly expiresAt: EpochMs | null
-  /** What to make the application from when there is none. */
+  /** The application to create if it does not exist. */
   readonly application: ApplicationIn | null
 }
 
-/** Further ahead nothing is promised: a payload is kept for 90 days. */
+/** A payload is kept for 90 days, so a delivery cannot be scheduled further ahead. */
 const deliverAtLimitMs = 90 * 24 * 60 * 60 * 1000
 const openBrace = 0x7b
 const openBracket = 0x5b
@@ -87,7 +87,7 @@ export function readRaw(query: RawQuery, contentType: string | undefined, body: 
   return { envelope: envelopeOf(input, type, instants, now), body, payload: body, ...instants, application: null }
 }
 
-/** The fields of an envelope that need more than their shape checked; all that is wrong is added to `problems`. */
+/** Reads an envelope whose shape is right; adds every other mistake to `problems`. */
 export function readEnvelope(input: EnvelopeIn, contentType: string, now: EpochMs, problems: FieldError[]): Envelope {
   problems.push(...headerProblems(input.headers))
   return envelopeOf(input, contentType, instantsOf(input, now, problems), now)
@@ -95,7 +95,7 @@ export function readEnvelope(input: EnvelopeIn, contentType: string, now: EpochM
 
 function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldError[]): ReadMessage | undefined {
   const span = scanner.scan(body, 'payload')
-  // The payload is cut out before anything is parsed: whatever is in it costs nothing and cannot be changed.
+  // The payload is cut out before parsing, so that its content costs nothing and stays as it is.
   const input = checkContents(JSON.parse(textWithout(body, span)))
   problems.push(...headProblems(input))
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
@@ -123,19 +123,19 @@ export function textWithout(body: Buffer, span: Span | undefined): string {
   return `${body.toString('utf8', 0, span.start)}null${body.toString('utf8', span.end)}`
 }
 
-/** When a message is wanted: not before, and no longer than. */
+/** The earliest and the latest delivery of a message. */
 interface Instants {
   readonly deliverAt: EpochMs | null
   readonly expiresAt: EpochMs | null
 }
 
-/** As asked for, also when that has passed; what is wrong is added to `problems`. */
+/** As requested, even if it has passed; adds every mistake to `problems`. */
 function instantsOf(input: EnvelopeIn, now: EpochMs, problems: FieldError[]): Instants {
   const deliverAt = instantOf(input.deliverAt ?? null, now, ['body', 'deliverAt'], problems)
   const at = ['body', 'expiresAt']
   const { expiresInSeconds: seconds = null } = input
   if (seconds !== null && input.expiresAt != null) {
-    problems.push({ at, message: 'cannot be given together with expiresInSeconds', type: 'date-time' })
+    problems.push({ at, message: 'cannot be combined with expiresInSeconds', type: 'date-time' })
   }
   const expiresAt = seconds === null ? instantOf(input.expiresAt ?? null, now, at, problems) : now + seconds * 1000
   if (deliverAt !== null && expiresAt !== null && deliverAt > now && expiresAt <= deliverAt) {

@@ -163,7 +163,7 @@ interface Definition<
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Below `/api/v1`. */
   readonly path: Path
-  /** What the caller must be permitted; `open` asks for no key. */
+  /** The permission that the caller needs; `open` asks for no key. */
   readonly need: Need | 'open'
   /** As in Svix's API where it has the operation, so that generated clients have the same names. */
   readonly id: string

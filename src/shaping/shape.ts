@@ -2,7 +2,8 @@ import { createHmac, createSecretKey } from 'node:crypto'
 import type { Endpoint } from '../domain/endpoint.ts'
 import type { Shape } from '../domain/flow.ts'
 import type { Parts } from '../domain/turns.ts'
-import { Outline, type Part, PartReader, quote, textOf } from '../json/outline.ts'
+import { Outline, type Part, PartReader, quote } from '../json/outline.ts'
+import { textOf } from '../json/token.ts'
 import { Place, rulesOf } from './rules.ts'
 
 /** Computes the part of a payload that an endpoint gets. */

@@ -1,9 +1,8 @@
 import { timingSafeEqual, verify } from 'node:crypto'
 import type { SignatureHeaders } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
-import { headerNames, olderHeader } from './profile.ts'
+import { headerNames, hexSigner, olderHeader, standardSigner } from './profile.ts'
 import { publicKeyOf } from './secret.ts'
-import { hexSigner, standardSigner } from './signature.ts'
 
 /** The parts of a request that its signature covers. */
 export interface Received {

@@ -104,7 +104,7 @@ test('the head of a line is tried anew, or skipped, by order', async () => {
   assert.equal((await rows(key))[0]?.retryInMs, -1, 'its owner is told')
 })
 
-test('where each key has its own line, the delivery is named; and without an order there is no head', async () => {
+test('where each key has its own queue, the delivery is named; and without an order there is no head', async () => {
   const keyed = await newEndpoint({ order: 'key' })
   await publish(keyed.app, { orderingKey: 'a' })
   const unnamed = await api.ask('POST', `${keyed.path}/lane/head/skip`, {})

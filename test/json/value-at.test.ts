@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { valueAt } from '../../src/json/value-at.ts'
+import { valueAt } from '../../src/json/pointer.ts'
 
 /** The bytes that a pointer names, as text. */
 function written(json: string, pointer: string): string | undefined {

@@ -5,7 +5,7 @@ import type { Secret } from '../../src/domain/endpoint.ts'
 import type { Parts } from '../../src/domain/turns.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { OutgoingMessage, Target } from '../../src/sender/send.ts'
-import { bodySigner, hexSigner } from '../../src/wire/signature.ts'
+import { bodySigner, hexSigner } from '../../src/wire/profile.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 import { exampleMessage, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
 

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import type { Clock } from '../../src/domain/clock.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { standardSigner } from '../../src/wire/signature.ts'
+import { standardSigner } from '../../src/wire/profile.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 import { exampleMessage, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
 

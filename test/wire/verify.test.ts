@@ -3,8 +3,8 @@ import { createHmac } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import type { SignatureProfile } from '../../src/domain/flow.ts'
+import { standardSigner } from '../../src/wire/profile.ts'
 import { receiverKey } from '../../src/wire/secret.ts'
-import { standardSigner } from '../../src/wire/signature.ts'
 import { openProfileVerifier, openVerifier } from '../../src/wire/verify.ts'
 
 const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`

@@ -124,7 +124,7 @@ export const applications: Noun = {
 }
 
 /**
- * Refuses another uid from a caller bound to one application, taken or not: the answer would tell which applications
+ * Refuses another uid from a caller bound to one application, taken or not: the answer would show which applications
  * exist beside its own.
  */
 function refuseRenaming(caller: Caller | null, { uid }: Static<typeof ApplicationPatch>): void {

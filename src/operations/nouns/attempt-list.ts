@@ -7,7 +7,7 @@ import {
 } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
-import { withField } from '../../json/bytes.ts'
+import { withField } from '../../json/exact.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
 import { readTimes } from '../instant.ts'

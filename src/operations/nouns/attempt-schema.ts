@@ -39,7 +39,7 @@ export const AttemptedQuery = Type.Object({
 })
 export type AttemptedQuery = Static<typeof AttemptedQuery>
 
-/** Where a delivery stands, by Svix's numbers. The last one is told only to those who ask for expanded statuses. */
+/** The status of a delivery, by Svix's numbers. `canceled` is shown only with `expanded_statuses`. */
 export const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
 export const success = 0
 export const pending = 1
@@ -52,7 +52,7 @@ const status = {
   statusText: Type.Enum(['success', 'pending', 'fail', 'sending', 'canceled'], { description: 'Status by name.' }),
 }
 
-/** Where a message stands at an endpoint. `canceled` is told only to who asks for expanded statuses. */
+/** The status of a message at an endpoint. */
 const standing = {
   ...status,
   nextAttempt: nullable(instant('Time of the next attempt.')),
@@ -77,10 +77,10 @@ export const MessageAttemptOut = Type.Object({
   msg: Type.Optional(MessageOut),
 })
 
-/** An endpoint a message was accepted for, and where the message stands there. */
+/** An endpoint that a message was accepted for, and the status of the message there. */
 export const MessageEndpointOut = Type.Object({ ...EndpointOut.properties, ...standing })
 
-/** A message that was tried at an endpoint, and where it stands there. */
+/** A message that was tried at an endpoint, and its status there. */
 export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...standing })
 
 /** An attempt as callers see it. Without a reply, `response` says what went wrong. */
@@ -122,7 +122,7 @@ export interface Standing {
   readonly latest: AttemptSummary | undefined
   /** Whether it waits to be sent once more on request. */
   readonly replaying: boolean
-  /** Whether it is a dead letter, be it that it was never tried or that it died waiting for its retry. */
+  /** Whether it is a dead letter, tried or not. */
   readonly dead: boolean
   /** The message that replaced it. */
   readonly coalesced?: Coalesced | undefined

@@ -1,4 +1,4 @@
-import { withFields } from '../../json/bytes.ts'
+import { withFields } from '../../json/exact.ts'
 import type { ListedAttempt, Order } from '../../store/messages.ts'
 import { admin, view } from '../access.ts'
 import { listOf } from '../fields.ts'

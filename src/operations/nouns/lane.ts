@@ -31,7 +31,7 @@ const Slots = Type.Object({
   limit: whole('Largest number of items; 50 by default.'),
 })
 
-/** A lane in its owner's own words, just now. */
+/** The live state of a lane, from its owner. */
 const LiveLane = Type.Object(
   {
     inFlight: whole('Attempts under way'),
@@ -101,7 +101,7 @@ export const LaneOut = Type.Object({
   asOf: Instant,
 })
 
-/** Which delivery of an ordered lane is meant; the first in line when none is named. */
+/** The delivery of an ordered lane that a command is for; the first in the queue by default. */
 const HeadIn = Type.Object({
   messageId: maybe(
     Type.String({
@@ -154,13 +154,13 @@ function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
   }
 }
 
-/** Until when nothing is sent for the sake of the pace: not while the receiver is left alone anyway. */
+/** Until when the rate limit or the slowed rate blocks; null while something else blocks. */
 function paceUntil(endpoint: Endpoint, lane: KnownLane): number | null {
   const blockers = laneBlockers(endpoint, lane)
   return blockers.find(({ reason }) => reason === 'rate_limited' || reason === 'slowed')?.until ?? null
 }
 
-/** How the receiver does. */
+/** The health of the receiver. */
 function toHealthOut(endpoint: Endpoint, lane: KnownLane) {
   const { circuit, openUntil, manual, openings, failures, failingSince, rate } = healthFacts(endpoint, lane)
   return {
@@ -194,7 +194,7 @@ function future(at: number, now: number): string | null {
   return at > now ? iso(at) : null
 }
 
-/** Commands the worker that has the lane to retry or skip the delivery that keeps others back. */
+/** Commands the worker that owns the lane to retry or skip the delivery that blocks the others. */
 function headRoute(order: HeadCommand, summary: string, description: string) {
   return route({
     method: 'POST',
@@ -223,9 +223,9 @@ function headRoute(order: HeadCommand, summary: string, description: string) {
 }
 
 function assertOrdered({ flow }: Endpoint, { messageId }: Static<typeof HeadIn>): void {
-  if (flow.order === 'none') throw new AppError('conflict', 'The endpoint keeps no order: nothing keeps others back.')
+  if (flow.order === 'none') throw new AppError('conflict', 'The endpoint is not ordered: no delivery blocks others.')
   if (flow.order === 'fifo' || messageId != null) return
-  refuseIf([{ at: ['body', 'messageId'], message: 'is required where each key has its own line', type: 'required' }])
+  refuseIf([{ at: ['body', 'messageId'], message: 'is required where each key has its own queue', type: 'required' }])
 }
 
 export const lanes: Noun = {

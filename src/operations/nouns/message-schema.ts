@@ -162,7 +162,7 @@ export const MessageOut = Type.Object({
   timestamp: instant('Time of the event.'),
 })
 
-/** Whether a message would reach anybody. */
+/** Whether a message would reach an endpoint. */
 export const MessagePrecheckOut = Type.Object({
   active: flag('Whether at least one endpoint would get it.'),
 })

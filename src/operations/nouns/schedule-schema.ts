@@ -10,7 +10,7 @@ import {
   type Timing,
   timingProblem,
 } from '../../domain/schedule.ts'
-import { withField } from '../../json/bytes.ts'
+import { withField } from '../../json/exact.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
 import {
   createdAt,
@@ -120,7 +120,7 @@ export const ScheduleRanOut = Type.Object({
   msgId: described(idOf('msg'), msgId),
 })
 
-/** What is wrong with when a schedule is to run. */
+/** Problems of the expression or the time zone of a schedule. */
 export function timingProblems(timing: Timing, now: EpochMs): FieldError[] {
   const problem = timingProblem(timing, now)
   return problem === undefined ? [] : [{ at: ['body', problem.field], message: problem.message, type: problem.field }]

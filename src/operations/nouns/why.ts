@@ -27,7 +27,7 @@ import { walk } from '../page.ts'
 import { type Out, route } from '../route.ts'
 import { MessageAttemptOut, toAttemptOut } from './attempt-schema.ts'
 
-/** How many wait, by class. */
+/** Counts of waiting deliveries by class. */
 export const Waiting = Type.Object({
   fresh: Type.Integer(),
   timed: whole('Retries, and messages published for later'),
@@ -36,7 +36,7 @@ export const Waiting = Type.Object({
   isExact: flag('Each is counted up to a limit, so that asking costs little'),
 })
 
-/** How many wait, by class. Each is counted up to a limit, so that asking costs little however much waits. */
+/** Counts of waiting deliveries by class, each up to a limit, so that a long queue costs no more. */
 export function toWaitingOut({ waiting }: Pick<KnownLane, 'waiting'>): Out<typeof Waiting> {
   const [fresh, timed, replay] = waiting
   const isExact = waiting.every((count) => count < countLimit)
@@ -45,7 +45,7 @@ export function toWaitingOut({ waiting }: Pick<KnownLane, 'waiting'>): Out<typeo
 
 const defaultLimit = 25
 
-/** How much of an application is explained at once. Each endpoint costs a few reads. */
+/** The page of endpoints to explain. Each endpoint costs a few reads. */
 const WhyQuery = Type.Object({
   limit: optional(Type.Integer({ minimum: 1, maximum: 100 }), 'Largest number of items; 50 by default.'),
   iterator: Type.Optional(
@@ -56,7 +56,7 @@ const WhyQuery = Type.Object({
   ),
 })
 
-/** One thing that keeps something from moving on. */
+/** One reason why deliveries wait. */
 const BlockerOut = Type.Object({
   reason: text('By name, such as `held`, `rate_limited` or `paused`'),
   detail: text('The same as a sentence.'),
@@ -73,7 +73,7 @@ const isLive = flag(
   'Whether the worker that owns the lane answered (live); otherwise the answer is from the last stored state.',
 )
 
-/** Why a message has not been delivered to an endpoint yet, or what became of it. */
+/** Why a message has not been delivered to an endpoint yet, or how it ended. */
 export const WhyOut = Type.Object({
   msgId,
   endpointId,
@@ -91,7 +91,7 @@ export const WhyOut = Type.Object({
   asOf: Instant,
 })
 
-/** What stands in the way of all that waits for an endpoint. */
+/** Everything that blocks the waiting deliveries of an endpoint. */
 export const EndpointWhyOut = Type.Object({
   endpointId,
   uid: uidOut,
@@ -107,7 +107,7 @@ export const EndpointWhyOut = Type.Object({
   asOf: Instant,
 })
 
-/** What an application's endpoints wait for: those of them that something waits for, the worst of the page first. */
+/** The endpoints of an application that have waiting deliveries, the worst of the page first. */
 export const ApplicationWhyOut = Type.Object({
   appId: Type.String(),
   detail: text('A sentence on the whole page'),
@@ -116,7 +116,7 @@ export const ApplicationWhyOut = Type.Object({
   asOf: Instant,
 })
 
-/** Where a delivery stands, as callers see it. */
+/** The status of a delivery, as callers see it. */
 function toWhyOut(
   message: Message,
   endpoint: Endpoint,
@@ -140,7 +140,7 @@ function toWhyOut(
   }
 }
 
-/** What stands in the way of an endpoint, as callers see it. */
+/** The blockers of an endpoint, as callers see them. */
 function toEndpointWhyOut({ endpoint, why, lane }: ExplainedEndpoint): Out<typeof EndpointWhyOut> {
   return {
     endpointId: endpoint.id,
@@ -162,7 +162,7 @@ function toBlockerOut({ reason, detail, until }: Blocker): Out<typeof BlockerOut
   return { reason, detail, until: isoOrNull(until) }
 }
 
-/** Why something is not delivered yet: one delivery, an endpoint, a whole application. */
+/** Explanations of why deliveries wait: of one message, of an endpoint, of an application. */
 export const why = {
   schemas: { BlockerOut, WhyOut, EndpointWhyOut, ApplicationWhyOut },
   routes: [
