@@ -9,22 +9,22 @@ export interface Access extends Keys, Auditing, Trailing {}
 /** API keys and application tokens, known by the SHA-256 of their text. The text itself is never stored. */
 export interface Keys {
   createApiKey(key: NewApiKey): Promise<ApiKey>
-  /** By hash, as long as it works: one that was revoked, has expired, or whose application is gone is not found. */
+  /** By hash. A key that was revoked, has expired, or whose application is deleted is not found. */
   findApiKey(hash: Uint8Array): Promise<ApiKey | undefined>
-  /** All there ever were, the revoked and expired ones too. */
+  /** All keys, also revoked and expired ones. */
   listApiKeys(page: PageRequest): Promise<Page<ApiKey>>
-  /** By id. One revoked before keeps the instant at which it was. */
+  /** By id. A key that was revoked before keeps that instant. */
   revokeApiKey(id: string): Promise<ApiKey | undefined>
   /** Notes that the key was used, no more often than once a minute. */
   noteApiKeyUse(key: number): Promise<void>
   /** Valid keys with the scope `admin` for all applications: without any, no caller can make another. */
   countAdminKeys(): Promise<number>
   createAppToken(token: NewAppToken): Promise<AppToken>
-  /** By hash, as long as it works, and as long as the key that made it does. */
+  /** By hash, until the token or the API key that made it ends. */
   findAppToken(hash: Uint8Array): Promise<AppToken | undefined>
   /**
-   * Ends an application's tokens in `inMs` at the latest, those of the given sessions only unless that is null. The
-   * answer is how many it concerned.
+   * Ends an application's tokens in `inMs` at the latest: those of these sessions, or all when the list is null. Answers
+   * how many.
    */
   expireAppTokens(app: number, sessionIds: readonly string[] | null, inMs: number): Promise<number>
   /** Ends one token now. */
@@ -98,9 +98,9 @@ export interface Auditing {
 /** Makes a request's change and its audit row one transaction. */
 export interface Trailing {
   /**
-   * Runs `work`; the first transaction that changes anything on its behalf, however long after, takes the entry along.
-   * When the work is done and no transaction took it, `written` is still false, and the caller appends the entry itself.
-   * Set to true, it keeps work that is still running from taking it later.
+   * Runs `work`. The first transaction that changes something for it, however late, also writes the entry. When the work
+   * is done and `written` is still false, the caller appends the entry itself; it sets `written` first, so that work that
+   * still runs does not write the entry a second time.
    */
   trailing<T>(trail: Trail, work: () => T): T
 }

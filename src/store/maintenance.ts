@@ -6,7 +6,7 @@ import type { Endpoints } from './endpoints.ts'
 /** The work that keeps a store in shape, and the one process that does it. */
 export interface Maintenance extends Leading, Retention, Notices, Sweeping {}
 
-/** Removing rows that nothing refers to any more, a bounded number at a time. Any process may do so at any time. */
+/** Removes rows that nothing refers to any more, a bounded number at a time. Any process may do so at any time. */
 export interface Sweeping {
   /**
    * Removes some rows of deleted applications and endpoints: there may be a million. Deliveries that waited end as
@@ -29,7 +29,7 @@ export const endpointsPerRemoval = 200
 export const rowsPerRemoval = 1000
 
 /**
- * A window that ends within this time takes nothing in any more, and the next message opens another: a worker may be
+ * A window that ends within this time takes no more messages, and the next message opens another: a worker may be
  * about to read the waiting row, and would send a message that was replaced.
  */
 export const closingMs = bringForwardMs
@@ -42,14 +42,14 @@ export const closingMs = bringForwardMs
 export interface Leading {
   /** Takes or renews the lead; `leads: false` when another process has it. */
   lead(candidate: Candidate, leaseMs: number): Promise<Lead>
-  /** Gives the lead up, for another to take at once. */
+  /** Gives the lead up; another process may take it at once. */
   resign(candidate: Candidate): Promise<void>
   /** The leader at this moment; undefined when there is none. */
   leader(): Promise<Leader | undefined>
 }
 
 export interface Candidate {
-  /** Another one for each process. */
+  /** Different in each process. */
   readonly id: string
   /** For operators: host, process id, address. */
   readonly description: string
@@ -58,7 +58,7 @@ export interface Candidate {
 export interface Lead {
   readonly leads: boolean
   readonly epoch: number
-  /** How long the lead that there is now holds without being renewed. */
+  /** How long the present lead lasts unless it is renewed. */
   readonly leftMs: number
 }
 
@@ -72,18 +72,18 @@ export interface Leader {
 export interface Retention {
   /**
    * Removes some messages with their attempts, dead letters and ended tasks that are older than the limits.
-   * A message that still waits somewhere, or has a dead letter that is kept, stays with all that is known of it.
+   * A message that still waits somewhere, or has a dead letter that is kept, stays with its attempts.
    */
   retain(limits: RetentionLimits): Promise<Retained>
   /** Keeps the database in shape: on Postgres a place for the days to come, on SQLite a file no larger than need be. */
   upkeep(): Promise<void>
-  /** Messages whose body was to be kept only until now. */
+  /** Messages whose body has been kept for as long as it should be. */
   duePayloadEnds(limit: number): Promise<number[]>
-  /** Says that these messages' bodies are erased. */
+  /** Notes that the bodies of these messages are erased. */
   forgetPayloadEnds(messages: readonly number[]): Promise<void>
 }
 
-/** How long things are kept; null for ever. */
+/** How long rows are kept; null for ever. */
 export interface RetentionLimits {
   readonly historyMs: number | null
   readonly deadMs: number | null
@@ -108,7 +108,7 @@ export interface Notices {
   removeNotices(keys: readonly number[]): Promise<void>
 }
 
-/** The methods that delete: each database has its own. */
+/** The methods that delete applications and endpoints. */
 export interface Removals
   extends Pick<Applications, 'deleteApplication'>,
     Pick<Endpoints, 'deleteEndpoint'>,

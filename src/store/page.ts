@@ -11,7 +11,7 @@ export interface Page<T> {
   readonly done: boolean
 }
 
-/** A page from rows that were read with a limit of one more than asked, which tells whether anything lies beyond. */
+/** A page from rows that were read with a limit of one more than asked, which shows whether there are more. */
 export function toPage<Item>(rows: readonly Item[], limit: number): Page<Item> {
   return { items: rows.slice(0, limit), done: rows.length <= limit }
 }

@@ -1,13 +1,16 @@
 import type { Publication, Special } from './publishing.ts'
 
-/** How a message's deliveries differ from plain ones, by endpoint: kept with it for those that are queued later or again. */
+/**
+ * How the deliveries of a message differ from plain ones, by endpoint. It is stored with the message, for deliveries that
+ * are queued later or once more.
+ */
 export type Plan = Readonly<Record<string, Planned>>
 export type Planned = Omit<Special, 'endpoint'>
 
 /** The plan of a delivery that has none. */
 export const plainly: Planned = {}
 
-/** Whether all there is to a publication is its message and one row in the queue of each endpoint. */
+/** Whether a publication is just its message and one row in the queue of each endpoint. */
 export function isPlain({ expiresInMs, orderingKey, special, variants }: Publication): boolean {
   return expiresInMs == null && orderingKey == null && !special?.length && !variants?.length
 }
@@ -18,8 +21,8 @@ export function isFresh(publication: Publication): boolean {
 }
 
 /**
- * For transactions of others, which may stay open for as long as they like: those would hold up everybody with a message
- * of the same kind, so their deliveries go each its own way.
+ * The publication without coalescing, for a transaction of the caller: it may stay open for long, and would block every
+ * other publish of the same kind.
  */
 export function uncoalesced(publication: Publication): Publication {
   if (!publication.special?.some(({ coalesce }) => coalesce !== undefined)) return publication
@@ -27,16 +30,16 @@ export function uncoalesced(publication: Publication): Publication {
 }
 
 /**
- * Endpoints that keep an order. Also of a message for very many, their deliveries are queued with it and not afterwards:
- * messages that are accepted meanwhile would go first.
+ * Endpoints that keep an order. Their deliveries are queued with the message, even when it is wide: otherwise messages
+ * that are accepted meanwhile would be sent first.
  */
 export function queuedInOrder({ special = [] }: Publication): number[] {
   return special.flatMap(({ endpoint, orderKey }) => (orderKey === undefined ? [] : [endpoint]))
 }
 
 /**
- * The plan that is kept with a message for deliveries that are queued later or again. Coalescing matters only to those
- * of a wide message, which have not been queued yet. Null when there is nothing to keep.
+ * The plan that is stored with a message. Coalescing matters only to a wide message, whose deliveries are not queued yet.
+ * Null when no delivery needs a plan.
  */
 export function keptPlan(special: readonly Special[] = [], isWide: boolean): Plan | null {
   if (isWide) return planOf(special)
@@ -52,7 +55,7 @@ export function planOf(special: readonly Special[] = []): Plan | null {
 
 /** A message for more endpoints than this is stored with a cursor, and its deliveries are queued afterwards. */
 export const queuedAtOnce = 1000
-/** Deliveries that one transaction queues in all, so that no group of wide messages holds the database for long. */
+/** Deliveries that one transaction queues in all, so that no group of wide messages blocks the database for long. */
 const queuedPerGroup = 20_000
 
 /** Which messages of a group are to be expanded afterwards. */

@@ -19,13 +19,13 @@ export interface Intake {
    *   accepted — durable when the promise resolves;
    *   stale    — the application's subscriptions changed since that version; match again and retry;
    *   conflict — the application already has a message with this eventId;
-   *   repeated — one of its `once` is taken by this message, which stands for both;
-   *   mismatch — one of its `once` is taken by something else.
+   *   repeated — this earlier message has taken one of its `once`, and is the answer to both;
+   *   mismatch — another message or request has taken one of its `once`.
    */
   publish(publications: readonly Publication[]): Promise<Published[]>
   /**
-   * Stores messages of one application all or none, in one durable transaction; `once` is for all of them together. In
-   * `accepted`, a message that was itself repeated is the one that stands for it.
+   * Stores messages of one application all or none, in one durable transaction; `once` is one hash for all of them. In
+   * `accepted`, a publication that repeats a message is answered with that message.
    */
   publishTogether(publications: readonly Publication[], once: Once | null): Promise<PublishedTogether>
   /**
@@ -88,7 +88,7 @@ export interface Publication {
   readonly variants?: readonly Variant[]
 }
 
-/** A delivery that is more than a row in a queue. Endpoints appear once, and are among the publication's. */
+/** A delivery that is not plain. Endpoints appear once, and are among the publication's. */
 export interface Special {
   readonly endpoint: number
   /** Dead from the start, for this reason. */
@@ -117,7 +117,7 @@ export type Published =
       readonly state: 'accepted'
       readonly key: number
       readonly id: string
-      /** Endpoints whose queues have not grown by it: it took the place of a waiting delivery, or gave way at once. */
+      /** Endpoints whose queues did not grow: the delivery replaced a waiting one, or a newer one replaced it at once. */
       readonly merged?: readonly number[]
     }
   | { readonly state: 'stale' }
@@ -172,13 +172,13 @@ export class NotEnlistableError extends Error {
 }
 
 /**
- * Actions that may happen only once for a while: a request under its Idempotency-Key, a publish within its application's dedupe
- * window. Hashes are the caller's; the store only compares them.
+ * Actions that may happen only once for a while: a request under its Idempotency-Key, a publish within its application's
+ * dedupe window. Hashes are the caller's; the store only compares them.
  */
 export interface Idempotency {
   /**
    * Takes a hash for a request that is about to be carried out, for `reserveMs` at most: a process that dies with it leaves it
-   * to expire. Whatever else the answer is, nothing was taken.
+   * to expire. Only the answer `reserved` means that the hash was taken.
    */
   reserve(once: Once, reserveMs: number): Promise<Reservation>
   /** Keeps the answer under a hash reserved before, for as long as `once` says. */
@@ -239,7 +239,7 @@ export class Refused extends Error {
   }
 }
 
-/** The messages that stand for the publications; throws `Refused` when there is one that none stands for. */
+/** The messages that the publications became or repeat; throws `Refused` when a publication has none. */
 export function allAccepted(answers: readonly Published[]): Identity[] {
   return answers.map((answer, index) => {
     if (answer.state === 'conflict') throw new Refused({ ...answer, index })

@@ -11,7 +11,7 @@ const storedColumns =
   'class, due_at, message, since, attempts, prior_attempts, order_key, held_until, expires_at, variant'
 const rowColumns = `p.class, ${pendingColumns('p', 'clock.now')}`
 
-/** One seek of pending's primary key per endpoint, and one per class of those that rest, however many rows they have. */
+/** One seek of pending's primary key per endpoint, and one per class of each resting lane, however many rows it has. */
 export const findResting = statement(
   'find-resting',
   `
@@ -67,8 +67,8 @@ export const findExpired = statement(
 
 /**
  * Lanes are locked for as long as this takes, if unowned and not locked already, so that no worker claims them meanwhile.
- * Rows are locked before they are deleted by their place. Nothing here waits for a lock, so nothing deadlocks; what was
- * passed over is found again by the next sweep.
+ * Rows are locked before they are deleted by their place. The statement waits for no lock, so it cannot deadlock; the next
+ * sweep finds the rows that this one passed over.
  */
 export const endRows = statement(
   'end-resting',
@@ -144,7 +144,7 @@ export function bounding({ relaxed }: Database): Bounding {
       )
       const last = rows.at(-1)
       if (rows.length < limit || last === undefined) return { deliveries, next: null }
-      // Past an instant that the whole page has.
+      // All of the page is of one instant: the next page begins behind it.
       return { deliveries, next: last.expires_at === from ? last.expires_at + 1 : last.expires_at }
     },
 

@@ -13,9 +13,9 @@ const longestWaitMs = 10_000
 const isOpen = `(c.due_at > (select now from clock) + ${closingMs} and c.due_at <= excluded.due_at + ${longestWaitMs})`
 
 /**
- * Opens windows or joins those that are open, and so holds each window's row until the transaction ends: another transaction
- * has a message of that kind waits, and then finds this one. Taken in one order by everyone, so that no two deadlock.
- * A late message leaves a newer one in place.
+ * Opens windows or joins open ones, and locks the row of each window until the transaction ends: another transaction with a
+ * message of that kind waits, and then finds this one. Every transaction takes windows in one order, so that no two
+ * deadlock. A late message leaves a newer one in place.
  */
 function joinStatement(name: string, isLate: boolean): Statement {
   const staysInPlace = isLate ? 'c.message > excluded.message' : 'false'
@@ -38,10 +38,10 @@ export const joinWindows = joinStatement('join-windows', false)
 export const joinWindowsLate = joinStatement('join-windows-late', true)
 
 /**
- * A statement of its own: what the last holder of a window queued was not yet visible to the one that waited for it, and
- * waiting may have taken so long that the window has ended. Rows are found by their whole primary key and deleted by their
- * place, like those of a settle. A row that is gone was replayed or expunged meanwhile; a delivery that was tried no longer waits for
- * the end of its window.
+ * A second statement, because the row that the last transaction queued is not visible to the statement that waited for it,
+ * and the window may have ended during that wait. Rows are found by their whole primary key and deleted by their place, as
+ * in a settle. A missing row was replayed or expunged meanwhile; a delivery that was tried no longer waits for the end of
+ * its window.
  */
 export const replaceWaiting = statement(
   'replace-waiting',
@@ -95,24 +95,24 @@ export interface Joining extends NonNullable<Special['coalesce']> {
   readonly message: number
 }
 
-/** When a delivery is due, and whether it waits in the place of another; undefined when it gave way itself. */
+/** When a delivery is due, and whether it replaced another; undefined when a newer one replaced it. */
 export type Joined = { readonly dueAt: EpochMs; readonly replaces: boolean } | undefined
 
 interface WindowRow {
   readonly endpoint: number
   readonly key: string
   readonly message: number
-  /** Whichever of the two messages gives way; null when the window is new. */
+  /** The older of the two messages, which is replaced; null when the window is new. */
   readonly replaced: number | null
   readonly due_at: EpochMs
 }
 
 /**
- * Lets deliveries join their windows or open some, in the order they were accepted, as part of the caller's transaction;
- * the caller queues them. Late ones are queued some time after they were accepted, as messages of great width are.
+ * Deliveries join their windows or open new ones, in the order of acceptance, inside the caller's transaction; the caller
+ * queues them. Late deliveries are queued some time after they were accepted, as those of wide messages are.
  */
 export async function joinAll(run: Run, joining: readonly Joining[], areLate: boolean): Promise<Joined[]> {
-  // Of several of one kind only the last goes into the database; the others give way before they were ever queued.
+  // Of several deliveries of one kind only the last is queued; the others are replaced before.
   const last = new Map(joining.map((each) => [kindOf(each), each]))
   const overtaken = joining.filter((each) => last.get(kindOf(each)) !== each)
   const found = await run<WindowRow>(areLate ? joinWindowsLate : joinWindows, valuesOf([...last.values()]))
@@ -132,7 +132,7 @@ export async function joinAll(run: Run, joining: readonly Joining[], areLate: bo
 
 const none: ReadonlySet<WindowRow> = new Set()
 
-/** Takes out of the queue what gives way to what has just joined; answers where there was something. */
+/** Removes the deliveries that are replaced from their queues; answers the windows in which there was one. */
 async function replace(
   run: Run,
   found: readonly WindowRow[],
@@ -150,7 +150,7 @@ async function replace(
   return new Set(rows.filter((row) => gone.has(`${row.endpoint} ${row.replaced}`)))
 }
 
-/** The windows in which something newer than what comes late still waits. */
+/** The windows in which a delivery that is newer than the late one still waits. */
 async function overtakenBy(
   run: Run,
   found: readonly WindowRow[],

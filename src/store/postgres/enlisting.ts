@@ -17,7 +17,7 @@ import { clientConfig, type Run, type Sessions, type Statement, statement } from
 import { Signals } from './signals.ts'
 import { explain, stateOf } from './trouble.ts'
 
-/** As much of a `pg` client as is needed. Without a name, a statement leaves nothing behind on the connection. */
+/** The part of a `pg` client that is used here. A statement without a name leaves nothing behind on the connection. */
 interface Client {
   query(config: string | ClientQuery): Promise<{ readonly rows: unknown[] }>
 }
@@ -28,14 +28,14 @@ interface ClientQuery {
   readonly types: unknown
 }
 
-// The tables that publishing names, without their schema: what a client's search_path makes of them must be ours.
+// Publishing names these tables without their schema: the client's search_path must lead to the tables of the store.
 const tables = [
   ...['migration', 'application', 'endpoint', 'message', 'event_id', 'pending', 'fan_out', 'idempotency'],
   ...['variant', 'payload_end', 'dead'],
 ]
 
-// Which migrations ran when, and which tables of which database the names stand for: tells one database from another, a
-// copy of it included, and whether its tables are the ones this store knows.
+// When each migration ran, and the ids of the database and its tables. They differ between two databases, also when one is
+// a copy of the other, and show whether the tables are those that this store knows.
 const selectMigrations = statement(
   'migrations',
   `
@@ -51,7 +51,7 @@ const commitDurably = `
    where current_setting('synchronous_commit') not in ('on', 'remote_apply');
   release savepoint sluice`
 
-/** Keeps what would be said about new rows until they are committed. */
+/** Keeps signals about new rows until the rows are committed. */
 class LaterSignals extends Signals {
   readonly kept: (() => void)[] = []
   readonly #signals: Signals
@@ -86,7 +86,7 @@ class LaterWakes extends LaneWakes {
   }
 }
 
-/** Publishes within the transactions of others on the same database. */
+/** Publishes within callers' transactions on the same database. */
 export function enlisting(database: Database, url: string): Enlisting {
   const { types } = clientConfig(url)
   let applied: Promise<unknown> | undefined
@@ -161,7 +161,7 @@ function sessionsOver(client: Client, types: unknown): Sessions {
   return { run, transaction, end: async () => {} }
 }
 
-/** Undoes all since the savepoint, which stays unless it is said to go. */
+/** Undoes all changes since the savepoint. The savepoint stays unless `release` ends it. */
 async function undo(client: Client, release = ''): Promise<void> {
   try {
     await client.query(`rollback to savepoint sluice; ${release}`)

@@ -5,12 +5,11 @@ import { enqueuePlanned } from './planned.ts'
 import { type Run, statement } from './sessions.ts'
 
 /**
- * Queues the next deliveries of the oldest wide message that no other transaction expands. The rows and the cursor behind them are
- * one statement, so that a crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message
- * was decided when it was accepted; those deleted since then are left out. An expunged message is expanded no further. A
- * message with deliveries that are not plain is left alone unless $2 allows it; the chunk is then answered with its plan,
- * to be queued by the same transaction. (Looking each endpoint up in the plan here would parse it, which may be megabytes,
- * once per endpoint.)
+ * Queues the next deliveries of the oldest wide message that no other transaction expands. The rows and the cursor behind
+ * them are one statement, so that a crash between two chunks leaves neither a gap nor a row twice. The endpoints of the
+ * message were chosen when it was accepted; those deleted since then are left out. An expunged message is expanded no
+ * further. A message with a plan is left alone unless $2 is true: then the chunk is answered with its plan, and the same
+ * transaction queues it. (The plan may be megabytes, and looking up each endpoint here would parse it every time.)
  */
 export const expandOldest = statement(
   'expand',
@@ -54,11 +53,11 @@ export const expandOldest = statement(
 
 interface Expanded {
   readonly now: number
-  /** Null when there was nothing to expand, or others are at all of it. */
+  /** Null when there was nothing to expand, or other transactions expand all of it. */
   readonly since: number | null
   readonly endpoints: number[] | null
   readonly done: number
-  /** Those there were, this one included. */
+  /** Wide messages that were not expanded yet, this one included. */
   readonly left_over: number
   readonly left_alone: boolean
   readonly message: number
@@ -69,7 +68,7 @@ interface Expanded {
   readonly chunk: number[] | null
 }
 
-/** Makes what queues the deliveries of wide messages. Not waiting for the disk is safe: lost rows are queued again. */
+/** Makes the function that expands wide messages. Not waiting for the disk is safe: lost rows are queued again. */
 export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) => Promise<boolean> {
   async function expandPlanned(run: Run, limit: number): Promise<Expanded> {
     const [row] = await run<Expanded>(expandOldest, [limit, true])

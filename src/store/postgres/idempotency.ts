@@ -13,7 +13,7 @@ import { type Database, sqlNow, withClock } from './database.ts'
 import { overtaken } from './publish-statement.ts'
 import { type Run, statement } from './sessions.ts'
 
-// A hash that another transaction takes at this moment is waited for. An expired hash is taken over in place.
+// Waits for a transaction that takes the same hash at this moment. An expired hash is taken over in place.
 export const takeHashes = statement(
   'take-hashes',
   `
@@ -28,7 +28,7 @@ export const takeHashes = statement(
       where idempotency.expires_at <= (select now from clock)
     returning hash`,
 )
-// Without the sum, the planner prefers the index over expires_at, and with it all that has not expired.
+// Without the sum, the planner prefers the index over expires_at, and reads every row that has not expired.
 export const selectTaken = statement(
   'taken-hashes',
   `
@@ -50,7 +50,7 @@ const deleteUnanswered = statement(
   'abandon-hash',
   'delete from idempotency where hash = $1 and message is null and status is null',
 )
-// A range of idempotency_expires, from its low end; whatever another process is sweeping is left to it.
+// A range of idempotency_expires, from its low end. Rows that another process is sweeping are left to it.
 export const deleteExpired = statement(
   'sweep-idempotency',
   `
@@ -72,7 +72,7 @@ export interface Taken {
   readonly answer: Uint8Array | null
 }
 
-/** Takes hashes for what they became; answers how many could be had. */
+/** Takes hashes for their messages; answers how many were free. */
 export async function take(
   run: Run,
   list: readonly { readonly once: Once; readonly message: number | null }[],
@@ -88,7 +88,7 @@ export async function take(
   return rows.length
 }
 
-/** Those of these hashes that are taken; `n` counts them from 1. */
+/** The hashes of a list that are taken; `n` counts from 1. */
 export function findTaken(run: Run, hashes: readonly string[]): Promise<Taken[]> {
   return hashes.length === 0 ? Promise.resolve([]) : run<Taken>(selectTaken, [texts(hashes)])
 }
@@ -99,7 +99,7 @@ export function idempotency({ durable, relaxed, context }: Database): Idempotenc
   return {
     async reserve(once, reserveMs) {
       const kept = { once: { ...once, ttlMs: reserveMs }, message: null }
-      // Between two statements the one that holds it may go: then it is to be had after all.
+      // The hash may become free between the two statements: then it is tried once more.
       for (;;) {
         if ((await take(durable.run, [kept])) > 0) return { state: 'reserved' }
         const [found] = await findTaken(durable.run, [once.hash])
@@ -124,7 +124,7 @@ export function idempotency({ durable, relaxed, context }: Database): Idempotenc
   }
 }
 
-// By itself, after the publishing: a reservation made by another transaction at the same moment is invisible to it.
+// A second statement, after the publish: a reservation by another transaction at the same moment is invisible to the first.
 export const selectByEventIds = statement(
   'by-event-ids',
   `
@@ -136,7 +136,7 @@ export const selectByEventIds = statement(
      cross join lateral (select id from message where key = e.message limit 1) as m`,
 )
 
-/** Divides what has no hash in common from what must wait for its twin. */
+/** Separates publications that share no hash from those that wait for their twin. */
 export function withoutTwins(
   list: readonly [number, Publication][],
 ): [[number, Publication][], [number, Publication][]] {
@@ -167,7 +167,7 @@ export async function reasonsOf(run: Run, refused: readonly Publication[]): Prom
     if (fingerprint !== once.fingerprint || message === null) reasons.set(publication, { state: 'mismatch' })
     else if (id !== null) {
       reasons.set(publication, { state: 'repeated', key: message, id })
-      // A later repeat of this request gets the same answer, also when the hash that it met here has expired.
+      // A later repeat of this request gets the same answer, also when the hash that was found here has expired.
       const before = (publication.once ?? []).slice(0, publication.once?.indexOf(once))
       const repeats = before.map((each) => ({ once: each, message }))
       if (repeats.length > 0) await take(run, repeats)
@@ -182,7 +182,7 @@ export async function reasonsOf(run: Run, refused: readonly Publication[]): Prom
   return reasons
 }
 
-/** Takes a hash for messages that were stored together. */
+/** Takes one hash for a batch of messages. */
 export async function takeTogether(run: Run, once: Once, messages: readonly Identity[]): Promise<void> {
   const taken = await take(run, [{ once, message: messages[0]?.key ?? null }], writeIdentities(messages))
   if (taken === 0) throw Object.assign(new Error('the hash was taken meanwhile'), { code: overtaken })

@@ -29,12 +29,12 @@ interface Stored extends Queued {
   readonly answers: Published[]
 }
 
-/** Runs what stores these publications in the transaction they belong in. */
+/** Runs the work that stores these publications in the transaction that they belong to. */
 type Within = (publications: readonly Publication[], work: (run: Run) => Promise<Stored>) => Promise<Stored>
 
-/** Takes messages in, if need be along with something else. */
+/** Stores messages, if need be along with other changes. */
 export interface IntakeAlong extends Omit<Intake, 'subscriptions' | 'surveyWaiting'> {
-  /** `along` is run in the transaction that stored these messages; what it rejects with undoes them. */
+  /** `along` is run in the transaction that stored these messages; an error that it rejects with undoes them. */
   publishTogether(
     publications: readonly Publication[],
     once: Once | null,
@@ -42,11 +42,11 @@ export interface IntakeAlong extends Omit<Intake, 'subscriptions' | 'surveyWaiti
   ): Promise<PublishedTogether>
 }
 
-/** Takes messages in. */
+/** Stores messages and queues their deliveries. */
 export function intake(database: Database): IntakeAlong {
   const { durable, keys, time, context } = database
 
-  /** Publications of which no two may be stored only once for the same reason. */
+  /** Stores publications of which no two share a hash. */
   async function storeApart(run: Run, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const identities = publications.map((): Identity => {
       const key = next()
@@ -82,7 +82,7 @@ export function intake(database: Database): IntakeAlong {
     return { answers, queued, fresh, opened, now: answer.now }
   }
 
-  /** Twins of one group take turns, so that the second finds what the first became. */
+  /** Twins of one group take turns, so that the second finds the message of the first. */
   async function store(within: Within, next: () => number, publications: readonly Publication[]): Promise<Stored> {
     const answers: Published[] = []
     const queued: Publication[] = []
@@ -107,7 +107,7 @@ export function intake(database: Database): IntakeAlong {
   const byItself: Within = (publications, work) =>
     publications.every((each) => isPlain(each) && !endsEarly(each)) ? work(durable.run) : durable.transaction(work)
 
-  /** Again when another process overtook it. */
+  /** Repeats the work when another process overtook it. */
   async function persisting<T>(work: (next: () => number) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
@@ -160,12 +160,12 @@ const insertPayloadEnds = statement(
     select message, app, at from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as ending (message, app, at)`,
 )
 
-/** Whether a message's body goes before it does. */
+/** Whether the body of a message is erased before the message is removed. */
 export function endsEarly({ payloadForMs }: Publication): boolean {
   return payloadForMs != null
 }
 
-/** Notes until when the bodies of those that were accepted are kept. */
+/** Notes when the bodies of accepted messages are to be erased. */
 export async function keepPayloadEnds(
   run: Run,
   publications: readonly Publication[],

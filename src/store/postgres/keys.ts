@@ -7,7 +7,7 @@ const takeNode = statement('take-node', `select nextval('node') as node`)
 
 /**
  * Makes keys with a node number taken from the database. The numbers go round, so two processes may have the same one:
- * then a key can be taken, and the one that notices takes the next number.
+ * then a key can be taken, and the process that notices takes the next number.
  */
 export class Keys {
   readonly #sessions: Sessions

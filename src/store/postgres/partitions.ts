@@ -7,7 +7,7 @@ import { type Run, type Sessions, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
 export const dayMs = 24 * 60 * 60 * 1000
-/** Made ahead, so that a database that must not be altered for a weekend still has a place for everything. */
+/** Days made ahead, so that a database that cannot be altered for a weekend still has a partition for every message. */
 const daysAhead = 3
 
 const partitioned = [
@@ -20,7 +20,7 @@ const partitioned = [
 /** The tables that have a partition for every day. */
 export const partitionedTables: readonly string[] = partitioned.map(({ table }) => table)
 
-// Not with to_regclass(): that asks a cache which need not have heard of what another process made a moment ago.
+// Not with to_regclass(): it reads a cache, which may lack a table that another process made a moment ago.
 const selectMissing = statement(
   'missing-partitions',
   `
@@ -71,7 +71,7 @@ async function makeDay(sessions: Sessions, day: number): Promise<void> {
 
 /**
  * Made beside the table and then attached, which lets publishing go on meanwhile: `create table … partition of` would
- * lock the whole table against everyone. The check says beforehand what attaching would otherwise have to read.
+ * lock the whole table. The check proves the range, so that attaching does not have to read the rows.
  */
 function makePartition(table: string, by: string, name: string, day: number): string[] {
   const from = firstKeyAt(day * dayMs)

@@ -9,9 +9,9 @@ import { joinAll } from './coalescing.ts'
 import { type Run, statement } from './sessions.ts'
 
 /**
- * An ordered delivery goes behind all that were accepted before, also by another process, in the same millisecond or by a
- * clock set back since. Whatever was answered before this began is visible to it, and so in front; of those that are stored
- * at the same moment, none was first. Leans on pending's primary key, read backwards.
+ * An ordered delivery goes behind all that were accepted before, also by another process, in the same millisecond or before
+ * a clock was set back. Messages that were answered before this statement began are visible to it, and so in front; of
+ * messages that are stored at the same moment, none was first. Leans on pending's primary key, read backwards.
  */
 const behindOthers = `
   case when p.order_key is null or p.class <> ${fresh} then p.due_at else greatest(p.due_at, coalesce((
@@ -48,7 +48,7 @@ export const insertVariants = statement(
              as v (message, n, start, length, signature)`,
 )
 
-/** A delivery about to be queued as it was planned. */
+/** A delivery to be queued by its plan. */
 export interface PlannedDelivery {
   readonly message: number
   readonly app: number
@@ -60,15 +60,15 @@ export interface PlannedDelivery {
 
 /** The outcome of planned deliveries. */
 export interface Enqueued {
-  /** Those that wait now, from their instant on. */
+  /** Deliveries that were queued. */
   readonly waiting: readonly PlannedDelivery[]
-  /** Those by which no queue has grown: they took another's place, or gave way at once. */
+  /** Deliveries by which no queue grew: each replaced another, or was replaced at once. */
   readonly merged: readonly PlannedDelivery[]
 }
 
 /**
- * Queues deliveries that are more than a row in a queue, as part of the caller's transaction. Late ones are queued some
- * time after their messages were accepted.
+ * Queues deliveries that are not plain, inside the caller's transaction. Late deliveries are queued some time after their
+ * messages were accepted.
  */
 export async function enqueuePlanned(
   run: Run,
@@ -107,7 +107,7 @@ export async function enqueuePlanned(
   return { waiting, merged }
 }
 
-/** Lets those that are to be coalesced join their windows: they wait for the end of it, or give way. */
+/** Deliveries that coalesce join their windows: each waits for the end of its window, or is replaced. */
 async function coalesce(run: Run, deliveries: readonly PlannedDelivery[], areLate: boolean): Promise<Enqueued> {
   const joining = deliveries.flatMap((delivery) => {
     const { endpoint, message, planned } = delivery
@@ -150,7 +150,7 @@ function whatCoalesced({ waiting, merged }: Enqueued): WhatCoalesced {
   }
 }
 
-/** Stores the bodies and signatures of messages that differ from their own. */
+/** Stores the variants of messages. */
 async function keepVariants(
   run: Run,
   messages: readonly { readonly key: number; readonly variants: readonly Variant[] }[],
@@ -168,14 +168,14 @@ async function keepVariants(
   ])
 }
 
-/** A publication that is not plain, under the key it has now. */
+/** An accepted publication that is not plain, and its key. */
 export interface AcceptedPlan {
   readonly key: number
   readonly publication: Publication
   readonly wide: boolean
 }
 
-/** Those that were accepted and are not plain. */
+/** The accepted publications that are not plain. */
 export function acceptedPlans(
   publications: readonly Publication[],
   identities: readonly Identity[],
@@ -190,7 +190,7 @@ export function acceptedPlans(
   })
 }
 
-/** Queues what the publish statement left out, and stores what it is sent with. */
+/** Queues the deliveries that the publish statement left out, and stores their variants. */
 export async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number): Promise<WhatCoalesced> {
   await keepVariants(
     run,

@@ -7,11 +7,10 @@ import { withClock } from './database.ts'
 import { type Statement, statement } from './sessions.ts'
 
 /**
- * Everything of a group in one statement, and so in one transaction of its own and one round trip. A publication whose
- * version is not the application's any more falls out in `current`; one that may be stored only once and was, in `open`;
- * one whose event id is taken, by an earlier message or by an earlier one of this group, in `accepted`. Event ids and
- * hashes are taken in one order by everyone, so that no two groups deadlock. Of a group that is not all plain, the
- * deliveries that are not are queued by further statements of the same transaction.
+ * A whole group in one statement, and so in one transaction and one round trip. A publication whose version is outdated
+ * drops out in `current`; a publication with a hash that is taken, in `open`; a publication whose event id is taken, by a
+ * stored message or an earlier one of the group, in `accepted`. Every group takes event ids and hashes in one order, so
+ * that no two deadlock. Deliveries that are not plain are queued by further statements of the same transaction.
  */
 function publishStatement(name: string, { hasEventIds = false, hasOnce = false, hasPlans = false }): Statement {
   return statement(
@@ -56,7 +55,7 @@ function publishStatement(name: string, { hasEventIds = false, hasOnce = false, 
   )
 }
 
-// Without the sum, the planner prefers the index over expires_at, and with it all that has not expired.
+// Without the sum, the planner prefers the index over expires_at, and reads every row that has not expired.
 const sqlOpen = `
   once as materialized (
     select * from unnest($17::bigint[], $18::text[], $19::text[], $20::bigint[]) as o (key, hash, fingerprint, ttl_ms)
@@ -92,25 +91,25 @@ const sqlTaken = `
   )`
 
 /**
- * Divides by zero when another process took one of the hashes between our look and our insert. That undoes everything,
- * and the group is stored again: this time the look finds it.
+ * Divides by zero when another process took one of the hashes between the read and the insert. The error undoes the
+ * statement, and the group is stored once more: then the read finds the hash.
  */
 const sqlAllTaken = `
   , 1 / (case when (select count(*) from taken) = (select count(*) from taking) then 1 else 0 end) as all_taken`
-/** The SQLSTATE of that. */
+/** The SQLSTATE of that error. */
 export const overtaken = '22012'
 
 export const publishPlain = publishStatement('publish', {})
 export const publishWithEventIds = publishStatement('publish-event-ids', { hasEventIds: true })
 export const publishOnce = publishStatement('publish-once', { hasOnce: true })
 export const publishOnceWithEventIds = publishStatement('publish-once-event-ids', { hasEventIds: true, hasOnce: true })
-// Whatever its messages have, so that there is only one.
+// With all parts, so that one statement serves every group that is not plain.
 export const publishPlanned = publishStatement('publish-planned', { hasEventIds: true, hasOnce: true, hasPlans: true })
 
 /** The answer of a publish statement. */
 export interface PublishAnswer {
   readonly now: number
-  /** The keys of those that were published at the version that is current. */
+  /** The keys of publications at the current version. */
   readonly current: number[] | null
   readonly accepted: number[] | null
 }

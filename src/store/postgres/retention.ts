@@ -9,7 +9,7 @@ import { dayMs, partitionedTables, partitionName, serverNow } from './partitions
 import { type Run, type Statement, statement } from './sessions.ts'
 import { stateOf } from './trouble.ts'
 
-// Of the oldest days first, whether they are still attached.
+// The tables of days, the oldest first, and whether they are still attached.
 const selectDays = statement(
   'days',
   `
@@ -19,7 +19,7 @@ const selectDays = statement(
      order by right(relname, 8)`,
 )
 /**
- * Whether anything in a range of messages still waits, is being spread or has a dead letter. None of these tables has an
+ * Whether a message of a range still waits, is being expanded or has a dead letter. None of these tables has an
  * index by message, so they are read as a whole: once a day for a day, in the background.
  */
 const selectKept = statement(
@@ -29,7 +29,7 @@ const selectKept = statement(
         or exists (select from dead where message >= $1 and message < $2)
         or exists (select from fan_out where message >= $1 and message < $2) as kept`,
 )
-// Whatever else is said of statements here: reading all of a table by its index is slower than reading it.
+// For these two statements alone: reading all of a table by its index is slower than reading it.
 const readWhole: Statement = { name: '', text: `set local enable_seqscan = on` }
 const readLong: Statement = { name: '', text: `set local statement_timeout = '14s'` }
 const waitShortly: Statement = { name: '', text: `set local lock_timeout = '200ms'` }
@@ -43,7 +43,7 @@ const deleteEventIds = statement(
                 where app = old.app and event_id = old.event_id and message = old.message limit 1
              ) as e))`,
 )
-// Messages without a day of their own: they came while the partition of their day could not be made.
+// Messages in the default partition: they were stored while the partition of their day could not be made.
 const selectStrays = statement(
   'stray-messages',
   'select key, app, event_id from message_default where key > $1 and key < $2 order by key limit $3',
@@ -68,7 +68,7 @@ const deletePayloadEndsBetween = statement(
 
 const rowsPerStep = 1000
 const eventIdsPerStep = 2000
-/** How soon a day that has something to keep is looked at again. */
+/** How soon a day that has rows to keep is checked again. */
 const keptMs = 60 * 60 * 1000
 
 interface OldMessage {
@@ -79,11 +79,11 @@ interface OldMessage {
 
 /** Makes the removal of old messages: a day at a time, by dropping its partitions. */
 export function historyRemover({ durable, relaxed, context }: Database): RemoveHistory {
-  /** Days that have something to keep, and when they were looked at. */
+  /** Days that have rows to keep, and when they were checked. */
   const keptSince = new Map<string, number>()
   /** How far the event ids of a day have been removed. */
   let reached: { readonly day: string; key: number } | undefined
-  /** How far what has no day was looked at. */
+  /** How far the default partition was read. */
   let strayKey = 0
 
   async function hasToKeep(from: number, to: number): Promise<boolean> {
@@ -95,7 +95,7 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
     })
   }
 
-  /** Frees the names that a day's messages had; answers whether all are. */
+  /** Frees the event ids of a day's messages; answers whether all are free. */
   async function freeEventIds(day: string, table: string): Promise<boolean> {
     if (reached?.day !== day) reached = { day, key: 0 }
     const rows = await relaxed.run<OldMessage>(oldEventIds(table), [reached.key, eventIdsPerStep])
@@ -104,7 +104,7 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
     return rows.length < eventIdsPerStep
   }
 
-  /** Lets go of a day; answers what was done, or undefined when it has to stay. */
+  /** Drops the tables of a day; undefined when the day has rows to keep. */
   async function dropDay(day: string, tables: readonly DayTable[]): Promise<Retained | undefined> {
     const attached = tables.filter((table) => table.attached)
     if (attached.length > 0) {
@@ -117,20 +117,20 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
       const messages = attached.find(({ name }) => name.startsWith('message_'))?.name
       if (messages && !(await freeEventIds(day, messages))) return { ...nothingRetained, more: true }
       await relaxed.run(deletePayloadEndsBetween, [from, to])
-      // Both this and publishing need the table for themselves for a moment. A statement that waits for a lock makes all others wait
-      // behind it, so this one gives up soon and tries again.
+      // Detaching locks the table for a moment, and a statement that waits for a lock makes all others wait behind it. So
+      // this one gives up soon, and the next step tries again.
       await durable.transaction(async (run) => {
         await run(waitShortly)
         for (const { table, name } of attached)
           await run({ name: '', text: `alter table ${table} detach partition ${name}` })
       })
     }
-    // A detached table is in nothing's way. A table that a crash left behind is found by its name.
+    // A detached table blocks nothing. A table that a crash left behind is found by its name.
     for (const { name } of tables) await durable.run({ name: '', text: `drop table if exists ${name}` })
     return { removed: tables.length, more: true }
   }
 
-  /** Lets go of old messages that no partition of a day has. */
+  /** Removes old messages of the default partition. */
   async function removeStrays(cutoff: number): Promise<Retained> {
     return relaxed.transaction(async (run) => {
       const rows = await run<OldMessage>(selectStrays, [strayKey, cutoff, rowsPerStep])
@@ -171,7 +171,7 @@ export function historyRemover({ durable, relaxed, context }: Database): RemoveH
   return (historyMs) => waitFor(removeHistory(historyMs))
 }
 
-/** Frees the names that messages had. */
+/** Frees the event ids of messages. */
 async function removeEventIds(run: Run, messages: readonly OldMessage[]): Promise<void> {
   const named = messages.filter((row) => row.event_id !== null)
   if (named.length === 0) return

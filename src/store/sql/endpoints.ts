@@ -83,7 +83,7 @@ const setStopped = statement(
 // A resting lane's bucket is stored in milliseconds of the old limit; its next owner must not read it by the new one.
 const doubtBucket = statement('doubt-bucket', 'update lane set clean = false where endpoint = :endpoint')
 // Why a lane rests is not stored. A lane without health was always well, so it rests for want of tokens, and enabling it
-// makes none. Below zero, not_before tells an owner that is releasing the lane that its rest is outdated.
+// makes none. A negative not_before shows an owner that is releasing the lane that its rest is outdated.
 const endRest = statement(
   'end-rest',
   `update lane set not_before = -1, health = case when :forget_health then null else health end

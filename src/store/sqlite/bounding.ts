@@ -110,7 +110,7 @@ export function bounding(connection: Connection): Synchronous<Bounding> {
   }
 }
 
-/** From the last instant of a full page on; past it, when the whole page has but that one. */
+/** The next page begins at the last instant of a full page, or behind it when all of the page is of that instant. */
 function nextPage(rows: readonly ExpiredRow[], from: number | null, limit: number): number | null {
   const last = rows.at(-1)
   if (rows.length < limit || last === undefined) return null

@@ -16,14 +16,14 @@ const insertCoalesced = 'insert or replace into coalesced (message, endpoint, at
 export interface Joining extends NonNullable<Special['coalesce']> {
   readonly endpoint: number
   readonly message: number
-  /** Queued some time after it was accepted, as messages of great width are: something newer may wait already. */
+  /** Queued some time after it was accepted, as deliveries of wide messages are: a newer one may wait already. */
   readonly late: boolean
 }
 
-/** When a delivery is due, and whether it waits in the place of another; undefined when it gave way itself. */
+/** When a delivery is due, and whether it replaced another; undefined when a newer one replaced it. */
 export type Joined = { readonly dueAt: EpochMs; readonly replaces: boolean } | undefined
 
-/** Makes what lets a delivery join its window or open one, inside the caller's transaction; the caller queues it. */
+/** Makes the function by which a delivery joins a window or opens one. The caller has a transaction, and queues it. */
 export function windows(connection: Connection): (joining: Joining, now: EpochMs) => Joined {
   const find = connection.prepare<{ message: number; due_at: EpochMs }>(selectWindow)
   const keep = connection.prepare(insertWindow)
@@ -45,7 +45,7 @@ export function windows(connection: Connection): (joining: Joining, now: EpochMs
       end.run(message, endpoint, now, other)
       return undefined
     }
-    // It is not there when it was replayed or expunged meanwhile.
+    // The other delivery is no longer in the queue when it was replayed or expunged meanwhile.
     const replaces = remove.run(endpoint, dueAt, other).changes > 0
     if (replaces) end.run(other, endpoint, now, message)
     keep.run(endpoint, key, message, dueAt)

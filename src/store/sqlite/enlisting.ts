@@ -30,7 +30,7 @@ class EnlistedConnection extends Connection {
   }
 }
 
-/** Prepares a statement that answers as on a connection of ours, whatever the caller opened theirs with. */
+/** Prepares a statement that answers as on a connection of the store, however the caller opened theirs. */
 function prepareAsOurs(db: DatabaseSync, sql: string): StatementSync {
   const statement = db.prepare(sql)
   statement.setReadBigInts(false)
@@ -44,7 +44,7 @@ interface Guest {
   readonly intake: Pick<SqliteIntake, 'publishWithin'>
 }
 
-/** Publishes within the transactions of others on the same file. */
+/** Publishes within callers' transactions on the same file. */
 export function enlisting(connection: Connection, path: string): Enlisting {
   const guests = new WeakMap<DatabaseSync, Guest>()
 
@@ -106,7 +106,7 @@ function assertSameFile(connection: Connection, db: DatabaseSync, path: string):
   }
 }
 
-/** Throws unless the transaction, once committed, survives power loss. It cannot be changed while one is open. */
+/** Throws unless the commit will survive power loss. The setting cannot be changed while a transaction is open. */
 function assertSafe(db: DatabaseSync): void {
   const synchronous = Number(prepareAsOurs(db, 'pragma synchronous').get()?.synchronous)
   if (synchronous < 2) {

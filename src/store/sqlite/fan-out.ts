@@ -25,7 +25,7 @@ interface WideRow {
   readonly plan: string | null
 }
 
-/** A wide message, as far as its deliveries need it. */
+/** The part of a wide message that its deliveries need. */
 interface Wide {
   readonly message: number
   readonly app: number
@@ -35,9 +35,9 @@ interface Wide {
 }
 
 /**
- * Makes what queues the deliveries of wide messages. The rows and the cursor behind them are one transaction, so that a
- * crash between two chunks leaves neither a gap nor a row twice. Which endpoints get the message was decided when it was
- * accepted; those deleted since then are left out. An expunged message is expanded no further.
+ * Makes the function that expands wide messages. The rows and the cursor behind them are one transaction, so that a crash
+ * between two chunks leaves neither a gap nor a row twice. The endpoints of the message were chosen when it was accepted;
+ * those deleted since then are left out. An expunged message is expanded no further.
  */
 export function fanOut(
   connection: Connection,

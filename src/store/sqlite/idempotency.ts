@@ -115,7 +115,7 @@ const selectByEventId = `
   where event_id.app = ? and event_id.event_id = ?`
 const selectId = 'select id from message where key = ?'
 
-/** Makes what answers why a publication is not to be stored: it was before, or another under its event id. */
+/** Makes the function that answers why a publication is not stored: it repeats a message, or its event id is taken. */
 export function repeats(
   connection: Connection,
   taken: TakenOnce,
@@ -123,7 +123,7 @@ export function repeats(
   const byEventId = connection.prepare<{ id: string }>(selectByEventId)
   const idOf = connection.prepare<{ id: string }>(selectId)
 
-  /** The message that stands for this one already, if there is one. */
+  /** The message that this publication repeats, if there is one. */
   function repeatOf(once: readonly Once[], now: EpochMs): Published | undefined {
     for (const [i, each] of once.entries()) {
       const found = taken.find(each, now)
@@ -132,7 +132,7 @@ export function repeats(
       const key = found.message
       const row = idOf.get(key)
       if (row === undefined) continue
-      // A later repeat of this request gets the same answer, also when the hash that it met here has expired.
+      // A later repeat of this request gets the same answer, also when the hash that was found here has expired.
       for (const earlier of once.slice(0, i)) taken.take(earlier, key, null, now)
       return { state: 'repeated', key, id: row.id }
     }

@@ -31,18 +31,18 @@ const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0
 
 export type Taking = Omit<Intake, 'subscriptions' | 'surveyWaiting'>
 
-/** Takes messages in: apart, so that others have their turn while the disk is waited for. */
+/** Stores messages. Other callers run while a publish waits for the disk. */
 export interface SqliteIntake extends MaybeSynchronous<Taking> {
   /** Within a caller's own transaction. */
   publishWithin(publication: Publication): Published
-  /** `along` is run in the transaction that stores these messages; what it throws undoes them. */
+  /** `along` is run in the transaction that stores these messages; an error that it throws undoes them. */
   publishAlong(
     publications: readonly Publication[],
     along: (messages: readonly Identity[], now: EpochMs) => void,
   ): PublishedTogether
 }
 
-/** Takes messages in. */
+/** Stores messages and queues their deliveries. */
 export function intake(connection: Connection): SqliteIntake {
   const version = connection.prepare<{ version: number }>(selectVersion)
   const addEventId = connection.prepare(insertEventId)

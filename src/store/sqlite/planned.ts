@@ -31,12 +31,12 @@ export interface PlannedMessage {
 }
 
 /**
- * Adds a message to the queues of endpoints as it was planned, inside the caller's transaction. Answers the endpoints
- * whose queues have not grown by it, because there it took another's place or gave way itself.
+ * Adds a message to the queues of endpoints by its plan, inside the caller's transaction. Answers the endpoints whose
+ * queues did not grow, because the delivery replaced another or was replaced at once.
  */
 export type EnqueuePlanned = (queued: Queued, endpoints: readonly number[], message: PlannedMessage) => number[]
 
-/** Makes what queues deliveries that are more than a row in a queue. */
+/** Makes the function that queues deliveries that are not plain. */
 export function plannedQueue(connection: Connection): EnqueuePlanned {
   const add = connection.prepare(insertPlanned)
   const drop = connection.prepare(insertDropped)
@@ -44,7 +44,7 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
   const lastFresh = connection.prepare<{ due_at: EpochMs; message: number }>(selectLastFresh)
   const { status, code, error, response } = untried
 
-  /** Behind all that was accepted before, also by another process, in the same millisecond or by a clock set back since. */
+  /** Behind all accepted before, also by another process, in the same millisecond or before a clock was set back. */
   function behindOthers(endpoint: number, message: number, at: EpochMs): EpochMs {
     const last = lastFresh.get(endpoint)
     if (last === undefined) return at
@@ -84,7 +84,7 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
   }
 }
 
-/** Makes what stores the bodies and signatures of a message that differ from its own. */
+/** Makes the function that stores the variants of a message. */
 export function variantKeeper(connection: Connection): (message: number, variants: readonly Variant[]) => void {
   const add = connection.prepare(insertVariant)
   return (message, variants) => {

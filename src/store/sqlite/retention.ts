@@ -30,7 +30,7 @@ const surveyedPerStep = 10_000
 const messagesPerStep = 200
 /** Pages given back to the file system at a time. */
 const vacuumPages = 256
-/** An attempt that was under way when a pass began began no earlier than this before it. */
+/** An attempt that is under way when a pass begins is at most this old. */
 const longestAttemptMs = 10 * 60 * 1000
 /** How soon the same messages are looked at again. */
 const passGapMs = 60 * 60 * 1000
@@ -43,9 +43,9 @@ interface Place {
 }
 
 /**
- * One pass over what is old. `pending` has no index by message, so all of it is read first, to know which of the old ones
- * still wait. A delivery that began to wait since then is a replay, whose place in its queue is known; a delivery that was tried
- * meanwhile, and may have moved to a place already searched, has a recent attempt.
+ * One pass over the old messages. `pending` has no index by message, so all of it is read first, to know which old messages
+ * still wait. A delivery that was queued since then is a replay, whose place in its queue is known. A delivery that was
+ * tried meanwhile may have moved to a place that was read before, but it has a recent attempt.
  */
 interface Pass {
   readonly cutoff: number
@@ -69,7 +69,7 @@ export function historyRemover(connection: Connection): RemoveHistory {
   let pass: Pass | undefined
   let nextPassAt = 0
 
-  /** Reads on in what waits; answers whether all of it was read. */
+  /** Reads the next waiting rows; answers whether all were read before. */
   function surveyed(current: Pass): boolean {
     if (current.surveyed === null) return true
     const { endpoint = -1, class: itsClass = 0, due_at: dueAt = 0, message = 0 } = current.surveyed ?? {}

@@ -3,7 +3,7 @@ alter table api_key
   add column expires_at bigint,
   add column last_used_at bigint; -- within a minute
 
--- What people are let into one application's portal with. A row goes when the token ends.
+-- Tokens for the portal of one application. A row goes when the token ends.
 create table app_token (
   key bigint primary key,
   id text not null,
@@ -18,14 +18,14 @@ create table app_token (
 create index app_token_app on app_token (app);
 create index app_token_expires on app_token (expires_at);
 
--- Which encryption keys may have sealed something here, each with a text it sealed: a wrong key is found at the start.
+-- Encryption keys that may have sealed a record here, each with a text that it sealed: a wrong key is found at the start.
 create table sealing_key (
   id text primary key,
   proof text not null
 );
 
--- Who changed what. Only ever appended to; each row's hash covers the one before it. What was before and after is text,
--- not json: the hash is over its very characters.
+-- The log of changes and their actors. Rows are only appended; each row's hash covers the one before it. The states
+-- before and after are text, not json: the hash is over their characters.
 create table audit (
   n bigint primary key,
   id text not null,

@@ -5,8 +5,8 @@ alter table message add column deliver_at bigint; -- null when its deliveries we
 -- For how long the same content, or the same key given with it, is one message; null for no time at all.
 alter table application add column dedupe_s integer;
 
--- What may happen once: a request with an Idempotency-Key, or a publish within its application's dedupe window. A row that
--- has expired counts as missing. A publish leaves the message it became; any other request its answer, or neither while
+-- Actions that may happen once: a request with an Idempotency-Key, a publish within its application's dedupe window. A row
+-- that has expired counts as missing. A publish leaves the message it became; any other request its answer, or neither while
 -- it is under way.
 create table idempotency (
   hash text primary key,

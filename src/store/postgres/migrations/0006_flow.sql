@@ -1,12 +1,12 @@
--- What an endpoint wants beyond its rate (see domain/flow.ts); null when it wants nothing special.
+-- How an endpoint gets its messages, beyond its rate (see domain/flow.ts); null for the defaults.
 alter table endpoint add column flow json;
--- What an application wants for all its endpoints; null when nothing.
+-- Settings of an application for all its endpoints; null for none.
 alter table application add column settings json;
 
--- How well the receiver does, by the last owner's word at that instant: circuit, pace, how long it has been failing.
+-- How well the receiver does, as its last owner reported at that instant: circuit, pace, how long it has been failing.
 alter table lane add column health text;
 alter table lane add column health_at bigint not null default 0;
--- What the owner answered when it was last asked.
+-- The owner's last snapshot.
 alter table lane add column snapshot text;
 alter table lane add column snapshot_at bigint not null default 0;
 
@@ -14,7 +14,7 @@ alter table lane add column snapshot_at bigint not null default 0;
 -- is until then.
 alter table pending add column order_key bigint;
 alter table pending add column held_until bigint;
--- When nobody wants it any more; null for never.
+-- When it expires; null for never.
 alter table pending add column expires_at bigint;
 -- Which body it is sent with; null for the message's own.
 alter table pending add column variant smallint;

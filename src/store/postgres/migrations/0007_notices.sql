@@ -1,4 +1,4 @@
--- What operators are to be told, until it was sent. It names whom it concerns as they were called then.
+-- Notices for operators, until they are sent. A notice keeps the names that its subjects had when it was written.
 create table notice (
   key bigint generated always as identity primary key,
   at bigint not null,

@@ -1,4 +1,4 @@
--- What some endpoints get instead of their message's own body (null: its own), and the signature where it is made once.
+-- Bodies that some endpoints get instead of the message's own (null: its own), and signatures that are made once.
 -- Fixed when the message is accepted. Lies in its message's day, so that both are dropped together.
 create table variant (
   message bigint not null,
@@ -10,7 +10,7 @@ create table variant (
 
 create table variant_default partition of variant default;
 
--- Whose secret the pseudonyms of an application's endpoints are made with. The secret is sealed. Names sort by their bytes.
+-- The secrets that make the pseudonyms of an application's endpoints. A secret is sealed. Names sort by their bytes.
 create table region (
   app bigint not null,
   name text collate "C" not null,

@@ -4,7 +4,7 @@ create table coalescing (
   endpoint bigint not null,
   key text not null, -- what deliveries of one kind have in common, hashed
   message bigint not null,
-  replaced bigint, -- whose delivery waited before; for whoever has just written the row
+  replaced bigint, -- the message whose delivery waited before, for the transaction that has just written the row
   due_at bigint not null,
   primary key (endpoint, key)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);

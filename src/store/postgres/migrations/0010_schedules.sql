@@ -1,4 +1,4 @@
--- Messages that are published again and again.
+-- Messages that are published by a cron expression.
 create table schedule (
   key bigint primary key,
   id text not null,
@@ -29,7 +29,7 @@ create index schedule_app on schedule (app, key);
 create unique index schedule_uid on schedule (app, uid) where uid is not null;
 create index schedule_due on schedule (due_at) where due_at is not null;
 
--- Who does what is to be done once for the whole store; one row at most.
+-- The leader, which does the work that is done once for the whole store; one row at most.
 create table leader (
   one smallint primary key check (one = 1),
   candidate text not null,
@@ -40,7 +40,7 @@ create table leader (
   lease_until bigint not null
 );
 
--- Messages whose body is to be emptied sooner than they go.
+-- Messages whose body is erased before the message is removed.
 create table payload_end (
   message bigint primary key,
   app bigint not null,
@@ -49,5 +49,5 @@ create table payload_end (
 
 create index payload_end_at on payload_end (at);
 
--- What has ended goes when it is old.
+-- Ended tasks go when they are old.
 create index task_ended on task (updated_at) where status in ('finished', 'failed', 'cancelled');

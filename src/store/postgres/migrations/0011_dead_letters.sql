@@ -1,4 +1,4 @@
--- A task that keeps a pace rests between its steps until this instant, whoever goes on with it.
+-- A paced task sleeps between its steps until this instant; any worker may resume it.
 alter table task add column rest_until bigint not null default 0;
 drop index task_running;
 create index task_running on task (lease_until, rest_until) where status = 'running';

@@ -6,8 +6,8 @@ alter table endpoint add column paused integer not null default 0;
 insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
 values (0, 'management', null, 'Operational webhooks', null, '{}', 0, 0);
 
--- What was deleted and still has rows elsewhere, to be removed a few at a time from due_at on: an application's endpoints
--- behind the one reached, an endpoint's waiting deliveries.
+-- Deletions that still have rows elsewhere. A sweep removes those rows a few at a time, from due_at on: the endpoints
+-- of an application behind the one reached, the waiting deliveries of an endpoint.
 create table removal (
   key integer primary key,
   kind text not null,

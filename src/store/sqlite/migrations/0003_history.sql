@@ -1,11 +1,11 @@
--- What people ask of the past: an application's messages in their order, an endpoint's dead letters in theirs.
+-- History: an application's messages in their order, an endpoint's dead letters in theirs.
 create index message_app on message (app);
 create index dead_endpoint on dead (endpoint, died_at);
 
 -- The body of such a message is empty, and it is never sent again.
 alter table message add column expunged_at integer;
 
--- Long work, done in steps by whoever holds the lease. A step saves the cursor in the transaction that does its work.
+-- Long work, done in steps by the worker that holds the lease. A step saves its cursor in the transaction of its work.
 create table task (
   key integer primary key,
   id text not null,

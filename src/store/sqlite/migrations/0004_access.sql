@@ -2,7 +2,7 @@ alter table api_key add column app integer; -- the one application it is for; nu
 alter table api_key add column expires_at integer;
 alter table api_key add column last_used_at integer; -- within a minute
 
--- What people are let into one application's portal with. A row goes when the token ends.
+-- Tokens for the portal of one application. A row goes when the token ends.
 create table app_token (
   key integer primary key,
   id text not null,
@@ -17,13 +17,13 @@ create table app_token (
 create index app_token_app on app_token (app);
 create index app_token_expires on app_token (expires_at);
 
--- Which encryption keys may have sealed something here, each with a text it sealed: a wrong key is found at the start.
+-- Encryption keys that may have sealed a record here, each with a text that it sealed: a wrong key is found at the start.
 create table sealing_key (
   id text primary key,
   proof text not null
 ) strict, without rowid;
 
--- Who changed what. Only ever appended to; each row's hash covers the one before it.
+-- The log of changes and their actors. Rows are only appended; each row's hash covers the one before it.
 create table audit (
   n integer primary key,
   id text not null,

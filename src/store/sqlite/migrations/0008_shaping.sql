@@ -1,4 +1,4 @@
--- What some endpoints get instead of their message's own body (null: its own), and the signature where it is made once.
+-- Bodies that some endpoints get instead of the message's own (null: its own), and signatures that are made once.
 -- Fixed when the message is accepted.
 create table variant (
   message integer not null,
@@ -8,7 +8,7 @@ create table variant (
   primary key (message, n)
 ) strict;
 
--- Whose secret the pseudonyms of an application's endpoints are made with. The secret is sealed.
+-- The secrets that make the pseudonyms of an application's endpoints. A secret is sealed.
 create table region (
   app integer not null,
   name text not null,
