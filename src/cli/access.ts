@@ -10,8 +10,8 @@ const year = 365 * 86_400_000
 export function addKey(commands: RemoteCommands): void {
   const key = commands.group('key', 'API keys: create, list, revoke')
 
-  commands
-    .add(key, 'create <name>', 'create a key; it is shown once', async (session, [name]) => {
+  key
+    .add('create <name>', 'create a key; it is shown once', async (session, [name]) => {
       const { scope, app, expires } = session.options as { scope?: string[]; app?: string; expires?: number }
       const expiresInSeconds = expires === undefined ? undefined : Math.ceil(expires / 1000)
       const body = { name, scopes: scope, app, expiresInSeconds }
@@ -21,7 +21,7 @@ export function addKey(commands: RemoteCommands): void {
     .option('--app <APP>', 'limit it to this application')
     .addOption(option('--expires <DURATION>', 'lifetime, such as 90d (default: unlimited)', duration(1000, 10 * year)))
 
-  commands.list(key, 'list', 'list keys, without their secrets', (_, { world }) => {
+  key.list('list', 'list keys, without their secrets', (_, { world }) => {
     const now = world.clock.now()
     return {
       path: '/api-key',
@@ -41,7 +41,7 @@ export function addKey(commands: RemoteCommands): void {
     }
   })
 
-  commands.add(key, 'revoke <id>', 'revoke a key; it stops working within a second', async (session, [id]) => {
+  key.add('revoke <id>', 'revoke a key; it stops working within a second', async (session, [id]) => {
     await session.client.delete(pathOf('api-key', id))
     session.show({ revoked: id }, () => `Revoked ${id}.`)
   })
@@ -69,8 +69,8 @@ export function addAudit(commands: RemoteCommands): void {
   const audit = commands.group('audit', 'audit log of changes: list, verify')
 
   withPeriod(
-    commands
-      .list(audit, 'list', 'list changes, newest first', (_, session) => {
+    audit
+      .list('list', 'list changes, newest first', (_, session) => {
         const { actor, action, app } = session.options as Record<string, string | undefined>
         return {
           path: '/audit',
@@ -90,7 +90,7 @@ export function addAudit(commands: RemoteCommands): void {
       .option('--app <APP>', 'only of this application, by id'),
   )
 
-  commands.add(audit, 'verify', 'check that no row of the log was changed or removed', async (session) => {
+  audit.add('verify', 'check that no row of the log was changed or removed', async (session) => {
     const found = await session.client.get(pathOf('audit', 'verify'))
     session.show(found, ({ whole, rows, head, brokenAt }) =>
       whole === true

@@ -8,7 +8,7 @@ import { facts, instant, nameOf, text } from './table.ts'
 export function addApp(commands: RemoteCommands): void {
   const app = commands.group('app', 'applications: list, create, get, update, portal, delete')
 
-  commands.list(app, 'list', 'list applications', () => ({
+  app.list('list', 'list applications', () => ({
     path: '/app',
     empty: 'No applications. Create one: sluice app create NAME --uid NAME',
     columns: [
@@ -20,27 +20,27 @@ export function addApp(commands: RemoteCommands): void {
   }))
 
   withFields(
-    commands.add(app, 'create <name>', 'create an application', async (session, [name]) => {
+    app.add('create <name>', 'create an application', async (session, [name]) => {
       const query = { get_if_exists: session.options.ifMissing === true ? true : undefined }
       const created = await session.client.post('/app', { query, body: { name, ...fieldsOf(session) } })
       session.show(created, (item) => `Application ${nameOf(item)}\n${describe(session, item)}`)
     }),
   ).option('--if-missing', 'return the application with this uid if it exists already')
 
-  commands.add(app, 'get <app>', 'show an application, by id or uid', async (session, [ref]) => {
+  app.add('get <app>', 'show an application, by id or uid', async (session, [ref]) => {
     session.show(await session.client.get(pathOf('app', ref)), (item) => describe(session, item))
   })
 
   withFields(
-    commands.add(app, 'update <app>', 'change the given fields of an application', async (session, [ref]) => {
+    app.add('update <app>', 'change the given fields of an application', async (session, [ref]) => {
       const { name } = session.options as { name?: string }
       const body = { name, ...fieldsOf(session) }
       session.show(await session.client.patch(pathOf('app', ref), { body }), (item) => describe(session, item))
     }),
   ).option('--name <NAME>', 'display name')
 
-  commands
-    .add(app, 'portal <app>', 'make a link to its portal, to view and manage endpoints', async (session, [ref]) => {
+  app
+    .add('portal <app>', 'make a link to its portal, to view and manage endpoints', async (session, [ref]) => {
       const { readOnly, expires } = session.options as { readOnly?: boolean; expires?: number }
       const body = { readOnly, expiry: expires === undefined ? undefined : Math.ceil(expires / 1000) }
       session.show(await session.client.post(pathOf('auth', 'app-portal-access', ref), { body }), ({ url }) =>
@@ -50,7 +50,7 @@ export function addApp(commands: RemoteCommands): void {
     .option('--read-only', 'read-only access')
     .addOption(option('--expires <DURATION>', 'how long the link works (default: 1h)', duration(1000, 7 * 86_400_000)))
 
-  commands.add(app, 'delete <app>', 'delete an application with its endpoints', async (session, [ref]) => {
+  app.add('delete <app>', 'delete an application with its endpoints', async (session, [ref]) => {
     await session.client.delete(pathOf('app', ref))
     session.show({ deleted: ref }, () => `Deleted application ${ref}, its endpoints and their waiting deliveries.`)
   })
@@ -91,7 +91,7 @@ function describe({ terminal }: Session, item: Item): string {
 export function addRegion(commands: RemoteCommands): void {
   const region = commands.group('region', 'secrets for pseudonyms: list, create, delete')
 
-  commands.list(region, 'list <app>', "list an application's regions", ([app]) => ({
+  region.list('list <app>', "list an application's regions", ([app]) => ({
     path: pathOf('app', app, 'region'),
     empty: `No regions. Create one: sluice region create ${app} NAME`,
     columns: [
@@ -100,8 +100,8 @@ export function addRegion(commands: RemoteCommands): void {
     ],
   }))
 
-  commands
-    .add(region, 'create <app> <name>', 'create a region', async (session, [app, name]) => {
+  region
+    .add('create <app> <name>', 'create a region', async (session, [app, name]) => {
       const body = { name, secret: session.options.secret }
       const created = await session.client.post(pathOf('app', app, 'region'), { body })
       session.show(created, (item) =>
@@ -114,7 +114,7 @@ export function addRegion(commands: RemoteCommands): void {
     })
     .option('--secret <SECRET>', 'its secret, 16 to 256 characters (default: a random one)')
 
-  commands.add(region, 'delete <app> <name>', 'delete a region that no endpoint uses', async (session, [app, name]) => {
+  region.add('delete <app> <name>', 'delete a region that no endpoint uses', async (session, [app, name]) => {
     await session.client.delete(pathOf('app', app, 'region', name))
     session.show({ deleted: name }, () => `Deleted region ${name}. Its pseudonyms cannot be computed again.`)
   })

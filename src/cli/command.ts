@@ -72,23 +72,28 @@ export const defaultUrl = `http://${formatAddress(settings.listen.fallback)}`
 
 /** Adds commands that call a server's API, each with `--url`, `--key` and `--json`. */
 export class RemoteCommands {
-  readonly program: Commander
+  readonly #parent: Commander
   readonly #world: World
   readonly #finish: (code: number) => void
 
-  constructor(program: Commander, world: World, finish: (code: number) => void) {
-    this.program = program
+  constructor(parent: Commander, world: World, finish: (code: number) => void) {
+    this.#parent = parent
     this.#world = world
     this.#finish = finish
   }
 
-  /** Adds a command that only groups others. */
-  group(name: string, description: string): Commander {
-    return this.program.command(name).description(description)
+  /** Adds a command that only groups others, and returns the commands below it. */
+  group(name: string, description: string): RemoteCommands {
+    return this.below(this.#parent.command(name).description(description))
   }
 
-  add<Usage extends string>(parent: Commander, usage: Usage, description: string, run: RemoteRun<Usage>): Commander {
-    const command = parent.command(usage).description(description)
+  /** The commands below a command. */
+  below(command: Commander): RemoteCommands {
+    return new RemoteCommands(command, this.#world, this.#finish)
+  }
+
+  add<Usage extends string>(usage: Usage, description: string, run: RemoteRun<Usage>): Commander {
+    const command = this.#parent.command(usage).description(description)
     // The API's word is get and most tools say show: both work for every noun.
     if (/^(get|show) /.test(usage)) command.alias(usage.startsWith('get') ? 'show' : 'get')
     command.action(async () => {
@@ -107,13 +112,12 @@ export class RemoteCommands {
 
   /** Adds a command that prints a list of the API, with `--limit`. */
   list<Usage extends string>(
-    parent: Commander,
     usage: Usage,
     description: string,
     listing: (operands: Operands<Usage>, session: Session) => Listing | Promise<Listing>,
   ): Commander {
     const run: RemoteRun<Usage> = async (session, operands) => printList(session, await listing(operands, session))
-    return this.add(parent, usage, description, run).addOption(limitOption())
+    return this.add(usage, description, run).addOption(limitOption())
   }
 
   #open(options: Options): Session {

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Item, Query } from './client.ts'
 import type { Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
-import { counted, text } from './table.ts'
+import { counted, grouped, text } from './table.ts'
 import { progressLine, withProgress } from './terminal.ts'
 
 const newLine = 0x0a
@@ -139,7 +139,7 @@ export async function importDead(session: Session, path: string, name: string): 
     )
   }
   session.show({ imported, unchanged, skipped }, () => {
-    const known = unchanged === 0 ? '' : ` ${number(unchanged)} unchanged: imported before, or sent again since.`
+    const known = unchanged === 0 ? '' : ` ${grouped(unchanged)} unchanged: imported before, or sent again since.`
     const left = skipped.length === 0 ? '' : `\n${namesOf(skipped, name)}`
     return `${counted(imported, 'dead letter')} imported.${known}${left}`
   })
@@ -201,8 +201,4 @@ function namesOf(bad: readonly Bad[], name: string): string {
   const named = bad.slice(0, namedLimit).map(({ line, problem }) => `${name}:${line}: ${text(problem)}`)
   const more = bad.length - named.length
   return [...named, ...(more > 0 ? [`… and ${counted(more, 'line')} more.`] : [])].join('\n')
-}
-
-function number(value: number): string {
-  return value.toLocaleString('en')
 }

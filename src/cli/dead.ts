@@ -14,7 +14,7 @@ export function addDead(commands: RemoteCommands): void {
   const dead = commands.group('dead', 'dead letters: list, show, replay, purge, export, import')
 
   const listed = 'list dead letters, newest first; without an application, of all'
-  const list = commands.list(dead, 'list [app]', listed, async ([app], session) => {
+  const list = dead.list('list [app]', listed, async ([app], session) => {
     const path = deadOf(requireApp(session, app))
     const names = session.json || app === undefined ? undefined : await endpointNames(session.client, app)
     const nameIn = ({ endpointId }: Item) => names?.get(endpointId) ?? text(endpointId)
@@ -34,14 +34,17 @@ export function addDead(commands: RemoteCommands): void {
   })
   withFilters(list)
 
-  const shown = 'show a dead letter with every attempt'
-  commands.add(dead, 'show <app> <message> [endpoint]', shown, async (session, [app, message, endpoint]) => {
-    const letters = await lettersOf(session.client, app, message, endpoint)
-    session.show(letters, () => letters.map((letter) => describe(session, letter)).join('\n\n'))
-  })
+  dead.add(
+    'show <app> <message> [endpoint]',
+    'show a dead letter with every attempt',
+    async (session, [app, message, endpoint]) => {
+      const letters = await lettersOf(session.client, app, message, endpoint)
+      session.show(letters, () => letters.map((letter) => describe(session, letter)).join('\n\n'))
+    },
+  )
 
   const replayed = 'send dead letters again: those of one message, by filter, or --all'
-  const replay = commands.add(dead, 'replay <app> [message]', replayed, async (session, [app, message]) => {
+  const replay = dead.add('replay <app> [message]', replayed, async (session, [app, message]) => {
     requireChoice(session, message)
     const { endpoint_id: endpointId, event_types: eventTypes, ...filters } = queryOf(session)
     const body = { msgId: message, endpointId, eventTypes, ...filters, perSecond: session.options.perSecond }
@@ -51,7 +54,7 @@ export function addDead(commands: RemoteCommands): void {
   withNoWait(withFilters(replay).option('--all', 'all of the application').addOption(perSecondOption()))
 
   const purged = 'delete dead letters for good: those of one message, by filter, or --all'
-  const purge = commands.add(dead, 'purge <app> [message]', purged, async (session, [app, message]) => {
+  const purge = dead.add('purge <app> [message]', purged, async (session, [app, message]) => {
     requireChoice(session, message)
     const started = await session.client.delete(deadOf(app), { ...queryOf(session), msg_id: message })
     await finishTask(session, started, 'Purging', (data) => countText(data, 'purged'))
@@ -59,17 +62,14 @@ export function addDead(commands: RemoteCommands): void {
   withNoWait(withFilters(purge).option('--all', 'all of the application'))
 
   const exported = 'write dead letters with their payloads as JSON lines; without an application, of all'
-  const write = commands.add(dead, 'export [app]', exported, (session, [app]) =>
+  const write = dead.add('export [app]', exported, (session, [app]) =>
     exportDead(session, deadOf(requireApp(session, app)), queryOf(session)),
   )
   withFilters(write).option('--output <FILE>', 'file to write (default: standard output)')
 
-  commands
-    .add(
-      dead,
-      'import <app> <file>',
-      'import exported dead letters, of this server or another',
-      (session, [app, file]) => importDead(session, deadOf(app), file),
+  dead
+    .add('import <app> <file>', 'import exported dead letters, of this server or another', (session, [app, file]) =>
+      importDead(session, deadOf(app), file),
     )
     .option('--endpoint <ENDPOINT>', 'import all to this endpoint, by id or uid')
     .option('--skip-bad', 'skip lines that cannot be imported')

@@ -2,12 +2,11 @@ import type { Command as Commander } from 'commander'
 import { endpointFields, fieldEntries, type ObjectName } from '../domain/endpoint-fields.ts'
 import { span } from '../domain/phrases.ts'
 import { nearest } from '../runtime/config.ts'
-import { duration } from '../runtime/setting-kinds.ts'
+import { duration, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldFacts, fieldsOf, flagName, type Readers } from './field-options.ts'
-import { retryPolicy } from './retry.ts'
 import { facts, instant, nameOf, text } from './table.ts'
 
 const day = 86_400_000
@@ -20,7 +19,7 @@ export function addEndpoint(commands: RemoteCommands): void {
   )
   const of = (app: string, ref: string) => pathOf('app', app, 'endpoint', ref)
 
-  commands.list(endpoint, 'list <app>', 'list the endpoints of an application', ([app]) => ({
+  endpoint.list('list <app>', 'list the endpoints of an application', ([app]) => ({
     path: pathOf('app', app, 'endpoint'),
     empty: `No endpoints. Create one: sluice endpoint create ${app} URL`,
     columns: [
@@ -37,7 +36,7 @@ export function addEndpoint(commands: RemoteCommands): void {
   }))
 
   withFields(
-    commands.add(endpoint, 'create <app> <url>', 'create an endpoint', async (session, [app, url]) => {
+    endpoint.add('create <app> <url>', 'create an endpoint', async (session, [app, url]) => {
       const body = { url, secret: session.options.secret, ...changeOf(session) }
       const created = await session.client.post(pathOf('app', app, 'endpoint'), { body })
       const { key } = await session.client.get(`${of(app, text(created.id))}/secret`)
@@ -45,33 +44,27 @@ export function addEndpoint(commands: RemoteCommands): void {
     }),
   ).option('--secret <SECRET>', 'sign with this secret (whsec_… or whsk_…) instead of a new one')
 
-  commands.add(endpoint, 'get <app> <endpoint>', 'show an endpoint, by id or uid', async (session, [app, ref]) => {
+  endpoint.add('get <app> <endpoint>', 'show an endpoint, by id or uid', async (session, [app, ref]) => {
     session.show(await session.client.get(of(app, ref)), (item) => describe(session, item))
   })
 
   withFields(
-    commands.add(
-      endpoint,
-      'update <app> <endpoint>',
-      'change an endpoint; other fields stay',
-      async (session, [app, ref]) => {
-        const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
-        const body = {
-          url,
-          ...changeOf(session),
-          ...Object.fromEntries(unset.map((field) => [unsetField(field), null])),
-        }
-        session.show(await session.client.patch(of(app, ref), { body }), (item) => describe(session, item))
-      },
-    ),
+    endpoint.add('update <app> <endpoint>', 'change an endpoint; other fields stay', async (session, [app, ref]) => {
+      const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
+      const body = {
+        url,
+        ...changeOf(session),
+        ...Object.fromEntries(unset.map((field) => [unsetField(field), null])),
+      }
+      session.show(await session.client.patch(of(app, ref), { body }), (item) => describe(session, item))
+    }),
   )
     .option('--target <URL>', 'new URL')
     .addOption(
       repeated('--unset <OPTION>', 'option that goes back to its default, such as rate or filter; may be repeated'),
     )
 
-  commands.add(
-    endpoint,
+  endpoint.add(
     'delete <app> <endpoint>',
     'delete an endpoint and its waiting deliveries',
     async (session, [app, ref]) => {
@@ -80,26 +73,20 @@ export function addEndpoint(commands: RemoteCommands): void {
     },
   )
 
-  commands.add(
-    endpoint,
-    'pause <app> <endpoint>',
-    'pause an endpoint until it is resumed',
-    async (session, [app, ref]) => {
-      await session.client.post(`${of(app, ref)}/pause`, { body: {} })
-      session.show(
-        { paused: ref },
-        () => `Paused ${ref}: messages are accepted and wait until \`sluice endpoint resume ${app} ${ref}\`.`,
-      )
-    },
-  )
+  endpoint.add('pause <app> <endpoint>', 'pause an endpoint until it is resumed', async (session, [app, ref]) => {
+    await session.client.post(`${of(app, ref)}/pause`, { body: {} })
+    session.show(
+      { paused: ref },
+      () => `Paused ${ref}: messages are accepted and wait until \`sluice endpoint resume ${app} ${ref}\`.`,
+    )
+  })
 
-  commands.add(endpoint, 'resume <app> <endpoint>', 'resume a paused endpoint', async (session, [app, ref]) => {
+  endpoint.add('resume <app> <endpoint>', 'resume a paused endpoint', async (session, [app, ref]) => {
     await session.client.post(`${of(app, ref)}/resume`, { body: {} })
     session.show({ resumed: ref }, () => `Resumed ${ref}.`)
   })
 
-  commands.add(
-    endpoint,
+  endpoint.add(
     'secret <app> <endpoint>',
     'print the secret that its receiver verifies with',
     async (session, [app, ref]) => {
@@ -108,9 +95,8 @@ export function addEndpoint(commands: RemoteCommands): void {
     },
   )
 
-  commands
+  endpoint
     .add(
-      endpoint,
       'rotate <app> <endpoint>',
       'replace the secret; the old one also signs until --grace is over',
       async (session, [app, ref]) => {
@@ -127,6 +113,49 @@ export function addEndpoint(commands: RemoteCommands): void {
 function stateOf({ disabled, paused }: Item): string {
   if (disabled === true) return 'disabled'
   return paused === true ? 'paused' : 'active'
+}
+
+const wait = duration(0, 7 * day)
+const growth = 2
+const expected =
+  'waits such as 5s,1m,1h; exponential:5s..1h,x12 for waits that double from 5s up to 1h, 12 attempts in all; none for one attempt; or JSON in the form of the API'
+
+/** A retry policy in the API's form. Jitter and maximum age stay at their defaults, except in JSON. */
+export const retryPolicy: Kind<object> = {
+  placeholder: 'POLICY',
+  parse(raw) {
+    const text = String(raw).trim()
+    if (text.startsWith('{')) return parseJson(text)
+    if (text === 'none') return { waits: { kind: 'list', ms: [] } }
+    const match = /^exponential:([^.,]+)\.\.([^.,]+),x(\d{1,3})$/.exec(text)
+    if (match !== null) return exponential(match)
+    return { waits: { kind: 'list', ms: text.split(',').map(waitMs) } }
+  },
+  show: (value) => JSON.stringify(value),
+}
+
+function exponential([, base = '', cap = '', attempts = '']: RegExpExecArray): object {
+  const [baseMs, capMs, maxAttempts] = [waitMs(base), waitMs(cap), Number(attempts)]
+  if (baseMs > capMs) throw new WrongValue(`${expected} (${base} is longer than ${cap})`)
+  return { waits: { kind: 'exponential', baseMs, factor: growth, capMs, maxAttempts } }
+}
+
+function waitMs(text: string): number {
+  try {
+    return wait.parse(text.trim())
+  } catch (error) {
+    if (!(error instanceof WrongValue)) throw error
+    throw new WrongValue(`${expected} (${JSON.stringify(text)} is not a duration from 0s to 7d)`)
+  }
+}
+
+function parseJson(text: string): object {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new WrongValue(`${expected} (${error.message})`)
+    throw error
+  }
 }
 
 const readers = {

@@ -7,8 +7,8 @@ import { readFileOrInput } from './terminal.ts'
 export function addEventType(commands: RemoteCommands): void {
   const group = commands.group('event-type', 'event types: list, get, create, update, delete, import')
 
-  commands
-    .list(group, 'list', 'list event types', (_, { options }) => ({
+  group
+    .list('list', 'list event types', (_, { options }) => ({
       path: '/event-type',
       query: { include_archived: options.archived === true ? true : undefined },
       empty: 'No event types. Until one exists, endpoints may subscribe to any name.',
@@ -21,21 +21,21 @@ export function addEventType(commands: RemoteCommands): void {
     }))
     .option('--archived', 'include archived event types')
 
-  commands.add(group, 'get <name>', 'show an event type', async (session, [name]) => {
+  group.add('get <name>', 'show an event type', async (session, [name]) => {
     const query = { include_archived: true }
     session.show(await session.client.get(pathOf('event-type', name), query), (item) => describe(session, item))
   })
 
-  commands
-    .add(group, 'create <name> <description>', 'create an event type', async (session, [name, description]) => {
+  group
+    .add('create <name> <description>', 'create an event type', async (session, [name, description]) => {
       const body = { name, description, ...fieldsOf(session) }
       session.show(await session.client.post('/event-type', { body }), (item) => describe(session, item))
     })
     .option('--group <NAME>', 'the group it is shown in')
     .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
 
-  commands
-    .add(group, 'update <name>', 'change the given fields of an event type', async (session, [name]) => {
+  group
+    .add('update <name>', 'change the given fields of an event type', async (session, [name]) => {
       const { description, archived, deprecated } = session.options
       const body = { description, archived, deprecated, ...fieldsOf(session) }
       const item = await session.client.patch(pathOf('event-type', name), { body })
@@ -49,16 +49,16 @@ export function addEventType(commands: RemoteCommands): void {
     .option('--no-deprecated', 'remove the deprecated mark')
     .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
 
-  commands
-    .add(group, 'delete <name>', 'archive an event type, or delete it with --expunge', async (session, [name]) => {
+  group
+    .add('delete <name>', 'archive an event type, or delete it with --expunge', async (session, [name]) => {
       const query = { expunge: session.options.expunge === true ? true : undefined }
       await session.client.delete(pathOf('event-type', name), query)
       session.show({ deleted: name }, () => `${query.expunge ? 'Deleted' : 'Archived'} ${name}.`)
     })
     .option('--expunge', 'delete it permanently')
 
-  commands
-    .add(group, 'import <file>', 'import the webhooks of an OpenAPI document', async (session, [file]) => {
+  group
+    .add('import <file>', 'import the webhooks of an OpenAPI document', async (session, [file]) => {
       const { dryRun = false, replaceAll = false } = session.options
       const specRaw = (await readFileOrInput(session.terminal, file)).toString()
       const answer = await session.client.post('/event-type/import/openapi', { body: { specRaw, dryRun, replaceAll } })

@@ -4,8 +4,7 @@ import { facts, instant, text } from './table.ts'
 
 /** `sluice lane`: the queue of an endpoint. */
 export function addLane(commands: RemoteCommands): void {
-  const lane = commands.add(
-    commands.program,
+  const show = commands.add(
     'lane <app> <endpoint>',
     "show an endpoint's queue: its worker, waiting deliveries and limits",
     async (session, [app, endpoint]) => {
@@ -17,11 +16,13 @@ export function addLane(commands: RemoteCommands): void {
     ['retry', 'retry the delivery that blocks the queue, with all its attempts', 'is retried'],
     ['skip', 'make the delivery that blocks the queue a dead letter', 'becomes a dead letter'],
   ] as const) {
-    commands.add(lane, `${order}-head <app> <endpoint> [msg]`, summary, async (session, [app, endpoint, messageId]) => {
-      const path = pathOf('app', app, 'endpoint', endpoint, 'lane', 'head', order)
-      const head = await session.client.post(path, { body: { messageId } })
-      session.show(head, () => `${text(head.messageId)} ${done} as soon as a worker has the lane.`)
-    })
+    commands
+      .below(show)
+      .add(`${order}-head <app> <endpoint> [msg]`, summary, async (session, [app, endpoint, messageId]) => {
+        const path = pathOf('app', app, 'endpoint', endpoint, 'lane', 'head', order)
+        const head = await session.client.post(path, { body: { messageId } })
+        session.show(head, () => `${text(head.messageId)} ${done} as soon as a worker has the lane.`)
+      })
   }
 }
 
@@ -90,7 +91,7 @@ export function addCircuit(commands: RemoteCommands): void {
     ],
     ['reset', 'send again at full rate, and clear its failures', () => 'is closed, and its failures are cleared'],
   ] as const) {
-    commands.add(circuit, `${action} <app> <endpoint>`, summary, async (session, [app, ref]) => {
+    circuit.add(`${action} <app> <endpoint>`, summary, async (session, [app, ref]) => {
       const path = pathOf('app', app, 'endpoint', ref, 'circuit', action)
       const endpoint = await session.client.post(path, { body: {} })
       session.show(endpoint, () => `The circuit of ${ref} ${done(`${app} ${ref}`)}.`)

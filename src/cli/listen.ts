@@ -15,31 +15,26 @@ import { toJson } from './terminal.ts'
 /** `sluice listen`: a receiver on this machine that verifies signatures and prints messages. */
 export function addListen(commands: RemoteCommands): void {
   commands
-    .add(
-      commands.program,
-      'listen',
-      'run a local receiver that verifies signatures and prints messages',
-      async (session) => {
-        const { terminal, options } = session
-        const stopRequested = terminal.stopRequested()
-        const printer = new Printer(session)
-        const address = { host: options.host as string, port: options.port as number }
-        const { server, address: bound } = await openReceiver(address, (arrived) => printer.receive(arrived))
-        let remove = async () => {}
-        try {
-          printer.begin(`http://${formatAddress(bound)}/`)
-          if (options.app !== undefined) remove = await register(session, bound, printer)
-          else if (options.secret !== undefined) printer.verifyWith(options.secret as string)
-          printer.wait()
-          await stopRequested
-          await remove()
-        } finally {
-          server.closeAllConnections()
-          server.close()
-        }
-        printer.end()
-      },
-    )
+    .add('listen', 'run a local receiver that verifies signatures and prints messages', async (session) => {
+      const { terminal, options } = session
+      const stopRequested = terminal.stopRequested()
+      const printer = new Printer(session)
+      const address = { host: options.host as string, port: options.port as number }
+      const { server, address: bound } = await openReceiver(address, (arrived) => printer.receive(arrived))
+      let remove = async () => {}
+      try {
+        printer.begin(`http://${formatAddress(bound)}/`)
+        if (options.app !== undefined) remove = await register(session, bound, printer)
+        else if (options.secret !== undefined) printer.verifyWith(options.secret as string)
+        printer.wait()
+        await stopRequested
+        await remove()
+      } finally {
+        server.closeAllConnections()
+        server.close()
+      }
+      printer.end()
+    })
     .addOption(option('--port <PORT>', 'port to listen on; 0 = any free port', count(0, 65_535)).default(9000))
     .option('--host <HOST>', 'address to listen on', '127.0.0.1')
     .option('--secret <SECRET>', 'secret to verify signatures with (whsec_…, whpk_…)')

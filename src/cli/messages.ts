@@ -20,7 +20,7 @@ import { finishTask, perSecondOption, withNoWait } from './task.ts'
 export function addMessages(commands: RemoteCommands): void {
   const summary = 'list messages, newest first, or show one with its status'
   const command = commands
-    .add(commands.program, 'messages <app> [message]', summary, (session, [app, ref]) =>
+    .add('messages <app> [message]', summary, (session, [app, ref]) =>
       ref === undefined ? printList(session, messagesOf(session, app)) : showOne(session, app, ref),
     )
     .addOption(repeated('--event-type <TYPE>', 'only this event type; may be repeated'))
@@ -99,7 +99,7 @@ function filtersOf(session: Session) {
 export function addAttempts(commands: RemoteCommands): void {
   const summary = 'list attempts of one message or at one endpoint, newest first'
   const command = commands
-    .list(commands.program, 'attempts <app>', summary, ([app], session) => {
+    .list('attempts <app>', summary, ([app], session) => {
       const { message, endpoint, failed } = session.options as Record<string, string | undefined>
       if (message === undefined && endpoint === undefined) {
         throw new CommandError('Name a message or an endpoint: --message or --endpoint.', exitCode.misused)
@@ -144,16 +144,19 @@ export function outcome({ code, error, statusText }: Item): string {
 
 /** `sluice resend` and `sluice recover`: deliver messages again, after a failure or an outage. */
 export function addResend(commands: RemoteCommands): void {
-  const usage = 'resend <app> <message> <endpoint>'
-  commands.add(commands.program, usage, 'send one message to one endpoint again', async (session, operands) => {
-    const [app, message, endpoint] = operands
-    await session.client.post(pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'resend'), { body: {} })
-    session.show({ resent: message, endpoint }, () => `Queued ${message} for ${endpoint} again, behind new messages.`)
-  })
+  commands.add(
+    'resend <app> <message> <endpoint>',
+    'send one message to one endpoint again',
+    async (session, operands) => {
+      const [app, message, endpoint] = operands
+      await session.client.post(pathOf('app', app, 'msg', message, 'endpoint', endpoint, 'resend'), { body: {} })
+      session.show({ resent: message, endpoint }, () => `Queued ${message} for ${endpoint} again, behind new messages.`)
+    },
+  )
 
   const summary = 'redeliver failed messages to an endpoint, or with --missing those that it never received'
   const recover = commands
-    .add(commands.program, 'recover <app> <endpoint>', summary, async (session, [app, endpoint]) => {
+    .add('recover <app> <endpoint>', summary, async (session, [app, endpoint]) => {
       const { missing, perSecond } = session.options
       const body = { since: instantOption(session, 'since'), until: instantOption(session, 'until'), perSecond }
       const verb = missing === true ? 'replay-missing' : 'recover'

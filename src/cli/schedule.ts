@@ -15,8 +15,7 @@ export function addSchedule(commands: RemoteCommands): void {
   )
 
   withFields(
-    commands.add(
-      schedule,
+    schedule.add(
       'create <app> <cron> <type> [payload]',
       'create a schedule by cron expression; the payload is JSON, @FILE, or - for standard input',
       async (session, [app, cron, eventType, given]) => {
@@ -29,7 +28,7 @@ export function addSchedule(commands: RemoteCommands): void {
     ),
   )
 
-  commands.list(schedule, 'list <app>', "list an application's schedules", ([app]) => ({
+  schedule.list('list <app>', "list an application's schedules", ([app]) => ({
     path: pathOf('app', app, 'schedule'),
     empty: `No schedules. Create one: sluice schedule create ${app} '30 7 * * *' TYPE PAYLOAD`,
     columns: [
@@ -42,35 +41,30 @@ export function addSchedule(commands: RemoteCommands): void {
     ],
   }))
 
-  commands
-    .add(
-      schedule,
-      'show <app> <schedule>',
-      'show a schedule with its last and next runs',
-      async (session, [app, ref]) => {
-        const query = { next_runs: session.options.next as number }
-        const found = await session.client.get(pathOf('app', app, 'schedule', ref), query)
-        session.show(found, (item) => describe(session, item))
-      },
-    )
+  schedule
+    .add('show <app> <schedule>', 'show a schedule with its last and next runs', async (session, [app, ref]) => {
+      const query = { next_runs: session.options.next as number }
+      const found = await session.client.get(pathOf('app', app, 'schedule', ref), query)
+      session.show(found, (item) => describe(session, item))
+    })
     .addOption(option('--next <NUMBER>', 'number of next runs to show', count(0, 10)).default(runsShown))
 
   for (const [order, description, done] of [
     ['pause', 'pause a schedule', () => 'is paused'],
     ['resume', 'resume a paused schedule', (item: Item) => `is resumed; next run: ${nextOf(item)}`],
   ] as const) {
-    commands.add(schedule, `${order} <app> <schedule>`, description, async (session, [app, ref]) => {
+    schedule.add(`${order} <app> <schedule>`, description, async (session, [app, ref]) => {
       const changed = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/${order}`)
       session.show(changed, (item) => `Schedule ${nameOf(item)} ${done(item)}.`)
     })
   }
 
-  commands.add(schedule, 'run <app> <schedule>', 'publish its message now', async (session, [app, ref]) => {
+  schedule.add('run <app> <schedule>', 'publish its message now', async (session, [app, ref]) => {
     const ran = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/run`)
     session.show(ran, ({ msgId }) => `Published ${session.terminal.style('bold', text(msgId))}`)
   })
 
-  commands.add(schedule, 'delete <app> <schedule>', 'delete a schedule', async (session, [app, ref]) => {
+  schedule.add('delete <app> <schedule>', 'delete a schedule', async (session, [app, ref]) => {
     await session.client.delete(pathOf('app', app, 'schedule', ref))
     session.show({ deleted: ref }, () => `Deleted schedule ${ref}. Its messages are kept.`)
   })

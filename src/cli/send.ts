@@ -11,7 +11,6 @@ const fileSign = '@'
 export function addSend(commands: RemoteCommands): void {
   commands
     .add(
-      commands.program,
       'send <app> <event-type> [payload]',
       'publish a message; the payload is JSON, @FILE, or - for standard input (default)',
       async (session, [app, eventType, given]) => {

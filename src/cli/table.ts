@@ -109,7 +109,12 @@ export function nameOf({ uid, id }: Item): string {
   return text(uid ?? id)
 }
 
+/** A number with separators: `12,345`. */
+export function grouped(value: unknown): string {
+  return Number(value).toLocaleString('en')
+}
+
 /** `1 message`, `2 messages`. */
 export function counted(count: number, noun: string): string {
-  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`
+  return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`
 }

@@ -22,7 +22,7 @@ interface Followed {
 /** `sluice tail`: prints attempts as they are made. It polls the attempts of each endpoint. */
 export function addTail(commands: RemoteCommands): void {
   commands
-    .add(commands.program, 'tail', 'follow attempts live', async (session) => {
+    .add('tail', 'follow attempts live', async (session) => {
       const stopRequested = session.terminal.stopRequested().then(() => true)
       const { every, failed } = session.options as { every: number; failed?: boolean }
       const query = { status: failed ? failedStatus : undefined }

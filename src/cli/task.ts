@@ -3,7 +3,7 @@ import { choice, count } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
-import { ago, facts, instant, text } from './table.ts'
+import { ago, facts, grouped, instant, text } from './table.ts'
 import { progressLine, withProgress } from './terminal.ts'
 
 const askMs = 250
@@ -13,8 +13,8 @@ const states = ['running', 'paused', 'finished', 'failed', 'cancelled']
 export function addTask(commands: RemoteCommands): void {
   const task = commands.group('task', 'background tasks: list, show, pause, resume, cancel')
 
-  commands
-    .list(task, 'list', 'list background tasks, newest first', (_, { options, world }) => {
+  task
+    .list('list', 'list background tasks, newest first', (_, { options, world }) => {
       const { state, type } = options as { state?: string; type?: string }
       return {
         path: '/background-task',
@@ -32,8 +32,8 @@ export function addTask(commands: RemoteCommands): void {
     .addOption(option('--state <STATE>', `only tasks that are ${states.join(', ')}`, choice(states)))
     .option('--type <TYPE>', 'only tasks of this type, such as dead.replay')
 
-  commands
-    .add(task, 'show <task>', 'show a background task, or follow it with --wait', async (session, [id]) => {
+  task
+    .add('show <task>', 'show a background task, or follow it with --wait', async (session, [id]) => {
       if (session.options.wait === true) await followTask(session, id, 'Working')
       session.show(await session.client.get(pathOf('background-task', id)), (item) => describe(session, item))
     })
@@ -44,7 +44,7 @@ export function addTask(commands: RemoteCommands): void {
     ['resume', 'resume a paused background task'],
     ['cancel', 'cancel a background task; the work done so far is kept'],
   ] as const) {
-    commands.add(task, `${order} <task>`, description, async (session, [id]) => {
+    task.add(`${order} <task>`, description, async (session, [id]) => {
       const changed = await session.client.post(`${pathOf('background-task', id)}/${order}`, { body: {} })
       session.show(changed, () => `${text(changed.task)} is ${text(changed.state)}: ${doneOf(changed)}.`)
     })
@@ -110,16 +110,12 @@ function doneOf(task: Item): string {
   const { replayed, purged, unfiltered, totalAtLeast } = (task.data ?? {}) as Item
   const { scanned, total } = countsOf(task)
   const of =
-    total !== undefined ? ` of ${number(total)}` : totalAtLeast === undefined ? '' : ` of ${number(totalAtLeast)}+`
-  const parts = [`${number(scanned)}${of} scanned`]
-  if (replayed !== undefined) parts.push(`${number(replayed)} replayed`)
-  if (purged !== undefined) parts.push(`${number(purged)} purged`)
-  if (unfiltered !== undefined) parts.push(`${number(unfiltered)} too large for the filter`)
+    total !== undefined ? ` of ${grouped(total)}` : totalAtLeast === undefined ? '' : ` of ${grouped(totalAtLeast)}+`
+  const parts = [`${grouped(scanned)}${of} scanned`]
+  if (replayed !== undefined) parts.push(`${grouped(replayed)} replayed`)
+  if (purged !== undefined) parts.push(`${grouped(purged)} purged`)
+  if (unfiltered !== undefined) parts.push(`${grouped(unfiltered)} too large for the filter`)
   return parts.join(', ')
-}
-
-function number(value: unknown): string {
-  return Number(value).toLocaleString('en')
 }
 
 function describe({ terminal }: Session, task: Item): string {

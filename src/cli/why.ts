@@ -2,7 +2,7 @@ import { ApiProblem, type Item, pathOf } from './client.ts'
 import { limitOption, type RemoteCommands, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { outcome, statusCode } from './messages.ts'
-import { ago, type Column, counted, facts, instant, nameOf, table, text } from './table.ts'
+import { ago, type Column, counted, facts, grouped, instant, nameOf, table, text } from './table.ts'
 import { toJson } from './terminal.ts'
 
 const wideColumns = 110
@@ -11,7 +11,6 @@ const wideColumns = 110
 export function addWhy(commands: RemoteCommands): void {
   commands
     .add(
-      commands.program,
       'why <app> [message] [endpoint]',
       'explain why deliveries wait, and until when',
       (session, [app, message, endpoint]) => explain(session, app, message, endpoint),
@@ -187,7 +186,7 @@ function alsoText({ blockers }: Item): string | undefined {
 }
 
 function waitingText({ total, isExact }: Item): string {
-  return `${Number(total).toLocaleString('en')}${isExact === false ? '+' : ''}`
+  return `${grouped(total)}${isExact === false ? '+' : ''}`
 }
 
 function asOfText({ asOf, isLive }: Item): string {

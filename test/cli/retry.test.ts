@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { retryPolicy } from '../../src/cli/retry.ts'
+import { retryPolicy } from '../../src/cli/endpoint.ts'
 import { WrongValue } from '../../src/runtime/setting-kinds.ts'
 
 describe('--retry', () => {
