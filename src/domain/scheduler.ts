@@ -120,7 +120,7 @@ export class Scheduler<T> {
     lane.holdUntil = Math.max(lane.holdUntil, until)
   }
 
-  /** Chooses up to `max` deliveries to start now. Each holds a slot, and a token where there is a limit. */
+  /** Chooses up to `max` deliveries to start now. Each takes a slot, and a token where there is a limit. */
   plan(now: SteadyMs, max: number): Start<T>[] {
     for (let lane = this.#sleeping.popUntil(now); lane; lane = this.#sleeping.popUntil(now)) {
       // An entry that a later sleep replaced is stale.
@@ -150,7 +150,7 @@ export class Scheduler<T> {
     return starts
   }
 
-  /** A slot came free. `ended` describes the attempt that held it, if there was one. */
+  /** A slot came free. `ended` describes its attempt, if there was one. */
   finish(lane: Lane<T>, now: SteadyMs, ended?: Ended): void {
     lane.inFlight--
     lane.app.inFlight--
@@ -236,11 +236,11 @@ export class Scheduler<T> {
   }
 
   /**
-   * Slots are shared by thresholds that move with what is free: an application may hold twice as many as are free, a
-   * lane half of what its application may still take, and each at least one. Whoever hangs on to slots shrinks
-   * everybody's threshold, its own first, so there is room left for one more: with 512 slots for an application, 50
-   * lanes that hang get 9 or 10 each and leave 18, of which the next lane may take 6, however high their own caps are. For
-   * a lane, those are free that its kind of user may take.
+   * Slots are shared by thresholds that move with the number of free slots: an application may occupy twice as many as are
+   * free, a lane half of those that its application may still take, and each at least one. A lane that hangs lowers all
+   * thresholds, so there is always room for one more: with 512 slots for an application, 50 lanes that hang get 9 or 10
+   * each and leave 18, of which the next lane may take 6, however high their own caps are. For a lane, only the slots that
+   * its kind of user may take count as free.
    */
   #room(app: AppLanes<T>, free: number): number {
     return Math.min(this.#limits.inFlightPerApp, 2 * free) - app.inFlight
@@ -338,7 +338,7 @@ export class Scheduler<T> {
 
   /** An application counts what it has under way until the last attempt ends, even when its lanes are gone. */
   #forgetUnused(app: AppLanes<T>): void {
-    // One with a rate stays, with what its bucket holds: its lanes come and go.
+    // An application with a rate keeps its bucket, because its lanes come and go.
     if (app.lanes === 0 && app.inFlight === 0 && !app.bucket) this.#apps.delete(app.key)
   }
 
@@ -365,7 +365,7 @@ export interface SchedulerLimits {
   readonly failuresPerMinute?: number
 }
 
-/** An attempt that ended: how long it held its slot, and whether it speaks for or against the receiver. */
+/** An attempt that ended: how long it occupied its slot, and whether it counts for or against the receiver. */
 export interface Ended {
   readonly slotMs: number
   readonly result: 'delivered' | 'failed' | 'nothing'

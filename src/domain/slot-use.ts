@@ -1,7 +1,7 @@
 import type { SteadyMs } from './clock.ts'
 import { Queue } from './queue.ts'
 
-/** How an endpoint uses slots: its attempts end quickly, no attempt ended lately, or its attempts hold slots for long. */
+/** How an endpoint uses slots: its attempts end quickly, no attempt ended recently, or its attempts occupy slots for long. */
 export type SlotUser = 'quick' | 'untried' | 'slow'
 
 /** An attempt that ends within this time is quick. */
@@ -14,7 +14,7 @@ const repaidShare = 0.25
 const quickForMs = 10 * 60_000
 
 /**
- * The time for which one endpoint's attempts held slots beyond a second each. The endpoint owes it, and is slow until it
+ * The time for which one endpoint's attempts occupied slots beyond a second each. The endpoint owes it, and is slow until it
  * is repaid: an attempt that hangs for 15 s makes it slow for a minute at least, and until it answers quickly. Repaying
  * takes time, and not only answers, because answers cost an attacker nothing.
  */
@@ -23,7 +23,7 @@ export class SlotUse {
   #endedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #quickAt: SteadyMs = Number.NEGATIVE_INFINITY
 
-  /** An attempt ended that held its slot for `slotMs`. */
+  /** An attempt ended that occupied its slot for `slotMs`. */
   ended(slotMs: number, now: SteadyMs): void {
     if (slotMs > quickMs) this.#owedMs = Math.min(mostOwedMs, this.#owedMs + slotMs - quickMs)
     else {
@@ -39,34 +39,34 @@ export class SlotUse {
   }
 }
 
-/** How many slots of all each kind of user may hold; what slow users hold, untried ones cannot. */
+/** How many of all slots each kind of user may occupy. Slots of slow users count for untried ones too. */
 export function slotLimits(slots: number): Readonly<Record<SlotUser, number>> {
   return { quick: slots, untried: slots - Math.floor(slots / 8), slow: slots - Math.floor(slots / 4) }
 }
 
 /**
- * Keeps slots for endpoints that answer quickly. Of 1,024 slots, slow endpoints together hold at most 768, and slow and
- * untried ones together at most 896; 128 are always left for endpoints whose attempts end within a second. However many
+ * Keeps slots for endpoints that answer quickly. Of 1,024 slots, all slow endpoints occupy at most 768, and all slow and
+ * untried ones at most 896; 128 are always left for endpoints whose attempts end within a second. However many
  * applications hang, an endpoint that answers within 50 ms gets its share of 128 slots, which is 2,560 attempts a second
- * over all. Without it, 1,024 applications with one hanging endpoint each held every slot until their timeout.
+ * over all. Without it, 1,024 applications with one hanging endpoint each occupied every slot until their timeout.
  */
 export class SlotReserve<L extends { waitsForSlot: boolean }> {
   readonly #limits: Readonly<Record<SlotUser, number>>
-  readonly #held: Record<SlotUser, number> = { quick: 0, untried: 0, slow: 0 }
+  readonly #used: Record<SlotUser, number> = { quick: 0, untried: 0, slow: 0 }
   readonly #waiting = { untried: new Queue<L>(), slow: new Queue<L>() }
 
   constructor(slots: number) {
     this.#limits = slotLimits(slots)
   }
 
-  /** Counts slots that are taken, or with a negative number given back. */
+  /** Counts slots that are taken, or with a negative number freed. */
   count(user: SlotUser, slots: number): void {
-    this.#held[user] += slots
+    this.#used[user] += slots
   }
 
-  /** How many more slots users of a kind may take, as far as the reserve has a say. */
+  /** How many more slots users of a kind may take, by the reserve. */
   roomFor(user: SlotUser): number {
-    const { quick, untried, slow } = this.#held
+    const { quick, untried, slow } = this.#used
     const ofAll = this.#limits.quick - quick - untried - slow
     if (user === 'quick') return ofAll
     const ofUnproved = Math.min(ofAll, this.#limits.untried - untried - slow)
@@ -80,7 +80,7 @@ export class SlotReserve<L extends { waitsForSlot: boolean }> {
     this.#waiting[user].push(lane)
   }
 
-  /** Whether a lane has to wait behind others: a slot that came free is for the one that has waited the longest. */
+  /** Whether a lane has to wait behind others: a free slot is for the lane that has waited the longest. */
   isBehind(user: SlotUser): boolean {
     if (user === 'quick') return false
     return this.#waiting.untried.size > 0 || (user === 'slow' && this.#waiting.slow.size > 0)

@@ -167,9 +167,9 @@ class Trimmer {
     if (excess <= 0 || !owned.isOwned) {
       // More may have been there than were counted.
       trim.counted = undefined
-      const again = trim.trimmed
+      const countAgain = trim.trimmed
       trim.trimmed = false
-      return again
+      return countAgain
     }
     const { taken, waiting } = await this.#survey(owned, Math.min(excess, chunkRows))
     owned.markSurplus(waiting)

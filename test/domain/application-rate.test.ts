@@ -84,7 +84,7 @@ test('nothing is started before all workers share, and a rate taken away lets ev
   assert.equal(scheduler.plan(501, 128).length, 100 - first.length)
 })
 
-test('what an application has saved up outlives its lanes', () => {
+test('the saved-up tokens of an application outlive its lanes', () => {
   const scheduler = new Scheduler<number>({ inFlight: 1000, inFlightPerApp: 1000 })
   const begin = (now: number) => {
     const lane = scheduler.add(1, 10, plain, clean, now)

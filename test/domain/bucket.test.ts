@@ -229,7 +229,7 @@ test('changing the limit back and forth makes no token', () => {
   }
 })
 
-test('what was saved up survives a change of the limit, up to the new burst', () => {
+test('saved-up tokens survive a change of the limit, up to the new burst', () => {
   const saved = (from: RateLimit, to: RateLimit) => {
     const bucket = new Bucket(from, 0, 0)
     bucket.reshape(to, 0)
@@ -279,7 +279,7 @@ test('a bucket handed from owner to owner is the same bucket', () => {
   )
 })
 
-test('the debt counts what is reserved as spent', () => {
+test('the debt counts reserved tokens as spent', () => {
   const limit = { rate: 10, periodMs: 1000, burst: 5 }
   const bucket = new Bucket(limit, 0, 0)
   bucket.reserve()

@@ -51,7 +51,7 @@ describe('ticks over changes of daylight saving time', () => {
     ])
   })
 
-  test('what repeats within the day goes by the time that passes: no gap, no rush, every hour once', () => {
+  test('an hourly schedule follows elapsed time over a clock change: every hour once, without a gap', () => {
     const cases = [
       ['Europe/Berlin', '*/30 * * * *', '2026-03-28T22:00', 30],
       ['Europe/Berlin', '*/30 * * * *', '2026-10-24T22:00', 30],
@@ -105,7 +105,7 @@ test('looking back finds the same ticks as looking ahead, in every zone and over
   )
 })
 
-test('what is wrong with a timing is said of the field it is in', () => {
+test('a problem of a timing names its field', () => {
   const problem = (cron: string, timezone = 'UTC') => timingProblem({ cron, timezone }, 0)
   for (const cron of [
     '0 7 * * *',

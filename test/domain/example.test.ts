@@ -10,7 +10,7 @@ test("the schema's own examples come first, the last when there are not that man
   assert.deepEqual(exampleOf(schema, 9), { a: 2 })
 })
 
-test('without examples each property gets what its keywords suggest', () => {
+test('without examples each property gets a value by its keywords', () => {
   const schema = {
     type: 'object',
     properties: {

@@ -41,7 +41,7 @@ function patient(given: Partial<HealthRules> = {}, from: Health = new Health(nul
   return { health: from, rules: its, told, tried, note }
 }
 
-test('what says that a receiver is unwell, and what does not', () => {
+test('which outcomes count against a receiver', () => {
   for (const [expected, codes] of [
     ['unwell', ['timeout', 'reset', 'invalid_http', 'tls_failed', 'connect_refused', 'dns_not_found', 'blocked']],
     ['well', ['delivered', 'redirected']],
@@ -63,7 +63,7 @@ test('what says that a receiver is unwell, and what does not', () => {
   }
 })
 
-test('so many failures in a row open the circuit, and one answer in between begins the count anew', () => {
+test('failures in a row open the circuit, and one answer in between restarts the count', () => {
   const { health, tried, told } = patient()
   for (const result of [down, down, outcome('refused', 404), down, down]) tried(result, 0)
   assert.equal(health.circuit, 'closed')
@@ -82,7 +82,7 @@ test('enough failures among enough attempts of a window open it, fewer do not', 
   assert.deepEqual(told, ['opened (ratio)'])
 })
 
-test('what lies behind the window does not count', () => {
+test('attempts before the window do not count', () => {
   for (const [at, expected] of [
     [4000, 'open'],
     [20_000, 'closed'],
@@ -139,7 +139,7 @@ test('jitter only ever lengthens the time it stays open', () => {
   )
 })
 
-test('what was under way when the circuit opened says nothing about the probe', () => {
+test('attempts that were under way when the circuit opened do not count as the probe', () => {
   const { health, tried, rules: its } = patient()
   const { era } = health
   for (let i = 0; i < 3; i++) tried(down, 0)
@@ -183,7 +183,7 @@ test('a 429 without a hint halves the rate, once for all that was under way, and
   assert.equal(health.circuit, 'closed', 'too much is no illness')
 })
 
-test('without a configured rate, a 429 halves what was sent of late', () => {
+test('without a configured rate, a 429 halves the recent rate', () => {
   const { health, tried } = patient({ rate: undefined })
   for (let i = 0; i < 200; i++) tried(ok, i * 10)
   tried(crowded, 2000)
@@ -226,7 +226,7 @@ test('an operator opens it for good, closes it gently, and resets it at once', (
   assert.equal(told.length, 4, 'what is closed is not closed again')
 })
 
-test('failing for long enough without one success disables; one success begins anew', () => {
+test('failing for long enough without one success disables; one success restarts the time', () => {
   const { health, tried } = patient({ circuit: undefined, disableAfterMs: 100_000 })
   tried(outcome('refused', 404), 0)
   tried(down, 99_999)
@@ -255,7 +255,7 @@ test('a healthy receiver is nothing to save', () => {
   assert.equal(health.toText(1000), null)
 })
 
-test('what is given back is saved when something of it changed', () => {
+test('the health of a released lane is saved when it changed', () => {
   const { health, tried } = patient()
   tried(down, 0)
   const text = health.unsaved(10)
@@ -303,7 +303,7 @@ test('whatever an owner knew, the next one knows, less the time between', () => 
   )
 })
 
-test('a text that cannot be read is a receiver nobody knows anything of', () => {
+test('an unreadable text counts as a new receiver', () => {
   for (const text of ['{', 'null', '7', '[]', '"open"']) assert.equal(new Health(text, 0, 0).circuit, 'closed')
 })
 

@@ -93,7 +93,7 @@ test('foreign text is no id', () => {
   )
 })
 
-test('a key tells the instant it was made at, and the first key of an instant is not above any other of it', () => {
+test('a key contains the instant at which it was made, and the first key of an instant is its smallest', () => {
   fc.assert(
     fc.property(anyInstant, fc.integer({ min: 0, max: nodes - 1 }), (at, node) => {
       const key = new KeyMaker(node).next(at)

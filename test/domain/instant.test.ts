@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { parseInstant } from '../../src/domain/clock.ts'
 
-test('an instant is what it says', () => {
+test('an instant is read as it is written', () => {
   fc.assert(
     fc.property(
       fc.date({ min: new Date('1970-01-01'), max: new Date('9999-12-31'), noInvalidDate: true }),

@@ -64,7 +64,7 @@ test('an endpoint that matches in several ways is found once', () => {
   assert.deepEqual(matcher.match('a.b', null), [1])
 })
 
-test('an endpoint with channels gets only what is sent on one of them', () => {
+test('an endpoint with channels gets only messages sent on one of them', () => {
   const matcher = new Matcher([subscription(1, null), subscription(2, null, ['x', 'y']), subscription(3, null, [])])
   assert.deepEqual(matcher.match('a', null), [1])
   assert.deepEqual(matcher.match('a', []), [1])
@@ -82,7 +82,7 @@ function naiveMatch(list: readonly Subscription[], eventType: string, channels: 
     .map(({ endpoint }) => endpoint)
 }
 
-test('matching by equality finds what globbing by prefix finds', () => {
+test('matching by equality finds the same patterns as globbing by prefix', () => {
   const name = fc
     .array(fc.constantFrom('a', 'b', 'ab', 'a-b'), { minLength: 1, maxLength: 4 })
     .map((parts) => parts.join('.'))

@@ -56,7 +56,7 @@ test('a status is of the class of its hundreds, and none is of class 0', () => {
   assert(!isOfClass({ status: 499 }, 500))
 })
 
-test('a replay by filter means what has ended, by its latest attempt', () => {
+test('a replay by filter includes ended deliveries, by their latest attempt', () => {
   assert(meetsReplay(message, attempt, any))
   assert(!meetsReplay(message, undefined, any))
   assert(!meetsReplay(message, { ...attempt, nextAt: 1 }, any))

@@ -57,7 +57,7 @@ test('fresh and timed deliveries are in one queue by their instants, and replays
   assert.equal(line.size, 0)
 })
 
-test('a replay that waits for its retry blocks nobody', () => {
+test('a replay that waits for its retry blocks no delivery', () => {
   const line = new OrderedQueue<string>('fifo')
   const failed = line.add('failed', place(1, null, replay), 900, 0)
   line.add('replay', place(2, null, replay), 0, 0)

@@ -26,7 +26,7 @@ test('it climbs in a straight line from where it starts to the full rate, and en
   assert.equal(pace.readyAt(1e9), 1e9)
 })
 
-test('a low rate does not outlast its climb: the interval counts what is gained meanwhile', () => {
+test('a low rate does not outlast its climb: the interval counts the gain meanwhile', () => {
   const pace = new Pace(perSecond(0.001), perSecond(1), 10_000, 0)
   assert.ok(pace.readyAt(0) <= pace.endsAt)
   assert.ok(pace.readyAt(0) < 5000, `${pace.readyAt(0)} ms for the first`)
@@ -39,7 +39,7 @@ test('after a silence one may leave at once, and the next an interval later', ()
   assert.ok(pace.readyAt(5000) > 5090 && pace.readyAt(5000) <= 5100)
 })
 
-test('halving halves what it has come to, never goes below the least, and climbs on from there', () => {
+test('halving halves the current rate, never goes below the least, and climbs on from there', () => {
   const pace = new Pace(perSecond(100), perSecond(100), 120_000, 0)
   pace.halve(perSecond(30), 100_000, 0)
   assert.equal(pace.rateAt(0), perSecond(50))

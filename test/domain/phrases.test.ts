@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { count, moment, perSecond, span } from '../../src/domain/phrases.ts'
 
-test('durations are told in one or two units', () => {
+test('durations are written in one or two units', () => {
   const cases: [number, string][] = [
     [0, '0 s'],
     [340, '0.3 s'],
@@ -19,14 +19,14 @@ test('durations are told in one or two units', () => {
   for (const [ms, text] of cases) assert.equal(span(ms), text)
 })
 
-test('instants are told to the second, with their day when they are not near', () => {
+test('instants are written to the second, with their day when they are not near', () => {
   const now = Date.UTC(2026, 10, 15, 9, 40)
   assert.equal(moment(now + 90_000, now), '09:41:30 UTC (in 1 min 30 s)')
   assert.equal(moment(now - 3000, now), '09:39:57 UTC (3 s ago)')
   assert.equal(moment(now + 48 * 3_600_000, now), '2026-11-17 09:40:00 UTC (in 2 d)')
 })
 
-test('rates are told in the unit they are easiest to read in', () => {
+test('rates are written in the unit that reads best', () => {
   assert.deepEqual([100, 12.345, 0.5, 0.05, 0.001].map(perSecond), ['100/s', '12.3/s', '0.5/s', '3/min', '3.6/h'])
 })
 

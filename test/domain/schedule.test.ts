@@ -26,7 +26,7 @@ describe('which ticks are run', () => {
     }
   })
 
-  test('skip leaves out what was missed', () => {
+  test('skip leaves out missed ticks', () => {
     const skip = { ...hourly, missed: 'skip' as const }
     const late = start + hour + graceMs + 1
     assert.deepEqual(planRuns(skip, late), { ticks: [], skipped: { at: start + hour, count: 1 } })

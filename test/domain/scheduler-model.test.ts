@@ -5,7 +5,7 @@ import type { Class } from '../../src/domain/delivery.ts'
 import type { Lane, LaneLimits } from '../../src/domain/lane.ts'
 import { Scheduler, type SchedulerLimits, type Start } from '../../src/domain/scheduler.ts'
 
-/** What the scheduler must know of a lane, said in the plainest way. */
+/** The model of a lane: the state that the scheduler needs, in the simplest form. */
 interface ModelLane {
   readonly lane: Lane<number>
   readonly app: number

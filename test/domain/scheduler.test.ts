@@ -188,7 +188,7 @@ test('a hold that arrives while a lane sleeps for a token is kept too', () => {
   assert.equal(scheduler.plan(5000, 10).length, 1)
 })
 
-test('what the last owner left is kept: the hold and the empty bucket', () => {
+test('the state of the last owner is kept: the hold and the empty bucket', () => {
   const scheduler = new Scheduler<number>(roomy)
   const held = scheduler.add(nextEndpoint++, 1, unlimited, { bucketDebtMs: 0, holdMs: 700 }, 100)
   scheduler.offer(held, fresh, 1, 100)
@@ -273,7 +273,7 @@ test('a lane that gets a rate limit starts with an empty bucket', () => {
   assert.equal(scheduler.plan(101, 9).length, 1)
 })
 
-test('a removed lane answers what was queued and is never planned again, from wherever it was', () => {
+test('a removed lane answers its queued deliveries and is never planned again, from any place', () => {
   const scheduler = new Scheduler<number>(roomy)
   const ready = addLane(scheduler, 1)
   const asleep = addLane(scheduler, 1)

@@ -7,20 +7,20 @@ test('a worker alone may keep everything', () => {
   assert.ok(shareOf(1, 1000, 1000).most >= 1000)
 })
 
-test('a tenth too many stays where it is while nobody is poor', () => {
+test('a tenth above the share stays while no worker is short', () => {
   assert.deepEqual(shareOf(4, 400, 95), { content: 100, most: 110 })
 })
 
-test('somebody with nothing makes everyone else give what is above the common least', () => {
+test('a worker without lanes makes the others give away all above the common least', () => {
   assert.deepEqual(shareOf(5, 12, 0), { content: 2, most: 2 })
   assert.deepEqual(shareOf(10, 11, 0), { content: 1, most: 1 })
 })
 
-test('with fewer lanes than workers nobody is asked to give up the only one it has', () => {
+test('with fewer lanes than workers no worker gives up its only lane', () => {
   assert.deepEqual(shareOf(5, 3, 0), { content: 1, most: 2 })
 })
 
-test('however lanes lie at first, giving and taking comes to rest with nobody poor', () => {
+test('from any distribution, giving and taking comes to rest with no worker short', () => {
   const lanes = fc.array(fc.integer({ min: 0, max: 60 }), { minLength: 2, maxLength: 8 })
   fc.assert(
     fc.property(lanes, (start) => {
@@ -35,7 +35,7 @@ test('however lanes lie at first, giving and taking comes to rest with nobody po
           const surplus = Math.max(0, count - share.most)
           owned[worker] = count - surplus
           moves += surplus
-          // Whoever is content lets the others choose first; the poorest takes all that is there.
+          // A worker with its share lets the others choose first; the one with the fewest lanes takes all that are free.
           owned[owned.indexOf(Math.min(...owned))] = Math.min(...owned) + surplus
         }
       }

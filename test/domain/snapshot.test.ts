@@ -9,7 +9,7 @@ test('a snapshot is read as it was written, to a thousandth', () => {
   assert.deepEqual(readSnapshot(writeSnapshot(written)), read)
 })
 
-test('what cannot be read is no snapshot', () => {
+test('an unreadable text is no snapshot', () => {
   for (const text of [null, '', '{', 'null', '[]', '7', '{"worker":1}', JSON.stringify({ ...snapshot, app: 1 })]) {
     assert.equal(readSnapshot(text), undefined, `${text}`)
   }

@@ -7,7 +7,7 @@ function steady(throughput: Throughput, from: number, until: number, everyMs: nu
   for (let now = from; now <= until; now += everyMs) throughput.note(now)
 }
 
-test('a steady pace is told as it is, however long it lasts', () => {
+test('a steady pace is measured exactly, however long it lasts', () => {
   const throughput = new Throughput(0)
   for (let from = 100; from < 60_000; from += 4300) {
     steady(throughput, from, from + 4200, 100)
@@ -16,14 +16,14 @@ test('a steady pace is told as it is, however long it lasts', () => {
   }
 })
 
-test('before a second has passed nothing can be told', () => {
+test('before a second has passed the pace is unknown', () => {
   const throughput = new Throughput(5000)
   throughput.note(5001)
   assert.equal(throughput.perSecond(5999), undefined)
   assert.equal(throughput.perSecond(6000), 1)
 })
 
-test('what happened long ago is forgotten', () => {
+test('attempts of long ago are forgotten', () => {
   const throughput = new Throughput(0)
   steady(throughput, 100, 10_000, 100)
   assert.ok((throughput.perSecond(19_000) ?? 0) > 4)

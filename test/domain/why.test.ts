@@ -89,7 +89,7 @@ const cases: [reason: string, nextAt: number | null, change: Partial<WhyFacts>][
   ['owner_silent', null, { lane: { ...facts.lane, silent: true } }],
   ['owner_silent', null, { lane: { ...facts.lane, silent: true, owner: { description: 'x', leaseUntil: now - 1 } } }],
   ['held', later, { lane: { ...facts.lane, silent: true, holdUntil: later } }],
-  // What is under way goes on, whatever keeps the others.
+  // A delivery under way goes on, even if others are blocked.
   ['sending', null, { lane: live({ sending: [{ message: 77, forMs: 1200 }], inFlight: 4 }), endpoint: disabled }],
   ['recording', null, { lane: live({ recording: [5, 77], holdMs: 9 }) }],
 ]
@@ -103,7 +103,7 @@ for (const [reason, nextAt, change] of cases) {
   })
 }
 
-test('what is no longer queued is not said to be waiting, whatever stops the endpoint', () => {
+test('a delivery that left the queue does not wait, even if its endpoint is stopped', () => {
   const ended = { queued: undefined, latest: { code: 'delivered', status: 200 } } as const
   assert.equal(whyNotDelivered({ ...facts, ...ended, endpoint: disabled }).reason, 'delivered')
 })
@@ -137,7 +137,7 @@ test('when its turn comes is estimated from the recent pace, which is never abov
   assert.equal(whyNotDelivered({ ...facts, queued: { ...timed, ahead: 0 } }).expectedAt, later)
 })
 
-test('in order, a delivery waits for its own retry in its place, and for who stands in front', () => {
+test('in order, a delivery waits in its place for its own retry, and for the delivery in front', () => {
   const own = { ...facts.queued, class: 0, dueAt: now, attempts: 2, ahead: 0 }
   const reasonOf = (change: Partial<WhyFacts>) => {
     const { reason, nextAt, blockers } = whyNotDelivered({ ...facts, ...change })
@@ -154,7 +154,7 @@ test('in order, a delivery waits for its own retry in its place, and for who sta
   assert.deepEqual(reasonOf(behindFirst(0)), ['behind_others', null, 1])
 })
 
-test('when it is given up is told where that may come first', () => {
+test('the answer says when a delivery is given up, if that may come first', () => {
   const detail = (endsAt: number, change: Partial<WhyFacts> = {}) =>
     whyNotDelivered({ ...facts, queued: { ...timed, ahead: 0, endsAt }, ...change }).detail
   assert.match(detail(later - 1000), /It is given up at 00:00:59 UTC \(in 59 s\)\.$/)

@@ -61,7 +61,7 @@ test('a message that no longer exists is missing from the answer', async () => {
   assert.equal(bodies.get(9), undefined)
 })
 
-test('beyond its limit it forgets what it has kept longest, and still answers all that was asked for', async () => {
+test('beyond its limit it drops the oldest messages, and still answers all that were requested', async () => {
   const { bodies } = open(
     3000,
     [1, 2, 3, 4, 5].map((key) => message(key)),

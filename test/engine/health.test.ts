@@ -228,7 +228,7 @@ test('switching the circuit off lets an open one go', async (t) => {
   assert.equal((await ward.world.store.counts()).pending, 0)
 })
 
-test('429s without a hint slow an endpoint down to what its receiver takes, and no further', async (t) => {
+test('429s without a hint slow an endpoint down to the rate of its receiver, and no further', async (t) => {
   const ward = await Ward.open(t, { throttleRate: 100, burst: 1 })
   const lately = () => ward.arrivals.filter((at) => at > ward.clock.steady() - second).length
   ward.answer = () => (lately() > 20 ? tooMuch : fine)
@@ -253,7 +253,7 @@ test('an endpoint that does not want to adapt goes on as before', async (t) => {
   assert(arrived > 280, `${arrived} in three seconds`)
 })
 
-test('an endpoint that fails for too long is disabled, and enabling it releases what was held', async (t) => {
+test('an endpoint that fails for too long is disabled, and enabling it releases the waiting deliveries', async (t) => {
   const ward = await Ward.open(t, { flow: { circuit: policy, disableAfterMs: 5 * minute } })
   ward.answer = () => broken
   await ward.publish(10)

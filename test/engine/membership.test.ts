@@ -174,7 +174,7 @@ test('the answer to an old renewal says nothing about a new membership', async (
 test('joining again is tried until it succeeds', async () => {
   const { clock, join, events, membership } = await openJoined()
   membership.lose()
-  // What is lost cannot lapse as well.
+  // A lost lease cannot lapse as well.
   await clock.advance(leaseMs)
   for (let i = 0; i < 3; i++) {
     join.next().fail(new StoreTrouble('gone'))

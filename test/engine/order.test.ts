@@ -27,9 +27,9 @@ const twice: RetryPolicy = { waits: { kind: 'list', ms: [10 * second] }, jitter:
 /** The real engine over a real store in virtual time; every attempt takes a tenth of a second. */
 class Ordered {
   readonly clock = new VirtualClock()
-  /** What was sent, in this order, by the number in its body. */
+  /** The sent messages in their order, by the number in their bodies. */
   readonly sent: number[] = []
-  /** What becomes of a message, by the number in its body. */
+  /** The outcome of a message, by the number in its body. */
   readonly answers = new Map<number, Outcome>()
   /** Set, a settle is answered only when this is resolved. */
   gate: Promise<void> | undefined
@@ -138,7 +138,7 @@ test('a backlog of thousands goes out in its order, though workers die meanwhile
   await ordered.crash()
   await ordered.clock.advance(100 * second)
   assert.equal(await ordered.waiting(), 0)
-  // What was under way when a worker died comes twice, one directly behind the other.
+  // A delivery under way when a worker died comes twice, one directly behind the other.
   assert.deepEqual([...new Set(ordered.sent)], numbers(1, 1000))
   assert.deepEqual(
     ordered.sent,
@@ -186,7 +186,7 @@ test('a wait counts from when it is recorded, also while a connection that was g
   assert.deepEqual(ordered.sent, [1, 1])
 })
 
-test('with keys, only what has the same key waits for one that fails', async (t) => {
+test('with keys, only deliveries with the same key wait for one that fails', async (t) => {
   const ordered = await Ordered.start(t, { order: 'key' })
   ordered.answers.set(1, failure)
   // 1, 4 and 7 have one key; 3, 6 and 9 have none.
@@ -257,7 +257,7 @@ test('a key that blocks is freed while the lane is busy with others', async (t) 
   assert.deepEqual(ordered.sent.toSorted(), [1, 1, 2, 3])
 })
 
-test('blocking ends when the endpoint no longer wants it, or the time of what blocks is up', async (t) => {
+test('blocking ends when the endpoint no longer wants it, or the blocking delivery expires', async (t) => {
   const ordered = await Ordered.start(t, { order: 'fifo', deadHead: 'block' })
   ordered.answers.set(1, failure)
   ordered.answers.set(3, failure)
@@ -343,7 +343,7 @@ test('an expunged message at a front that waits lets the others go', async (t) =
   assert.deepEqual(ordered.sent, [1, 1, 2])
 })
 
-test('too many for the endpoint, what stands still at the head of a line gives way', async (t) => {
+test("beyond the endpoint's queue limit, a blocked front gives way", async (t) => {
   const ordered = await Ordered.start(t, { order: 'key', deadHead: 'block', maxWaiting: 3, overflow: 'drop_oldest' })
   ordered.answers.set(1, failure)
   const [first = 0] = await ordered.publish(3)

@@ -190,7 +190,7 @@ test('a pass through a queue that never ends begins again at the front after a w
   assert.equal(await read(rows(301, 300 + pageRows)), 100 + pageRows)
   await clock.advance(15_000)
   assert.equal(await read(rows(501, 500 + pageRows)), 300 + pageRows, 'the page that was next is still read')
-  // What was committed late is in front, followed by what is still under way.
+  // The row that was committed late is in front, followed by the one under way.
   assert.equal(await read([row(50), ...rows(501, 499 + pageRows)]), undefined)
   assert.deepEqual(start(9), [50])
 })
@@ -266,7 +266,7 @@ test('a retry that is due before an older read has ended is not forgotten', asyn
   assert.equal(readDue.open, 1, 'asking again at once would show the same')
   readDue.next().answer([page()])
   await clock.settle()
-  // What housekeeping does four times a second.
+  // Housekeeping does this four times a second.
   reader.request(owned, timed)
   await clock.settle()
   readDue.next().answer([page([row(1, timed, 1)])])
@@ -275,7 +275,7 @@ test('a retry that is due before an older read has ended is not forgotten', asyn
   assert.ok(owned.rows.isReadToEnd(timed))
 })
 
-test('two classes read together forget what was settled meanwhile as soon as both are in', async () => {
+test('two classes read together forget settled messages as soon as both reads have ended', async () => {
   const { clock, readDue, reader, own } = open()
   const owned = own(1)
   owned.rows.take(fresh, row(1))

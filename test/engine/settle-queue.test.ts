@@ -164,7 +164,7 @@ test('an unexpected error is reported, and its batch is kept and tried again', a
   assert.deepEqual(recorded, [1, 2])
 })
 
-test('a fenced worker drops everything, also what ended since, and asks no more', async () => {
+test('a fenced worker drops everything, also deliveries that ended since, and asks no more', async () => {
   const { clock, settle, add, events, recorded, queue } = open()
   add(1, 512)
   add(513, 600)
@@ -183,7 +183,7 @@ for (const [answer, worker] of [
   ['trouble', 2],
   ['settled', 1],
 ] as const) {
-  test(`"${answer}" to a call from before a drop changes nothing of what worker ${worker} adds after it`, async () => {
+  test(`"${answer}" to a call from before a drop changes nothing that worker ${worker} adds after it`, async () => {
     const { clock, settle, add, events, recorded, queue, state } = open()
     add(1, 2)
     await clock.advance(15)

@@ -23,7 +23,7 @@ class Delivering {
   world!: World
   explainer!: Explainer
   engine!: Engine
-  /** What the store does with answers, when it is not to store them. */
+  /** Replaces storing of answers, where a test sets it. */
   refusal: (() => Promise<never>) | undefined
 
   static async start(t: TestContext, limits = { inFlight: 64, inFlightPerApp: 64 }): Promise<Delivering> {

@@ -84,7 +84,7 @@ for (const [what, remove] of [
   ['endpoint', ({ world, endpoint }: Delivering) => world.store.deleteEndpoint(endpoint.app, endpoint.key)],
   ['application', ({ world, endpoint }: Delivering) => world.store.deleteApplication(endpoint.app)],
 ] as const) {
-  test(`nothing more is sent for a deleted ${what}, and what waited is cancelled`, async (t) => {
+  test(`nothing more is sent for a deleted ${what}, and waiting deliveries are cancelled`, async (t) => {
     const delivering = await Delivering.start(t)
     await delivering.publish(1500)
     await delivering.clock.advance(second)

@@ -79,7 +79,7 @@ test("recovering sends an endpoint's dead letters of that time again, in small s
   assert.deepEqual([data, steps], [{ scanned: 450, replayed: 450, total: 450 }, 3])
 })
 
-test('replaying what is missing sends what the endpoint subscribes to and was never tried with', async (t) => {
+test('replaying missing messages sends those that the endpoint subscribes to and never received', async (t) => {
   const w = await world(t)
   const app = await w.application()
   const first = await w.endpoint(app)
@@ -101,7 +101,7 @@ test('replaying what is missing sends what the endpoint subscribes to and was ne
   assert.deepEqual(await replayed(w, late), [])
 })
 
-test('replaying what is missing asks the filter of the endpoint', async (t) => {
+test("replaying missing messages applies the endpoint's filter", async (t) => {
   const w = await world(t)
   const app = await w.application()
   const first = await w.endpoint(app)
@@ -116,7 +116,7 @@ test('replaying what is missing asks the filter of the endpoint', async (t) => {
   )
 })
 
-test('replaying what is missing counts the messages that are too large for the filter', async (t) => {
+test('replaying missing messages counts those that are too large for the filter', async (t) => {
   const w = await world(t)
   const app = await w.application()
   const endpoint = await w.endpoint(app)
@@ -130,7 +130,7 @@ test('replaying what is missing counts the messages that are too large for the f
   assert.deepEqual(data, { scanned: 3, replayed: 2, unfiltered: 1, total: 3 })
 })
 
-test('replaying in bulk sends again what ended as the filter says', async (t) => {
+test('replaying in bulk sends ended deliveries again, by the filter', async (t) => {
   const w = await world(t)
   const app = await w.application()
   const endpoint = await w.endpoint(app)
@@ -226,7 +226,7 @@ test('a task whose runner died is gone on with by another, and nothing is replay
   const { id } = await w.store.createTask({ app: app.key, work: { type: 'endpoint.recover', input }, data: {} })
   const dying = new TaskRunner(w.store, systemClock)
   assert.equal(await dying.step(), true)
-  // What was replayed is delivered before the other goes on; replaying it once more would send it again.
+  // The replayed delivery arrives before the other worker goes on; replaying it once more would send it again.
   for (const row of await w.rows(endpoint, replay)) {
     await w.settle(worker, w.settlement(endpoint, row, { state: 'delivered' }))
   }
@@ -302,7 +302,7 @@ test('a paced replay queues no more than its pace in any window, whichever worke
   assert.deepEqual((await w.store.findTask(id))?.data, { scanned: 100, replayed: 100, total: 100 })
 })
 
-test('a paced replay does not rest for what its filter leaves out', async (t) => {
+test('a paced replay does not rest for messages that its filter leaves out', async (t) => {
   const w = await world(t)
   const app = await w.application()
   const endpoint = await w.endpoint(app)

@@ -27,7 +27,7 @@ function opened({ key }: Endpoint): Notice {
   return { type: 'endpoint.circuit.opened', endpoint: key, data: { failures: 5 } }
 }
 
-/** What waits for an endpoint of operational webhooks. */
+/** The deliveries that wait for an endpoint of operational webhooks. */
 async function waitingFor(world: World, listener: Endpoint) {
   const rows = await world.rows(listener)
   const messages = await world.store.loadMessages(rows.map(({ message }) => message))

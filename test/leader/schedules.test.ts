@@ -95,7 +95,7 @@ test('a schedule runs when its time comes, to the millisecond, and again each ti
   assert.deepEqual(place.troubles, [])
 })
 
-test('when the leader dies another runs what it left, within a few leases, and nothing twice', async (t) => {
+test('when the leader dies another continues its schedules, within a few leases, and runs nothing twice', async (t) => {
   const place = await Place.open(t)
   const { clock, store, app } = place
   await store.createSchedule(app, { ...plainSchedule, missed: 'all' })

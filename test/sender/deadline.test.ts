@@ -92,7 +92,7 @@ test('whatever is added and removed when, each deadline fires once, never early 
   )
 })
 
-test('what expires may end its neighbours, and begin anew', () => {
+test('an expiry may end others, and add a new deadline', () => {
   const clock = new PlainClock()
   const deadlines = new Deadlines(clock)
   const second = new Probe(() => clock.steady())

@@ -37,15 +37,15 @@ const publicOnes = [
   ...['223.255.255.255', '2001:200::1', '2606:4700:4700::1111', '2a00:1450:4001::1', '3ffe::1'],
 ]
 
-test('what is not the public internet is refused', () => {
+test('an address outside the public internet is refused', () => {
   for (const address of notPublic) assert.equal(isPublic(address), false, address)
 })
 
-test('what is the public internet is not', () => {
+test('a public address is permitted', () => {
   for (const address of publicOnes) assert.equal(isPublic(address), true, address)
 })
 
-test('what is no address at all is refused', () => {
+test('a text that is not an address is refused', () => {
   const policy = new AddressPolicy({ allowNetworks: ['0.0.0.0/0', '::/0'] })
   for (const text of [
     '',

@@ -15,7 +15,7 @@ export const exampleMessage: OutgoingMessage = {
   contentType: 'application/json',
 }
 
-/** What an attempt did: how it ended, and how often it was said to have left before that. */
+/** The result of an attempt: its outcome, and how often `onLeave` was called before. */
 export interface Sent {
   readonly outcome: Outcome
   readonly leaves: number

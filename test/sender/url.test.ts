@@ -20,7 +20,7 @@ test('an ordinary https URL is accepted', () => {
   }
 })
 
-test('a URL that is none, or hides what it is, is refused', () => {
+test('an invalid or disguised URL is refused', () => {
   for (const url of [
     '',
     'example.com',

@@ -57,7 +57,7 @@ describe('a filter', () => {
     assert.equal(checkFilter('payload == null').passes({ ...message, payload: null }), true)
   })
 
-  test('sees only what a payload has itself', () => {
+  test("sees only the payload's own fields", () => {
     for (const name of ['constructor', '__proto__', 'toString', 'length']) {
       assert.equal(checkFilter(`has(payload.${name})`).passes(message), false, name)
     }

@@ -37,7 +37,7 @@ const means = (steps: readonly string[], place: readonly Place[]) =>
 
 const isContainer = (value: Json) => value !== null && typeof value === 'object'
 
-/** What is left of a value, by building it anew. */
+/** The shaped value, built from the parsed payload. */
 function model(value: Json, keep: string[][] | null, drop: string[][]): Json {
   function rest(of: Json, at: readonly Place[], whole: boolean): Json {
     if (of === null || typeof of !== 'object') return of
@@ -62,7 +62,7 @@ function shapedText(value: Json, indent: number, shape: Partial<Parameters<typeo
   return allAtOnce(shaper(whole, () => 'psn_')(outline)).toString()
 }
 
-test('cutting in the bytes leaves what building it anew would', () => {
+test('cutting in the bytes gives the same value as building it', () => {
   fc.assert(
     fc.property(json, fc.option(paths), paths, fc.nat(2), (value, keep, drop, indent) => {
       const kept = keep === null || keep.length === 0 ? null : keep

@@ -71,7 +71,7 @@ describe('a shape', () => {
     assert.equal(shaped('{"":1,"b":2}', { drop: ['/'] }), '{"b":2}')
   })
 
-  test('does what several rules together say of one field', () => {
+  test('applies several rules to one field', () => {
     const text = '{"u":[{"id":"x","n":1},{"id":"y","n":2}],"v":1}'
     const shape = { keep: ['/u'], drop: ['/u/1/n'], rename: { '/u/*/id': 'who' }, pseudonymize: ['/u/*/id'] }
     const [x, y] = [shaped('["x"]', { pseudonymize: ['/0'] }), shaped('["y"]', { pseudonymize: ['/0'] })]
@@ -93,7 +93,7 @@ describe('a shape', () => {
     assert.equal(shaped(nested, { drop: ['/0/1'] }), nested)
   })
 
-  test('leaves what it does not name as it was, and names nothing else', () => {
+  test('leaves all other fields as they were', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), fc.nat(3), (object, name, indent) => {
         const text = JSON.stringify(object, null, indent)
@@ -109,7 +109,7 @@ describe('a shape', () => {
 })
 
 describe('a body that is not JSON', () => {
-  test('is told from one that is', () => {
+  test('is recognised', () => {
     const bad = ['', ' ', '{', '{"a":1,}', '\ufeff{}', "{'a':1}", '{} {}', 'NaN', '01']
     for (const text of bad) assert.equal(outlineOf(Buffer.from(text)), undefined, text)
     assert.equal(outlineOf(Buffer.from([0x22, 0xff, 0x22])), undefined)
@@ -128,7 +128,7 @@ describe('a pseudonym', () => {
     assert.equal(new Set([first, ...others]).size, 4)
   })
 
-  test('is by what a text says, and by how anything else is written', () => {
+  test('counts the characters of a text, and the bytes of any other value', () => {
     assert.equal(one('"\\u0075ser-1"'), one('"user-1"'))
     const different = ['1', '1.0', '"1"', 'true', '[1]', '{"a":1}'].map((value) => one(value))
     assert.equal(new Set(different).size, different.length)
@@ -136,7 +136,7 @@ describe('a pseudonym', () => {
 
   test('is not made of null', () => assert.equal(one('null'), null))
 
-  test('is what it has always been', () => {
+  test('never changes', () => {
     assert.equal(one('"user-1"'), 'psn_JWsSW2ObPNmbdH4o2hApHti9u1pdbmdGuPSEtwh6ea8')
   })
 })
