@@ -77,7 +77,7 @@ export function uidIn(change: EndpointChange): string | null {
 }
 
 /** Whether a change ends the rest of a lane: it changes how the receiver is judged, or in which order it gets messages. */
-export function restsAnew(before: Endpoint, after: Endpoint): boolean {
+export function endsRest(before: Endpoint, after: Endpoint): boolean {
   const { circuit, circuitOrder, adaptive } = after.flow
   if (before.flow.circuit !== circuit || before.flow.circuitOrder !== circuitOrder) return true
   if (before.flow.adaptive !== adaptive || isEnabled(before, after)) return true

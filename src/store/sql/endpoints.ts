@@ -2,7 +2,7 @@ import { noSuch, quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
-import { attemptsPerCount, changedEndpoint, type Endpoints, isEnabled, restsAnew, uidIn } from '../endpoints.ts'
+import { attemptsPerCount, changedEndpoint, type Endpoints, endsRest, isEnabled, uidIn } from '../endpoints.ts'
 import { listStart, toPage } from '../page.ts'
 import { bumpVersion } from './applications.ts'
 import {
@@ -195,8 +195,8 @@ function* changeLane(sql: Transaction, before: Endpoint, after: Endpoint): Work<
   const { key: endpoint } = before
   if (!sameRateLimit(before, after)) yield* sql.all(doubtBucket, { endpoint })
   if (isStopped(after) !== isStopped(before)) yield* sql.all(setStopped, { endpoint, stopped: isStopped(after) })
-  if (restsAnew(before, after)) yield* sql.all(endRest, { endpoint, forget_health: isEnabled(before, after) })
-  if (!isStopped(after) && (isStopped(before) || restsAnew(before, after))) yield* sql.wakeLane(endpoint)
+  if (endsRest(before, after)) yield* sql.all(endRest, { endpoint, forget_health: isEnabled(before, after) })
+  if (!isStopped(after) && (isStopped(before) || endsRest(before, after))) yield* sql.wakeLane(endpoint)
 }
 
 /** Behind the lock of the application, so that the region is not deleted meanwhile. */
