@@ -10,7 +10,7 @@ import type { HttpContext } from './context.ts'
  * Headers of every answer of the API: no browser may guess another type than the one named, and no cache may keep what
  * was shown to the owner of one key.
  */
-export const answerHeaders = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const
+const answerHeaders = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const
 
 /** Sets the headers of every answer, errors included. A page that may be kept names its own. */
 export function setAnswerHeaders(app: FastifyInstance): void {
@@ -21,7 +21,7 @@ export function setAnswerHeaders(app: FastifyInstance): void {
 }
 
 /** Sets them on an answer that no hook ran for. */
-export function addAnswerHeaders(reply: FastifyReply): void {
+function addAnswerHeaders(reply: FastifyReply): void {
   reply.headers(answerHeaders)
 }
 

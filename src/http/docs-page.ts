@@ -25,7 +25,7 @@ export function docsRoute(app: FastifyInstance): void {
 }
 
 /** The policy allows the page's own style and nothing else. */
-export const pagePolicy = `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+const pagePolicy = `default-src 'none'; style-src 'sha256-${hash('sha256', style, 'base64')}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
 type Shapes = OpenApiDocument['components']['schemas']
 
@@ -42,7 +42,7 @@ interface Group {
 }
 
 /** The reference as one page without scripts: it can be read, searched and printed anywhere. */
-export function renderPage(document: OpenApiDocument): string {
+function renderPage(document: OpenApiDocument): string {
   const entries = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
   )
@@ -191,7 +191,7 @@ interface Row {
 }
 
 /** The fields of an object, or what a schema is when it is no object. */
-export function propertyTable(schema: JsonSchema): string {
+function propertyTable(schema: JsonSchema): string {
   const { properties, required = [] } = schema
   if (properties === undefined || Object.keys(properties).length === 0) {
     return `<p>${typeOf(schema)} ${prose(schema.description ?? '')}</p>`
@@ -206,7 +206,7 @@ export function propertyTable(schema: JsonSchema): string {
 }
 
 /** Names with their types, bounds and meanings. */
-export function rowsTable(rows: readonly Row[]): string {
+function rowsTable(rows: readonly Row[]): string {
   return `<table>${rows.map(row).join('')}</table>`
 }
 
@@ -267,10 +267,10 @@ function inner(schema: JsonSchema): string {
 }
 
 /** A sentence with its `code` set as such. */
-export function prose(text: string): string {
+function prose(text: string): string {
   return escapeHtml(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>')
 }
 
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
 }

@@ -19,7 +19,7 @@ export function allowOrigins(app: FastifyInstance): void {
 }
 
 /** Answers the preflight request of a browser (CORS). */
-export function answerPreflight(request: FastifyRequest, reply: FastifyReply, methods: string): void {
+function answerPreflight(request: FastifyRequest, reply: FastifyReply, methods: string): void {
   if (request.headers['access-control-request-method'] === undefined) return
   reply
     .header('access-control-allow-methods', methods)

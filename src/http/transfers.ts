@@ -9,13 +9,13 @@ import type { HttpLimits } from './context.ts'
  * The client that a request counts for. A key or token of one application is one client wherever it is used; any other key
  * may be in use by several machines, of which each is one.
  */
-export function clientOf({ caller, address = '' }: FastifyRequest): string {
+function clientOf({ caller, address = '' }: FastifyRequest): string {
   if (caller == null) return address
   return caller.app === null ? `${caller.id} ${address}` : caller.id
 }
 
 /** Bytes in memory on behalf of clients: bounded for each, and in all. */
-export interface ShareLimits {
+interface ShareLimits {
   readonly perClient: number
   readonly total: number
 }

@@ -34,7 +34,7 @@ function splitBody(scanner: Scanner, bytes: Buffer) {
 }
 
 /** How a route sees its body. */
-export interface BodyReader {
+interface BodyReader {
   /** Throws AppError when there is no body and the route needs one. */
   read(body: unknown): unknown
   problemsOf(value: unknown): readonly FieldError[]
@@ -43,7 +43,7 @@ export interface BodyReader {
 const none: readonly FieldError[] = []
 const noBytes = Buffer.alloc(0)
 
-export function bodyReaderOf(route: Route): BodyReader {
+function bodyReaderOf(route: Route): BodyReader {
   const { body: schema, bodyOptional = false } = route
   if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
   const kind = kindOf(route)

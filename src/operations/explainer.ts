@@ -21,7 +21,7 @@ const longestLookMs = 50
 export interface KnownLane extends LaneFacts, Pick<LaneStatus, 'live' | 'silent' | 'first'> {}
 
 /** A queued delivery, and in an ordered lane the delivery in front of it. */
-export interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
+interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
   /** When it becomes a dead letter: by the expiry of its message or the maximum age of the endpoint. */
   readonly endsAt: EpochMs | null
   readonly first: FirstRow | null

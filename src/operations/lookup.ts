@@ -1,8 +1,6 @@
 import { AppError, noSuch } from '../domain/app-error.ts'
-import type { Message } from '../domain/delivery.ts'
-import { type Application, type Endpoint, managementApplication, type SealedField } from '../domain/endpoint.ts'
+import { type Endpoint, managementApplication, type SealedField } from '../domain/endpoint.ts'
 import { decodeKey } from '../domain/ids.ts'
-import type { Schedule } from '../domain/schedule.ts'
 import type { Store } from '../store/store.ts'
 import type { Route, Things } from './route.ts'
 
@@ -65,22 +63,6 @@ export function isRef(text: string): boolean {
   return /^[a-zA-Z0-9\-_.]{1,256}$/.test(text)
 }
 
-/** The application by id or uid; AppError `not_found` when there is none. */
-export async function getApplication(store: Store, ref: string): Promise<Application> {
-  return found(isRef(ref) ? await store.findApplication(ref) : undefined, 'application', ref)
-}
-
-/** The application's endpoint by id or uid. An endpoint of another application is as unknown as any other. */
-export async function getEndpoint(store: Store, app: string, ref: string): Promise<Endpoint> {
-  const { key } = await getApplication(store, app)
-  return requireEndpoint(store, key, ref)
-}
-
-/** The same, for an application that is known. */
-export async function requireEndpoint(store: Store, app: number, ref: string): Promise<Endpoint> {
-  return found(isRef(ref) ? await store.findEndpoint(app, ref) : undefined, 'endpoint', ref)
-}
-
 /** Throws AppError `damaged_record` when the stored record of a sealed field does not open. */
 export function refuseDamaged({ id, damaged }: Endpoint, field: SealedField): void {
   if (!damaged?.includes(field)) return
@@ -92,23 +74,9 @@ export function refuseDamaged({ id, damaged }: Endpoint, field: SealedField): vo
   )
 }
 
-/** The application's message by id or eventId. */
-export async function getMessage(store: Store, app: string, ref: string): Promise<Message> {
-  const { key } = await getApplication(store, app)
-  return found(isRef(ref) ? await store.findMessage(key, ref) : undefined, 'message', ref)
-}
-
-/** The application's schedule by id or uid. */
-export async function getSchedule(
-  store: Store,
-  refs: { readonly app: string; readonly schedule: string },
-): Promise<Schedule> {
-  const { key } = await getApplication(store, refs.app)
-  return found(
-    isRef(refs.schedule) ? await store.findSchedule(key, refs.schedule) : undefined,
-    'schedule',
-    refs.schedule,
-  )
+/** The thing that a caller names in a query or a body; AppError `not_found` when there is none. */
+export async function lookUp<T>(noun: string, ref: string, find: (ref: string) => Promise<T | undefined>): Promise<T> {
+  return found(isRef(ref) ? await find(ref) : undefined, noun, ref)
 }
 
 /** The thing itself; AppError `not_found` when there is none, or none any more. */

@@ -5,7 +5,7 @@ import { namedSchemas, nouns } from './nouns.ts'
 import { anyBytes, type JsonLines, type Route } from './route.ts'
 
 /** Path parameters by their names in routes: the name in the reference, which is Svix's, and a description. */
-export const pathParameters: Readonly<Record<string, { readonly name: string; readonly description: string }>> = {
+const pathParameters: Readonly<Record<string, { readonly name: string; readonly description: string }>> = {
   app: { name: 'app_id', description: 'The id or uid of an application' },
   endpoint: { name: 'endpoint_id', description: 'The id or uid of an endpoint' },
   message: { name: 'msg_id', description: 'The id or eventId of a message' },
@@ -46,7 +46,7 @@ export const ValidationProblem = Type.Object({
 })
 
 /** Schemas in the document: those with a name stand once under `components` and are referred to everywhere else. */
-export class Components {
+class Components {
   readonly #names: ReadonlyMap<TSchema, string>
 
   constructor(named: Readonly<Record<string, TSchema>>) {

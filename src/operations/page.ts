@@ -178,7 +178,7 @@ export function partsOf<Item>(items: readonly Item[], bytesOf: (item: Item) => n
 }
 
 /** How the iterators of a list are written and read. */
-export interface Iterators<Key, T> {
+interface Iterators<Key, T> {
   /** The key to continue behind; undefined when the text is no iterator of the list. */
   keyOf(text: string): Key | undefined
   iteratorOf(item: T): string

@@ -4,7 +4,7 @@ import type { ApiKey } from '../../store/access.ts'
 import { admin, scopes } from '../access.ts'
 import { hashApiKey, makeApiKey } from '../auth.ts'
 import { createdAt, id, instant, integer, iso, isoOrNull, listOf, maybe, nullable, text } from '../fields.ts'
-import { getApplication } from '../lookup.ts'
+import { lookUp } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 
@@ -81,7 +81,7 @@ export const apiKeys: Noun = {
       answers: { 201: ApiKeyCreatedOut },
       answersSecret: true,
       handle: async ({ body }, { store, randomText }) => {
-        const app = body.app == null ? null : (await getApplication(store, body.app)).key
+        const app = body.app == null ? null : (await lookUp('application', body.app, store.findApplication)).key
         const token = makeApiKey(randomText)
         const expiresInMs = body.expiresInSeconds == null ? null : body.expiresInSeconds * 1000
         const { name, scopes } = body

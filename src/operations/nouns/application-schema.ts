@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import { defined } from '../../domain/defined.ts'
 import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
@@ -27,14 +27,12 @@ import type { Out } from '../route.ts'
 const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
 
 /** Names of the signature headers of an application's endpoints. */
-const SignatureHeadersIn = Type.Object(
-  {
-    id: optional(headerName, 'Replaces `webhook-id`.'),
-    timestamp: optional(headerName, 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.'),
-    signature: optional(headerName, 'Replaces `webhook-signature` or `x-sluice-signature`.'),
-  },
-  closed,
-)
+const signatureNames = <T extends TSchema>(name: T) => ({
+  id: optional(name, 'Replaces `webhook-id`.'),
+  timestamp: optional(name, 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.'),
+  signature: optional(name, 'Replaces `webhook-signature` or `x-sluice-signature`.'),
+})
+const SignatureHeadersIn = Type.Object(signatureNames(headerName), closed)
 
 /** Creates an application. */
 export const ApplicationIn = Type.Object({
@@ -44,9 +42,7 @@ export const ApplicationIn = Type.Object({
     integer(1, 1_000_000),
     'Attempts per second over all endpoints of the application and all workers; unlimited by default.',
   ),
-  /** Svix's older name for it. */
   rateLimit: maybe(integer(1, 1_000_000), "Svix's older name for `throttleRate`."),
-  /** For how long publishing the same again stores nothing: the same `dedupeKey`, or without one the same content. */
   dedupeSeconds: maybe(
     integer(1, 7 * 86_400),
     'Time during which publishing the same message again stores nothing and answers with the first; null to turn it off.',
@@ -73,14 +69,9 @@ export const ApplicationOut = Type.Object({
   rateLimit: nullable(whole("Svix's older name for throttleRate.")),
   dedupeSeconds: nullable(whole('For how long publishing the same again stores nothing.')),
   signatureHeaders: nullable(
-    Type.Object(
-      {
-        id: optional(Type.String(), 'Replaces `webhook-id`.'),
-        timestamp: optional(Type.String(), 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.'),
-        signature: optional(Type.String(), 'Replaces `webhook-signature` or `x-sluice-signature`.'),
-      },
-      { description: "Names of the signature headers of its endpoints' requests." },
-    ),
+    Type.Object(signatureNames(Type.String()), {
+      description: "Names of the signature headers of its endpoints' requests.",
+    }),
   ),
   metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
   createdAt,

@@ -4,7 +4,7 @@ import type { Application } from '../../domain/endpoint.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, type Caller, read, view } from '../access.ts'
 import { listOf, metadataProblems, optional } from '../fields.ts'
-import { found, getApplication, isRef } from '../lookup.ts'
+import { found, isRef, lookUp } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -159,7 +159,7 @@ async function create(store: Store, input: NewApplication, getIfExists: boolean)
     return { application: await store.createApplication(toNewApplication(input)), created: true }
   } catch (error) {
     if (!getIfExists || !isConflict(error)) throw error
-    return { application: await getApplication(store, input.uid ?? ''), created: false }
+    return { application: await lookUp('application', input.uid ?? '', store.findApplication), created: false }
   }
 }
 

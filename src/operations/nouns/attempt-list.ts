@@ -15,11 +15,17 @@ import { isRef } from '../lookup.ts'
 import { numbers, type Walked, writePage } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { messagesAsBytes } from '../payload.ts'
-import { type AttemptedQuery, type AttemptQuery, attemptStatus, type Standing, toAttemptOut } from './attempt-schema.ts'
+import {
+  type AttemptedQuery,
+  type AttemptQuery,
+  attemptStatus,
+  type StatusFacts,
+  toAttemptOut,
+} from './attempt-schema.ts'
 import { toMessageFilter } from './message-schema.ts'
 
 /** A message that was tried at an endpoint. */
-export interface Tried extends Standing {
+export interface Tried extends StatusFacts {
   readonly row: ListedAttempt
   readonly message: MessageSummary
 }
@@ -74,7 +80,7 @@ export function attemptsAt(
   endpoint: Endpoint,
   filter: AttemptQuery | AttemptedQuery,
   meets: (attempt: ListedAttempt) => boolean,
-  isShown: (standing: Standing) => boolean,
+  isShown: (facts: StatusFacts) => boolean,
 ): Walked<ListedAttempt, Tried, AttemptPlace> {
   const times = readTimes(filter, clock.now())
   const messageFilter = toMessageFilter(filter)
@@ -92,8 +98,8 @@ export function attemptsAt(
         const message = byKey.get(row.message)
         if (message === undefined || !meetsFilter(message, messageFilter)) return []
         const pair = pairOf(row.endpoint, row.message)
-        const standing = { message, latest: row, replaying: replaying.has(pair), dead: dead.has(pair) }
-        return isShown(standing) ? [{ row, ...standing }] : []
+        const facts = { message, latest: row, replaying: replaying.has(pair), dead: dead.has(pair) }
+        return isShown(facts) ? [{ row, ...facts }] : []
       })
     },
     keepsAll: false,
@@ -134,7 +140,7 @@ export function writeAttempts<Row extends AttemptKey & { readonly bytes: number 
 }
 
 /** The status of a message at each of these endpoints that still exist. */
-export async function standingsOf(store: Store, message: Message, keys: readonly number[]) {
+export async function statusesOf(store: Store, message: Message, keys: readonly number[]) {
   const deliveries = keys.map((endpoint) => ({ endpoint, message: message.key }))
   const [endpoints, latest, replaying, dead, coalesced] = await Promise.all([
     store.loadEndpoints(keys),

@@ -40,7 +40,7 @@ export const AttemptedQuery = Type.Object({
 export type AttemptedQuery = Static<typeof AttemptedQuery>
 
 /** The status of a delivery, by Svix's numbers. `canceled` is shown only with `expanded_statuses`. */
-export const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
+const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as const
 export const success = 0
 export const pending = 1
 export const fail = 2
@@ -53,7 +53,7 @@ const status = {
 }
 
 /** The status of a message at an endpoint. */
-const standing = {
+const statusFields = {
   ...status,
   nextAttempt: nullable(instant('Time of the next attempt.')),
   coalescedInto: nullable(text('The message of the same kind that took its place unsent')),
@@ -78,10 +78,10 @@ export const MessageAttemptOut = Type.Object({
 })
 
 /** An endpoint that a message was accepted for, and the status of the message there. */
-export const MessageEndpointOut = Type.Object({ ...EndpointOut.properties, ...standing })
+export const MessageEndpointOut = Type.Object({ ...EndpointOut.properties, ...statusFields })
 
 /** A message that was tried at an endpoint, and its status there. */
-export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...standing })
+export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...statusFields })
 
 /** An attempt as callers see it. Without a reply, `response` says what went wrong. */
 export function toAttemptOut(
@@ -116,7 +116,7 @@ export function attemptStatus(attempt: Pick<Attempt, 'code'>): typeof success | 
 }
 
 /** The facts that decide the status of a message at an endpoint. */
-export interface Standing {
+export interface StatusFacts {
   readonly message: Pick<MessageSummary, 'expunged'>
   /** Undefined before the first. */
   readonly latest: AttemptSummary | undefined
@@ -129,7 +129,7 @@ export interface Standing {
 }
 
 /** The status of a message at an endpoint. An expunged or coalesced delivery waits for nothing. */
-function destinationStatus({ message, latest, replaying, dead, coalesced }: Standing): Status {
+function destinationStatus({ message, latest, replaying, dead, coalesced }: StatusFacts): Status {
   if (replaying) return pending
   if (dead) return fail
   if (latest?.code === 'delivered') return success
@@ -141,15 +141,15 @@ function destinationStatus({ message, latest, replaying, dead, coalesced }: Stan
 }
 
 /** The fields as an answer shows them. */
-export function toStandingOut(standing: Standing, expanded: boolean) {
-  const exact = destinationStatus(standing)
+export function toStatusOut(facts: StatusFacts, expanded: boolean) {
+  const exact = destinationStatus(facts)
   const status = exact === canceled && !expanded ? fail : exact
-  const { latest } = standing
-  const isRetry = status === pending && !standing.replaying && latest?.nextAt != null
+  const { latest } = facts
+  const isRetry = status === pending && !facts.replaying && latest?.nextAt != null
   return {
     status,
     statusText: statusTexts[status],
     nextAttempt: isRetry ? new Date(latest.nextAt).toISOString() : null,
-    coalescedInto: exact === canceled ? (standing.coalesced?.into ?? null) : null,
+    coalescedInto: exact === canceled ? (facts.coalesced?.into ?? null) : null,
   }
 }

@@ -10,7 +10,7 @@ import {
   attemptsAt,
   attemptsOf,
   meetsAttempt,
-  standingsOf,
+  statusesOf,
   type Tried,
   writeAttempts,
 } from './attempt-list.ts'
@@ -21,9 +21,9 @@ import {
   MessageAttemptOut,
   MessageEndpointOut,
   OneAttemptQuery,
-  type Standing,
+  type StatusFacts,
   toAttemptOut,
-  toStandingOut,
+  toStatusOut,
 } from './attempt-schema.ts'
 import { toEndpointOut } from './endpoint-schema.ts'
 
@@ -74,8 +74,7 @@ export const attempts: Noun = {
       handle: ({ endpoint, query }, parts) => {
         const { store, clock } = parts
         const { status, expanded_statuses: expanded = false, with_content: withContent = true } = query
-        const isShown = (standing: Standing) =>
-          status === undefined || status === toStandingOut(standing, expanded).status
+        const isShown = (facts: StatusFacts) => status === undefined || status === toStatusOut(facts, expanded).status
         const list: Walked<ListedAttempt, Tried, AttemptPlace> = {
           ...attemptsAt(parts, endpoint, query, (attempt) => attempt.isLatest, isShown),
           bytesOf: ({ message }) => (withContent ? message.bytes : 0),
@@ -83,7 +82,7 @@ export const attempts: Noun = {
         return writePage(clock, query, list, async (items) => {
           const heads = items.map(({ message }) => message)
           const messages = await messagesAsBytes(store, heads, withContent)
-          return items.map((standing, i) => withFields(messages[i] as Buffer, toStandingOut(standing, expanded)))
+          return items.map((facts, i) => withFields(messages[i] as Buffer, toStatusOut(facts, expanded)))
         })
       },
     }),
@@ -105,16 +104,16 @@ export const attempts: Noun = {
           {
             read: async (after: number | null, order: Order, limit: number) =>
               behind(keys, after, order).slice(0, limit),
-            keep: (page) => standingsOf(store, message, page),
+            keep: (page) => statusesOf(store, message, page),
             keepsAll: true,
             positionOf: (key: number) => key,
             write: (key) => `key.${numbers.write(key)}`,
             parse: (text) => (text.startsWith('key.') ? numbers.parse(text.slice('key.'.length), 1)?.[0] : undefined),
           },
         )
-        const data = list.data.map(({ endpoint, ...standing }) => ({
+        const data = list.data.map(({ endpoint, ...facts }) => ({
           ...toEndpointOut(endpoint),
-          ...toStandingOut(standing, false),
+          ...toStatusOut(facts, false),
         }))
         return { ...list, data }
       },

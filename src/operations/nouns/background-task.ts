@@ -66,17 +66,17 @@ function isWanted({ status, state, task: type }: Static<typeof TaskQuery>) {
     (type === undefined || task.work.type === type)
 }
 
-function orderRoute(order: TaskCommand, summary: string, description?: string) {
+function commandRoute(command: TaskCommand, summary: string, description?: string) {
   return route({
     method: 'POST',
-    path: `/background-task/:task/${order}`,
+    path: `/background-task/:task/${command}`,
     need: admin,
-    id: `v1.background-task.${order}`,
+    id: `v1.background-task.${command}`,
     summary,
     ...(description && { description }),
     answers: { 200: BackgroundTaskOut },
     handle: async ({ task: { id } }, { store }) => {
-      const task = await store.commandTask(id, order)
+      const task = await store.commandTask(id, command)
       if (task === undefined) throw noSuch('task', id)
       if (task === 'ended') throw new AppError('conflict', 'The task has ended.')
       return toTaskOut(task)
@@ -119,12 +119,12 @@ export const backgroundTasks: Noun = {
       answers: { 200: BackgroundTaskOut },
       handle: ({ task }) => toTaskOut(task),
     }),
-    orderRoute(
+    commandRoute(
       'pause',
       'Pause a background task',
       'The task rests until it is resumed, also over restarts. Deliveries that it has queued are sent.',
     ),
-    orderRoute('resume', 'Resume a background task'),
-    orderRoute('cancel', 'End a background task', 'Work that is done stays done.'),
+    commandRoute('resume', 'Resume a background task'),
+    commandRoute('cancel', 'End a background task', 'Work that is done stays done.'),
   ],
 }

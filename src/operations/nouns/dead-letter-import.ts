@@ -4,7 +4,7 @@ import { type Parts as Steps, Turns } from '../../domain/turns.ts'
 import type { BroughtLetter } from '../../store/dead-letters.ts'
 import { admin } from '../access.ts'
 import { type ReadLine, readLine } from '../dead-letter-jsonl.ts'
-import { isRef, requireEndpoint } from '../lookup.ts'
+import { isRef, lookUp } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
 import { route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -31,7 +31,8 @@ export const deadLetterImport = route({
   answers: { 200: DeadImportOut },
   handle: async ({ app, query, body }, parts) => {
     const { endpoint_id: ref, skip_bad: skipsBad = false, dry_run: isTrial = false, first_line: firstLine = 1 } = query
-    const target = ref === undefined ? undefined : await requireEndpoint(parts.store, app.key, ref)
+    const find = (name: string) => parts.store.findEndpoint(app.key, name)
+    const target = ref === undefined ? undefined : await lookUp('endpoint', ref, find)
     const { letters, bad, problems } = await readLines(parts, app, target, linesOf(body), firstLine)
     if (!skipsBad) refuseIf(problems)
     const brought = isTrial ? [] : await parts.store.importDead(app.key, letters)

@@ -24,7 +24,7 @@ import {
   whole,
 } from '../fields.ts'
 import { after, before, dateTime, readInstants } from '../instant.ts'
-import { found, isRef } from '../lookup.ts'
+import { lookUp } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
 import type { Part } from '../validate.ts'
@@ -240,24 +240,18 @@ export async function toDeadFilter(
   part: Part,
 ): Promise<DeadFilter> {
   const { before, after } = readInstants(part, { before: names.before, after: names.after })
-  const { endpointId: endpoint = null, msgId: message = null } = names
+  const keyOf = async (noun: 'endpoint' | 'message', ref: string | null | undefined) => {
+    if (app === undefined || ref == null) return null
+    const find = noun === 'endpoint' ? store.findEndpoint : store.findMessage
+    return (await lookUp<{ readonly key: number }>(noun, ref, (name) => find(app.key, name))).key
+  }
   return {
-    endpoint:
-      app === undefined || endpoint === null ? null : await keyOf('endpoint', endpoint, app.key, store.findEndpoint),
-    message: app === undefined || message === null ? null : await keyOf('message', message, app.key, store.findMessage),
+    endpoint: await keyOf('endpoint', names.endpointId),
+    message: await keyOf('message', names.msgId),
     eventTypes: names.eventTypes ?? null,
     reason: names.reason ?? null,
     after: after === undefined ? 0 : after + 1,
     // Deliveries that die while a task runs are not among those that the caller meant.
     before: before ?? clock.now() + skewMs,
   }
-}
-
-async function keyOf(
-  noun: string,
-  name: string,
-  app: number,
-  find: (app: number, name: string) => Promise<{ readonly key: number } | undefined>,
-): Promise<number> {
-  return found(isRef(name) ? await find(app, name) : undefined, noun, name).key
 }

@@ -23,7 +23,7 @@ export interface Place {
   readonly subscribesToEventTypes: boolean
 }
 
-export const inApplications: Place = {
+const inApplications: Place = {
   path: '/app/:app/endpoint',
   id: 'v1.endpoint',
   whose: 'an application',
@@ -31,7 +31,7 @@ export const inApplications: Place = {
   subscribesToEventTypes: true,
 }
 
-export const ofOperationalWebhooks: Place = {
+const ofOperationalWebhooks: Place = {
   path: '/operational-webhook/endpoint',
   id: 'v1.operational-webhook.endpoint',
   whose: 'operational webhooks',

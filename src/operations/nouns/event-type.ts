@@ -5,7 +5,7 @@ import type { NewEventType } from '../../store/event-types.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
 import { createdAt, flag, iso, listOf, nullable, optional, text, updatedAt } from '../fields.ts'
-import { found, isRef } from '../lookup.ts'
+import { found, lookUp } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { compile, refuseIf } from '../validate.ts'
@@ -85,8 +85,8 @@ const iterators = {
   iteratorOf: ({ name }: EventType) => `evtype_${name}`,
 }
 
-async function findEventType(store: Store, name: string): Promise<EventType> {
-  return found(isRef(name) ? await store.findEventType(name) : undefined, 'event type', name)
+function findEventType(store: Store, name: string): Promise<EventType> {
+  return lookUp('event type', name, store.findEventType)
 }
 
 export const eventTypes: Noun = {

@@ -20,7 +20,7 @@ import {
   text,
   whole,
 } from '../fields.ts'
-import { found, isRef } from '../lookup.ts'
+import { lookUp } from '../lookup.ts'
 import { type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { EndpointOut } from './endpoint-schema.ts'
@@ -195,12 +195,12 @@ function future(at: number, now: number): string | null {
 }
 
 /** Commands the worker that owns the lane to retry or skip the delivery that blocks the others. */
-function headRoute(order: HeadCommand, summary: string, description: string) {
+function headRoute(command: HeadCommand, summary: string, description: string) {
   return route({
     method: 'POST',
-    path: `/app/:app/endpoint/:endpoint/lane/head/${order}`,
+    path: `/app/:app/endpoint/:endpoint/lane/head/${command}`,
     need: manage,
-    id: `v1.lane.${order}-head`,
+    id: `v1.lane.${command}-head`,
     summary,
     description,
     body: HeadIn,
@@ -209,15 +209,15 @@ function headRoute(order: HeadCommand, summary: string, description: string) {
     handle: async ({ app, endpoint, body }, { store }) => {
       assertOrdered(endpoint, body)
       const { messageId: ref = null } = body
-      const named =
-        ref === null ? null : found(isRef(ref) ? await store.findMessage(app.key, ref) : undefined, 'message', ref)
-      const answer = await store.directHead(endpoint.key, named?.key ?? null, order)
+      const find = (name: string) => store.findMessage(app.key, name)
+      const named = ref === null ? null : await lookUp('message', ref, find)
+      const answer = await store.directHead(endpoint.key, named?.key ?? null, command)
       if (answer.state === 'none') throw new AppError('not_found', 'No such delivery waits in this lane.')
       if (answer.state === 'busy') {
         throw new AppError('conflict', 'It does not wait for a retry: it is being sent, or waits for its turn.')
       }
-      const [head] = named ? [named] : await store.loadMessages([answer.message])
-      return { endpointId: endpoint.id, messageId: head?.id ?? null, order }
+      const [message] = named ? [named] : await store.loadMessages([answer.message])
+      return { endpointId: endpoint.id, messageId: message?.id ?? null, order: command }
     },
   })
 }

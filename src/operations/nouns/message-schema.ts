@@ -26,10 +26,10 @@ import { ApplicationIn } from './application-schema.ts'
 const channel = Type.String({ minLength: 1, maxLength: 128, pattern: namePattern })
 
 export const Channels = Type.Array(channel, { minItems: 1, maxItems: 5, uniqueItems: true })
-export const Tags = Type.Array(channel, { minItems: 1, maxItems: 10, uniqueItems: true })
+const Tags = Type.Array(channel, { minItems: 1, maxItems: 10, uniqueItems: true })
 export const EventType = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 /** An eventId has no dot, so that it can be signed. */
-export const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
+const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
 
 const Rfc3339 = Type.String({ pattern: rfc3339Pattern })
 const ownKey = Type.String({ minLength: 1, maxLength: 256 })
