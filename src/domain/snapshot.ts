@@ -66,10 +66,9 @@ export const namedLimit = 64
 
 /** The snapshot as text, with numbers rounded to microseconds. */
 export function writeSnapshot(snapshot: LaneSnapshot): string {
-  const rounded = JSON.stringify(snapshot, (_, value) =>
+  return JSON.stringify(snapshot, (_, value) =>
     typeof value === 'number' && !Number.isInteger(value) ? Number(value.toFixed(3)) : value,
   )
-  return rounded
 }
 
 /** The snapshot from text; undefined when this version cannot read it, such as the text of a newer one. */

@@ -323,7 +323,7 @@ function counting({ data }: Task, scanned: number, unfiltered: number): Step['da
   })
 }
 
-/** A step that only reads. */
-function reading(data: TaskData, cursor: TaskCursor | null): Step {
+/** A step that changes only the task itself. */
+export function reading(data: TaskData, cursor: TaskCursor | null): Step {
   return { replay: [], purge: [], cursor, restMs: () => 0, data: () => data }
 }

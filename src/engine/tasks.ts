@@ -2,7 +2,7 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import type { LeasedTask } from '../store/tasks.ts'
 import { Job } from './job.ts'
-import { nextStep } from './task-steps.ts'
+import { nextStep, reading } from './task-steps.ts'
 
 /** A task whose worker has died is continued by another after this long. */
 const leaseMs = 10_000
@@ -120,15 +120,7 @@ export class TaskRunner {
   /** A step that can never succeed must not be tried for ever. */
   async #fail(task: LeasedTask, error: unknown): Promise<void> {
     const message = error instanceof Error ? error.message : String(error)
-    const data = () => ({ ...task.data, error: message })
-    await this.#store.advanceTask(task, {
-      replay: [],
-      purge: [],
-      cursor: task.cursor,
-      status: 'failed',
-      leaseMs,
-      restMs: () => 0,
-      data,
-    })
+    const step = reading({ ...task.data, error: message }, task.cursor)
+    await this.#store.advanceTask(task, { ...step, status: 'failed', leaseMs })
   }
 }

@@ -12,15 +12,9 @@ const second = 1000
 const minute = 60 * second
 const hour = 60 * minute
 
-/** How soon a schedule that another process made or changed is noticed; known schedules run on time. */
-const schedulesMs = second
-/** How soon a notice is published. */
-const noticesMs = second
 const sweepMs = 15 * second
 const sweepRows = 500
-const payloadsMs = minute
 const payloadsPerStep = 20
-const retentionMs = 5 * minute
 
 export interface LeaderJobsParts {
   readonly store: Store
@@ -47,14 +41,15 @@ export function leaderJobs({
   const runner = new ScheduleRunner(store, publisher, onTrouble)
   return [
     {
+      // Known schedules run on time; a schedule that another process made or changed is noticed within this interval.
       name: 'schedules',
-      everyMs: schedulesMs,
+      everyMs: second,
       delivers: true,
       step: () => runner.step(),
     },
     {
       name: 'notices',
-      everyMs: noticesMs,
+      everyMs: second,
       step: () => sendNotices(store, preparer),
     },
     {
@@ -83,7 +78,7 @@ export function leaderJobs({
     },
     {
       name: 'payloads',
-      everyMs: payloadsMs,
+      everyMs: minute,
       async step() {
         const messages = await store.duePayloadEnds(payloadsPerStep)
         for (const message of messages) await store.expungeMessage(message)
@@ -93,7 +88,7 @@ export function leaderJobs({
     },
     {
       name: 'retention',
-      everyMs: retentionMs,
+      everyMs: 5 * minute,
       step: async () => (await store.retain(retention)).more,
     },
     {
