@@ -4,24 +4,22 @@ import type { EventType } from '../../domain/event-type.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
 import { toPage } from '../page.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
-import { columnsOf, inBothOrders, type Shape, statement, toJson } from './statement.ts'
+import { columnsOf, inBothOrders, type Shape, statement, type Values, valuesOf } from './statement.ts'
 
-const settable = ['description', 'archived', 'deprecated', 'schemas', 'feature_flags', 'group_name']
-const insertInto = `(name, ${settable.join(', ')}, created_at, updated_at)`
-const columns = columnsOf<EventType>({
-  name: 'name',
+const settable = {
   description: 'description',
   archived: 'archived',
   deprecated: 'deprecated',
   schemas: 'schemas',
   featureFlags: 'feature_flags',
   groupName: 'group_name',
-  createdAt: 'created_at',
-  updatedAt: 'updated_at',
-})
+}
+const settableColumns = Object.values(settable)
+const insertInto = `(name, ${settableColumns.join(', ')}, created_at, updated_at)`
+const columns = columnsOf<EventType>({ name: 'name', ...settable, createdAt: 'created_at', updatedAt: 'updated_at' })
 const shape: Shape<EventType> = { json: ['schemas', 'featureFlags'], flags: ['archived', 'deprecated'] }
 
-const values = `values (:name, ${settable.map((column) => `:${column}`).join(', ')}, :now, :now)`
+const values = `values (:name, ${settableColumns.map((column) => `:${column}`).join(', ')}, :now, :now)`
 const insertEventType = statement<EventType>(
   'insert-event-type',
   `insert into event_type ${insertInto} ${values} on conflict (name) do nothing returning ${columns}`,
@@ -33,7 +31,7 @@ const upsertEventType = statement<EventType>(
   ({ greatest }) => `
     insert into event_type as known ${insertInto} ${values}
     on conflict (name) do update
-      set ${settable.map((column) => `${column} = excluded.${column}`).join(', ')},
+      set ${settableColumns.map((column) => `${column} = excluded.${column}`).join(', ')},
           updated_at = ${greatest('excluded.updated_at', 'known.updated_at')}
       where known.archived or not :only_archived
     returning ${columns}`,
@@ -74,7 +72,7 @@ const selectKnown = statement<{ name: string }>(
 /** The kinds of events that are known. */
 export function eventTypes(port: Port): Methods<EventTypes> {
   function* put(sql: Transaction, input: NewEventType, onlyArchived = false): Work<EventType | undefined> {
-    return yield* sql.first(upsertEventType, { ...valuesOf(input), only_archived: onlyArchived })
+    return yield* sql.first(upsertEventType, { ...valuesFor(input), only_archived: onlyArchived })
   }
 
   return {
@@ -86,7 +84,7 @@ export function eventTypes(port: Port): Methods<EventTypes> {
 
     *putEventType(input) {
       return yield* port.transaction(function* (sql) {
-        const made = yield* sql.first(insertEventType, valuesOf(input))
+        const made = yield* sql.first(insertEventType, valuesFor(input))
         if (made) return { eventType: made, created: true }
         return { eventType: (yield* put(sql, input)) as EventType, created: false }
       })
@@ -130,14 +128,6 @@ export function eventTypes(port: Port): Methods<EventTypes> {
   }
 }
 
-function valuesOf(input: NewEventType) {
-  return {
-    name: input.name,
-    description: input.description,
-    archived: input.archived,
-    deprecated: input.deprecated,
-    schemas: toJson(input.schemas),
-    feature_flags: toJson(input.featureFlags),
-    group_name: input.groupName,
-  }
+function valuesFor(input: NewEventType): Values {
+  return valuesOf(input, { name: 'name', ...settable })
 }

@@ -17,33 +17,10 @@ import {
   tooManySchedules,
 } from '../schedules.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
-import { columnsOf, inBothOrders, type Shape, statement, toJson, type Value } from './statement.ts'
+import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
 
-/** The columns that making and changing a schedule sets. */
-const scheduleColumns = [
-  'uid',
-  'cron',
-  'timezone',
-  'event_type',
-  'body',
-  'content_type',
-  'channels',
-  'tags',
-  'missed',
-  'missed_limit',
-  'paused',
-  'metadata',
-  'reached_at',
-  'next_at',
-  'due_at',
-  'failures',
-  'revision',
-] as const
-
-const columns = columnsOf<Schedule>({
-  key: 'key',
-  id: 'id',
-  app: 'app',
+/** The fields that making and changing a schedule sets, and their columns. */
+const settable = {
   uid: 'uid',
   cron: 'cron',
   timezone: 'timezone',
@@ -59,22 +36,22 @@ const columns = columnsOf<Schedule>({
   reachedAt: 'reached_at',
   nextAt: 'next_at',
   failures: 'failures',
-  runs: 'runs',
   revision: 'revision',
-  createdAt: 'created_at',
-  updatedAt: 'updated_at',
-})
+}
+const settableColumns = [...Object.values(settable), 'due_at']
+const others = { key: 'key', id: 'id', app: 'app', runs: 'runs', createdAt: 'created_at', updatedAt: 'updated_at' }
+const columns = columnsOf<Schedule>({ ...settable, ...others })
 const shape: Shape<Schedule> = { json: ['channels', 'tags', 'metadata', 'runs'], flags: ['paused'] }
 
 const insertSchedule = statement<{ key: number; id: string }>(
   'insert-schedule',
-  `insert into schedule (key, id, app, ${scheduleColumns.join(', ')}, created_at, updated_at)
-   values (:key, :id, :app, ${scheduleColumns.map((column) => `:${column}`).join(', ')}, :at, :at)
+  `insert into schedule (key, id, app, ${settableColumns.join(', ')}, created_at, updated_at)
+   values (:key, :id, :app, ${settableColumns.map((column) => `:${column}`).join(', ')}, :at, :at)
    on conflict (key) do nothing returning key, id`,
 )
 const updateScheduleRow = statement(
   'update-schedule',
-  `update schedule set ${scheduleColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :at
+  `update schedule set ${settableColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :at
     where key = :key`,
 )
 const selectSchedule = statement<Schedule>('schedule', `select ${columns} from schedule where key = :key`, shape)
@@ -163,7 +140,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
           const counted = yield* sql.first(countSchedules, { app })
           if ((counted?.count ?? 0) >= atMost) throw tooManySchedules(atMost)
           const schedule = newSchedule(input, yield* sql.now())
-          const values = { ...valuesOf(schedule), app, at: schedule.createdAt }
+          const values = { ...settableValues(schedule), app, at: schedule.createdAt }
           return { ...schedule, ...(yield* insertNew(sql, 'sch', insertSchedule, () => values)), app }
         }),
       )
@@ -187,7 +164,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
           const row = yield* sql.first(lockSchedule, { key })
           if (row?.app !== app) return undefined
           const after = changedSchedule(row, change, yield* sql.now())
-          yield* sql.all(updateScheduleRow, { ...valuesOf(after), key, at: after.updatedAt })
+          yield* sql.all(updateScheduleRow, { ...settableValues(after), key, at: after.updatedAt })
           return after
         }),
       )
@@ -230,24 +207,6 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
   }
 }
 
-function valuesOf(schedule: Omit<Schedule, 'key' | 'id' | 'app'>) {
-  return {
-    uid: schedule.uid,
-    cron: schedule.cron,
-    timezone: schedule.timezone,
-    event_type: schedule.eventType,
-    body: schedule.body,
-    content_type: schedule.contentType,
-    channels: toJson(schedule.channels),
-    tags: toJson(schedule.tags),
-    missed: schedule.missed,
-    missed_limit: schedule.missedLimit,
-    paused: schedule.paused,
-    metadata: toJson(schedule.metadata),
-    reached_at: schedule.reachedAt,
-    next_at: schedule.nextAt,
-    due_at: dueAtOf(schedule),
-    failures: schedule.failures,
-    revision: schedule.revision,
-  } satisfies Record<(typeof scheduleColumns)[number], Value>
+function settableValues(schedule: Omit<Schedule, 'key' | 'id' | 'app'>): Values {
+  return { ...valuesOf(schedule, settable), due_at: dueAtOf(schedule) }
 }

@@ -101,3 +101,14 @@ export function columnsOf<Row>(columns: Readonly<Record<keyof Row & string, stri
   const list = Object.entries<string>(columns)
   return list.map(([field, column]) => (field === column ? column : `${column} as "${field}"`)).join(', ')
 }
+
+/** The values of some of an item's columns. Lists and records become JSON text. */
+export function valuesOf<Item>(item: Item, columns: Readonly<Partial<Record<keyof Item & string, string>>>): Values {
+  const list = Object.entries(columns) as [keyof Item, string][]
+  return Object.fromEntries(list.map(([field, column]) => [column, toValue(item[field])]))
+}
+
+function toValue(value: unknown): Value {
+  const isStructured = typeof value === 'object' && value !== null && !(value instanceof Uint8Array)
+  return isStructured ? JSON.stringify(value) : (value as Value)
+}
