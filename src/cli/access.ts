@@ -1,7 +1,9 @@
+import { auditFilterFields } from '../domain/filter-fields.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { option, periodOf, type RemoteCommands, repeated, type Session, withPeriod } from './command.ts'
+import { option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { exitCode } from './exit.ts'
+import { addFields, queryOf } from './field-options.ts'
 import { ago, counted, facts, instant, text } from './table.ts'
 
 const year = 365 * 86_400_000
@@ -68,27 +70,19 @@ function describe({ terminal }: Session, item: Item): string {
 export function addAudit(commands: RemoteCommands): void {
   const audit = commands.group('audit', 'audit log of changes: list, verify')
 
-  withPeriod(
-    audit
-      .list('list', 'list changes, newest first', (_, session) => {
-        const { actor, action, app } = session.options as Record<string, string | undefined>
-        return {
-          path: '/audit',
-          query: { actor, action, app_id: app, ...periodOf(session) },
-          empty: 'No changes.',
-          columns: [
-            { title: 'WHEN (UTC)', cell: ({ timestamp }) => instant(timestamp) },
-            { title: 'WHO', cell: 'actor', flexible: true },
-            { title: 'FROM', cell: 'ip', flexible: true },
-            { title: 'WHAT', cell: 'action' },
-            { title: 'OF', cell: 'target', flexible: true },
-          ],
-        }
-      })
-      .option('--actor <KEY>', 'only by this key')
-      .option('--action <ACTION>', 'only this kind of change')
-      .option('--app <APP>', 'only of this application, by id'),
-  )
+  const list = audit.list('list', 'list changes, newest first', (_, session) => ({
+    path: '/audit',
+    query: queryOf(session, auditFilterFields),
+    empty: 'No changes.',
+    columns: [
+      { title: 'WHEN (UTC)', cell: ({ timestamp }) => instant(timestamp) },
+      { title: 'WHO', cell: 'actor', flexible: true },
+      { title: 'FROM', cell: 'ip', flexible: true },
+      { title: 'WHAT', cell: 'action' },
+      { title: 'OF', cell: 'target', flexible: true },
+    ],
+  }))
+  addFields(list, auditFilterFields)
 
   audit.add('verify', 'check that no row of the log was changed or removed', async (session) => {
     const found = await session.client.get(pathOf('audit', 'verify'))

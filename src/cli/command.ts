@@ -166,19 +166,6 @@ export function moreText({ options }: Session): string {
   return `… and more. Show them with --limit ${(options.limit as number) * 10}.`
 }
 
-/** Adds `--after` and `--before`. `event` is the verb of the instants, such as `accepted`. */
-export function withPeriod(command: Commander, event?: string): Commander {
-  const only = event === undefined ? 'only' : `only ${event}`
-  return command
-    .option('--after <INSTANT>', `${only} after, ${instantForm}`)
-    .option('--before <INSTANT>', `${only} before`)
-}
-
-/** The filters that `withPeriod` adds, as the API takes them. */
-export function periodOf(session: Session): { after: string | undefined; before: string | undefined } {
-  return { after: instantOption(session, 'after'), before: instantOption(session, 'before') }
-}
-
 /** The instant of an option, as the API takes it. */
 export function instantOption(session: Session, name: string, relative: 'ago' | 'ahead' = 'ago'): string | undefined {
   const raw = session.options[name]

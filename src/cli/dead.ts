@@ -1,10 +1,10 @@
 import type { Command as Commander } from 'commander'
-import { deadReasons } from '../domain/judge.ts'
-import { choice } from '../runtime/setting-kinds.ts'
+import { deadFilterFields } from '../domain/filter-fields.ts'
 import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
-import { option, periodOf, type RemoteCommands, repeated, type Session, withPeriod } from './command.ts'
+import type { RemoteCommands, Session } from './command.ts'
 import { exportDead, importDead } from './dead-file.ts'
 import { CommandError, exitCode } from './exit.ts'
+import { addFields, fieldsOf, queryOf } from './field-options.ts'
 import { outcome, statusCode } from './messages.ts'
 import { ago, counted, facts, instant, nameOf, table, text } from './table.ts'
 import { finishTask, perSecondOption, withNoWait } from './task.ts'
@@ -20,7 +20,7 @@ export function addDead(commands: RemoteCommands): void {
     const nameIn = ({ endpointId }: Item) => names?.get(endpointId) ?? text(endpointId)
     return {
       path,
-      query: queryOf(session),
+      query: queryOf(session, deadFilterFields),
       empty: 'No dead letters.',
       columns: [
         { title: 'DIED', cell: ({ diedAt }) => ago(diedAt, session.world.clock.now()) },
@@ -46,8 +46,7 @@ export function addDead(commands: RemoteCommands): void {
   const replayed = 'send dead letters again: those of one message, by filter, or --all'
   const replay = dead.add('replay <app> [message]', replayed, async (session, [app, message]) => {
     requireChoice(session, message)
-    const { endpoint_id: endpointId, event_types: eventTypes, ...filters } = queryOf(session)
-    const body = { msgId: message, endpointId, eventTypes, ...filters, perSecond: session.options.perSecond }
+    const body = { msgId: message, ...fieldsOf(session, deadFilterFields), perSecond: session.options.perSecond }
     const started = await session.client.post(`${deadOf(app)}/replay`, { body })
     await finishTask(session, started, 'Replaying', (data) => countText(data, 'replayed'))
   })
@@ -56,14 +55,14 @@ export function addDead(commands: RemoteCommands): void {
   const purged = 'delete dead letters for good: those of one message, by filter, or --all'
   const purge = dead.add('purge <app> [message]', purged, async (session, [app, message]) => {
     requireChoice(session, message)
-    const started = await session.client.delete(deadOf(app), { ...queryOf(session), msg_id: message })
+    const started = await session.client.delete(deadOf(app), { ...queryOf(session, deadFilterFields), msg_id: message })
     await finishTask(session, started, 'Purging', (data) => countText(data, 'purged'))
   })
   withNoWait(withFilters(purge).option('--all', 'all of the application'))
 
   const exported = 'write dead letters with their payloads as JSON lines; without an application, of all'
   const write = dead.add('export [app]', exported, (session, [app]) =>
-    exportDead(session, deadOf(requireApp(session, app)), queryOf(session)),
+    exportDead(session, deadOf(requireApp(session, app)), queryOf(session, deadFilterFields)),
   )
   withFilters(write).option('--output <FILE>', 'file to write (default: standard output)')
 
@@ -90,26 +89,12 @@ function requireApp({ options }: Session, app: string | undefined): string | und
 }
 
 function withFilters(command: Commander): Commander {
-  const filtered = command
-    .option('--endpoint <ENDPOINT>', 'only at this endpoint, by id or uid')
-    .addOption(repeated('--event-type <TYPE>', 'only of this type; may be repeated'))
-    .addOption(option('--reason <REASON>', `only for this reason: ${deadReasons.join(', ')}`, choice(deadReasons)))
-  return withPeriod(filtered, 'dead')
-}
-
-/** The filters that were given, by the names of the API's query. */
-function queryOf(session: Session) {
-  const { endpoint, eventType, reason } = session.options as {
-    endpoint?: string
-    eventType?: string[]
-    reason?: string
-  }
-  return { endpoint_id: endpoint, event_types: eventType, reason, ...periodOf(session) }
+  return addFields(command, deadFilterFields)
 }
 
 /** Refuses a command without a choice: only `--all` means all dead letters. */
 function requireChoice(session: Session, message: string | undefined): void {
-  const chosen = message !== undefined || Object.values(queryOf(session)).some((value) => value !== undefined)
+  const chosen = message !== undefined || Object.keys(fieldsOf(session, deadFilterFields)).length > 0
   if (chosen || session.options.all === true) return
   throw new CommandError('Which ones? Name a message, give a filter such as --endpoint, or --all.', exitCode.misused)
 }

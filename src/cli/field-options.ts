@@ -1,9 +1,9 @@
 import { type Command as Commander, Option } from 'commander'
-import type { Field } from '../domain/field.ts'
+import { type Field, queryName } from '../domain/field.ts'
 import { span } from '../domain/phrases.ts'
 import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
-import type { Item } from './client.ts'
-import { instantText, option, pairsOf, repeated, type Session } from './command.ts'
+import type { Item, Query } from './client.ts'
+import { instantForm, instantText, option, pairsOf, repeated, type Session } from './command.ts'
 import { text } from './table.ts'
 
 /** Fields by their names in the API, such as `endpointFields`. */
@@ -36,6 +36,8 @@ function optionOf(flag: string, field: Field, reader: Kind<unknown> | undefined)
     case 'labels':
     case 'headers':
       return repeated(flag, `${help}; may be repeated`)
+    case 'instant':
+      return new Option(flag, `${help}, ${instantForm}`)
     default:
       return new Option(flag, help)
   }
@@ -69,6 +71,12 @@ export function fieldsOf({ options, world }: Session, fields: Fields): Item {
     return [[name, kind.is === 'instant' ? instantText(String(given), world.clock.now()) : given]]
   })
   return Object.fromEntries(values)
+}
+
+/** The same as a query of the API. */
+export function queryOf(session: Session, fields: Fields): Query {
+  const given = Object.entries(fieldsOf(session, fields) as Query)
+  return Object.fromEntries(given.map(([name, value]) => [queryName(name), value]))
 }
 
 /** The fields of an item that have a flag and are not at their fallback, as lines for a terminal. */

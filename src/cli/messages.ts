@@ -1,3 +1,4 @@
+import { messageFilterFields } from '../domain/filter-fields.ts'
 import { prettyJson } from '../json/exact.ts'
 import { type Item, pathOf } from './client.ts'
 import {
@@ -5,34 +6,28 @@ import {
   instantOption,
   type Listing,
   limitOption,
-  periodOf,
   printList,
   type RemoteCommands,
-  repeated,
   type Session,
-  withPeriod,
 } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
+import { addFields, queryOf } from './field-options.ts'
 import { type Column, counted, facts, instant, nameOf, table, text } from './table.ts'
 import { finishTask, perSecondOption, withNoWait } from './task.ts'
 
 /** `sluice messages`: the messages of an application, or one message with its status at each endpoint. */
 export function addMessages(commands: RemoteCommands): void {
   const summary = 'list messages, newest first, or show one with its status'
-  const command = commands
-    .add('messages <app> [message]', summary, (session, [app, ref]) =>
-      ref === undefined ? printList(session, messagesOf(session, app)) : showOne(session, app, ref),
-    )
-    .addOption(repeated('--event-type <TYPE>', 'only this event type; may be repeated'))
-    .option('--channel <CHANNEL>', 'only this channel')
-    .option('--tag <TAG>', 'only with this tag')
-  withPeriod(command, 'accepted').addOption(limitOption())
+  const command = commands.add('messages <app> [message]', summary, (session, [app, ref]) =>
+    ref === undefined ? printList(session, messagesOf(session, app)) : showOne(session, app, ref),
+  )
+  addFields(command, messageFilterFields).addOption(limitOption())
 }
 
 function messagesOf(session: Session, app: string): Listing {
   return {
     path: pathOf('app', app, 'msg'),
-    query: { ...filtersOf(session), with_content: session.json },
+    query: { ...queryOf(session, messageFilterFields), with_content: session.json },
     empty: 'No messages.',
     columns: [
       { title: 'ACCEPTED (UTC)', cell: ({ timestamp }) => instant(timestamp) },
@@ -90,11 +85,6 @@ export function statusColour({ statusText, coalescedInto }: Item): 'green' | 're
   return statusText === 'fail' ? 'red' : 'yellow'
 }
 
-function filtersOf(session: Session) {
-  const { eventType, channel, tag } = session.options as { eventType?: string[]; channel?: string; tag?: string }
-  return { event_types: eventType, channel, tag, ...periodOf(session) }
-}
-
 /** `sluice attempts`: the attempts of one message, or at one endpoint. */
 export function addAttempts(commands: RemoteCommands): void {
   const summary = 'list attempts of one message or at one endpoint, newest first'
@@ -104,7 +94,7 @@ export function addAttempts(commands: RemoteCommands): void {
       if (message === undefined && endpoint === undefined) {
         throw new CommandError('Name a message or an endpoint: --message or --endpoint.', exitCode.misused)
       }
-      const query = { ...filtersOf(session), status: failed ? failedStatus : undefined }
+      const query = { ...queryOf(session, messageFilterFields), status: failed ? failedStatus : undefined }
       const [path, other] =
         message === undefined ? [pathOf('endpoint', endpoint ?? ''), 'msg'] : [pathOf('msg', message), 'endpoint']
       return {
@@ -117,8 +107,7 @@ export function addAttempts(commands: RemoteCommands): void {
     .option('--message <MESSAGE>', 'attempts of this message, by id or eventId')
     .option('--endpoint <ENDPOINT>', 'attempts at this endpoint, by id or uid')
     .option('--failed', 'only failed attempts')
-    .addOption(repeated('--event-type <TYPE>', 'only this event type; may be repeated'))
-  withPeriod(command)
+  addFields(command, messageFilterFields)
 }
 
 /** Svix's number for an attempt that failed. */

@@ -2,35 +2,35 @@
  * The kinds of values that callers set. A kind names no library: schemas of the API, flags of the program and tables in
  * the docs are made from it. `T` is the type of the value and exists for the compiler alone.
  */
-export type Kind<T = unknown, F extends Form = Form> = F & { readonly typed?: T }
+export type Kind<T = unknown, F extends Form = SimpleForm> = F & { readonly typed?: T }
 
-type TextForm =
+export type SimpleForm =
   | { readonly is: 'text'; readonly min?: number; readonly max?: number }
   /** Letters, digits, `-`, `_` and `.`, such as a channel. */
   | { readonly is: 'name'; readonly max: number }
   /** A name that cannot be mistaken for an id with this prefix. */
   | { readonly is: 'uid'; readonly prefix: string }
-
-export type Form =
-  | TextForm
   | { readonly is: 'integer'; readonly min: number; readonly max: number }
   /** A length of time. The API takes it in `unit`, flags as a duration such as `2h`. */
   | { readonly is: 'duration'; readonly unit: 'ms' | 's'; readonly min: number; readonly max: number }
   | { readonly is: 'choice'; readonly words: readonly string[] }
   | { readonly is: 'boolean' }
   | { readonly is: 'instant' }
-  | { readonly is: 'list'; readonly of: TextForm; readonly max: number; readonly unique: boolean }
+  | { readonly is: 'list'; readonly of: SimpleForm; readonly max: number; readonly unique: boolean }
   /** Text by name. */
   | { readonly is: 'labels' }
   | { readonly is: 'headers' }
-  | ObjectForm
 
 /** An object of its own: the API has a schema for it and the program a reader, under the name of the field. */
-type ObjectForm = { readonly is: 'object' }
+export interface ObjectForm {
+  readonly is: 'object'
+}
+
+export type Form = SimpleForm | ObjectForm
 
 /** A value that callers set. */
 export interface Field {
-  readonly kind: Kind
+  readonly kind: Kind<unknown, Form>
   /** The flag of the program, such as `--rate <NUMBER>`; none when it is absent. */
   readonly flag?: string
   /** One sentence or more, for the reference, the docs and, without `help`, the flag. */
@@ -39,14 +39,19 @@ export interface Field {
   readonly help?: string
 }
 
-/** The type of a field's values. */
-export type Typed<F extends Field> = F['kind'] extends Kind<infer T> ? T : never
+/** The name of a field in a query: `event_types` for `eventTypes`. */
+export function queryName(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
 
-export function text(min?: number, max?: number): Kind<string, TextForm> {
+/** The type of a field's values. */
+export type Typed<F extends Field> = F['kind'] extends Kind<infer T, Form> ? T : never
+
+export function text(min?: number, max?: number): Kind<string> {
   return { is: 'text', ...(min !== undefined && { min }), ...(max !== undefined && { max }) }
 }
 
-export function name(max: number): Kind<string, TextForm> {
+export function name(max: number): Kind<string> {
   return { is: 'name', max }
 }
 
@@ -70,9 +75,9 @@ export function choice<const Word extends string>(words: readonly Word[]): Kind<
   return { is: 'choice', words }
 }
 
-/** Different values, one at least. */
-export function list(of: TextForm, max: number): Kind<readonly string[]> {
-  return { is: 'list', of, max, unique: true }
+/** One value at least, and no value twice unless `unique` is false. */
+export function list(of: Kind<string>, max: number, unique = true): Kind<readonly string[]> {
+  return { is: 'list', of, max, unique }
 }
 
 export const boolean: Kind<boolean> = { is: 'boolean' }

@@ -1,9 +1,54 @@
-import { type TSchema, Type } from 'typebox'
-import type { Form } from '../domain/field.ts'
-import { Headers, instantPattern, integer, Metadata, namePattern } from './fields.ts'
+import { type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
+import { type Kind, queryName, type SimpleForm } from '../domain/field.ts'
+import { described, Headers, instantPattern, integer, Metadata, maybe, namePattern } from './fields.ts'
+
+/** Fields without an object among them, such as a filter. */
+type SimpleFields = Readonly<Record<string, { readonly kind: Kind; readonly description: string }>>
+
+/** The values of fields in a body, where null is as good as absent. */
+export type BodyOf<F extends SimpleFields> = {
+  readonly [Name in keyof F]?: (F[Name]['kind'] extends Kind<infer T> ? T : never) | null
+}
+
+/** The schemas of fields in a body. */
+export function inBody(fields: SimpleFields): Record<string, TSchema> {
+  const entries = Object.entries(fields).map(([name, { kind, description }]) => {
+    return [name, maybe(described(schemaOf(kind), description))] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+type QuerySchemas<F> = { [Name in keyof F & string as QueryName<Name>]: TOptional<TUnsafe<string>> }
+
+/** The type of `queryName`. */
+type QueryName<Name extends string> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${QueryName<Rest>}`
+  : Name
+
+/** The schemas of fields in a query: names in snake case, and lists as text with commas. */
+export function inQuery<F extends SimpleFields>(fields: F): QuerySchemas<F> {
+  const entries = Object.entries(fields).map(([name, { kind, description }]) => {
+    const schema =
+      kind.is === 'list'
+        ? Type.String({ description: 'Names, separated by commas' })
+        : described(schemaOf(kind), description)
+    return [queryName(name), Type.Optional(schema)]
+  })
+  return Object.fromEntries(entries)
+}
+
+/** The values of fields in a query; null for those that are absent. */
+export function fromQuery<F extends SimpleFields>(fields: F, query: object): BodyOf<F> {
+  const given = new Map<string, string>(Object.entries(query))
+  const values = Object.entries(fields).map(([name, { kind }]) => {
+    const value = given.get(queryName(name)) ?? null
+    return [name, kind.is === 'list' && value !== null ? value.split(',') : value]
+  })
+  return Object.fromEntries(values)
+}
 
 /** The schema of a kind of value in a request. An `object` has its schema beside the code that reads it. */
-export function schemaOf(form: Exclude<Form, { readonly is: 'object' }>): TSchema {
+export function schemaOf(form: SimpleForm): TSchema {
   switch (form.is) {
     case 'text':
       return Type.String({

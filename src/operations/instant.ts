@@ -2,16 +2,11 @@ import { Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
 import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import { firstKeyAt } from '../domain/ids.ts'
-import { described, instantPattern } from './fields.ts'
+import { instantPattern } from './fields.ts'
 import { type Part, refuseIf } from './validate.ts'
 
 /** An instant, RFC 3339. */
 export const dateTime = Type.String({ pattern: instantPattern, description: 'RFC 3339' })
-
-/** The bounds of a list in time. */
-export const before = described(dateTime, 'Only items before this instant, RFC 3339.')
-export const after = described(dateTime, 'Only items after this instant, RFC 3339.')
-export const timeProperties = { before: Type.Optional(before), after: Type.Optional(after) }
 
 /** Reads instants that have the right shape; throws AppError when one is no day of any calendar, such as February 31. */
 export function readInstants<Name extends string>(

@@ -1,10 +1,12 @@
 import { type Static, Type } from 'typebox'
 import { type AuditCheckpoint, type AuditRow, auditStart, verifyAudit } from '../../domain/audit.ts'
+import { auditFilterFields } from '../../domain/filter-fields.ts'
 import { type AuditFilter, hashText } from '../../store/access.ts'
 import type { Store } from '../../store/store.ts'
 import { admin } from '../access.ts'
-import { flag, id, instant, iso, listOf, nullable, optional, text, whole } from '../fields.ts'
-import { readInstants, timeProperties } from '../instant.ts'
+import { inQuery } from '../field-schema.ts'
+import { flag, id, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
+import { readInstants } from '../instant.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 
@@ -12,10 +14,7 @@ const rowsAtOnce = 500
 
 const AuditQuery = Type.Object({
   ...PageQuery.properties,
-  actor: optional(Type.String({ maxLength: 256 }), 'Id of the key or token that made the change.'),
-  action: optional(Type.String({ maxLength: 256 }), 'Method and path of the route.'),
-  app_id: optional(Type.String({ maxLength: 256 }), 'Only this application.'),
-  ...timeProperties,
+  ...inQuery(auditFilterFields),
 })
 
 const AuditOut = Type.Object({

@@ -2,10 +2,12 @@ import { type Static, type TProperties, Type } from 'typebox'
 import type { Clock } from '../../domain/clock.ts'
 import type { DeadLetter, MessageSummary } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
+import { deadFilterFields } from '../../domain/filter-fields.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { deadReasons } from '../../domain/judge.ts'
 import type { DeadFilter } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
+import { type BodyOf, fromQuery, inBody, inQuery } from '../field-schema.ts'
 import {
   appId,
   closed,
@@ -23,7 +25,7 @@ import {
   url,
   whole,
 } from '../fields.ts'
-import { after, before, dateTime, readInstants } from '../instant.ts'
+import { dateTime, readInstants } from '../instant.ts'
 import { lookUp } from '../lookup.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
@@ -31,10 +33,7 @@ import type { Part } from '../validate.ts'
 import { MessageAttemptOut } from './attempt-schema.ts'
 import { EnvelopeIn, MessageOut, Payload } from './message-schema.ts'
 
-/** The reason why a delivery became a dead letter. */
-export const reason = Type.Enum([...deadReasons], {
-  description: `Reason: ${deadReasons.map((name) => `\`${name}\``).join(', ')}.`,
-})
+const reason = described(Type.Enum([...deadReasons]), deadFilterFields.reason.description)
 
 const shown = MessageOut.properties
 const asked = EnvelopeIn.properties
@@ -168,65 +167,32 @@ export function toDeadOut(
   }
 }
 
-/**
- * Which dead letters a request means: all that meet every field. The filter is defined here once. Bodies have these
- * fields; queries have the same in snake case, with lists separated by commas.
- */
-const ofApplication = {
-  msgId: described(upTo(256), msgId),
-  endpointId: described(upTo(256), endpointId),
-}
-const ofAny = {
-  eventTypes: Type.Array(Type.String({ maxLength: 256 }), {
-    minItems: 1,
-    maxItems: 1000,
-    description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
-  }),
-  reason,
-  before,
-  after,
-}
-
-type Fields = typeof ofApplication & typeof ofAny
-type Names = { readonly [Name in keyof Fields]?: Static<Fields[Name]> | null }
-
 /** Whose dead letters: those of one application, or of all. A message or an endpoint is named within an application. */
 export type Whose = 'one' | 'all'
 
+const { msgId: ofMessage, endpointId: ofEndpoint, ...ofAll } = deadFilterFields
+
 /** The filter in a body, with more fields beside it. */
 export function filterBody<More extends TProperties>(whose: Whose, more: More) {
-  const fields = whose === 'one' ? { ...ofApplication, ...ofAny } : ofAny
-  const filter = Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, maybe(schema)]))
+  const filter = inBody(whose === 'one' ? deadFilterFields : ofAll)
   // A mistyped name would otherwise mean far more dead letters than the caller asked for.
   return Type.Unsafe<Names & Static<ReturnType<typeof Type.Object<More>>>>(Type.Object({ ...filter, ...more }, closed))
 }
 
 /** The filter in a query; a list also has pages. */
 export function filterQuery(whose: Whose, of: 'list' | 'all') {
-  const { endpointId, msgId } = ofApplication
-  const fields: TProperties = whose === 'one' ? { endpointId, ...ofAny, ...(of === 'all' && { msgId }) } : ofAny
-  const filter = Object.fromEntries(
-    Object.entries(fields).map(([name, schema]) => {
-      const inQuery = name === 'eventTypes' ? text('Names, separated by commas') : schema
-      return [snake(name), Type.Optional(inQuery)]
-    }),
+  const filter = inQuery(
+    whose === 'all' ? ofAll : { endpointId: ofEndpoint, ...ofAll, ...(of === 'all' && { msgId: ofMessage }) },
   )
   if (of === 'list') return Type.Unsafe<PageQuery>(Type.Object({ ...PageQuery.properties, ...filter }))
   return Type.Unsafe<PageQuery>(Type.Object(filter, closed))
 }
 
+type Names = BodyOf<typeof deadFilterFields>
+
 /** The fields of a filter in a query. */
 export function namesIn(query: object): Names {
-  const values = new Map(Object.entries(query))
-  const names = Object.keys({ ...ofApplication, ...ofAny }).map((name) => {
-    const value = values.get(snake(name)) ?? null
-    return [name, name === 'eventTypes' ? (value?.split(',') ?? null) : value]
-  })
-  return Object.fromEntries(names)
-}
-
-function snake(name: string): string {
-  return name === 'msgId' ? 'msg_id' : name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  return fromQuery(deadFilterFields, query)
 }
 
 /** The store's clock may be ahead of this machine's; a delivery that has just died counts. */

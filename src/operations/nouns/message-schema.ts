@@ -2,7 +2,9 @@ import { isUtf8 } from 'node:buffer'
 import { type Static, Type } from 'typebox'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Message, MessageFilter } from '../../domain/delivery.ts'
+import { messageFilterFields } from '../../domain/filter-fields.ts'
 import { keyTime } from '../../domain/ids.ts'
+import { inQuery } from '../field-schema.ts'
 import {
   described,
   flag,
@@ -19,7 +21,6 @@ import {
   text,
   texts,
 } from '../fields.ts'
-import { timeProperties } from '../instant.ts'
 import { PageQuery } from '../page.ts'
 import { ApplicationIn } from './application-schema.ts'
 
@@ -171,12 +172,7 @@ export const MessagePrecheckOut = Type.Object({
 export const MessageBatchOut = listOf(MessageOut)
 
 /** The filters of a list of messages. */
-export const messageFilterProperties = {
-  channel: optional(Type.String(), 'Only messages with this channel.'),
-  tag: optional(Type.String(), 'Only messages with this tag.'),
-  event_types: optional(Type.String(), 'Names, separated by commas'),
-  ...timeProperties,
-}
+export const messageFilterProperties = inQuery(messageFilterFields)
 
 /** The filters of the list of an application's messages. */
 export const MessageListQuery = Type.Object({
