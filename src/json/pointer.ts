@@ -69,7 +69,7 @@ function memberOf(body: Buffer, object: number, name: string): number | undefine
   return undefined
 }
 
-/** Where an array's element begins; undefined for what is no array, or no position in it. */
+/** Where an array's element begins; undefined for other values, and for an index beyond the end. */
 function elementOf(body: Buffer, array: number, step: string): number | undefined {
   if (body[array] !== openBracket || !/^(0|[1-9]\d{0,8})$/.test(step)) return undefined
   let at = afterSpace(body, array + 1)

@@ -183,7 +183,7 @@ export class Authenticator {
     }
     request.caller = caller
     if (caller.app === null || params.app === undefined) return
-    // Any other application is as unknown as one that does not exist.
+    // Another application gets the same answer as an unknown one.
     if (params.app !== caller.app.id && params.app !== caller.app.uid) {
       throw noSuch('application', params.app)
     }

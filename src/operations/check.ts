@@ -47,7 +47,7 @@ function bodyReaderOf(route: Route): BodyReader {
   const { body: schema, bodyOptional = false } = route
   if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
   const kind = kindOf(route)
-  // The scanner finds fault with an empty body.
+  // The scanner refuses an empty body.
   if (isPublishing(kind)) return { read: (body) => body ?? noBytes, problemsOf: () => none }
   const read = (body: unknown) => {
     if (body === undefined && !bodyOptional) throw new AppError('invalid_json', 'The body is empty.')

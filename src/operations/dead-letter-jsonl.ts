@@ -75,7 +75,7 @@ export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems:
   const { orderingKey = null, orderKey = null, variant = null } = input
   const key = decodeKey('msg', msgId)
   const instants = readAll(input, problems)
-  if (key === undefined) problems.push(problem('msgId', 'is no id of a message'))
+  if (key === undefined) problems.push(problem('msgId', 'is not the id of a message'))
   else if (keyTime(key) > now + skewMs) problems.push(problem('msgId', 'is from the future'))
   if (instants.diedAt !== null && instants.diedAt > now + skewMs) problems.push(problem('diedAt', 'is in the future'))
   if (contentType !== null && !isContentType(contentType)) problems.push(problem('contentType', 'is not valid'))

@@ -58,7 +58,7 @@ function burstProblems(burst: number | null | undefined, rate: number | null | u
 /** Problems of settings that are valid one by one and not together. */
 export function flowProblems({ coalesce, order }: Flow): FieldError[] {
   if (coalesce === null || order === 'none') return []
-  const message = 'cannot be had together with an order: what waits would overtake and be overtaken'
+  const message = 'cannot be combined with `order`: waiting deliveries would overtake each other'
   return [{ at: ['body', 'coalesce'], message, type: 'coalesce' }]
 }
 

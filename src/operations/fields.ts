@@ -36,7 +36,7 @@ export function uid(prefix: string) {
 }
 
 /**
- * The same value, or null. Written as a list of types, so that what is wrong is said of the value itself instead of
+ * The same value, or null. Written as a list of types, so that a problem is reported for the value itself instead of
  * twice, once for each alternative.
  */
 export function nullable<T extends TSchema>(schema: T) {

@@ -186,7 +186,7 @@ function objectCheck({
       if (value === undefined) continue
       const check = named.get(name)
       if (check === undefined && ofOther === undefined) {
-        if (!additionalProperties) found.addAt(name, 'is not known here', 'boolean')
+        if (!additionalProperties) found.addAt(name, 'is an unknown field', 'boolean')
         continue
       }
       found.at.push(name)

@@ -153,7 +153,7 @@ describe('dead letters that are exported and imported', () => {
       .replace(/, (?=[^,]*$)/, ' or ')
     const bad: [string, unknown][] = [
       ['is required', { ...good, msgId: undefined }],
-      ['is no id of a message', { ...good, msgId: 'msg_nonsense' }],
+      ['is not the id of a message', { ...good, msgId: 'msg_nonsense' }],
       [
         'is from the future',
         { ...good, msgId: encodeId('msg', firstKeyAt(Date.parse('2099-01-01T00:00:00Z')), systemRandomText) },

@@ -77,7 +77,7 @@ async function readLines(
     return found
   }
 
-  /** The line with its endpoint; undefined when that or the message is nowhere to be found. */
+  /** The line with its endpoint; undefined when the endpoint or the message does not exist. */
   async function complete(
     { endpointId, endpointUid, letter }: ReadLine,
     wrong: FieldError[],

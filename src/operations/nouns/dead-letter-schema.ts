@@ -62,7 +62,7 @@ export const DeadLetterOut = Type.Object(letter)
 /** The same, with every attempt that was made. */
 export const DeadLetterTrailOut = Type.Object({ ...letter, trail: Type.Array(MessageAttemptOut) })
 
-/** The same, with what was to be delivered and all it takes to bring it back. */
+/** The same, with the body and all fields that an import needs. */
 export const DeadLetterLine = Type.Object({
   ...letter,
   responseBase64: nullable(text('The answer, if it is not UTF-8 text.')),
@@ -217,7 +217,7 @@ export async function toDeadFilter(
     eventTypes: names.eventTypes ?? null,
     reason: names.reason ?? null,
     after: after === undefined ? 0 : after + 1,
-    // Deliveries that die while a task runs are not among those that the caller meant.
+    // Deliveries that die while a task runs are left out.
     before: before ?? clock.now() + skewMs,
   }
 }

@@ -205,7 +205,9 @@ async function unknownEventTypes(store: Store, { eventTypes, filterTypes }: Endp
   const unknown = new Set(await store.unknownEventTypes(names))
   return fields.flatMap(([field, patterns]) =>
     patterns.flatMap((pattern, i) =>
-      unknown.has(pattern) ? [{ at: ['body', field, i], message: 'is not an event type', type: 'event_type' }] : [],
+      unknown.has(pattern)
+        ? [{ at: ['body', field, i], message: `is the unknown event type "${pattern}"`, type: 'event_type' }]
+        : [],
     ),
   )
 }

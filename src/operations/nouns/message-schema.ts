@@ -253,7 +253,7 @@ function asciiJson(text: string): string {
   )
 }
 
-/** A payload as callers see it: one that is no JSON object, such as a picture, stands in one as base64. */
+/** A payload as callers see it. Bytes that are no JSON object, such as a picture, are shown as base64. */
 export function shownPayload(body: Uint8Array, contentType: string): Uint8Array {
   if (isJsonObject(body)) return body
   return Buffer.from(JSON.stringify({ contentType, base64: Buffer.from(body).toString('base64') }))
