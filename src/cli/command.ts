@@ -158,12 +158,12 @@ export async function printList(session: Session, { path, query = {}, empty, col
   if (json) return terminal.print(toJson(items, 2))
   if (items.length === 0) return terminal.print(empty)
   terminal.print(table(terminal, columns, items))
-  if (more) terminal.print(terminal.style('dim', moreText(session)))
+  if (more) printMore(session)
 }
 
-/** The sentence behind a list that was cut off. */
-export function moreText({ options }: Session): string {
-  return `… and more. Show them with --limit ${(options.limit as number) * 10}.`
+/** Prints the note behind a list that was cut off. */
+export function printMore({ terminal, options }: Session): void {
+  terminal.print(terminal.style('dim', `… and more. Show them with --limit ${(options.limit as number) * 10}.`))
 }
 
 /** The instant of an option, as the API takes it. */

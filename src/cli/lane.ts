@@ -12,14 +12,14 @@ export function addLane(commands: RemoteCommands): void {
       session.show(lane, () => describe(session, lane))
     },
   )
-  for (const [order, summary, done] of [
+  for (const [action, summary, done] of [
     ['retry', 'retry the delivery that blocks the queue, with all its attempts', 'is retried'],
     ['skip', 'make the delivery that blocks the queue a dead letter', 'becomes a dead letter'],
   ] as const) {
     commands
       .below(show)
-      .add(`${order}-head <app> <endpoint> [msg]`, summary, async (session, [app, endpoint, messageId]) => {
-        const path = pathOf('app', app, 'endpoint', endpoint, 'lane', 'head', order)
+      .add(`${action}-head <app> <endpoint> [msg]`, summary, async (session, [app, endpoint, messageId]) => {
+        const path = pathOf('app', app, 'endpoint', endpoint, 'lane', 'head', action)
         const head = await session.client.post(path, { body: { messageId } })
         session.show(head, () => `${text(head.messageId)} ${done} as soon as a worker has the lane.`)
       })

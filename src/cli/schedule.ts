@@ -2,7 +2,7 @@ import type { Command as Commander } from 'commander'
 import { choice, count } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
-import { readPayload } from './send.ts'
+import { readPayload, withPayload } from './send.ts'
 import { facts, instant, nameOf, table, text } from './table.ts'
 
 const runsShown = 5
@@ -20,8 +20,7 @@ export function addSchedule(commands: RemoteCommands): void {
       'create a schedule by cron expression; the payload is JSON, @FILE, or - for standard input',
       async (session, [app, cron, eventType, given]) => {
         const payload = await readPayload(session, given)
-        const head = JSON.stringify({ cron, eventType, ...fieldsOf(session) })
-        const body = Buffer.concat([Buffer.from(`${head.slice(0, -1)},"payload":`), payload, Buffer.from('}')])
+        const body = withPayload({ cron, eventType, ...fieldsOf(session) }, payload)
         const made = await session.client.post(pathOf('app', app, 'schedule'), { body })
         session.show(made, (item) => `Schedule ${nameOf(item)}\n${describe(session, item)}`)
       },
@@ -49,12 +48,12 @@ export function addSchedule(commands: RemoteCommands): void {
     })
     .addOption(option('--next <NUMBER>', 'number of next runs to show', count(0, 10)).default(runsShown))
 
-  for (const [order, description, done] of [
+  for (const [action, description, done] of [
     ['pause', 'pause a schedule', () => 'is paused'],
     ['resume', 'resume a paused schedule', (item: Item) => `is resumed; next run: ${nextOf(item)}`],
   ] as const) {
-    schedule.add(`${order} <app> <schedule>`, description, async (session, [app, ref]) => {
-      const changed = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/${order}`)
+    schedule.add(`${action} <app> <schedule>`, description, async (session, [app, ref]) => {
+      const changed = await session.client.post(`${pathOf('app', app, 'schedule', ref)}/${action}`)
       session.show(changed, (item) => `Schedule ${nameOf(item)} ${done(item)}.`)
     })
   }

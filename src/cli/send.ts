@@ -1,5 +1,5 @@
-import { type Item, pathOf } from './client.ts'
-import { instantText, type RemoteCommands, repeated, type Session } from './command.ts'
+import { type Item, pathOf, type Query } from './client.ts'
+import { instantOption, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { text } from './table.ts'
 import { readNamedFile } from './terminal.ts'
@@ -15,10 +15,12 @@ export function addSend(commands: RemoteCommands): void {
       'publish a message; the payload is JSON, @FILE, or - for standard input (default)',
       async (session, [app, eventType, given]) => {
         const payload = await readPayload(session, given)
-        const raw = session.options.raw === true
+        const { raw, contentType = 'application/octet-stream' } = session.options as Record<string, string | undefined>
+        const envelope = envelopeOf(session, eventType)
+        const path = pathOf('app', app, 'msg')
         const message = raw
-          ? await sendRaw(session, app, eventType, payload)
-          : await sendJson(session, app, eventType, payload)
+          ? await session.client.post(`${path}/raw`, { query: queryOf(envelope), body: payload, contentType })
+          : await session.client.post(path, { query: { with_content: false }, body: withPayload(envelope, payload) })
         session.show(message, (item) => describe(session, app, item))
       },
     )
@@ -32,41 +34,29 @@ export function addSend(commands: RemoteCommands): void {
     .option('--content-type <TYPE>', 'content type of a raw payload (default: application/octet-stream)')
 }
 
-async function sendJson(session: Session, app: string, eventType: string, payload: Buffer): Promise<Item> {
-  const { client, options } = session
-  const { eventId, channel: channels, tag: tags } = options
-  const envelope = {
+function envelopeOf(session: Session, eventType: string) {
+  const { eventId, channel, tag, orderingKey } = session.options as Query
+  return {
     eventType,
     eventId,
-    channels,
-    tags,
-    deliverAt: instantOf(session, 'deliverAt'),
-    expiresAt: instantOf(session, 'expiresAt'),
-    orderingKey: options.orderingKey,
+    channels: channel,
+    tags: tag,
+    deliverAt: instantOption(session, 'deliverAt', 'ahead'),
+    expiresAt: instantOption(session, 'expiresAt', 'ahead'),
+    orderingKey,
   }
-  const head = Buffer.from(`${JSON.stringify(envelope).slice(0, -1)},"payload":`)
-  const body = Buffer.concat([head, payload, Buffer.from('}')])
-  return client.post(pathOf('app', app, 'msg'), { query: { with_content: false }, body })
 }
 
-function sendRaw(session: Session, app: string, eventType: string, body: Buffer): Promise<Item> {
-  const { client, options } = session
-  const query = {
-    event_type: eventType,
-    event_id: options.eventId as string | undefined,
-    channels: options.channel as string[] | undefined,
-    tags: options.tag as string[] | undefined,
-    deliver_at: instantOf(session, 'deliverAt'),
-    expires_at: instantOf(session, 'expiresAt'),
-    ordering_key: options.orderingKey as string | undefined,
-  }
-  const contentType = (options.contentType as string | undefined) ?? 'application/octet-stream'
-  return client.post(pathOf('app', app, 'msg', 'raw'), { query, body, contentType })
+/** The query of a raw message has the fields of the envelope in snake case. */
+function queryOf(envelope: Query): Query {
+  const snakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  return Object.fromEntries(Object.entries(envelope).map(([name, value]) => [snakeCase(name), value]))
 }
 
-function instantOf({ options, world }: Session, name: 'deliverAt' | 'expiresAt'): string | undefined {
-  const given = options[name]
-  return given === undefined ? undefined : instantText(String(given), world.clock.now(), 'ahead')
+/** The fields as JSON with the bytes of the payload, which are never parsed. */
+export function withPayload(fields: object, payload: Buffer): Buffer {
+  const head = JSON.stringify(fields).slice(0, -1)
+  return Buffer.concat([Buffer.from(`${head},"payload":`), payload, Buffer.from('}')])
 }
 
 /** Reads a payload from the operand, `@FILE`, or standard input. */

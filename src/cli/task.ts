@@ -39,13 +39,13 @@ export function addTask(commands: RemoteCommands): void {
     })
     .option('--wait', 'wait for its end')
 
-  for (const [order, description] of [
+  for (const [action, description] of [
     ['pause', 'pause a background task'],
     ['resume', 'resume a paused background task'],
     ['cancel', 'cancel a background task; the work done so far is kept'],
   ] as const) {
-    task.add(`${order} <task>`, description, async (session, [id]) => {
-      const changed = await session.client.post(`${pathOf('background-task', id)}/${order}`, { body: {} })
+    task.add(`${action} <task>`, description, async (session, [id]) => {
+      const changed = await session.client.post(`${pathOf('background-task', id)}/${action}`, { body: {} })
       session.show(changed, () => `${text(changed.task)} is ${text(changed.state)}: ${doneOf(changed)}.`)
     })
   }

@@ -1,5 +1,5 @@
 import { ApiProblem, type Item, pathOf } from './client.ts'
-import { limitOption, type RemoteCommands, type Session } from './command.ts'
+import { limitOption, printMore, type RemoteCommands, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { outcome, statusCode } from './messages.ts'
 import { ago, type Column, counted, facts, grouped, instant, nameOf, table, text } from './table.ts'
@@ -75,7 +75,7 @@ async function explainMessage(session: Session, app: string, message: string): P
           whys,
         ),
   )
-  if (more && !session.json) sayMore(session)
+  if (more && !session.json) printMore(session)
 }
 
 /** Adds a hint when the caller named an endpoint in place of a message. */
@@ -132,17 +132,13 @@ async function explainApplication(session: Session, app: string): Promise<void> 
   if (endpoints.length > 0 && detailColumn(session).length === 0) {
     terminal.print(terminal.style('dim', `Details: sluice why ${app} --endpoint ENDPOINT`))
   }
-  if (done !== true) sayMore(session)
+  if (done !== true) printMore(session)
 }
 
 /** A column with the whole sentence, on wide terminals. */
 function detailColumn({ terminal }: Session): Column<Item>[] {
   if ((terminal.columns ?? Number.POSITIVE_INFINITY) < wideColumns) return []
   return [{ title: 'DETAILS', cell: 'detail', flexible: true }]
-}
-
-function sayMore({ terminal, options }: Session): void {
-  terminal.print(terminal.style('dim', `… and perhaps more. Show them with --limit ${(options.limit as number) * 10}.`))
 }
 
 function describeDelivery(session: Session, why: Item): string {

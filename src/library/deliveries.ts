@@ -26,9 +26,9 @@ export interface Lanes {
 
 export function lanes(request: Request): Lanes {
   const at = (app: string, endpoint: string) => `/app/${part(app)}/endpoint/${part(endpoint)}/lane`
-  const direct = (order: 'retry' | 'skip') => async (app: string, endpoint: string, message?: string) => {
+  const direct = (action: 'retry' | 'skip') => async (app: string, endpoint: string, message?: string) => {
     const body = message === undefined ? {} : { messageId: message }
-    const { messageId } = await request<Static<typeof HeadOut>>('POST', `${at(app, endpoint)}/head/${order}`, body)
+    const { messageId } = await request<Static<typeof HeadOut>>('POST', `${at(app, endpoint)}/head/${action}`, body)
     return messageId
   }
   return {

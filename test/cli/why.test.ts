@@ -38,7 +38,7 @@ describe('sluice why', () => {
     assert.match(told, /^one +1 +just now +paused +– +The endpoint is paused; waiting deliveries are sent once/m)
     const { data, done } = await json<{ data: { reason: string }[]; done: boolean }>('why w --limit 1')
     assert.deepEqual([data.map(({ reason }) => reason), done], [['paused'], false])
-    assert.match(await sluice('why w --limit 1'), /\n… and perhaps more\. Show them with --limit 10\.\n$/)
+    assert.match(await sluice('why w --limit 1'), /\n… and more\. Show them with --limit 10\.\n$/)
     await sluice('why nobody', 4)
   })
 
