@@ -6,7 +6,7 @@ import { type Endpoint, retryPolicyOf } from '../domain/endpoint.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { type Why, whyNotDelivered } from '../domain/why.ts'
 import { type EndpointWhy, totalOf, whyWaiting } from '../domain/why-waiting.ts'
-import { countLimit, type FirstRow, type LaneFacts, type QueuedRow, type RowStatus } from '../store/lanes.ts'
+import { countLimit, type FrontRow, type LaneFacts, type QueuedRow, type RowStatus } from '../store/lanes.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
 
@@ -24,7 +24,7 @@ export interface KnownLane extends LaneFacts, Pick<LaneStatus, 'live' | 'silent'
 interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
   /** When it becomes a dead letter: by the expiry of its message or the maximum age of the endpoint. */
   readonly endsAt: EpochMs | null
-  readonly first: FirstRow | null
+  readonly first: FrontRow | null
 }
 
 /** The status of one delivery. */
@@ -121,7 +121,7 @@ export class Explainer {
     const endsAt = Math.min(row.expiresAt ?? Number.POSITIVE_INFINITY, row.since + retryPolicyOf(endpoint).maxAgeMs)
     const isOrdered = place?.class !== replay && (flow.order === 'fifo' || (flow.order === 'key' && orderKey !== null))
     const first =
-      isOrdered && (await this.#store.findFirst(key, flow.order === 'fifo' ? null : orderKey, place ?? null))
+      isOrdered && (await this.#store.findFront(key, flow.order === 'fifo' ? null : orderKey, place ?? null))
     return queued && { ...queued, retryInMs, endsAt, first: first || null }
   }
 
@@ -131,7 +131,7 @@ export class Explainer {
     // With several keys the other keys continue; only the owner knows when none can.
     const isStuck = flow.order === 'fifo' || (order !== null && order.waitMs !== 0)
     if (flow.order === 'none' || !isStuck || inFlight > 0) return lane
-    const first = await this.#store.findFirst(key, null, null)
+    const first = await this.#store.findFront(key, null, null)
     if (first === undefined || flow.order === 'fifo' || order?.waitMs == null) return { ...lane, first: first ?? null }
     // A delivery that waits for an operator is shown first.
     if (first.retryInMs === Number.POSITIVE_INFINITY) return { ...lane, first }
@@ -197,7 +197,7 @@ type ExplainerStore = Pick<
   | 'findLane'
   | 'findQueued'
   | 'findRow'
-  | 'findFirst'
+  | 'findFront'
   | 'findDead'
   | 'findCoalesced'
   | 'latestAttempts'

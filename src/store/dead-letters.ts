@@ -18,9 +18,9 @@ export interface DeadLetters {
   /** How many rows one of these lists has, counted up to `limit`. */
   countListed(list: CountedList, limit: number): Promise<number>
   /**
-   * Queues deliveries once more, in the class that is served last, with their attempts and their age counted from zero and
-   * numbered on; a dead letter ceases to be one. Answers those it queued. Left out are those that are queued already
-   * (one that waits for more than a moment is brought forward instead) and those whose message is expunged or gone.
+   * Queues deliveries once more, in the class that is served last, and removes their dead letters. Attempts and age count
+   * from zero; attempt numbers go on. Answers the deliveries that it queued. It leaves out deliveries that are queued
+   * already, and those whose message is expunged or gone; a delivery that waits for more than a moment is brought forward.
    */
   replay(deliveries: readonly DeliveryKey[]): Promise<DeliveryKey[]>
   /** Which of these deliveries wait in the class of replays. */
@@ -80,7 +80,7 @@ export interface BroughtLetter extends Omit<DeadLetter, 'app' | 'message'>, Plan
 
 export type Brought = 'imported' | 'unchanged' | 'missing'
 
-/** Keys that are tried for a message whose own is taken by another. */
+/** Keys that are tried for a message when another message has its own. */
 const neighbours = 64
 
 /** Where a message may be: under its own key, or under one of the next, as the ids there must then be. */

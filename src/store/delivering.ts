@@ -7,7 +7,7 @@ import type { OutcomeCode } from '../domain/outcome.ts'
 import type { QueueCursor } from './publishing.ts'
 import type { Store } from './store.ts'
 
-/** Deliveries on their way out, and the end of those that wait too long. */
+/** Reading, settling and ending deliveries. */
 export interface Deliveries extends Delivering, Bounding {}
 
 /** Deliveries on their way out, for the owners of their lanes. */
@@ -128,7 +128,7 @@ export interface Bounding {
   /** The first `limit` rows of every class of one queue, due or not. */
   readFronts(endpoint: number, limit: number): Promise<PendingRow[]>
   /**
-   * Up to `limit` deliveries whose message's time is up, the earliest first, from `next` of another page on; those in lanes
+   * Up to `limit` deliveries whose message has expired, the earliest first, from `next` of another page on; those in lanes
    * with an owner are left out. A page may be short, or repeat deliveries of an earlier one.
    */
   readExpired(from: number | null, limit: number): Promise<Expired>
@@ -189,7 +189,7 @@ export function toRetryInMs(retryInMs: number | null): number {
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */
 const rowsPerPage = 5000
-/** At least this many are counted beyond the limit, and a tenth of it: so counting costs little beside what it finds. */
+/** Counting goes on by at least this much beyond the limit, or by a tenth of it, so that one count is worth its cost. */
 const leastCounted = 500
 
 /** Counts how many more of an endpoint's deliveries wait than may, a page at a time. The queue may change meanwhile. */

@@ -11,7 +11,7 @@ export interface Lanes extends Ownership, LaneViews {
   findQueued(delivery: DeliveryKey): Promise<QueuedRow | undefined>
 }
 
-/** A hold, a debt or a rest that is read back from the store counts as no longer than this, whatever the clock did. */
+/** A hold, a debt or a rest that is read back from the store counts as no longer than this, however the clock was set. */
 export const longestRestMs = 24 * 60 * 60 * 1000
 
 /** A rest in whole milliseconds, rounded up so that it is never undercut, and bounded. */
@@ -32,7 +32,7 @@ export interface Ownership {
   leave(worker: number): Promise<void>
   /**
    * Takes up to `limit` lanes that are due, the longest waiting first. With `ownedToo` it also answers every lane the
-   * worker owns already: for when the answer to an earlier claim was lost.
+   * worker owns already: for a caller that lost the answer to an earlier claim.
    */
   claim(worker: number, limit: number, ownedToo?: boolean): Promise<Claim>
   /**
@@ -109,20 +109,20 @@ export interface LaneViews {
    * The front of an ordered lane: its first row, or the first with an ordering key; with `before`, only in front of that
    * place. A key is looked for among the first `countLimit` rows of each class.
    */
-  findFirst(endpoint: number, orderKey: number | null, before: RowPlace | null): Promise<FirstRow | undefined>
+  findFront(endpoint: number, orderKey: number | null, before: RowPlace | null): Promise<FrontRow | undefined>
   /** Those of these endpoints that have deliveries waiting, in their order. */
   waitingAmong(endpoints: readonly number[]): Promise<number[]>
   /**
-   * Has the first delivery of an ordered lane, or the named one, tried at once with all its attempts again (`retry`), or
-   * ended as a dead letter (`skip`). The lane's owner carries it out, so that the delivery has one end:
+   * Retries the first delivery of an ordered lane, or the named one, at once and with all its attempts (`retry`), or ends it
+   * as a dead letter (`skip`). The lane's owner carries it out, so that the delivery has one end:
    *   stored — the lane's owner carries it out, or the next one;
    *   busy — there is nothing to retry: it does not wait for a retry, but for its turn, or is being sent;
    *   none — no such delivery waits.
    */
-  directHead(endpoint: number, message: number | null, order: HeadCommand): Promise<HeadAnswer>
+  commandFront(endpoint: number, message: number | null, command: FrontCommand): Promise<FrontAnswer>
 }
 
-/** Where a row lies. */
+/** The primary key of a row within its endpoint's queue. */
 export interface RowPlace {
   readonly class: Class
   readonly dueAt: EpochMs
@@ -140,7 +140,7 @@ export interface RowStatus {
 }
 
 /** The delivery at the front of an ordered lane. */
-export interface FirstRow {
+export interface FrontRow {
   /** The id of its message; null when that is gone. */
   readonly id: string | null
   readonly message: number
@@ -163,9 +163,9 @@ export interface StoredAnswer {
   readonly snapshotAt: EpochMs
 }
 
-export type HeadCommand = 'retry' | 'skip'
+export type FrontCommand = 'retry' | 'skip'
 
-export type HeadAnswer =
+export type FrontAnswer =
   | { readonly state: 'stored'; readonly message: number }
   | { readonly state: 'busy'; readonly message: number }
   | { readonly state: 'none' }

@@ -11,17 +11,17 @@ export interface Tasks {
   /** Takes the running task that has waited longest; undefined when all are leased, paused between steps, or done. */
   takeTask(leaseMs: number): Promise<LeasedTask | undefined>
   /**
-   * Does one step's work, saves where the next one goes on and extends the lease, all or nothing. `lost` means that the
-   * task was taken by another worker meanwhile: nothing was done. Answers how many deliveries were queued and purged.
+   * Does one step's work, saves where the next one goes on and extends the lease, all or nothing. `lost` means that
+   * another worker took the task meanwhile: nothing was done. Answers how many deliveries were queued and purged.
    */
-  advanceTask(held: LeasedTask, step: TaskStep): Promise<StepDone | 'lost'>
+  advanceTask(task: LeasedTask, step: TaskStep): Promise<StepDone | 'lost'>
   /** Releases a task, for another worker to take at once. */
-  releaseTask(held: LeasedTask): Promise<void>
+  releaseTask(task: LeasedTask): Promise<void>
   /**
    * Pauses, resumes or cancels a task. A step under way when it is paused or cancelled does nothing any more. `ended`
-   * means that it is past that; undefined that there is none.
+   * means that the task has ended before; undefined that there is no such task.
    */
-  commandTask(id: string, order: TaskCommand): Promise<Task | 'ended' | undefined>
+  commandTask(id: string, command: TaskCommand): Promise<Task | 'ended' | undefined>
 }
 
 export interface NewTask {

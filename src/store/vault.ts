@@ -78,7 +78,7 @@ export function openVault(keys: readonly VaultKey[], randomBytes: (length: numbe
   }
 }
 
-/** The id of the key a stored value is sealed with; undefined for one that is not sealed. */
+/** The id of the key that a stored value is sealed with; undefined when it is not sealed. */
 export function sealedWith(stored: unknown): string | undefined {
   return typeof stored === 'string' ? /^v1\|([A-Za-z0-9_-]{1,32})\|/.exec(stored)?.[1] : undefined
 }
@@ -93,7 +93,7 @@ export function openValue<T>(vault: Vault, stored: unknown, place: SealedPlace):
   return typeof stored === 'string' ? JSON.parse(vault.open(stored, place)) : (stored as T)
 }
 
-/** The secret an endpoint signs with from now on; null, and a word in the log, when there is none that opens. */
+/** The secret that an endpoint signs with from now on; null, and a line in the log, when none opens. */
 export function newestSecret(
   endpoint: string,
   open: () => readonly { readonly secret: string }[],

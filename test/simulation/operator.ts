@@ -66,7 +66,7 @@ export class Operator {
         if (order === 'retry') this.#parts.history.retried.add(`${key} ${Buffer.from(loaded?.body ?? []).toString()}`)
         const now = this.#parts.clock.steady()
         this.#parts.history.disturbances.push({ from: now, until: now + 2 * second })
-        await this.#parts.store.directHead(key, message, order)
+        await this.#parts.store.commandFront(key, message, order)
       }
     }
   }

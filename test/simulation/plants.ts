@@ -210,8 +210,8 @@ export const plants: Record<string, Plant> = {
   'whoever asks is told that a line waits for somebody when it does not': {
     observer: (store) =>
       overriding(store, {
-        async findFirst(...args) {
-          const first = await store.findFirst(...args)
+        async findFront(...args) {
+          const first = await store.findFront(...args)
           return first && { ...first, retryInMs: Number.POSITIVE_INFINITY }
         },
       }),

@@ -3,7 +3,7 @@ import { AppError } from '../../domain/app-error.ts'
 import { laneBlockers } from '../../domain/blocker.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { healthFacts } from '../../domain/health-facts.ts'
-import type { HeadCommand } from '../../store/lanes.ts'
+import type { FrontCommand } from '../../store/lanes.ts'
 import { manage, view } from '../access.ts'
 import type { KnownLane } from '../explainer.ts'
 import {
@@ -195,7 +195,7 @@ function future(at: number, now: number): string | null {
 }
 
 /** Commands the worker that owns the lane to retry or skip the delivery that blocks the others. */
-function headRoute(command: HeadCommand, summary: string, description: string) {
+function headRoute(command: FrontCommand, summary: string, description: string) {
   return route({
     method: 'POST',
     path: `/app/:app/endpoint/:endpoint/lane/head/${command}`,
@@ -211,7 +211,7 @@ function headRoute(command: HeadCommand, summary: string, description: string) {
       const { messageId: ref = null } = body
       const find = (name: string) => store.findMessage(app.key, name)
       const named = ref === null ? null : await lookUp('message', ref, find)
-      const answer = await store.directHead(endpoint.key, named?.key ?? null, command)
+      const answer = await store.commandFront(endpoint.key, named?.key ?? null, command)
       if (answer.state === 'none') throw new AppError('not_found', 'No such delivery waits in this lane.')
       if (answer.state === 'busy') {
         throw new AppError('conflict', 'It does not wait for a retry: it is being sent, or waits for its turn.')

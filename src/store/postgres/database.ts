@@ -8,7 +8,7 @@ import type { Signals } from './signals.ts'
 /** The server's clock, in whole milliseconds, wherever a statement needs it. */
 export const sqlNow = `(extract(epoch from clock_timestamp()) * 1000)::bigint`
 
-/** Opens a statement with one reading of the server's clock, so that all of it agrees what time it is. */
+/** Opens a statement with one reading of the server's clock, so that all of it has the same time. */
 export const withClock = `with clock as materialized (select ${sqlNow} as now)`
 
 /**
@@ -37,9 +37,9 @@ export class ServerTime {
 /** The parts that every method of the store works with. */
 export interface Database {
   readonly context: StoreContext
-  /** For what was promised to a caller: a commit waits for the disk. */
+  /** For changes that callers rely on: a commit waits for the disk. */
   readonly durable: Sessions
-  /** For what can be done again: a commit does not wait, and a crash of the server may undo the last moments. */
+  /** For work that can be repeated: a commit does not wait, and a crash of the server may undo the last moments. */
   readonly relaxed: Sessions
   readonly time: ServerTime
   readonly keys: Keys

@@ -42,7 +42,7 @@ const loadOutgoing = statement(
   'select key, id, event_type, content_type, headers, body from message where key = any ($1::bigint[]) and expunged_at is null',
 )
 
-// Without its row, a delivery that gets something else than the message's own body gets nothing.
+// Without its row, a delivery that has a variant is not sent.
 const loadOutgoingVariants = statement(
   'load-variants',
   `
@@ -56,7 +56,7 @@ const loadOutgoingVariants = statement(
            ) as m`,
 )
 
-/** Without a message, it tells when the next timed row is due. */
+/** Without a message, `due_at` is how long until the next timed row is due. */
 type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly due_at: number })
 
 interface OutgoingRow {
@@ -83,7 +83,7 @@ function toOutgoing(row: OutgoingRow): Outgoing {
   }
 }
 
-/** Reads what is due and records what became of it. */
+/** Reads due deliveries and settles them. */
 export function delivering(database: Database): Delivering {
   const { relaxed } = database
   return {

@@ -43,7 +43,7 @@ export const withWalk = `
 const restEnds = 'greatest(not_before, hold_until)'
 
 /**
- * Lanes are updated by an array of keys, and what differs between them is looked up in arrays beside it, because the
+ * Lanes are updated by an array of keys, and the values that differ are looked up in arrays beside it, because the
  * planner cannot turn that around: a join it might drive from the lanes, and read all of them. Looking up costs the
  * square of the length, hence this limit: 5 ms at a thousand.
  */
@@ -152,7 +152,7 @@ export class LaneWakes {
     if (row && row.woken > 0) this.#signals.lanes()
   }
 
-  /** Sends what was asked for and takes no more; what fails now is left to the next reconcile. */
+  /** Wakes the requested lanes and takes no more requests; the next reconcile wakes those that fail now. */
   async close(): Promise<void> {
     this.#closed = true
     this.#cancelTimer?.()
@@ -207,7 +207,7 @@ export interface Queued {
   readonly now: number
 }
 
-/** The endpoints in whose queues something was put that is due when its message is. */
+/** The endpoints whose queues got a row that is due when its message is. */
 function queuedFor({ endpoints, special }: Publication): readonly number[] {
   if (special === undefined) return endpoints
   const others = new Set<number>()

@@ -11,7 +11,7 @@ const answerWithinMs = 5_000
 
 /**
  * Keeps one connection listening for as long as it is open, and connects again whenever it is lost. It then signals
- * everything, because what was said meanwhile was not heard.
+ * everything, because it missed the notifications in between.
  */
 export class Listener {
   readonly #url: string
@@ -28,7 +28,7 @@ export class Listener {
     this.#signals = signals
   }
 
-  /** Connects for the first time; rejects when that fails. Whatever happens later is its own affair. */
+  /** Connects for the first time; rejects when that fails. Later losses it repairs by itself. */
   async open(): Promise<void> {
     const client = this.#newClient()
     try {

@@ -11,8 +11,8 @@ import { statement } from './sessions.ts'
 const laneColumns = 'endpoint, clean, bucket_full_at, hold_until, health, health_at'
 
 /**
- * The worker's own row is locked against being declared dead meanwhile: a lane it took behind that would be freed by
- * nobody. Lanes are locked, then taken by key. Leans on lane_due: unowned lanes that have an instant, in its order.
+ * The worker's own row is locked against being declared dead meanwhile: no process would free
+ * a lane that it took behind that. Lanes are locked, then taken by key. Leans on lane_due: unowned lanes that have an instant, in its order.
  */
 const claimLanes = statement(
   'claim',
@@ -173,10 +173,10 @@ const findOversleepers = statement(
 
 /**
  * Rows without a lane are those of an endpoint that was deleted and swept while a transaction that published to it was
- * still open. They are given to the sweep once more.
+ * still open. The sweep removes them once more.
  */
-const removeAgain = statement(
-  'remove-again',
+const removeStrays = statement(
+  'remove-strays',
   `
     insert into removal (key, kind, since, due_at)
     select stray, 'endpoint', 0, 0 from unnest($1::bigint[]) as stray
@@ -218,7 +218,7 @@ function reconciler({ relaxed, context, signals }: Database): () => Promise<numb
     const [found] = await relaxed.run<Found>(findOversleepers, [cursor, endpointsPerCall])
     const { last, looked, endpoints, epochs, strays } = found as Found
     cursor = looked < endpointsPerCall ? -1 : (last ?? -1)
-    if (strays !== null) await relaxed.run(removeAgain, [integers(strays)])
+    if (strays !== null) await relaxed.run(removeStrays, [integers(strays)])
     if (endpoints === null || epochs === null) return 0
 
     await new Promise<void>((resolve) => context.clock.after(graceMs, resolve))

@@ -175,7 +175,7 @@ async function rolledBack(client: pg.PoolClient): Promise<boolean> {
   }
 }
 
-/** Sets a new connection up, and refuses it when what it commits would not survive a power cut. */
+/** Sets a new connection up, and refuses it when its commits would not survive a power cut. */
 async function prepare(client: pg.ClientBase, durable: boolean): Promise<void> {
   await client.query(sessionSettings)
   if (!durable) {

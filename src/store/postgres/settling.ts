@@ -16,7 +16,7 @@ import { type Run, statement } from './sessions.ts'
  *
  * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
  * be driven from the other side, through all of pending. (A row's place is sure: pending is updated only where an order is
- * kept, and see lockRows.) Only what was really deleted is queued again or dead: a row that is gone was settled before, by
+ * kept, and see lockRows.) Only rows that were really deleted are queued again or dead: a missing row was settled before, by
  * a call whose answer got lost, or its message was expunged meanwhile. Its attempt is then recorded without the receiver's
  * words, which may echo the message.
  */
@@ -88,8 +88,8 @@ const settleBatch = statement(
 )
 
 /**
- * An operator's order changes a row, and a row that is changed while it is being settled has another place by then. Held
- * from before the settling looks at them, rows are where it finds them.
+ * An operator's command changes a row, and a row that is changed while it is being settled has another place by then. The
+ * lock is taken before settling reads the rows, so that they stay where it finds them.
  */
 const lockRows = statement(
   'lock-rows',
@@ -168,9 +168,9 @@ const stopLanes = statement(
 )
 
 /**
- * Makes what records attempts and their verdicts. Not waiting for the disk is safe here: a settlement lost in a crash of
- * the server is a delivery made once more. Where an order is kept it is not: the delivery would come once more behind what
- * was sent after it.
+ * Records attempts and their verdicts. Not waiting for the disk is safe here: a settlement lost in a crash of
+ * the server is a delivery made once more. Where an order is kept it is not: the delivery would come once more, behind
+ * later ones.
  */
 export function settling(database: Database): Delivering['settle'] {
   const { durable, relaxed, signals, wakes } = database
@@ -180,7 +180,7 @@ export function settling(database: Database): Delivering['settle'] {
     return row?.alive === true
   }
 
-  /** Records what the attempts mean for whole endpoints, and answers which of them it disabled. */
+  /** Records the effects on whole endpoints; answers which of them it disabled. */
   async function applyEffects(run: Run, effects: LaneEffects): Promise<number[]> {
     const { holds, disable, health, notices = [] } = effects
     // Lanes are locked last, as by changes of endpoints.
@@ -212,16 +212,17 @@ export function settling(database: Database): Delivering['settle'] {
 
   return async (worker, settlements, effects) => {
     let disabled: number[] = []
-    const held = settlements.filter(stays)
+    const staying = settlements.filter(stays)
     const ordered = settlements.filter(({ inOrder }) => inOrder)
     const sessions = settlements.some(({ inOrder }) => inOrder) ? durable : relaxed
     const { holds, disable, health, notices = [] } = effects
-    const hasEffects = ordered.length + held.length + holds.length + disable.length + health.length + notices.length > 0
+    const hasEffects =
+      ordered.length + staying.length + holds.length + disable.length + health.length + notices.length > 0
     const alive = hasEffects
       ? await sessions.transaction(async (run) => {
           if (ordered.length > 0) await run(lockRows, valuesOfRows(ordered))
           const alive = await settle(run, worker, settlements)
-          if (alive && held.length > 0) await run(holdRows, valuesOfHeld(held))
+          if (alive && staying.length > 0) await run(holdRows, valuesOfStaying(staying))
           if (alive) disabled = await applyEffects(run, effects)
           return alive
         })
@@ -272,16 +273,16 @@ function valuesOfRows(settlements: readonly Settlement[]): string[] {
   ]
 }
 
-function valuesOfHeld(held: readonly Settlement[]): unknown[] {
+function valuesOfStaying(staying: readonly Settlement[]): unknown[] {
   return [
-    ...valuesOfRows(held),
-    integers(held.map((s) => s.row.attempts)),
-    integers(held.map((s) => s.row.priorAttempts)),
-    integers(held.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : null))),
+    ...valuesOfRows(staying),
+    integers(staying.map((s) => s.row.attempts)),
+    integers(staying.map((s) => s.row.priorAttempts)),
+    integers(staying.map(({ verdict }) => ('waitMs' in verdict ? Math.ceil(verdict.waitMs) : null))),
   ]
 }
 
-/** The last word on each endpoint, once: a row can be updated only once per statement. */
+/** The latest health of each endpoint, once: a row can be updated only once per statement. */
 function valuesOfHealth(health: LaneEffects['health']): [string, string] {
   const last = new Map(health.map((saved) => [saved.endpoint, saved.health]))
   return [integers([...last.keys()]), texts([...last.values()])]

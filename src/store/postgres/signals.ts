@@ -8,7 +8,7 @@ export const channel = 'sluice'
 
 const notification = statement('notify', `select pg_notify('${channel}', $1)`)
 
-// A notification takes 8,000 bytes; when the keys do not fit, it names none and everyone looks.
+// A notification takes 8,000 bytes; when the keys do not fit, it names none and every process looks.
 const longestPayload = 7900
 
 /**
@@ -18,12 +18,12 @@ const longestPayload = 7900
  *   R  … and a lane woke       F  … and a lane woke
  *   w  a lane woke             s  settings changed
  *   x  messages were expunged, which are then named in place of endpoints
- *   a  a request asks how these lanes stand
+ *   a  a request asks for snapshots of these lanes
  *   t  there is a task to take
  */
 type SignalKind = 'r' | 'R' | 'f' | 'F' | 'w' | 's' | 'x' | 'a' | 't'
 
-/** Tells this process's watcher what happened here and, as notifications bring it, elsewhere. */
+/** Signals events of this process, and of others as notifications bring them, to this process's watcher. */
 export class Signals {
   readonly #tag: string
   readonly #clock: Clock
@@ -51,8 +51,8 @@ export class Signals {
   }
 
   /**
-   * Tells the other processes once the transaction is committed that `run` belongs to. For changes that are rare: this
-   * way no process misses one.
+   * Signals other processes once the transaction of `run` is committed. For rare changes, of which no process may miss
+   * one.
    */
   async notify(run: Run, kind: SignalKind, keys: readonly number[]): Promise<void> {
     await run(notification, [`${kind}${this.payload(keys)}`])
@@ -77,7 +77,7 @@ export class Signals {
     this.#watcher?.rows(endpoints, itsClass)
   }
 
-  /** Rows of messages that this process has just stored: what the watcher does not take from here is read. */
+  /** Rows of messages that this process has just stored; the watcher reads the queues of those that it does not take. */
   stored(messages: readonly StoredMessage[], begunAt: SteadyMs): void {
     const unread = this.#watcher?.stored?.(messages, begunAt)
     if (unread === undefined)
@@ -94,7 +94,7 @@ export class Signals {
     this.#watcher?.settings(endpoints)
   }
 
-  /** Only to this process: the others look every second, and one is enough. */
+  /** Only to this process: the others look every second, and one process is enough. */
   fanOuts(): void {
     this.#watcher?.fanOuts?.()
   }
@@ -121,7 +121,7 @@ export class Signals {
 
   /**
    * Runs a read of endpoints that a change may overtake: the signal of a change that commits behind the read can arrive
-   * before the read's answer, and the reader would have ignored the signal. It is then given once more.
+   * before the read's answer, and the reader would have ignored the signal. The signal is then repeated.
    */
   async repeatingSettings<T>(read: () => Promise<T>, endpointsOf: (result: T) => readonly number[]): Promise<T> {
     const seen = this.#settingsSeen

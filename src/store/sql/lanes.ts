@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
 import { skipMark, sqlRetryInMs, toRetryInMs } from '../delivering.ts'
-import { countLimit, type HeadAnswer, type Lanes, type LaneViews, type StoredAnswer } from '../lanes.ts'
+import { countLimit, type FrontAnswer, type Lanes, type LaneViews, type StoredAnswer } from '../lanes.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { statement } from './statement.ts'
 
@@ -53,7 +53,7 @@ const selectRow = statement<RowColumns>(
   'pending-row',
   `select ${retryInMs}, order_key, since, expires_at from pending where ${place}`,
 )
-// Ranges of pending's primary key, read in its order. A timed row that is not due has not taken its place yet.
+// Ranges of pending's primary key, read in its order. A timed row that is not due is not at the front.
 const firstOf = (itsClass: Class) => `
   select * from (
     select message, due_at, attempts, held_until from (
@@ -84,7 +84,7 @@ const selectHead = statement<HeadRow>(
      ) as timed_head
    ) as heads order by due_at, message limit 1`,
 )
-// A named delivery is looked for among all of its endpoint's: an operator can wait.
+// A named delivery is sought among all of its endpoint's: an operator can wait.
 const selectNamed = statement<HeadRow>(
   'named-in-lane',
   `select ${columns} from pending
@@ -141,7 +141,7 @@ interface LaneRow {
 /** Behind every row. */
 const behindAll = { dueAt: Number.MAX_SAFE_INTEGER, message: 0 }
 
-/** The state of lanes, as their owners answer and as their queues show, and commands to their heads. */
+/** The state of lanes, as their owners answer and as their queues show, and commands to their fronts. */
 export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> {
   return {
     *findLane(endpoint) {
@@ -198,7 +198,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       )
     },
 
-    *findFirst(endpoint, orderKey, before) {
+    *findFront(endpoint, orderKey, before) {
       const { dueAt, message } = before ?? behindAll
       const values = { endpoint, due_at: dueAt, message, order_key: orderKey }
       const row = yield* port.relaxed.first(selectFront, values)
@@ -211,21 +211,21 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       return rows.map(({ endpoint }) => endpoint).sort((a, b) => a - b)
     },
 
-    *directHead(endpoint, message, order) {
-      return yield* port.transaction(function* (sql): Work<HeadAnswer> {
+    *commandFront(endpoint, message, command) {
+      return yield* port.transaction(function* (sql): Work<FrontAnswer> {
         const row =
           message === null
             ? yield* sql.first(selectHead, { endpoint })
             : yield* sql.first(selectNamed, { endpoint, message })
         if (row === undefined) return { state: 'none' }
-        // A row that is not held may be on its way: its attempt would then be counted in two ways.
-        const isBusy = order === 'retry' && (row.held_until ?? 0) <= row.now
+        // A row that waits for no retry may be in flight: its attempt would then be counted in two ways.
+        const isBusy = command === 'retry' && (row.held_until ?? 0) <= row.now
         if (isBusy) return { state: 'busy', message: row.message }
         const where = { endpoint, class: row.class, due_at: row.due_at, message: row.message }
-        const changed = yield* order === 'skip'
+        const changed = yield* command === 'skip'
           ? sql.first(skipRow, where)
           : sql.first(retryRow, { ...where, at: row.now })
-        // It has ended in this very moment.
+        // The delivery has ended meanwhile.
         if (changed === undefined) return { state: 'none' }
         yield* sql.all(endRest, { endpoint })
         yield* sql.settingsChanged([endpoint])

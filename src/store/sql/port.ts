@@ -26,7 +26,7 @@ export interface Sql {
   all<Row>(statement: Statement<Row>, values?: Values): Work<Row[]>
   /** The first row of a statement. */
   first<Row>(statement: Statement<Row>, values?: Values): Work<Row | undefined>
-  /** The instant by the store's clock: what `:now` is in a statement. */
+  /** The instant by the store's clock, as `:now` in a statement. */
   now(): Work<EpochMs>
 }
 
@@ -47,9 +47,9 @@ export interface Transaction extends Sql {
   expunged(messages: readonly number[]): Work<void>
   /** Signals, after the commit, that lanes have become claimable. */
   lanesFreed(): Work<void>
-  /** Tells workers, after the commit, that there is a task to take. */
+  /** Signals workers, after the commit, that there is a task to take. */
   taskAdded(): Work<void>
-  /** Tells all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */
+  /** Signals all workers, after the commit, that these endpoints' settings changed; without a list, any endpoint's. */
   settingsChanged(endpoints?: readonly number[]): Work<void>
 }
 

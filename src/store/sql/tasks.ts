@@ -122,7 +122,7 @@ export function tasks(port: Port): Methods<Tasks> {
 
     *takeTask(leaseMs) {
       const lease = { lease_ms: leaseMs }
-      // Asked first, because the usual answer is "none" and needs no write lock.
+      // Reads first, because the usual answer is "none" and needs no write lock.
       if ((yield* port.relaxed.first(selectFree, lease)) === undefined) return undefined
       const row = yield* port.relaxed.transaction((sql) => sql.first(leaseFree, lease))
       return row && { ...toTask(row), epoch: row.epoch }
@@ -148,13 +148,13 @@ export function tasks(port: Port): Methods<Tasks> {
       yield* port.relaxed.all(releaseLeased, { key, epoch })
     },
 
-    *commandTask(id, order) {
+    *commandTask(id, command) {
       const key = decodeKey('qtask', id)
       if (key === undefined) return undefined
       return yield* port.transaction(function* (sql): Work<Task | 'ended' | undefined> {
         const row = yield* sql.first(lockTask, { key })
         if (row?.id !== id) return undefined
-        const status = statusAfter(row.status, order)
+        const status = statusAfter(row.status, command)
         if (status === undefined) return 'ended'
         if (status === row.status) return toTask(row)
         if (status === 'running') yield* sql.taskAdded()

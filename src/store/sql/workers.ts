@@ -122,8 +122,8 @@ function* endLapsed(sql: Transaction): Work<number> {
 }
 
 /**
- * Ends workers whose rows are locked. The store refuses whatever they report afterwards, and any worker may claim their
- * lanes. The lanes are a statement of their own, which sees those that the workers took until the last moment.
+ * Ends workers whose rows are locked. The store refuses all that they report afterwards, and any worker may claim their
+ * lanes. A statement of its own frees the lanes, so that it sees lanes that the workers took until the last moment.
  */
 function* endWorkers(sql: Transaction, rows: readonly { readonly id: number }[]): Work<number> {
   if (rows.length === 0) return 0

@@ -47,7 +47,7 @@ export function checkpointApart(connection: Connection, path: string): () => Pro
   thread.on('message', ({ logBytes, wiped }: Looked) => {
     busy = false
     if (wiped) wanted = false
-    else if (wanted) cancelAgain ??= clock.after(wipeAgainMs, () => again())
+    else if (wanted) cancelAgain ??= clock.after(wipeAgainMs, () => wipeAgain())
     connection.noteLogLength(logBytes)
   })
   thread.on('error', (error) => {
@@ -63,7 +63,7 @@ export function checkpointApart(connection: Connection, path: string): () => Pro
     ask()
   }
 
-  function again(): void {
+  function wipeAgain(): void {
     cancelAgain = undefined
     if (wanted) ask()
   }

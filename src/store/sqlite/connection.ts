@@ -23,10 +23,10 @@ type Values = SQLInputValue[] | [Record<string, SQLInputValue>]
 const longLogBytes = 128 * 1024 * 1024
 /** How long a verdict on whether the database takes writes holds. */
 const verdictMs = 1000
-/** How long what is committed may stay where a power cut undoes it. */
+/** How long a relaxed commit may stay where a power cut undoes it. */
 const unsyncedMs = 1000
 
-/** One open database and what every part of the store does with it. All of it is synchronous. */
+/** One open database: its transactions, keys and log. All of it is synchronous. */
 export class Connection {
   readonly db: DatabaseSync
   readonly context: StoreContext
@@ -35,7 +35,7 @@ export class Connection {
   disk: Disk | undefined
   /** The file itself, unless the database is in memory. */
   file: DatabaseFile | undefined
-  /** On whose behalf something is done; see `Trailing`. */
+  /** The request that a call serves; see `Trailing`. */
   readonly trails = new AsyncLocalStorage<Trail>()
   /** Called after each transaction that this connection commits. */
   onCommit: (() => void) | undefined
@@ -54,7 +54,7 @@ export class Connection {
   /** Commits before this instant are on the disk. The first commit also makes sure that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #isRelaxed = false
-  /** When a commit last succeeded; cleared by one that fails. */
+  /** When a commit last succeeded; cleared by a commit that fails. */
   #committedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #probe: { readonly at: SteadyMs; readonly error?: unknown } | undefined
   /** The wait of the publish that was committed last, while it goes on; those before it are safe no later. */
@@ -87,7 +87,7 @@ export class Connection {
     const trail = this.trails.getStore()
     const trailing = trail !== undefined && !trail.written
     this.file?.assertInPlace()
-    if (this.disk?.failed) this.#writeLogAnew(this.disk)
+    if (this.disk?.failed) this.#rewriteLog(this.disk)
     this.#begin.run()
     try {
       const counts = trailing || !this.#isRelaxed
@@ -100,7 +100,7 @@ export class Connection {
       // A transaction that changed nothing did not wait for the disk.
       if (!this.#isRelaxed && hasChanged) {
         this.#syncedAt = this.context.clock.steady()
-        // Before it is taken for safe: what was written to a file that is gone is gone with it.
+        // Checked before the commit counts as safe: writes to a file that is gone are gone with it.
         this.file?.assertInPlace()
       }
       this.#committedAt = this.context.clock.steady()
@@ -116,8 +116,8 @@ export class Connection {
   }
 
   /**
-   * As `transaction`, without waiting for the disk: a power cut may undo it, the death of the process not. For what waits
-   * for the disk afterwards, and for what is done once more when it is forgotten.
+   * As `transaction`, without waiting for the disk: a power cut may undo it, the death of the process does not. For work
+   * that waits for the disk afterwards, and for work that is done once more when it is lost.
    */
   relaxedTransaction<T>(work: () => T): T {
     if (this.disk === undefined || this.#syncedAt === Number.NEGATIVE_INFINITY) return this.transaction(work)
@@ -182,7 +182,7 @@ export class Connection {
     }
   }
 
-  /** Has the log emptied, so that it keeps nothing of what was expunged. A log that is being read is left for later. */
+  /** Has the log emptied, so that it keeps no expunged bytes. A log that is being read is emptied later. */
   wipeLog(): void {
     if (this.wipeApart !== undefined) this.wipeApart()
     else this.#emptyLog()
@@ -214,8 +214,8 @@ export class Connection {
     }
   }
 
-  #writeLogAnew(disk: Disk): void {
-    if (!this.#emptyLog()) throw new StoreTrouble('the disk failed, and the log cannot be written anew yet')
+  #rewriteLog(disk: Disk): void {
+    if (!this.#emptyLog()) throw new StoreTrouble('the disk failed, and the log cannot be rewritten yet')
     disk.failed = false
   }
 

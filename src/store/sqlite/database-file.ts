@@ -5,14 +5,14 @@ import { isBusy } from './trouble.ts'
 
 const magic = 'SQLite format 3\0'
 
-/** The names of the database's file and of what lies beside it. */
+/** The names of the database's file and of the files beside it. */
 export function filesOf(path: string): string[] {
   return [path, `${path}-wal`, `${path}-shm`, `${path}-owner`]
 }
 
 /**
- * The file of an open database, and its log, by what they are and not by their names. SQLite goes on writing to a file that
- * was deleted or replaced, and nothing of that would be found again.
+ * The file of an open database, and its log, known by device and inode. SQLite goes on writing to a file that was deleted
+ * or replaced, and those writes would be lost.
  */
 export class DatabaseFile {
   readonly #path: string
@@ -129,7 +129,7 @@ const selectOwners = 'select description from worker where ended_at is null orde
 export function lockFile(path: string): () => void {
   const lock = new DatabaseSync(`${path}-owner`, { timeout: 0 })
   try {
-    // A rollback journal is what makes the transaction take the exclusive lock; it stays empty, since nothing is written.
+    // With a rollback journal the transaction takes the exclusive lock; the journal stays empty, since nothing is written.
     lock.exec('pragma journal_mode = delete')
     lock.exec('begin exclusive')
   } catch (error) {
@@ -148,7 +148,7 @@ function describeOwner(path: string): string {
     const rows = db.prepare(selectOwners).all()
     return rows.map((row) => String(row.description)).join(', ') || unknown
   } catch {
-    // Only for the sentence: whatever is wrong with the file, its being owned is what has to be said.
+    // The description is for the sentence only: an unreadable file must not hide that it is owned.
     return unknown
   } finally {
     db?.close()

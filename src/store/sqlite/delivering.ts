@@ -14,7 +14,7 @@ const selectTimed = `${selectFrom} and due_at <= ?1 order by due_at, message lim
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
 const selectOutgoing =
   'select key, id, event_type, body, content_type, headers from message where key = ? and expunged_at is null'
-// Without its row, a delivery that gets something else than the message's own body gets nothing.
+// Without its row, a delivery that has a variant is not sent.
 const selectVariant = `
   select message.key, id, event_type, coalesce(variant.body, message.body) as body, content_type, headers, signature
   from variant join message on message.key = variant.message
@@ -43,7 +43,7 @@ function toOutgoing(row: OutgoingRow, variant: number | null): Outgoing {
   }
 }
 
-/** Reads what is due and records what became of it. */
+/** Reads due deliveries and settles them. */
 export function delivering(connection: Connection): MaybeSynchronous<Delivering> {
   const pending = connection.prepare<PendingColumns>(selectPending)
   const timedRows = connection.prepare<PendingColumns>(selectTimed)

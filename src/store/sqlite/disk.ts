@@ -47,7 +47,7 @@ export class Disk {
     }
   }
 
-  /** Writes out what is in the log. */
+  /** Writes the log out to the disk. */
   protected async sync(): Promise<void> {
     this.#log ??= await open(this.#path, 'r+')
     await this.#log.datasync()

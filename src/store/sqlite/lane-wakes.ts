@@ -14,46 +14,23 @@ const selectWorkDue = `
 const wakeLane = `
   update lane set due_at = max(?2, not_before, hold_until)
   where endpoint = ?1 and owner is null and stopped = 0 and (due_at is null or due_at > max(?2, not_before, hold_until))`
-const stopLane = 'update lane set stopped = 1, due_at = null where endpoint = ?'
-const resumeLane = 'update lane set stopped = 0 where endpoint = ?'
 
-/** Puts unowned lanes to sleep and wakes them. Each method runs inside the caller's transaction. */
+/** Wakes unowned lanes. Each method runs inside the caller's transaction. */
 export interface LaneWakes {
   /** When the endpoint's queue next has something to do, `now` at the earliest; null when it is empty. */
   workDue(endpoint: number, now: EpochMs): EpochMs | null
   /** Makes the lane due by then unless something forbids it; answers whether that changed anything. */
   wake(endpoint: number, due: EpochMs): boolean
-  /** Takes the lane out of service; its rows stay. */
-  stop(endpoint: number): void
-  /** Puts the lane back into service; answers whether it became due. */
-  resume(endpoint: number, now: EpochMs): boolean
 }
 
 export function laneWakes(connection: Connection): LaneWakes {
   const work = connection.prepare<{ due_at: EpochMs | null }>(selectWorkDue)
   const wakeIt = connection.prepare(wakeLane)
-  const stopIt = connection.prepare(stopLane)
-  const resumeIt = connection.prepare(resumeLane)
-
-  function workDue(endpoint: number, now: EpochMs): EpochMs | null {
-    const due = work.get(endpoint)?.due_at ?? null
-    return due === null ? null : Math.max(due, now)
-  }
-
-  function wake(endpoint: number, due: EpochMs): boolean {
-    return wakeIt.run(endpoint, due).changes > 0
-  }
-
   return {
-    workDue,
-    wake,
-    stop(endpoint) {
-      stopIt.run(endpoint)
+    workDue(endpoint, now) {
+      const due = work.get(endpoint)?.due_at ?? null
+      return due === null ? null : Math.max(due, now)
     },
-    resume(endpoint, now) {
-      resumeIt.run(endpoint)
-      const due = workDue(endpoint, now)
-      return due !== null && wake(endpoint, due)
-    },
+    wake: (endpoint, due) => wakeIt.run(endpoint, due).changes > 0,
   }
 }

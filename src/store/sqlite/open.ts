@@ -39,7 +39,7 @@ const busyMs = 5000
 export async function openSqliteStore(context: StoreContext, options: SqliteOptions): Promise<Store> {
   const inMemory = options.path === ':memory:'
   const alone = options.role === 'owner' && options.exclusive !== false
-  // An empty path is SQLite's word for a temporary file.
+  // SQLite takes an empty path for a temporary file.
   const isFile = !inMemory && options.path !== ''
   let unlock: (() => void) | undefined
   let db: DatabaseSync | undefined
@@ -108,8 +108,8 @@ function setPragmas(db: DatabaseSync): void {
   db.exec('pragma auto_vacuum = incremental')
   db.exec('pragma journal_mode = wal')
   db.exec('pragma synchronous = full')
-  // Overwrites what it removes from a page that it writes anyway. Otherwise a row that moved leaves its bytes where it was, and
-  // expunging the row would not reach them.
+  // Overwrites removed rows on pages that are written anyway. Otherwise a row that moved leaves its bytes behind, where
+  // expunging the row does not reach them.
   db.exec('pragma secure_delete = fast')
   db.exec('pragma cache_size = -32768') // 32 MiB
   // A checkpoint runs inside some unlucky commit, unless most of it was done apart: rarer (every 16 MiB of log) means
@@ -118,7 +118,7 @@ function setPragmas(db: DatabaseSync): void {
   db.exec('pragma journal_size_limit = 67108864') // a log that a burst made larger is cut back to 64 MiB
 }
 
-/** Throws unless a commit survives power loss. A new file and a reopened one may differ in what they default to. */
+/** Throws unless a commit survives power loss. A new file and a reopened one may have different defaults. */
 export function assertDurable(db: DatabaseSync, inMemory: boolean): void {
   const journal = db.prepare('pragma journal_mode').get()?.journal_mode
   const synchronous = db.prepare('pragma synchronous').get()?.synchronous

@@ -154,8 +154,8 @@ const moveLeases = 'update worker set lease_until = lease_until + ? where ended_
 
 /**
  * Makes a check, to be run before anything is decided by the clock, that moves leases and lanes' rests along when the
- * world's clock was set: a jump forward must not free what is held by a Retry-After or an empty bucket, and a jump back
- * must not freeze it. The steady clock tells a jump from time that passed.
+ * world's clock was set: a jump forward must not end a Retry-After or the rest of an empty bucket early, and a jump back
+ * must not prolong it. The steady clock tells a jump from time that passed.
  *
  * Only for a process that has the file to itself: two would move the same rows twice. A row that is due at a stated instant
  * (a retry, a delayed message) stays there, and a lane only ever becomes due earlier, which costs one look.

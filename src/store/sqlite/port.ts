@@ -129,7 +129,7 @@ export function promised<T>(part: Synchronous<T>, before: () => void = () => {})
   return methods as T
 }
 
-/** Makes it when it is first asked for: many a port never asks. */
+/** Makes a part at its first use: most ports never use it. */
 function lazily<T>(make: () => T): () => T {
   let made: T | undefined
   return () => {

@@ -10,7 +10,7 @@ const insertPending = `
 /** The rows of one transaction, for the signals after it. */
 export interface Queued {
   readonly now: EpochMs
-  /** When what is due at once is due. */
+  /** The due instant of rows that are due at once. */
   readonly freshAt: EpochMs
   /** When each endpoint has something to do. */
   readonly due: Map<number, EpochMs>
@@ -26,14 +26,14 @@ export interface Queued {
 export type Enqueue = (queued: Queued, endpoints: readonly number[], message: number, since: EpochMs) => void
 
 export interface Queueing {
-  /** Runs `work` in a transaction that ends by waking the lanes it queued for, and then tells who must know. */
+  /** Runs `work` in a transaction that ends by waking the lanes it queued for, and then signals the watcher. */
   inTransaction<T>(work: (queued: Queued) => T): T
-  /** The same, but others have their turn while the disk is waited for. No signal is given, and so nothing is sent, before. */
+  /** The same, but other callers run while it waits for the disk. It signals, and so anything is sent, only afterwards. */
   inTransactionApart<T>(work: (queued: Queued) => T): Promise<T>
   readonly enqueue: Enqueue
 }
 
-/** Makes what puts messages into queues. */
+/** Puts messages into queues. */
 export function queueing(connection: Connection): Queueing {
   const addPending = connection.prepare(insertPending)
   const wakes = laneWakes(connection)
@@ -64,7 +64,7 @@ export function queueing(connection: Connection): Queueing {
     return { answer, queued, woke }
   }
 
-  function tell({ due, onlyFresh, wide }: Queued, woke: boolean): void {
+  function signal({ due, onlyFresh, wide }: Queued, woke: boolean): void {
     if (due.size > 0) connection.watcher?.rows([...due.keys()], onlyFresh ? fresh : undefined)
     if (woke) connection.watcher?.lanes()
     if (wide) connection.watcher?.fanOuts?.()
@@ -72,7 +72,7 @@ export function queueing(connection: Connection): Queueing {
 
   function inTransaction<T>(work: (queued: Queued) => T): T {
     const { answer, queued, woke } = connection.transaction(() => queue(work))
-    tell(queued, woke)
+    signal(queued, woke)
     return answer
   }
 
@@ -81,7 +81,7 @@ export function queueing(connection: Connection): Queueing {
     const { answer, queued, woke } = connection.relaxedTransaction(() => queue(work))
     await connection.publishedOnDisk()
     const unread = queued.mixed ? undefined : connection.watcher?.stored?.(queued.fresh, begunAt)
-    if (unread === undefined) tell(queued, woke)
+    if (unread === undefined) signal(queued, woke)
     else {
       if (unread.length > 0) connection.watcher?.rows(unread, fresh)
       if (woke) connection.watcher?.lanes()

@@ -7,7 +7,6 @@ import { bumpVersion } from '../sql/applications.ts'
 import { writeNotices } from '../sql/notices.ts'
 import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
-import { laneWakes } from './lane-wakes.ts'
 import { sqlitePort } from './port.ts'
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
@@ -37,9 +36,10 @@ const disableEndpoint = `
   update endpoint set disabled = 1, disabled_reason = ?, updated_at = max(?, updated_at + 1)
   where key = ? and disabled = 0
   returning app`
+const stopLane = 'update lane set stopped = 1, due_at = null where endpoint = ?'
 const saveHealth = 'update lane set health = ?2, health_at = ?3 where endpoint = ?1'
 
-/** Makes what records attempts and their verdicts. */
+/** Records attempts and their verdicts. */
 export function settling(connection: Connection): Synchronous<Delivering>['settle'] {
   const live = connection.prepare<unknown>(selectLive)
   const record = recorder(connection)
@@ -77,7 +77,7 @@ interface TakenColumns {
 type Recorder = (settlement: Settlement, now: EpochMs) => void
 
 /**
- * Makes what records one settlement: the attempt, and the delivery's next state if it was still queued. A delivery no
+ * Records one settlement: the attempt, and the delivery's next state if it was still queued. A delivery no
  * longer queued was settled before, by a call whose answer got lost, or its message was expunged meanwhile: the attempt
  * is then recorded without the receiver's words, which may echo the message.
  */
@@ -134,13 +134,13 @@ function recorder(connection: Connection): Recorder {
   }
 }
 
-/** Makes what records the effects on lanes; it answers which endpoints it disabled. */
+/** Records the effects on lanes; answers the endpoints that it disabled. */
 function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochMs) => readonly number[] {
   const hold = connection.prepare(holdLane)
   const disableIt = connection.prepare<{ app: number }>(disableEndpoint)
   const save = connection.prepare(saveHealth)
   const bump = connection.prepare(bumpVersion.in('sqlite').text)
-  const wakes = laneWakes(connection)
+  const stop = connection.prepare(stopLane)
   const port = sqlitePort(connection)
   const notify = (notices: readonly Notice[]) => finishNow(writeNotices(port, connection.context, notices))
 
@@ -152,7 +152,7 @@ function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochM
       const disabled = disableIt.get(reason, now, endpoint)
       if (disabled === undefined) return []
       bump.run({ app: disabled.app })
-      wakes.stop(endpoint)
+      stop.run(endpoint)
       notify([disabledNotice(endpoint, reason, now - failingMs)])
       return [endpoint]
     })

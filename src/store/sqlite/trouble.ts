@@ -1,6 +1,6 @@
 import { StoreTrouble } from '../store.ts'
 
-/** The shape of what node:sqlite throws: `errcode` is SQLite's extended result code. */
+/** An error of node:sqlite: `errcode` is SQLite's extended result code. */
 interface SqliteError extends Error {
   readonly errcode: number
 }
@@ -53,7 +53,7 @@ const openingReasons: Readonly<Record<string, string>> = {
   EROFS: 'cannot be written: its file system is mounted read-only',
 }
 
-/** Whether the disk did not take in what was to be committed: of the log (4), or of its directory (5). */
+/** Whether the disk failed to take in a commit: the log (4), or its directory (5). */
 export function isUnsynced(error: unknown): boolean {
   return isSqliteError(error) && (error.errcode === ioError + (4 << 8) || error.errcode === ioError + (5 << 8))
 }

@@ -127,14 +127,14 @@ export function ordering(open: Open): void {
     await world.pass(20)
     await world.settle(worker, world.settlement(endpoint, await world.head(endpoint), { state: 'blocked' }))
     const message = row.message
-    assert.deepEqual(await world.store.directHead(endpoint.key, null, 'retry'), { state: 'stored', message })
+    assert.deepEqual(await world.store.commandFront(endpoint.key, null, 'retry'), { state: 'stored', message })
     const head = await world.head(endpoint)
     assert.deepEqual([head.attempts, head.priorAttempts, head.retryInMs], [0, 2, 0])
-    assert.deepEqual(await world.store.directHead(endpoint.key, null, 'retry'), { state: 'busy', message })
+    assert.deepEqual(await world.store.commandFront(endpoint.key, null, 'retry'), { state: 'busy', message })
     await world.settle(worker, world.settlement(endpoint, head, { state: 'delivered' }))
     const trail = (await world.store.attemptsOf(message)).map((attempt) => attempt.n)
     assert.deepEqual(trail, [1, 2, 3])
-    assert.deepEqual(await world.store.directHead(endpoint.key, null, 'retry'), { state: 'none' })
+    assert.deepEqual(await world.store.commandFront(endpoint.key, null, 'retry'), { state: 'none' })
   })
 
   test('an attempt that was under way when its delivery was to be tried anew counts among those before', async (t) => {
@@ -143,7 +143,7 @@ export function ordering(open: Open): void {
     const { worker, row } = await world.owningOne(endpoint)
     await world.settle(worker, world.settlement(endpoint, row, { state: 'delayed', waitMs: minute }))
     const held = await world.head(endpoint)
-    await world.store.directHead(endpoint.key, null, 'retry')
+    await world.store.commandFront(endpoint.key, null, 'retry')
     const late = world.settlement(endpoint, held, { state: 'blocked' })
     await world.settle(worker, late)
     await world.settle(worker, late)
@@ -166,7 +166,7 @@ export function ordering(open: Open): void {
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
     const second = await publishInOrder(world, endpoint)
-    assert.equal((await world.store.directHead(endpoint.key, null, 'skip')).state, 'stored')
+    assert.equal((await world.store.commandFront(endpoint.key, null, 'skip')).state, 'stored')
     assert.equal((await world.head(endpoint)).retryInMs, skipped)
     await world.settle(worker, world.settlement(endpoint, row, { state: 'delayed', waitMs: minute }))
     const head = await world.head(endpoint)
@@ -174,8 +174,8 @@ export function ordering(open: Open): void {
     const end = world.settlement(endpoint, head, { state: 'dead', reason: 'skipped' })
     await world.settle(worker, { ...end, attempt: null })
     assert.equal((await world.store.findDead(endpoint.key, row.message))?.reason, 'skipped')
-    assert.deepEqual(await world.store.directHead(endpoint.key, second, 'skip'), { state: 'stored', message: second })
-    assert.deepEqual(await world.store.directHead(endpoint.key, row.message, 'skip'), { state: 'none' })
+    assert.deepEqual(await world.store.commandFront(endpoint.key, second, 'skip'), { state: 'stored', message: second })
+    assert.deepEqual(await world.store.commandFront(endpoint.key, row.message, 'skip'), { state: 'none' })
   })
 
   test('a lane that rests because of its head is awake after an order', async (t) => {
@@ -185,9 +185,9 @@ export function ordering(open: Open): void {
     await world.settle(worker, world.settlement(endpoint, row, { state: 'blocked' }))
     await world.release(worker, endpoint, minute)
     await world.assertNothingToClaim(worker)
-    await world.store.directHead(endpoint.key, null, 'retry')
+    await world.store.commandFront(endpoint.key, null, 'retry')
     await world.claim(worker)
-    await world.store.directHead(endpoint.key, null, 'skip')
+    await world.store.commandFront(endpoint.key, null, 'skip')
     // The owner's word on how long to rest is older than the order.
     await world.release(worker, endpoint, minute)
     await world.claim(worker)

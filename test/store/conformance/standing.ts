@@ -108,7 +108,7 @@ export function standing(open: Open): void {
     const endpoint = await world.endpoint(await world.application(), { flow: { order: 'key', deadHead: 'block' } })
     const worker = await world.join()
     const publish = (orderKey: number) => world.publish([endpoint], { special: [{ endpoint: endpoint.key, orderKey }] })
-    assert.equal(await world.store.findFirst(endpoint.key, null, null), undefined)
+    assert.equal(await world.store.findFront(endpoint.key, null, null), undefined)
     const [first, second, third] = [await publish(1), await publish(2), await publish(2)]
     await world.publish([endpoint], { delayMs: 60_000, special: [{ endpoint: endpoint.key, orderKey: 3 }] })
     await world.pass(30)
@@ -116,7 +116,7 @@ export function standing(open: Open): void {
     const rows = await world.rows(endpoint)
     const place = (key: number) => rows.find(({ message }) => message === key) ?? null
     const firstOf = (orderKey: number | null, before: number | null) =>
-      world.store.findFirst(endpoint.key, orderKey, before === null ? null : place(before))
+      world.store.findFront(endpoint.key, orderKey, before === null ? null : place(before))
     assert.deepEqual(await firstOf(null, null), { id: first.id, message: first.key, attempts: 0, retryInMs: 0 })
     assert.equal((await firstOf(2, null))?.message, second.key)
     assert.equal((await firstOf(2, third.key))?.message, second.key)

@@ -43,7 +43,7 @@ test('operators who direct heads while a worker sends give no delivery two ends,
 
   const operator = async (order: 'retry' | 'skip', share: number) => {
     while ((await store.counts()).pending > 0) {
-      if (systemRandom() < share) await store.directHead(endpoint.key, null, order)
+      if (systemRandom() < share) await store.commandFront(endpoint.key, null, order)
       await world.pass(5)
     }
   }

@@ -2,7 +2,7 @@
 alter table endpoint add column method text not null default 'POST';
 alter table endpoint add column paused boolean not null default false;
 
--- Owns the endpoints of operational webhooks. Key and id are none that anything else could have, so no caller finds it.
+-- The application that owns the endpoints of operational webhooks. No other row can have its key and id: no caller finds it.
 insert into application (key, id, uid, name, throttle_rate, metadata, created_at, updated_at)
 values (0, 'management', null, 'Operational webhooks', null, '{}', 0, 0);
 

@@ -2,7 +2,7 @@ alter table message add column tags json;
 alter table message add column headers json; -- sent along with every attempt
 alter table message add column deliver_at bigint; -- null when its deliveries were due at once
 
--- For how long the same content, or the same key given with it, is one message; null for no time at all.
+-- How long the same content, or the same key sent with it, is one message; null for no time at all.
 alter table application add column dedupe_s integer;
 
 -- Actions that may happen once: a request with an Idempotency-Key, a publish within its application's dedupe window. A row

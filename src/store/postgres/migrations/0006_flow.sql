@@ -10,8 +10,8 @@ alter table lane add column health_at bigint not null default 0;
 alter table lane add column snapshot text;
 alter table lane add column snapshot_at bigint not null default 0;
 
--- Ordered lanes: deliveries with the same number go one after the other, and one that waits for its retry stays where it
--- is until then.
+-- Ordered lanes: deliveries with the same number go one after the other, and a delivery that waits for its retry keeps its
+-- place until then.
 alter table pending add column order_key bigint;
 alter table pending add column held_until bigint;
 -- When it expires; null for never.

@@ -1,4 +1,4 @@
--- Windows in which deliveries of one kind become one: until when each is open, and whose delivery waits for its end. A row
+-- Windows in which deliveries of one kind become one: when each ends, and the message whose delivery waits for its end. A row
 -- whose instant has passed counts as missing.
 create table coalescing (
   endpoint bigint not null,

@@ -2,7 +2,7 @@ alter table message add column tags text;
 alter table message add column headers text; -- sent along with every attempt
 alter table message add column deliver_at integer; -- null when its deliveries were due at once
 
--- For how long the same content, or the same key given with it, is one message; null for no time at all.
+-- How long the same content, or the same key sent with it, is one message; null for no time at all.
 alter table application add column dedupe_s integer;
 
 -- Actions that may happen once: a request with an Idempotency-Key, a publish within its application's dedupe window. A row
