@@ -1,7 +1,7 @@
 import type { Class } from '../../domain/delivery.ts'
 import { type Flow, toFlow } from '../../domain/flow.ts'
 import { type Bounding, type PendingRow, type RestingEnd, type RestingLane, untried } from '../delivering.ts'
-import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
+import { nextExpired, type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { integers, texts } from './arrays.ts'
 import { type Database, withClock } from './database.ts'
 import { withWalk } from './lane-wakes.ts'
@@ -142,10 +142,7 @@ export function bounding({ relaxed }: Database): Bounding {
       const deliveries = rows.flatMap((row) =>
         row.app === null ? [] : [{ endpoint: row.endpoint, app: row.app, row: toRow(row) }],
       )
-      const last = rows.at(-1)
-      if (rows.length < limit || last === undefined) return { deliveries, next: null }
-      // All of the page is of one instant: the next page begins behind it.
-      return { deliveries, next: last.expires_at === from ? last.expires_at + 1 : last.expires_at }
+      return { deliveries, next: nextExpired(rows, from, limit) }
     },
 
     async endResting(ends) {

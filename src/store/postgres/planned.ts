@@ -126,16 +126,16 @@ async function coalesce(run: Run, deliveries: readonly PlannedDelivery[], areLat
 }
 
 /** The outcome of coalescing a group's deliveries. */
-export interface WhatCoalesced {
-  /** The endpoints, by message, whose queues have not grown. */
+export interface CoalescedGroup {
+  /** The endpoints, by message, whose queues did not grow. */
   readonly merged: ReadonlyMap<number, readonly number[]>
   /** Deliveries that wait for the end of a window they opened. */
   readonly opened: readonly PlannedDelivery[]
 }
 
-export const nothingCoalesced: WhatCoalesced = { merged: new Map(), opened: [] }
+export const nothingCoalesced: CoalescedGroup = { merged: new Map(), opened: [] }
 
-function whatCoalesced({ waiting, merged }: Enqueued): WhatCoalesced {
+function coalescedGroup({ waiting, merged }: Enqueued): CoalescedGroup {
   const mergedAt = new Map<number, Set<number>>()
   for (const { message, endpoint } of merged) {
     const endpoints = mergedAt.get(message)
@@ -191,7 +191,7 @@ export function acceptedPlans(
 }
 
 /** Queues the deliveries that the publish statement left out, and stores their variants. */
-export async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number): Promise<WhatCoalesced> {
+export async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: number): Promise<CoalescedGroup> {
   await keepVariants(
     run,
     plans.map(({ key, publication }) => ({ key, variants: publication.variants ?? [] })),
@@ -201,7 +201,7 @@ export async function queuePlans(run: Run, plans: readonly AcceptedPlan[], now: 
       .filter(({ orderKey }) => !wide || orderKey !== undefined)
       .map((special) => toPlanned(key, publication, special, now)),
   )
-  return whatCoalesced(await enqueuePlanned(run, now, deliveries))
+  return coalescedGroup(await enqueuePlanned(run, now, deliveries))
 }
 
 function toPlanned(message: number, publication: Publication, special: Special, now: number): PlannedDelivery {

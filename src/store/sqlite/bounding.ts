@@ -9,7 +9,7 @@ import {
   type RestingLane,
   untried,
 } from '../delivering.ts'
-import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
+import { nextExpired, type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { fromJson } from '../sql/statement.ts'
 import type { Connection, Synchronous } from './connection.ts'
 
@@ -97,7 +97,7 @@ export function bounding(connection: Connection): Synchronous<Bounding> {
       const deliveries = rows.flatMap((row) =>
         row.owner === null ? [{ endpoint: row.endpoint, app: row.app, row: toPendingRow(row, row.class) }] : [],
       )
-      return { deliveries, next: nextPage(rows, from, limit) }
+      return { deliveries, next: nextExpired(rows, from, limit) }
     },
 
     endResting(ends) {
@@ -108,11 +108,4 @@ export function bounding(connection: Connection): Synchronous<Bounding> {
       })
     },
   }
-}
-
-/** The next page begins at the last instant of a full page, or behind it when all of the page is of that instant. */
-function nextPage(rows: readonly ExpiredRow[], from: number | null, limit: number): number | null {
-  const last = rows.at(-1)
-  if (rows.length < limit || last === undefined) return null
-  return last.expires_at === from ? last.expires_at + 1 : last.expires_at
 }
