@@ -199,16 +199,14 @@ export const endpointFields = {
     fallback: null,
     flag: '--disable-after <DURATION>',
     description:
-      "Disables the endpoint after failing this long without one success; 0 = never, null for the server's setting.",
-    help: 'disable it after failing this long; 0 = never disable',
+      "Time of failing without one success that disables the endpoint; 0 = never; the server's setting by default.",
   },
   maxWaiting: {
     flow: 'maxWaiting',
     kind: integer(1, 1_000_000_000),
     fallback: null,
     flag: '--max-waiting <NUMBER>',
-    description: "Deliveries that may wait; null for the server's limit.",
-    help: 'deliveries that may wait',
+    description: "Deliveries that may wait; the server's limit by default.",
   },
   overflow: {
     flow: 'overflow',
@@ -224,8 +222,7 @@ export const endpointFields = {
     kind: seconds(1, 365 * day),
     fallback: null,
     flag: '--max-age <DURATION>',
-    description: 'Longest time a delivery may wait, tried or not; null for the limit of the retry policy.',
-    help: 'longest time a delivery may wait, tried or not',
+    description: 'Longest time a delivery may wait, tried or not; the limit of the retry policy by default.',
   },
   whileDisabled: {
     flow: 'whileDisabled',
@@ -275,8 +272,7 @@ export const endpointFields = {
     stays: true,
     flag: '--shape <JSON>',
     description:
-      'Fields of the payload that the endpoint gets; null for all. It stays when the endpoint is replaced without it.',
-    help: 'fields of the payload that it gets: keep, drop, rename, pseudonymize',
+      'Fields of the payload that the endpoint gets, by `keep`, `drop`, `rename` and `pseudonymize`; all by default.',
   },
   region: {
     flow: 'region',
@@ -284,8 +280,7 @@ export const endpointFields = {
     fallback: null,
     stays: true,
     flag: '--region <NAME>',
-    description: 'Region whose secret makes the pseudonyms. It stays when the endpoint is replaced without it.',
-    help: 'region whose secret makes its pseudonyms',
+    description: 'Region whose secret makes the pseudonyms.',
   },
   signature: {
     flow: 'signature',

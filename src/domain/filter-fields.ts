@@ -26,11 +26,7 @@ const eventTypes = {
 
 /** The messages that a list shows, also as attempts: those that meet every field. */
 export const messageFilterFields = {
-  channel: {
-    kind: text(),
-    flag: '--channel <CHANNEL>',
-    description: 'Only messages with this channel.',
-  },
+  channel: { kind: text(), flag: '--channel <CHANNEL>', description: 'Only messages with this channel.' },
   tag: { kind: text(), flag: '--tag <TAG>', description: 'Only messages with this tag.' },
   eventTypes,
   ...periodFields,

@@ -86,7 +86,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       need: needs.manage,
       id: `${id}.update`,
       summary: 'Replace an endpoint, or create it',
-      description: 'Absent fields return to their defaults; uid, headers and secret stay.',
+      description: 'Absent fields return to their defaults; uid, headers, shape, region and secret stay.',
       body: EndpointPut,
       answers: { 200: EndpointOut, 201: EndpointOut },
       lookup: 'upsert',
