@@ -88,3 +88,10 @@ export const headers: Kind<Readonly<Record<string, string>>> = { is: 'headers' }
 export function object<T extends object | string>(): Kind<T, ObjectForm> {
   return { is: 'object' }
 }
+
+/** A change without its undefined fields. */
+export function defined<T extends object>(change: T): Defined<T> {
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Defined<T>
+}
+
+type Defined<T> = { [Field in keyof T]?: Exclude<T[Field], undefined> }

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../domain/clock.ts'
-import { defined } from '../domain/defined.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
+import { defined } from '../domain/field.ts'
 import type { Flow } from '../domain/flow.ts'
 import type { Page, PageRequest } from './page.ts'
 

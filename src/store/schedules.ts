@@ -1,6 +1,6 @@
 import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import { defined } from '../domain/defined.ts'
+import { defined } from '../domain/field.ts'
 import { nextTick, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
 import type { Page, PageRequest } from './page.ts'
 import type { Publication, Published } from './publishing.ts'

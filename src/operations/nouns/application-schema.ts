@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
-import { defined } from '../../domain/defined.ts'
 import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
+import { defined } from '../../domain/field.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { isReservedHeader } from '../../wire/headers.ts'
 import {

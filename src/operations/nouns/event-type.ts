@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
-import { defined } from '../../domain/defined.ts'
 import type { EventType } from '../../domain/event-type.ts'
+import { defined } from '../../domain/field.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
-import { defined } from '../../domain/defined.ts'
+import { defined } from '../../domain/field.ts'
 import {
   missedPolicies,
   nextTicks,

@@ -1,5 +1,5 @@
-import { defined } from '../../domain/defined.ts'
 import type { Application } from '../../domain/endpoint.ts'
+import { defined } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'

@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/app-error.ts'
-import { defined } from '../../domain/defined.ts'
 import type { EventType } from '../../domain/event-type.ts'
+import { defined } from '../../domain/field.ts'
 import type { EventTypes, NewEventType } from '../event-types.ts'
 import { toPage } from '../page.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
