@@ -27,8 +27,8 @@ import { EndpointOut } from './endpoint-schema.ts'
 import { toWaitingOut, Waiting, why } from './why.ts'
 
 const Slots = Type.Object({
-  inFlight: Type.Integer(),
-  limit: whole('Largest number of items; 50 by default.'),
+  inFlight: whole('Slots in use.'),
+  limit: whole('Slots that it may use.'),
 })
 
 /** The live state of a lane, from its owner. */
@@ -46,8 +46,8 @@ const LiveLane = Type.Object(
         'Which slots it waits for: `process`, all are taken; `application`, its own has all it may; `share`, the rest is left for others; `slow` or `untried`, the rest is kept for endpoints that answer within a second',
       ),
     ),
-    application: described(Slots, 'Creates the application with this under the uid in the path, if it does not exist.'),
-    process: Slots,
+    application: described(Slots, 'Slots of the application in this worker.'),
+    process: described(Slots, 'Slots of this worker.'),
     standstill: nullable(text('Reason why its worker starts no attempt: `store`, `recording` or `lease`.')),
     asOf: Instant,
   },
@@ -77,8 +77,7 @@ export const LaneOut = Type.Object({
       failures: whole('Failed attempts in a row, as far as they are stored'),
     },
     {
-      description:
-        "When the circuit opens; deliveries wait while it is open. `off` for never; null for the server's policy.",
+      description: 'State of the circuit; deliveries wait while it is open.',
     },
   ),
   failingSince: nullable(instant('Since when it has failed without one success (last stored).')),

@@ -23,7 +23,7 @@ import {
   url,
   whole,
 } from '../fields.ts'
-import { walk } from '../page.ts'
+import { PageQuery, walk } from '../page.ts'
 import { type Out, route } from '../route.ts'
 import { MessageAttemptOut, toAttemptOut } from './attempt-schema.ts'
 
@@ -47,13 +47,8 @@ const defaultLimit = 25
 
 /** The page of endpoints to explain. Each endpoint costs a few reads. */
 const WhyQuery = Type.Object({
-  limit: optional(Type.Integer({ minimum: 1, maximum: 100 }), 'Largest number of items; 50 by default.'),
-  iterator: Type.Optional(
-    Type.String({
-      maxLength: 264,
-      description: 'Position to continue from: the `iterator` or `prevIterator` of another page.',
-    }),
-  ),
+  limit: optional(Type.Integer({ minimum: 1, maximum: 100 }), 'Largest number of items; 25 by default.'),
+  iterator: PageQuery.properties.iterator,
 })
 
 /** One reason why deliveries wait. */
