@@ -20,9 +20,13 @@ export function isPublishing(kind: BodyKind): boolean {
   return kind === 'bytes' || kind === 'any'
 }
 
-/** Parses a body of JSON as a route of this kind takes it in. Throws AppError when it is no acceptable JSON. */
+/**
+ * Parses a body of JSON as a route of this kind takes it in. Throws AppError when it is no acceptable JSON. An empty body is
+ * none: clients send the content type of JSON with every request, also to routes that take no body.
+ */
 export function parseBody(kind: BodyKind, scanner: Scanner, body: Buffer): unknown {
   if (isPublishing(kind)) return body
+  if (body.length === 0) return undefined
   return kind === 'split' ? splitBody(scanner, body) : readJson(scanner, body)
 }
 

@@ -69,7 +69,7 @@ export const settings = {
   minRetryWait: setting(
     duration(0, hour),
     second,
-    'shortest wait before a retry, whatever the endpoint sets; 0 = none, for trusted tenants only',
+    'shortest wait before a retry, for every endpoint; 0 = none, for trusted tenants only',
   ),
   failuresPerMinute: setting(
     count(0, 1_000_000),

@@ -53,6 +53,12 @@ test('quickstart.ts delivers and verifies', async (t) => {
   assert.equal(printed, 'published msg_…\ndelivered and verified: {"video":42,"views":1000000}\n')
 })
 
+test('tenants.ts lets a delivery fail, says why and replays it', async (t) => {
+  const { files } = await sqlitePlace(t)
+  const printed = await run(t, 'tenants.ts', [files.path])
+  assert.match(printed, /^dead: .+\ndelivered\n$/)
+})
+
 test('transactional-sqlite.ts keeps an order and its message together', async (t) => {
   const { files } = await sqlitePlace(t)
   assert.equal(await run(t, 'transactional-sqlite.ts', [files.path]), ordered)

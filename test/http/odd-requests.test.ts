@@ -88,3 +88,27 @@ test('every answer of the API says that its type is no guess and that no cache m
     assert.equal(headers['x-content-type-options'], 'nosniff')
   }
 })
+
+describe('an empty body of the type of JSON', () => {
+  const headers = { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' }
+
+  test('is no body for a route that takes none', async () => {
+    const { app, ask } = await openApi()
+    await ask('POST', '/app', { uid: 'acme', name: 'Acme' })
+    await ask('POST', '/app/acme/endpoint', { uid: 'main', url: 'https://example.com/' })
+    const paused = await app.inject({ method: 'POST', url: '/api/v1/app/acme/endpoint/main/pause', headers })
+    assert.equal(paused.statusCode, 200, paused.body)
+    const link = await app.inject({ method: 'POST', url: '/api/v1/auth/app/acme/expire-all', headers })
+    assert.equal(link.statusCode, 204, link.body)
+  })
+
+  test('is refused by a route that needs one', async () => {
+    const { app, ask } = await openApi()
+    await ask('POST', '/app', { uid: 'acme', name: 'Acme' })
+    for (const path of ['app', 'app/acme/msg', 'app/acme/schedule']) {
+      const answer = await app.inject({ method: 'POST', url: `/api/v1/${path}`, headers })
+      assert.equal(answer.statusCode, 400)
+      assert.equal(answer.json().code, 'invalid_json')
+    }
+  })
+})

@@ -82,7 +82,7 @@ describe('the reference', () => {
 
   test('and docs/errors.md name the same codes', async () => {
     const text = await readFile(new URL('../../docs/errors.md', import.meta.url), 'utf8')
-    const api = text.slice(0, text.indexOf('## What becomes of an attempt'))
+    const api = text.slice(0, text.indexOf('## Attempts'))
     const listed = [...api.matchAll(/^\| `(\w+)` \| (\d+) \|/gm)].map(([, code, status]) => `${status} ${code}`)
     const known = [...codesByStatus()].flatMap(([status, { codes }]) => codes.map((code) => `${status} ${code}`))
     assert.deepEqual(listed.toSorted(), known.toSorted())
