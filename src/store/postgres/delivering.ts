@@ -39,15 +39,18 @@ const readPending = statement(
 // Leans on message's primary key; the days that none of the keys belongs to are left out when the statement starts.
 const loadOutgoing = statement(
   'load-messages',
-  'select key, id, event_type, content_type, headers, body from message where key = any ($1::bigint[]) and expunged_at is null',
+  `
+    select key, id, event_type as "eventType", content_type as "contentType", headers, body, null as variant,
+           null as signature
+      from message where key = any ($1::bigint[]) and expunged_at is null`,
 )
 
 // Without its row, a delivery that has a variant is not sent.
 const loadOutgoingVariants = statement(
   'load-variants',
   `
-    select m.key, m.id, m.event_type, m.content_type, m.headers, coalesce(v.body, m.body) as body, w.n as variant,
-           v.signature
+    select m.key, m.id, m.event_type as "eventType", m.content_type as "contentType", m.headers,
+           coalesce(v.body, m.body) as body, w.n as variant, v.signature
       from unnest($1::bigint[], $2::smallint[]) as w (message, n)
      cross join lateral (select body, signature from variant where message = w.message and n = w.n limit 1) as v
      cross join lateral (
@@ -59,30 +62,6 @@ const loadOutgoingVariants = statement(
 /** Without a message, `due_at` is how long until the next timed row is due. */
 type ReadRow = { readonly n: number } & (PendingColumns | { readonly message: null; readonly due_at: number })
 
-interface OutgoingRow {
-  readonly key: number
-  readonly id: string
-  readonly event_type: string
-  readonly content_type: string
-  readonly body: Uint8Array
-  readonly headers: Readonly<Record<string, string>> | null
-  readonly variant?: number
-  readonly signature?: string | null
-}
-
-function toOutgoing(row: OutgoingRow): Outgoing {
-  return {
-    key: row.key,
-    id: row.id,
-    eventType: row.event_type,
-    contentType: row.content_type,
-    headers: row.headers,
-    body: row.body,
-    variant: row.variant ?? null,
-    signature: row.signature ?? null,
-  }
-}
-
 /** Reads due deliveries and settles them. */
 export function delivering(database: Database): Delivering {
   const { relaxed } = database
@@ -92,15 +71,14 @@ export function delivering(database: Database): Delivering {
       return pagesOf(reads, await relaxed.run<ReadRow>(readPending, valuesOf(reads)))
     },
 
-    async loadMessages(keys): Promise<Outgoing[]> {
-      if (keys.length === 0) return []
-      return (await relaxed.run<OutgoingRow>(loadOutgoing, [integers(keys)])).map(toOutgoing)
+    async loadMessages(keys) {
+      return keys.length === 0 ? [] : relaxed.run<Outgoing>(loadOutgoing, [integers(keys)])
     },
 
-    async loadVariants(keys): Promise<Outgoing[]> {
+    async loadVariants(keys) {
       if (keys.length === 0) return []
       const values = [integers(keys.map(({ message }) => message)), integers(keys.map(({ variant }) => variant))]
-      return (await relaxed.run<OutgoingRow>(loadOutgoingVariants, values)).map(toOutgoing)
+      return relaxed.run<Outgoing>(loadOutgoingVariants, values)
     },
 
     settle: settling(database),

@@ -12,35 +12,21 @@ const selectFrom = `
 const selectPending = `${selectFrom} order by due_at, message limit ?6`
 const selectTimed = `${selectFrom} and due_at <= ?1 order by due_at, message limit ?6`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
-const selectOutgoing =
-  'select key, id, event_type, body, content_type, headers from message where key = ? and expunged_at is null'
+const selectOutgoing = `
+  select key, id, event_type as eventType, body, content_type as contentType, headers, null as variant, null as signature
+  from message where key = ? and expunged_at is null`
 // Without its row, a delivery that has a variant is not sent.
 const selectVariant = `
-  select message.key, id, event_type, coalesce(variant.body, message.body) as body, content_type, headers, signature
+  select message.key, id, event_type as eventType, coalesce(variant.body, message.body) as body,
+    content_type as contentType, headers, n as variant, signature
   from variant join message on message.key = variant.message
   where variant.message = ? and n = ? and expunged_at is null`
 
-interface OutgoingRow {
-  readonly key: number
-  readonly id: string
-  readonly event_type: string
-  readonly body: Uint8Array
-  readonly content_type: string
-  readonly headers: string | null
-  readonly signature?: string | null
-}
+/** An `Outgoing` as SQLite has it: headers are text. */
+type OutgoingRow = Omit<Outgoing, 'headers'> & { readonly headers: string | null }
 
-function toOutgoing(row: OutgoingRow, variant: number | null): Outgoing {
-  return {
-    key: row.key,
-    id: row.id,
-    eventType: row.event_type,
-    body: row.body,
-    contentType: row.content_type,
-    headers: fromJson(row.headers),
-    variant,
-    signature: row.signature ?? null,
-  }
+function toOutgoing(row: OutgoingRow | undefined): Outgoing[] {
+  return row === undefined ? [] : [{ ...row, headers: fromJson(row.headers) }]
 }
 
 /** Reads due deliveries and settles them. */
@@ -71,23 +57,9 @@ export function delivering(connection: Connection): MaybeSynchronous<Delivering>
       return pages
     },
 
-    loadMessages(keys): Outgoing[] {
-      const found: Outgoing[] = []
-      for (const key of keys) {
-        const row = outgoing.get(key)
-        if (row !== undefined) found.push(toOutgoing(row, null))
-      }
-      return found
-    },
+    loadMessages: (keys) => keys.flatMap((key) => toOutgoing(outgoing.get(key))),
 
-    loadVariants(keys): Outgoing[] {
-      const found: Outgoing[] = []
-      for (const { message, variant } of keys) {
-        const row = outgoingVariant.get(message, variant)
-        if (row !== undefined) found.push(toOutgoing(row, variant))
-      }
-      return found
-    },
+    loadVariants: (keys) => keys.flatMap(({ message, variant }) => toOutgoing(outgoingVariant.get(message, variant))),
 
     settle: settling(connection),
   }
