@@ -24,6 +24,9 @@ export function readInstants<Name extends string>(
   return instants as Record<Name, EpochMs | undefined>
 }
 
+/** An instant may be this much older than allowed, so that a client with another clock can ask for the full time. */
+export const toleranceMs = 5 * 60 * 1000
+
 const lookBackMs = 90 * 24 * 60 * 60 * 1000
 
 /** The time a list covers: what lies between `after` and `before`, or without either the last 90 days. */

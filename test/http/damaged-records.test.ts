@@ -72,7 +72,7 @@ for (const [dialect, open] of Object.entries({ sqlite, postgres })) {
         assert.deepEqual([patched.status, patched.json.damaged], [200, ['secret']])
         assert.equal((await api.ask('GET', '/app/acme/endpoint/broken/headers')).status, 200)
 
-        assert.equal((await api.ask('POST', '/app/acme/endpoint/broken/secret/rotate', {})).status, 204)
+        assert.equal((await api.ask('POST', '/app/acme/endpoint/broken/secret/rotate', {})).status, 200)
         assert.match((await api.ask('GET', '/app/acme/endpoint/broken/secret')).json.key, /^whsec_/)
         assert.deepEqual((await api.ask('GET', '/app/acme/endpoint/broken')).json.damaged, [])
         assert.deepEqual(api.bugs, [])

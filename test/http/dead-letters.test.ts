@@ -355,7 +355,7 @@ describe('a background task', () => {
     assert.equal((await s.store.counts()).dead, 2)
     assert.equal((await s.ask('POST', '/api/v1/background-task/qtask_nobody/pause')).status, 404)
     assert.equal((await s.ask('POST', '/app/a/dead/replay', { perSecond: 0 })).status, 422)
-    const span = { since: '2020-01-01T00:00:00Z', perSecond: 7 }
+    const span = { since: new Date(Date.now() - 3_600_000).toISOString(), perSecond: 7 }
     for (const verb of ['recover', 'replay-missing', 'bulk-replay']) {
       const started = (await s.ask('POST', `/app/a/endpoint/one/${verb}`, span)).json
       assert.equal((await s.ask('GET', `/api/v1/background-task/${started.id}`)).json.perSecond, 7, verb)

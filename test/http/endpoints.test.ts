@@ -155,7 +155,8 @@ describe('secrets of an endpoint', () => {
     const { ask, stored } = await withEndpoint()
     const [first] = (await stored()).secrets
     const before = Date.now()
-    assert.equal((await ask('POST', `${path}/rotate`, { key: next, gracePeriodSeconds: 60 })).status, 204)
+    const rotated = await ask('POST', `${path}/rotate`, { key: next, gracePeriodSeconds: 60 })
+    assert.deepEqual([rotated.status, rotated.json], [200, { key: next }])
     assert.deepEqual((await ask('GET', path)).json, { key: next })
     const { secrets } = await stored()
     assert.deepEqual(
@@ -188,13 +189,17 @@ describe('secrets of an endpoint', () => {
     assert.deepEqual(problems(await ask('POST', `${path}/rotate`, { gracePeriodSeconds: 604_801 })), [
       'body.gracePeriodSeconds maximum',
     ])
-    for (let i = 0; i < 10; i++) assert.equal((await ask('POST', `${path}/rotate`, {})).status, 204)
+    for (let i = 0; i < 10; i++) assert.equal((await ask('POST', `${path}/rotate`, {})).status, 200)
     const refused = await ask('POST', `${path}/rotate`, {})
     assert.deepEqual([refused.status, refused.json.code], [409, 'conflict'])
     assert.equal((await stored()).secrets.length, 11)
-    assert.equal((await ask('POST', `${path}/rotate`, { gracePeriodSeconds: 0 })).status, 204)
+    assert.equal((await ask('POST', `${path}/rotate`, { gracePeriodSeconds: 0 })).status, 200)
   })
 })
+
+function daysAgo(days: number): string {
+  return new Date(Date.now() - days * 86_400_000).toISOString()
+}
 
 describe('stats of an endpoint', () => {
   const path = '/app/a/endpoint/e/stats'
@@ -231,24 +236,30 @@ describe('stats of an endpoint', () => {
     )
     const { status, json } = await ask('GET', path)
     assert.deepEqual([status, json], [200, { success: 1, pending: 2, sending: 0, fail: 1, canceled: 0 }])
-    const longAgo = await ask('GET', `${path}?since=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z`)
-    assert.deepEqual([longAgo.json.success, longAgo.json.fail], [0, 0])
+    const before = await ask('GET', `${path}?since=${daysAgo(20)}&until=${daysAgo(19)}`)
+    assert.deepEqual([before.json.success, before.json.fail], [0, 0])
+    // The newer operation of Svix's clients, with the query that they send.
+    const ended = await ask('GET', `/app/a/endpoint/e/attempt-stats?since=${daysAgo(1)}`)
+    assert.deepEqual([ended.status, ended.json], [200, { success: 1, fail: 1, canceled: 0 }])
   })
 
   test('look back no further than 28 days, and not ahead', async () => {
     const { ask } = await withEndpoint()
     const refused: [string, string][] = [
-      ['since=2026-01-01T00:00:00Z&until=2026-01-29T00:00:01Z', 'query.since range'],
-      ['since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z', 'query.since range'],
+      ['since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z', 'query.since range'],
+      [`since=${daysAgo(29)}`, 'query.since range'],
+      [`since=${daysAgo(1)}&until=${daysAgo(2)}`, 'query.since range'],
       ['since=yesterday', 'query.since pattern'],
       ['until=2026-13-41T00:00:00Z', 'query.until range'],
     ]
     for (const [query, problem] of refused) {
-      const answer = await ask('GET', `${path}?${query}`)
-      assert.equal(answer.status, 422, query)
-      assert.ok(problems(answer).includes(problem), `${query}: ${problems(answer)}`)
+      for (const stats of [path, '/app/a/endpoint/e/attempt-stats']) {
+        const answer = await ask('GET', `${stats}?${query}`)
+        assert.equal(answer.status, 422, query)
+        assert.ok(problems(answer).includes(problem), `${query}: ${problems(answer)}`)
+      }
     }
-    assert.equal((await ask('GET', `${path}?since=2026-01-01T00:00:00Z&until=2026-01-29T00:00:00Z`)).status, 200)
+    assert.equal((await ask('GET', `${path}?since=${daysAgo(28)}`)).status, 200)
   })
 })
 

@@ -296,7 +296,8 @@ describe('sending again', () => {
     const s = await scene()
     const id = await s.publish()
     await s.settle('one', dead)
-    const since = '2020-01-01T00:00:00Z'
+    const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
+    const since = daysAgo(14)
     for (const [path, type] of [
       ['recover', 'endpoint.recover'],
       ['replay-missing', 'endpoint.replay'],
@@ -323,7 +324,7 @@ describe('sending again', () => {
     )
     const { there, back } = await walk(s, '/api/v1/background-task?limit=2')
     assert.deepEqual([there.length, back.length], [3, 2])
-    for (const body of [{}, { since: 'x' }, { since, until: '2019-01-01T00:00:00Z' }]) {
+    for (const body of [{}, { since: 'x' }, { since, until: daysAgo(15) }, { since: daysAgo(15) }]) {
       assert.equal((await s.ask('POST', '/app/a/endpoint/one/recover', body)).status, 422)
     }
     assert.equal((await s.ask('POST', '/app/b/endpoint/one/recover', { since })).status, 404)

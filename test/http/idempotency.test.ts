@@ -116,7 +116,7 @@ describe('any other POST under an Idempotency-Key', () => {
     const api = await apiWith()
     const app = (await api.ask('GET', '/app/acme')).json.id
     const endpoint = (await api.ask('POST', '/app/acme/endpoint', { url: 'https://example.com/', uid: 'ep' })).json.id
-    const since = { since: '2026-01-01T00:00:00Z' }
+    const since = { since: new Date(Date.now() - 3_600_000).toISOString() }
     const tasks = new Set<string>()
     for (const path of [
       '/app/acme/endpoint/ep/recover',

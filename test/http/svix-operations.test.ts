@@ -14,8 +14,11 @@ const theirs: Record<string, SvixOperation> = JSON.parse(
 )
 const document = openApiDocument()
 
-/** Svix's document says 204, its server 200 with a body; so does ours. */
-const otherwise = new Set(['GET /api/v1/health'])
+/**
+ * Operations whose document says 204, and that are answered 200 with a body: Svix's own server does so for health, and
+ * clients from 2.7 on read the new secret from the answer to a rotation. Older clients accept any 2xx there.
+ */
+const otherwise = new Set(['GET /api/v1/health', 'POST /api/v1/app/{app_id}/endpoint/{endpoint_id}/secret/rotate'])
 
 describe("an operation of Svix's open-source server", () => {
   for (const [name, { statuses, query, body = [] }] of Object.entries(theirs)) {

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { noSuch } from '../../domain/app-error.ts'
-import { type EpochMs, parseInstant } from '../../domain/clock.ts'
+import { type Clock, type EpochMs, parseInstant } from '../../domain/clock.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { type JsonObject, newestSchema } from '../../domain/event-type.ts'
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
@@ -9,6 +9,7 @@ import type { Envelope } from '../../intake/publication.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt, manage, view } from '../access.ts'
 import { described, instantPattern, integer, optional } from '../fields.ts'
+import { toleranceMs } from '../instant.ts'
 import { found } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
 import { type Route, route } from '../route.ts'
@@ -19,7 +20,7 @@ import { MessageOut, messageBytes } from './message-schema.ts'
 
 const instant = Type.String({ pattern: instantPattern })
 
-/** The time to count, 28 days at most. */
+/** The time to count, within the last 28 days. */
 const StatsQuery = Type.Object({
   since: optional(instant, 'From this instant on, RFC 3339.'),
   until: optional(instant, 'Before this instant, RFC 3339; now by default.'),
@@ -29,6 +30,13 @@ export const EndpointStats = Type.Object({
   success: Type.Integer(),
   pending: Type.Integer(),
   sending: Type.Integer(),
+  fail: Type.Integer(),
+  canceled: Type.Integer(),
+})
+
+/** The ends of attempts alone, as newer clients ask for them. An attempt that has ended was never canceled. */
+export const EndpointAttemptStats = Type.Object({
+  success: Type.Integer(),
   fail: Type.Integer(),
   canceled: Type.Integer(),
 })
@@ -47,15 +55,28 @@ const waitingLimit = 100_000
 /** The asked time as instants: without bounds, the last 28 days. Throws AppError. */
 function readStatsRange(query: Static<typeof StatsQuery>, now: EpochMs): { since: EpochMs; until: EpochMs } {
   const until = query.until === undefined ? now : parseInstant(query.until)
-  const since = query.since === undefined ? until - longestMs : parseInstant(query.since)
+  const since = query.since === undefined ? now - longestMs : parseInstant(query.since)
   const problem = (field: string, message: string) => ({ at: ['query', field], message, type: 'range' })
   refuseIf([
     ...(Number.isNaN(until) ? [problem('until', 'is not an instant')] : []),
     ...(Number.isNaN(since) ? [problem('since', 'is not an instant')] : []),
     ...(since > until ? [problem('since', 'must not be after until')] : []),
-    ...(until - since > longestMs ? [problem('since', 'must not be more than 28 days before until')] : []),
+    ...(since < now - longestMs - toleranceMs ? [problem('since', 'must not be more than 28 days ago')] : []),
   ])
   return { since, until: query.until === undefined ? until + skewMs : until }
+}
+
+/** Counts attempts in small parts, with a turn for other requests in between. */
+async function countEnds({ key }: Endpoint, query: Static<typeof StatsQuery>, store: Store, clock: Clock) {
+  const { since, until } = readStatsRange(query, clock.now())
+  let [success, fail] = [0, 0]
+  for (let after = since; after < until; await new Promise<void>((resolve) => clock.soon(resolve))) {
+    const count = await store.countAttempts(key, after, until)
+    success += count.delivered
+    fail += count.failed
+    after = count.reached
+  }
+  return { success, fail }
 }
 
 /** The event type that Svix's clients try an endpoint with. */
@@ -155,20 +176,25 @@ export const endpointControlRoutes: readonly Route[] = [
     query: StatsQuery,
     answers: { 200: EndpointStats },
     handle: async ({ endpoint, query }, { store, clock, explainer }) => {
-      const { since, until } = readStatsRange(query, clock.now())
-      let [success, fail] = [0, 0]
-      // Counted in small parts, with a turn for other requests in between.
-      for (let after = since; after < until; await new Promise<void>((resolve) => clock.soon(resolve))) {
-        const count = await store.countAttempts(endpoint.key, after, until)
-        success += count.delivered
-        fail += count.failed
-        after = count.reached
-      }
+      const { success, fail } = await countEnds(endpoint, query, store, clock)
       // A delivery that is being sent waits in the store until its end is recorded.
       const waiting = await store.countWaiting(endpoint.key, waitingLimit)
       const sending = Math.min(waiting, (await explainer.lane(endpoint)).live?.snapshot.inFlight ?? 0)
       return { success, pending: waiting - sending, sending, fail, canceled: 0 }
     },
+  }),
+  route({
+    method: 'GET',
+    path: '/app/:app/endpoint/:endpoint/attempt-stats',
+    need: view,
+    id: 'v1.endpoint.get-attempt-stats',
+    summary: "Count an endpoint's ended attempts",
+    query: StatsQuery,
+    answers: { 200: EndpointAttemptStats },
+    handle: async ({ endpoint, query }, { store, clock }) => ({
+      ...(await countEnds(endpoint, query, store, clock)),
+      canceled: 0,
+    }),
   }),
   route({
     method: 'POST',

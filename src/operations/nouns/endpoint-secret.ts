@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { AppError, type FieldError } from '../../domain/app-error.ts'
+import type { Endpoint } from '../../domain/endpoint.ts'
 import {
   makeSecretLike,
   olderSecretsLimit,
@@ -39,10 +40,7 @@ export function endpointSecretRoutes({ path, id, needs }: Place): Route[] {
       id: `${id}.get-secret`,
       summary: "Get an endpoint's signing secret",
       answers: { 200: EndpointSecretOut },
-      handle: ({ endpoint }) => {
-        refuseDamaged(endpoint, 'secrets')
-        return { key: receiverKey(endpoint.secrets[0]?.secret ?? '') }
-      },
+      handle: ({ endpoint }) => toSecretOut(endpoint),
     }),
     route({
       method: 'POST',
@@ -52,7 +50,8 @@ export function endpointSecretRoutes({ path, id, needs }: Place): Route[] {
       summary: "Change an endpoint's signing secret",
       description: 'The old secret signs beside the new one for the grace period, a day by default.',
       body: EndpointSecretRotateIn,
-      answers: { 204: null },
+      answers: { 200: EndpointSecretOut },
+      answersSecret: true,
       handle: async ({ endpoint, params, body }, { store, randomBytes }) => {
         const chosen = body.key == null ? undefined : readSecret(body.key)
         if (body.key != null && chosen === undefined) refuseIf([secretProblem('key')])
@@ -64,10 +63,15 @@ export function endpointSecretRoutes({ path, id, needs }: Place): Route[] {
           if (all === undefined) throw tooMany()
           return { secrets: all }
         })
-        found(changed, 'endpoint', params.endpoint)
+        return toSecretOut(found(changed, 'endpoint', params.endpoint))
       },
     }),
   ]
+}
+
+function toSecretOut(endpoint: Endpoint) {
+  refuseDamaged(endpoint, 'secrets')
+  return { key: receiverKey(endpoint.secrets[0]?.secret ?? '') }
 }
 
 function sharedProblem(profile: string): FieldError {

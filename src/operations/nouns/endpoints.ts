@@ -1,7 +1,7 @@
 import { admin, changeSecret, manage, type Need, view, viewSecret } from '../access.ts'
 import type { Noun, Route } from '../route.ts'
 import { endpointRoutes } from './endpoint.ts'
-import { EndpointStats, EventExampleIn, endpointControlRoutes } from './endpoint-control.ts'
+import { EndpointAttemptStats, EndpointStats, EventExampleIn, endpointControlRoutes } from './endpoint-control.ts'
 import {
   EndpointHeadersIn,
   EndpointHeadersOut,
@@ -57,6 +57,7 @@ export const endpoints: Noun = {
     EndpointHeadersOut,
     EndpointHeadersPatchIn,
     EndpointStats,
+    EndpointAttemptStats,
     EventExampleIn,
   },
   routes: [...routesAt(inApplications), ...endpointControlRoutes],

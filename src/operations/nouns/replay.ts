@@ -6,7 +6,7 @@ import type { ReplayFilter, Span, TaskWork } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
 import { attempt } from '../access.ts'
 import { described, integer, maybe } from '../fields.ts'
-import { dateTime, readInstants } from '../instant.ts'
+import { dateTime, readInstants, toleranceMs } from '../instant.ts'
 import { type Noun, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { success } from './attempt-schema.ts'
@@ -54,6 +54,13 @@ export function readSpan(input: { readonly since: string; readonly until?: strin
   return { since: Math.max(0, since), until }
 }
 
+const recoverMs = 14 * 24 * 60 * 60 * 1000
+const tooOld = {
+  at: ['body', 'since'],
+  message: 'must not be more than 14 days ago; replay dead letters to send older messages again',
+  type: 'range',
+}
+
 function toInput({ key: endpoint }: Endpoint, body: Static<typeof ReplayIn>, clock: Clock) {
   return { endpoint, ...readSpan(body, clock.now()), perSecond: body.perSecond ?? null }
 }
@@ -93,10 +100,14 @@ export const replays: Noun = {
       need: attempt,
       id: 'v1.endpoint.recover',
       summary: 'Send the failed messages of an endpoint again',
+      description: 'Messages of the last 14 days. Replay dead letters to send older ones again.',
       body: ReplayIn,
       answers: { 202: TaskStartedOut },
-      handle: ({ endpoint, body }, { store, clock }) =>
-        start(store, endpoint, { type: 'endpoint.recover', input: toInput(endpoint, body, clock) }),
+      handle: ({ endpoint, body }, { store, clock }) => {
+        const input = toInput(endpoint, body, clock)
+        refuseIf(input.since < clock.now() - recoverMs - toleranceMs ? [tooOld] : [])
+        return start(store, endpoint, { type: 'endpoint.recover', input })
+      },
     }),
     route({
       method: 'POST',
