@@ -10,7 +10,7 @@ import { receiver } from './receiver.ts'
 
 const file = process.argv[2] ?? './data/quickstart.db'
 
-// Somebody who wants to hear of events. Elsewhere this is another company's server.
+// The subscriber. In production this is another company's server.
 let secret = ''
 const arrived = Promise.withResolvers<unknown>()
 const server = receiver(

@@ -37,7 +37,7 @@ export function receiver(secretOf: () => string, receive: (event: unknown, id: s
         response.writeHead(401).end()
         return
       }
-      // The same webhook-id may come twice: whoever counts remembers the ids that were handled.
+      // The same webhook-id may come twice: remember the ids that were handled.
       receive(JSON.parse(body.toString()), String(request.headers['webhook-id']))
       response.writeHead(204).end()
     })
