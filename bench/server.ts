@@ -52,7 +52,7 @@ async function start(bench: Bench, command: string, place: string, ready: RegExp
       HOME: bench.dir,
       SLUICE_STORE: place,
       SLUICE_LISTEN: '127.0.0.1:0',
-      SLUICE_API_KEY: apiKey,
+      SLUICE_ADMIN_KEY: apiKey,
       SLUICE_ENCRYPTION_KEY: encryptionKey,
       SLUICE_ALLOW_NETWORKS: '127.0.0.0/8,::1/128',
       SLUICE_LOG_LEVEL: 'warn',

@@ -19,15 +19,15 @@ const world: World = {
   terminal: systemTerminal,
 
   openLog(config) {
-    const log = openLog(config.logLevel)
+    const log = openLog(config)
     exitOnBugs(log)
     return log
   },
 
-  async openParts(config, log) {
+  async openParts(config, log, role) {
     const { openParts } = await parts()
     try {
-      return await openParts(config, log)
+      return await openParts(config, log, role)
     } catch (error) {
       const { FileOwnedError } = await import('./store/sqlite/database-file.ts')
       const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed

@@ -1,9 +1,12 @@
+import { existsSync } from 'node:fs'
+import { Option } from 'commander'
 import { auditFilterFields } from '../domain/filter-fields.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, repeated, type Session } from './command.ts'
-import { exitCode } from './exit.ts'
+import { CommandError, exitCode } from './exit.ts'
 import { addFields, queryOf } from './field-options.ts'
+import { addSettings, loadSettings } from './run.ts'
 import { ago, counted, facts, instant, text } from './table.ts'
 
 const year = 365 * 86_400_000
@@ -12,16 +15,30 @@ const year = 365 * 86_400_000
 export function addKey(commands: RemoteCommands): void {
   const key = commands.group('key', 'API keys: create, list, revoke')
 
-  key
+  const create = key
     .add('create <name>', 'create a key; it is shown once', async (session, [name]) => {
       const { scope, app, expires } = session.options as { scope?: string[]; app?: string; expires?: number }
+      if (session.options.admin === true) {
+        return session.show(await createOnStore(session, name), (item) => describe(session, item))
+      }
+      if (scope === undefined) {
+        throw new CommandError('Which scope? Give --scope admin, publish or read, or --admin.', exitCode.misused)
+      }
       const expiresInSeconds = expires === undefined ? undefined : Math.ceil(expires / 1000)
       const body = { name, scopes: scope, app, expiresInSeconds }
       session.show(await session.client.post('/api-key', { body }), (item) => describe(session, item))
     })
-    .addOption(repeated('--scope <SCOPE>', 'admin, publish or read; may be repeated').makeOptionMandatory())
+    .addOption(repeated('--scope <SCOPE>', 'admin, publish or read; may be repeated'))
     .option('--app <APP>', 'limit it to this application')
     .addOption(option('--expires <DURATION>', 'lifetime, such as 90d (default: unlimited)', duration(1000, 10 * year)))
+    .addOption(
+      new Option(
+        '--admin',
+        'create an admin key straight in the store, without a server or a key: for a lost admin key',
+      ).conflicts(['scope', 'app', 'expires', 'url', 'key']),
+    )
+  create.optionsGroup('With --admin, the settings of the server:')
+  addSettings(create, ['store', 'encryptionKey'])
 
   key.list('list', 'list keys, without their secrets', (_, { world }) => {
     const now = world.clock.now()
@@ -47,6 +64,39 @@ export function addKey(commands: RemoteCommands): void {
     await session.client.delete(pathOf('api-key', id))
     session.show({ revoked: id }, () => `Revoked ${id}.`)
   })
+}
+
+/**
+ * Creates an admin key in the store of the settings, also while a server runs on it. Access to the store is the
+ * permission: its reader has all that an admin key gives. The audit log names the command line as the actor.
+ */
+async function createOnStore({ world, options }: Session, name: string): Promise<Item> {
+  const { config } = loadSettings(world, options)
+  if (config.store.kind === 'sqlite' && !existsSync(config.store.path)) {
+    const hint = 'Run this where the server runs, or name its store with --store.'
+    throw new CommandError(`There is no store at ${config.store.path}. ${hint}`, exitCode.notFound)
+  }
+  const { store } = await world.openParts(config, world.openLog(config), 'guest')
+  try {
+    const { hashApiKey, makeApiKey } = await import('../operations/auth.ts')
+    const token = makeApiKey(world.randomText)
+    const scopes = ['admin']
+    const entry = {
+      actor: 'command line',
+      ip: '',
+      action: 'POST /api-key',
+      app: null,
+      target: '/api/v1/api-key',
+      before: null,
+      after: JSON.stringify({ name, scopes }),
+    }
+    const { id } = await store.trailing({ entry, written: false }, () =>
+      store.createApiKey({ name, hash: hashApiKey(token), scopes }),
+    )
+    return { id, name, scopes, appId: null, expiresAt: null, token }
+  } finally {
+    await store.close()
+  }
 }
 
 function stateOf({ revokedAt, expiresAt }: Item, now: number): string {

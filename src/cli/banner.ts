@@ -1,17 +1,26 @@
-import { permittedNetworks, showSetting, urlVariable } from '../runtime/config.ts'
+import { keyVariable, permittedNetworks, showSetting, urlVariable } from '../runtime/config.ts'
 import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
-import { type Config, variableOf } from '../runtime/settings.ts'
+import type { Config } from '../runtime/settings.ts'
 import { defaultUrl, type World } from './command.ts'
 
+/** The parts of the banner that depend on the store. */
+export interface Hints {
+  /** The admin key that this start made. */
+  readonly newKey: string | undefined
+  /** Whether the store has no message yet. */
+  readonly isEmpty: boolean
+  readonly warnings: readonly string[]
+}
+
 /**
- * The text printed at the start: where everything is, and commands that send a first event, ready to paste. A key is
- * shown only when this start made it; only its hash is stored.
+ * The text printed at the start: where everything is, and while the store is empty, commands that send a first event,
+ * ready to paste. A key is shown only when this start made it; only its hash is stored.
  */
 export function banner(
   { version, terminal }: World,
   config: Config,
   address: Address,
-  newKey: string | undefined,
+  { newKey, isEmpty, warnings }: Hints,
 ): string {
   const bold = (text: string) => terminal.style('bold', text)
   const dim = (text: string) => terminal.style('dim', text)
@@ -27,6 +36,7 @@ export function banner(
     `  ${dim('Store  ')} ${showSetting('store', config)}`,
     `  ${dim('Targets')} ${targets(config)}`,
   ]
+  for (const warning of warnings) lines.push('', `${terminal.style('yellow', 'Warning:')} ${warning}`)
   if (newKey !== undefined) {
     lines.push(
       '',
@@ -35,8 +45,8 @@ export function banner(
       `  ${terminal.style(['bold', 'green'], newKey)}`,
     )
   }
-  lines.push('', 'Send a first event:', '', ...firstEvent(config, url, newKey, dim, command), '')
-  return lines.join('\n')
+  if (isEmpty) lines.push('', 'Send a first event:', '', ...firstEvent(config, url, newKey, dim, command))
+  return [...lines, ''].join('\n')
 }
 
 function firstEvent(
@@ -50,7 +60,7 @@ function firstEvent(
   const exports = [
     ...(url === defaultUrl ? [] : [command(`export ${urlVariable}=${url}`)]),
     // Without a new key the caller uses an existing one, which this process does not know.
-    command(`export ${variableOf('apiKey')}=${newKey ?? 'sk_…'}`),
+    command(`export ${keyVariable}=${newKey ?? 'sk_…'}`),
   ]
   const send = command(`npx sluice send demo video.trending '{"hello":"world"}'`)
   if (local) {

@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { parseExactly } from '../json/exact.ts'
-import { nearest } from '../runtime/config.ts'
+import { keyVariable, nearest } from '../runtime/config.ts'
 import { CommandError, exitCode } from './exit.ts'
 
 export interface ClientParts {
@@ -175,7 +175,7 @@ export class Client {
     const { detail } = problem
     if (status === 401) {
       const hint =
-        this.#parts.key === undefined ? 'Give one with --key or SLUICE_API_KEY' : 'Is --key or SLUICE_API_KEY right'
+        this.#parts.key === undefined ? `Give one with --key or ${keyVariable}` : `Is --key or ${keyVariable} right`
       return new ApiProblem(`${detail} ${hint}${this.#parts.key === undefined ? '.' : '?'}`, status)
     }
     if (status === 405 || (status === 404 && /no such route/i.test(detail))) {

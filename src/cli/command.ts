@@ -1,12 +1,12 @@
 import { type Command as Commander, InvalidArgumentError, Option } from 'commander'
-import type { Parts } from '../compose/parts.ts'
+import type { Parts, Role } from '../compose/parts.ts'
 import { type Clock, parseInstant } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
-import { urlVariable } from '../runtime/config.ts'
+import { keyVariable, urlVariable } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
-import { type Config, settings, variableOf } from '../runtime/settings.ts'
+import { type Config, settings } from '../runtime/settings.ts'
 import { Client, type Item, type Query } from './client.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { type Column, table } from './table.ts'
@@ -19,8 +19,11 @@ export interface World {
   readonly randomText: RandomText
   readonly terminal: Terminal
   openLog(config: Config): Logger
-  /** Opens the store and the parts over it. Throws CommandError when the store cannot be opened. */
-  openParts(config: Config, log: Logger): Promise<Parts>
+  /**
+   * Opens the store and the parts over it, by default as the process that delivers. Throws CommandError when the store
+   * cannot be opened.
+   */
+  openParts(config: Config, log: Logger, role?: Role): Promise<Parts>
   /** The newest schema this program knows for the store. */
   newestSchema(config: Config): Promise<{ readonly version: number; readonly name: string }>
 }
@@ -106,7 +109,7 @@ export class RemoteCommands {
       .addOption(
         new Option('--url <URL>', `server URL (default: ${urlVariable}, or ${defaultUrl})`).helpGroup(serverGroup),
       )
-      .addOption(new Option('--key <KEY>', `API key (default: ${variableOf('apiKey')})`).helpGroup(serverGroup))
+      .addOption(new Option('--key <KEY>', `API key (default: ${keyVariable})`).helpGroup(serverGroup))
       .addOption(new Option('--json', 'print JSON'))
   }
 
@@ -124,7 +127,7 @@ export class RemoteCommands {
     const { terminal, clock, version } = this.#world
     const json = options.json === true
     const url = (options.url as string | undefined) ?? terminal.env[urlVariable] ?? defaultUrl
-    const key = (options.key as string | undefined) ?? terminal.env[variableOf('apiKey')]
+    const key = (options.key as string | undefined) ?? terminal.env[keyVariable]
     return {
       world: this.#world,
       terminal,

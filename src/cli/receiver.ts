@@ -34,6 +34,13 @@ export async function openReceiver(
   return { server, address: { host, port: typeof bound === 'object' && bound !== null ? bound.port : port } }
 }
 
+/** Throws CommandError with the reason unless a server can listen on the address. */
+export async function assertFree(address: Address): Promise<void> {
+  const server = createServer()
+  await listen(server, address)
+  await new Promise<void>((resolve) => server.close(() => resolve()))
+}
+
 /** Listens, or throws CommandError with the reason. */
 export async function listen(server: Server, { host, port }: Address): Promise<void> {
   try {

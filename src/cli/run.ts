@@ -14,11 +14,10 @@ type Run = (world: World, loaded: Loaded, options: Options) => Promise<number>
 export function addRun(program: Commander, world: World, finish: (code: number) => void): void {
   const add = (name: string, description: string, run: Run) => {
     const command = program.command(name).description(description)
-    command.addOption(new Option('--config <FILE>', 'JSON file of settings (default: sluice.json, if it exists)'))
-    for (const setting of settingNames) command.addOption(optionFor(setting))
+    addSettings(command, settingNames)
     return command.action(async (options: Options) => {
       world.terminal.whenReaderCloses('continue')
-      finish(await run(world, load(world, options), options))
+      finish(await run(world, loadSettings(world, options), options))
     })
   }
   const day = 86_400_000
@@ -39,7 +38,7 @@ export function addRun(program: Commander, world: World, finish: (code: number) 
 }
 
 /** Reads the settings: the flags that are not options of a command, the environment and the file. */
-function load({ terminal }: World, options: Options): Loaded {
+export function loadSettings({ terminal }: World, options: Options): Loaded {
   const flags = Object.fromEntries(settingNames.map((name) => [name, options[name]]))
   return loadConfig({
     flags,
@@ -49,8 +48,16 @@ function load({ terminal }: World, options: Options): Loaded {
   })
 }
 
+/** Adds the flags of these settings, and `--config`. */
+export function addSettings(command: Commander, names: readonly SettingName[]): Commander {
+  command.addOption(new Option('--config <FILE>', 'JSON file of settings (default: sluice.json, if it exists)'))
+  for (const name of names) command.addOption(optionFor(name))
+  return command
+}
+
 function optionFor(name: SettingName): Option {
   const { kind, help } = settings[name]
+  if (name === 'apiKey') return new Option(`${flagOf(name)} <TOKEN>`, help).hideHelp()
   if (kind.placeholder === undefined) return new Option(flagOf(name), help)
   // Choices are listed in the text: as part of the term they would take up the column.
   const isChoice = kind.placeholder.includes('|')

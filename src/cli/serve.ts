@@ -1,22 +1,26 @@
 import type { Delivering } from '../compose/delivering.ts'
+import type { Parts } from '../compose/parts.ts'
 import { hashApiKey, makeApiKey } from '../operations/auth.ts'
-import type { Loaded } from '../runtime/config.ts'
+import { isLoopback, type Loaded, oldKeyName } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
+import type { Config } from '../runtime/settings.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { banner } from './banner.ts'
 import type { World } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
-import { cannotListen } from './receiver.ts'
+import { assertFree, cannotListen } from './receiver.ts'
 
 /** `sluice serve`: the API and the deliveries in one process. */
 export async function serve(world: World, { config }: Loaded): Promise<number> {
   const { terminal } = world
   const stopRequested = terminal.stopRequested()
   const log = world.openLog(config)
+  // Before the store is made: a start that fails leaves nothing behind.
+  await assertFree(config.listen)
   const parts = await world.openParts(config, log)
   const { store } = parts
-  const newKey = config.apiKey === null ? await createFirstKey(world, store) : undefined
+  const newKey = parts.adminKey === null ? await createFirstKey(world, store) : undefined
   const api = await parts.openApi()
   try {
     const address = await api.listen(config.listen).catch((error: unknown) => {
@@ -24,7 +28,8 @@ export async function serve(world: World, { config }: Loaded): Promise<number> {
     })
     const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`
     const delivering = await parts.startDelivering(description)
-    terminal.print(banner(world, config, address, newKey))
+    const hints = { newKey, isEmpty: !(await store.hasMessages()), warnings: warningsOf(config, parts) }
+    terminal.print(banner(world, config, address, hints))
     log.info({ listen: formatAddress(address) }, 'started')
 
     const signal = await stopRequested
@@ -35,6 +40,19 @@ export async function serve(world: World, { config }: Loaded): Promise<number> {
     await api.close()
     await store.close()
   }
+}
+
+/** Settings that take effect in another way than their names suggest, each with the remedy. */
+function warningsOf(config: Config, { adminKey }: Parts): string[] {
+  const warnings: string[] = []
+  if (adminKey !== null && config.adminKey === null) warnings.push(oldKeyName)
+  if (config.local && config.allowNetworks === null && !isLoopback(config.listen.host)) {
+    warnings.push(
+      `--local has no effect: it needs a server on loopback, and this one listens on ${config.listen.host}. ` +
+        'Listen on 127.0.0.1, or permit loopback endpoints with --allow-networks 127.0.0.0/8,::1/128.',
+    )
+  }
+  return warnings
 }
 
 /** Makes the first admin key of a store; undefined when the store has one. Only its hash is stored. */

@@ -1,17 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { RandomText } from '../domain/ids.ts'
+import { terminalControls, withoutControls } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { CommandError, exitCode } from './exit.ts'
-
-/**
- * Characters that act on a terminal or on the order in which it shows others: controls of both kinds, bidirectional
- * overrides and isolates, line separators, and all other invisible format characters but the three that scripts need
- * within words. Line feeds and tabs stay.
- */
-const acting = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\n\t\u00ad\u200c\u200d]]/gv
-
-const shownAs = '·'
 
 /**
  * A terminal that never passes on control sequences from data. Names, descriptions, payloads and responses come from
@@ -20,7 +12,7 @@ const shownAs = '·'
  */
 export function cleanTerminal(terminal: Terminal, randomText: RandomText): Terminal {
   const mark = `⟦${randomText(16)}⟧`
-  const clean = (text: string) => text.replace(acting, shownAs).replaceAll(mark, '\x1b')
+  const clean = (text: string) => withoutControls(text).replaceAll(mark, '\x1b')
   const decoder = new TextDecoder()
   // All other members, getters included, are inherited from the terminal.
   return Object.create(terminal, {
@@ -29,7 +21,7 @@ export function cleanTerminal(terminal: Terminal, randomText: RandomText): Termi
     progress: { value: (line: string) => terminal.progress(clean(line)) },
     style: {
       value: (format: Parameters<Terminal['style']>[0], text: string) =>
-        terminal.style(format, text.replace(acting, shownAs)).replaceAll('\x1b', mark),
+        terminal.style(format, withoutControls(text)).replaceAll('\x1b', mark),
     },
     write: {
       // A file or a pipe gets the bytes unchanged. They are lines of JSON, so for a terminal they can be escaped.
@@ -47,7 +39,7 @@ export function toJson(value: unknown, indent?: number): string {
 }
 
 function escaped(json: string): string {
-  return json.replace(acting, (sign) => {
+  return json.replace(terminalControls, (sign) => {
     // JSON writes characters beyond U+FFFF as two halves.
     return Array.from({ length: sign.length }, (_, i) => `\\u${sign.charCodeAt(i).toString(16).padStart(4, '0')}`).join(
       '',

@@ -1,22 +1,22 @@
-import { mkdirSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { existsSync, rmSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import type { HttpContext } from '../http/context.ts'
 import { Admission } from '../intake/admission.ts'
 import { countingEnds, Depths } from '../intake/depths.ts'
 import { Publisher } from '../intake/publisher.ts'
 import { Scanner } from '../json/scan.ts'
+import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { permittedNetworks } from '../runtime/config.ts'
-import { loadEncryptionKeys } from '../runtime/encryption-keys.ts'
+import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
 import type { Logger } from '../runtime/log.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
 import type { Store, StoreContext } from '../store/store.ts'
-import { openVault } from '../store/vault.ts'
+import { openVault, SealError } from '../store/vault.ts'
 import { type Delivering, startDelivering } from './delivering.ts'
 
 /** A process that works on a SQLite file owns it, or is a guest beside its owner. */
@@ -38,6 +38,8 @@ const closeApiMs = 2000
 /** The parts of one program over one store. Each is made once, when it is first asked for. */
 export interface Parts {
   readonly store: Store
+  /** The fixed admin key of the API; null when the settings give none. */
+  readonly adminKey: string | null
   /** The way in for messages. It counts waiting deliveries, which costs the store time. */
   publisher(): Publisher
   /** The parts that the operations of the API work with. */
@@ -55,11 +57,13 @@ export interface Parts {
 export async function openParts(config: Config, log: Logger, role: Role = 'owner'): Promise<Parts> {
   const depths = new Depths(systemClock)
   const store = countingEnds(await openStore(config, log, role), depths, systemClock)
+  const adminKey = await fixedAdminKey(config, store)
   const publisher = once(() => makePublisher(config, store, depths, log))
-  const context = once(() => contextOf(config, store, publisher(), log))
+  const context = once(() => contextOf(config, adminKey, store, publisher(), log))
   const handlers = once(() => partsOf(context()))
   return {
     store,
+    adminKey,
     publisher,
     handlers,
     async openApi() {
@@ -97,21 +101,32 @@ function once<T>(make: () => T): () => T {
 /** Opens the store that the settings name. */
 async function openStore(config: Config, log: Logger, role: Role): Promise<Store> {
   const { store } = config
-  if (store.kind === 'sqlite' && store.path !== ':memory:')
-    mkdirSync(dirname(store.path), { recursive: true, mode: 0o700 })
-  const context: StoreContext = {
+  const contextOf = (): StoreContext => ({
     clock: systemClock,
     random: systemRandom,
     randomText: systemRandomText,
     vault: openVault(loadEncryptionKeys(config, systemRandomBytes), systemRandomBytes),
     log: (sentence) => log.warn(sentence),
+  })
+  if (store.kind === 'postgres') {
+    const { openPostgresStore } = await import('../store/postgres/open.ts')
+    return openPostgresStore(contextOf(), { url: store.url })
   }
-  if (store.kind === 'sqlite') {
-    const { openSqliteStore } = await import('../store/sqlite/open.ts')
-    return openSqliteStore(context, { path: store.path, role })
+  const { openSqliteStore } = await import('../store/sqlite/open.ts')
+  const { makeFile } = await import('../store/sqlite/database-file.ts')
+  // The file comes first, so that a path that cannot be used leaves no encryption key behind.
+  const removeUnused = makeFile(store.path)
+  try {
+    const hadKeyFile = existsSync(keyFileOf(store.path))
+    return await openSqliteStore(contextOf(), { path: store.path, role }).catch((error: unknown) => {
+      // The new key opens nothing, and would hide that the right one is missing.
+      if (!hadKeyFile && error instanceof SealError) rmSync(keyFileOf(store.path), { force: true })
+      throw error
+    })
+  } catch (error) {
+    removeUnused()
+    throw error
   }
-  const { openPostgresStore } = await import('../store/postgres/open.ts')
-  return openPostgresStore(context, { url: store.url })
 }
 
 /** The newest schema that this version knows for the store. */
@@ -132,7 +147,13 @@ function makePublisher(config: Config, store: Store, depths: Depths, log: Logger
   return new Publisher({ store, clock: systemClock, admission: new Admission(limits, depths, systemClock) })
 }
 
-function contextOf(config: Config, store: Store, publisher: Publisher, log: Logger): HttpContext {
+function contextOf(
+  config: Config,
+  adminKey: string | null,
+  store: Store,
+  publisher: Publisher,
+  log: Logger,
+): HttpContext {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   return {
     store,
@@ -142,7 +163,7 @@ function contextOf(config: Config, store: Store, publisher: Publisher, log: Logg
     randomBytes: systemRandomBytes,
     randomText: systemRandomText,
     checkUrl: (url) => checkUrl(url, policy),
-    apiKey: config.apiKey,
+    adminKey,
     publicUrl: config.publicUrl,
     bodyLimitBytes: config.bodyLimit,
     requestTimeoutMs: config.requestTimeout,

@@ -5,6 +5,7 @@ import { AppError } from '../domain/app-error.ts'
 import type { AcceptedWithin } from '../intake/publisher.ts'
 import { inProcess, invalid, type Request } from '../operations/in-process.ts'
 import { batchLimit } from '../operations/nouns/message-schema.ts'
+import { oldKeyName } from '../runtime/config.ts'
 import { openLog } from '../runtime/log.ts'
 import { systemTerminal } from '../runtime/process.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
@@ -76,12 +77,13 @@ export interface Sluice extends AsyncDisposable {
  */
 export async function openSluice(options: SluiceOptions): Promise<Sluice> {
   const opening = readOptions(options)
-  const log = openLog(opening.config.logLevel)
+  const log = openLog(opening.config)
   const { config, deliver, listen } = opening
   const parts = await openParts(config, log, deliver ? 'owner' : 'guest')
   const running: Running = {}
   try {
     if (listen) {
+      if (parts.adminKey !== null && config.adminKey === null) log.warn(oldKeyName)
       running.api = await parts.openApi()
       running.url = `http://${formatAddress(await running.api.listen(config.listen))}`
     }

@@ -92,12 +92,24 @@ export const fixedCaller: Caller = {
 
 const always: Verdict = { caller: fixedCaller, until: Number.POSITIVE_INFINITY }
 
+/**
+ * The fixed admin key of the settings. Its old name, `apiKey`, gives the variable that clients keep their keys in: a key
+ * that this store made, valid or not, and a portal token belong to a client and never become the admin key.
+ */
+export async function fixedAdminKey(
+  { adminKey, apiKey }: { readonly adminKey: string | null; readonly apiKey: string | null },
+  store: Pick<Store, 'knowsApiKey'>,
+): Promise<string | null> {
+  if (adminKey !== null || apiKey === null) return adminKey
+  return isAppToken(apiKey) || (await store.knowsApiKey(hashApiKey(apiKey))) ? null : apiKey
+}
+
 /** The parts that the decision works with. */
 export interface AuthContext {
   readonly store: Store
   readonly clock: Clock
   /** A key admitted whatever the store says. */
-  readonly apiKey: string | null
+  readonly adminKey: string | null
   readonly onBug: (error: unknown) => void
 }
 
@@ -114,7 +126,7 @@ export class Authenticator {
 
   constructor(context: AuthContext) {
     this.#context = context
-    this.#fixed = context.apiKey === null ? undefined : hashApiKey(context.apiKey).toString('latin1')
+    this.#fixed = context.adminKey === null ? undefined : hashApiKey(context.adminKey).toString('latin1')
   }
 
   /**

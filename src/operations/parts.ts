@@ -18,7 +18,7 @@ export interface Context {
   /** Everything wrong with an endpoint's URL, as sentences. */
   readonly checkUrl: (url: string) => readonly string[]
   /** A key admitted beside those in the store. */
-  readonly apiKey: string | null
+  readonly adminKey: string | null
   /** The URL of this server for its users; null for the host that a request names. */
   readonly publicUrl: string | null
   readonly bodyLimitBytes: number

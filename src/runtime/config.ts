@@ -44,6 +44,12 @@ const defaultFile = 'sluice.json'
 const fileVariable = 'SLUICE_CONFIG'
 /** The server URL for commands that call one. Not a setting of the server. */
 export const urlVariable = 'SLUICE_URL'
+/** The key of commands that call a server. The server's own key is the setting `adminKey`. */
+export const keyVariable = 'SLUICE_API_KEY'
+/** The warning for a server that takes its admin key from the old name. */
+export const oldKeyName =
+  `The admin key of this server comes from its old name, ${keyVariable} or apiKey, which the next release ignores. ` +
+  `Rename it to ${variableOf('adminKey')} or adminKey. ${keyVariable} is the key of commands that call a server.`
 
 /** Reads every setting from every source. Throws one `ConfigError` that names all mistakes. */
 export function loadConfig(sources: Sources): Loaded {
@@ -137,7 +143,7 @@ function readSettingsFile(sources: Sources, problems: string[]): SettingsFile {
 
 /** Reports misspelt variables, which would otherwise be ignored without a word. */
 function unknownVariables(env: Sources['env']): string[] {
-  const known = [...settingNames.map(variableOf), fileVariable, urlVariable]
+  const known = [...settingNames.map(variableOf), fileVariable, urlVariable, keyVariable]
   return Object.keys(env)
     .filter((name) => name.startsWith('SLUICE_') && !known.includes(name))
     .map((name) => `${name} (environment): unknown setting${suggest(name, known)}`)

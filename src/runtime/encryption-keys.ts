@@ -35,7 +35,10 @@ export function readEncryptionKeys(text: string): EncryptionKey[] | undefined {
   return keys.length === 0 || ids.size < keys.length ? undefined : keys
 }
 
-const fileName = 'encryption.key'
+/** The file that holds the keys of a SQLite database, beside it. */
+export function keyFileOf(path: string): string {
+  return join(dirname(path), 'encryption.key')
+}
 
 /**
  * Loads the keys that seal endpoints' secrets: from the setting, or for SQLite from a file beside the database, which is
@@ -54,7 +57,7 @@ export function loadEncryptionKeys(
     )
   }
   if (store.path === ':memory:') return readEncryptionKeys(fresh) as EncryptionKey[]
-  const file = join(dirname(store.path), fileName)
+  const file = keyFileOf(store.path)
   const keys = readEncryptionKeys(readOrMake(file, `${fresh}\n`, Buffer.from(randomBytes(6)).toString('hex')))
   if (keys === undefined) throw new EncryptionKeyError(`${file} does not hold encryption keys: 32 bytes in base64 each`)
   return keys

@@ -1,4 +1,4 @@
-import { logLevels } from './log.ts'
+import { logFormats, logLevels } from './log.ts'
 import {
   address,
   choice,
@@ -37,7 +37,9 @@ const mib = 1024 * kib
 export const settings = {
   store: setting(store, { kind: 'sqlite', path: './data/sluice.db' }, 'database: sqlite:PATH or postgres://…'),
   listen: setting(address, { host: '127.0.0.1', port: 8484 }, 'address of the API; port 0 = any free port'),
-  apiKey: setting(token, null, 'fixed admin key, in addition to the keys in the store', 'secret'),
+  adminKey: setting(token, null, 'fixed admin key, in addition to the keys in the store', 'secret'),
+  // For one release: SLUICE_API_KEY is the variable of commands that call a server. Remove it with its readers.
+  apiKey: setting(token, null, 'old name of adminKey, read in this release only', 'secret'),
   encryptionKey: setting(
     encryptionKeys,
     null,
@@ -168,6 +170,7 @@ export const settings = {
   ),
   shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'time that a shutdown waits for attempts under way'),
   logLevel: setting(choice(logLevels), 'info', 'level of the log on standard error'),
+  logFormat: setting(choice(logFormats), null, 'form of its lines; default: text on a terminal, else JSON'),
 } as const
 
 export type SettingName = keyof typeof settings

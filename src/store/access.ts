@@ -11,6 +11,8 @@ export interface Keys {
   createApiKey(key: NewApiKey): Promise<ApiKey>
   /** By hash. A key that was revoked, has expired, or whose application is deleted is not found. */
   findApiKey(hash: Uint8Array): Promise<ApiKey | undefined>
+  /** Whether a key with this hash was ever created, also one that was revoked or has expired. */
+  knowsApiKey(hash: Uint8Array): Promise<boolean>
   /** All keys, also revoked and expired ones. */
   listApiKeys(page: PageRequest): Promise<Page<ApiKey>>
   /** By id. A key that was revoked before keeps that instant. */

@@ -13,6 +13,8 @@ export interface Messages {
   attemptsOf(message: number): Promise<Attempt[]>
   /** Counts of all rows, for tests and operators: deliveries not finished, dead letters, messages, attempts. */
   counts(): Promise<{ pending: number; dead: number; messages: number; attempts: number }>
+  /** Whether any application has a message. */
+  hasMessages(): Promise<boolean>
   /** An application's messages by key, from `from` on and before `until`. */
   listMessages(app: number, range: KeyRange): Promise<MessageSummary[]>
   /** Several messages by key, whatever their application; those that no longer exist are left out. */

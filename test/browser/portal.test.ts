@@ -28,7 +28,7 @@ async function open(t: TestContext) {
     allowNetworks: ['127.0.0.0/8'],
     allowHttp: true,
     encryptionKey: testEncryptionKey,
-    apiKey,
+    adminKey: apiKey,
     logLevel: 'error',
   })
   atEnd(t, () => sluice.close())

@@ -14,7 +14,7 @@ describe('config', () => {
     const { directory, run } = workplace()
     writeFileSync(join(directory, 'sluice.json'), '{"lease":"30s"}')
     const env = {
-      SLUICE_API_KEY: 'hunter2-and-more',
+      SLUICE_ADMIN_KEY: 'hunter2-and-more',
       SLUICE_STORE: 'postgres://u:hunter2-and-more@db/x',
       NO_COLOR: '1',
     }
@@ -27,9 +27,9 @@ describe('config', () => {
     assert.equal(await json.ended, 0)
     const rows = JSON.parse(json.out) as { name: string; value: string; origin: string }[]
     assert.deepEqual(
-      rows.filter(({ name }) => name === 'apiKey' || name === 'timeout').map(({ value, origin }) => [value, origin]),
+      rows.filter(({ name }) => name === 'adminKey' || name === 'timeout').map(({ value, origin }) => [value, origin]),
       [
-        ['****', 'environment SLUICE_API_KEY'],
+        ['****', 'environment SLUICE_ADMIN_KEY'],
         ['15s', 'default'],
       ],
     )

@@ -202,7 +202,7 @@ describe('managing over the API', () => {
       await sluice(`dead purge acme --reason gone --key ${token}`, 5),
       /^Started task qtask_\w+\. This key may not read its progress; use --no-wait with such a key\.$/m,
     )
-    assert.match(await sluice('key create x', 2), /required option '--scope/)
+    assert.match(await sluice('key create x', 2), /^Which scope\? Give --scope admin, publish or read/)
   })
 
   test('what is wrong is said in one message, with a code for scripts', async () => {

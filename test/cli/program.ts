@@ -140,8 +140,8 @@ export async function runHere(
       clock: systemClock,
       randomText: systemRandomText,
       terminal,
-      openLog: (config) => openLog(config.logLevel),
-      openParts: async (config, log) => (await parts()).openParts(config, log),
+      openLog: (config) => openLog(config),
+      openParts: async (config, log, role) => (await parts()).openParts(config, log, role),
       newestSchema: async (config) => (await parts()).newestSchema(config),
     },
     args,
@@ -152,7 +152,7 @@ export async function runHere(
 /** Starts a server at the workplace, by default one that may deliver to this machine. */
 export async function served(place: Workplace, flags: readonly string[] = ['--local']): Promise<Served> {
   const server = place.run(['serve', '--listen', '127.0.0.1:0', ...flags], {
-    SLUICE_API_KEY: 'sk_fixed_0123456789',
+    SLUICE_ADMIN_KEY: 'sk_fixed_0123456789',
     // Tests fail more often than tenants may.
     SLUICE_FAILURES_PER_MINUTE: '0',
   })

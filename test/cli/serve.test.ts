@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { join } from 'node:path'
@@ -63,9 +63,8 @@ describe('serve', () => {
 
     const again = run('serve --listen 127.0.0.1:0')
     const address = await again.says(listening)
-    await again.says(/npx sluice send .*\n/)
-    assert.ok(!/sk_\w/.test(again.out) && again.out.includes('export SLUICE_API_KEY=sk_…'))
-    assert.match(again.out, /npx sluice endpoint create demo https:/, 'this machine is no target without --local')
+    assert.ok(!/sk_\w/.test(again.out))
+    assert.doesNotMatch(again.out, /first event|npx/, 'the store has its first message')
     const answer = await fetch(`${address}/api/v1/app/demo`, { headers: { authorization: `Bearer ${key}` } })
     assert.equal(answer.status, 200)
     again.child.kill('SIGINT')
@@ -74,7 +73,7 @@ describe('serve', () => {
 
   test('with a fixed key admits that one and makes none', async () => {
     const { run } = workplace()
-    const server = run('serve', { SLUICE_LISTEN: '127.0.0.1:0', SLUICE_API_KEY: 'sk_fixed_0123456789' })
+    const server = run('serve', { SLUICE_LISTEN: '127.0.0.1:0', SLUICE_ADMIN_KEY: 'sk_fixed_0123456789' })
     const address = await server.says(listening)
     const answer = await fetch(`${address}/api/v1/app`, { headers: { authorization: 'Bearer sk_fixed_0123456789' } })
     assert.equal(answer.status, 200)
@@ -115,9 +114,101 @@ describe('serve', () => {
     assert.equal(server.err, `Cannot listen on 127.0.0.1:${port}: another process uses this port.\n`)
   })
 
+  test('a start that fails leaves no directory, no key and no database', async () => {
+    const { directory, run } = workplace()
+    const { port } = taken.address() as AddressInfo
+    assert.equal(await run(`serve --listen 127.0.0.1:${port}`).ended, 1)
+    writeFileSync(join(directory, 'notes.txt'), 'no database')
+    mkdirSync(join(directory, 'somewhere'))
+    const refusals = [
+      ['sqlite:./notes.txt', /notes.txt is not a SQLite database/],
+      ['sqlite:./somewhere', /somewhere is a directory: name a file/],
+      ['sqlite:./new/deep/', /new\/deep\/ is a directory/],
+      ['postgres://127.0.0.1:1/x', /SLUICE_ENCRYPTION_KEY is not set/],
+    ] as const
+    for (const [store, reason] of refusals) {
+      const server = run(['serve', '--listen', '127.0.0.1:0', '--store', store])
+      assert.equal(await server.ended, 1, store)
+      assert.match(server.err, reason)
+    }
+    assert.deepEqual(readdirSync(directory, { recursive: true }).sort(), ['notes.txt', 'somewhere'])
+  })
+
+  test('--local on an address that others can reach permits nothing and says what to do', async () => {
+    const { run } = workplace()
+    const server = run('serve --local --listen 0.0.0.0:0')
+    await server.says(listening)
+    await server.says(/npx sluice send .*\n/)
+    assert.match(server.out, /Warning: --local has no effect: .* listens on 0\.0\.0\.0\. .*--allow-networks 127/)
+    assert.match(server.out, /Targets public addresses over https\n/)
+    server.child.kill('SIGTERM')
+    assert.equal(await server.ended, 0)
+  })
+
+  test("a client's key in SLUICE_API_KEY never becomes the admin key of a store that made it", async () => {
+    const { run } = workplace()
+    const ask = async (address: string, method: string, path: string, key: string, body?: unknown) => {
+      const type = body === undefined ? {} : { 'content-type': 'application/json' }
+      const headers = { authorization: `Bearer ${key}`, ...type }
+      const answer = await fetch(`${address}/api/v1${path}`, { method, headers, body: JSON.stringify(body) ?? null })
+      return { status: answer.status, body: JSON.parse((await answer.text()) || 'null') }
+    }
+    const first = run('serve --listen 127.0.0.1:0', { SLUICE_API_KEY: 'old_name_0123456789' })
+    const address = await first.says(listening)
+    await first.says(/npx sluice send .*\n/)
+    assert.match(first.out, /Warning: .*old name, SLUICE_API_KEY .*Rename it to SLUICE_ADMIN_KEY/, 'for one release')
+    await ask(address, 'POST', '/app', 'old_name_0123456789', { name: 'A', uid: 'a' })
+    const make = async (scopes: string[]) =>
+      (await ask(address, 'POST', '/api-key', 'old_name_0123456789', { name: 'k', scopes })).body
+    const publisher = await make(['publish'])
+    const revoked = await make(['admin'])
+    assert.equal((await ask(address, 'DELETE', `/api-key/${revoked.id}`, 'old_name_0123456789')).status, 204)
+    const { token } = (await ask(address, 'POST', '/auth/app-portal-access/a', 'old_name_0123456789', {})).body
+    first.child.kill('SIGTERM')
+    assert.equal(await first.ended, 0)
+
+    for (const [key, status] of [
+      [publisher.token, 403],
+      [revoked.token, 401],
+      [token, 403],
+    ]) {
+      const server = run('serve --listen 127.0.0.1:0', { SLUICE_API_KEY: key })
+      const at = await server.says(listening)
+      await server.says(/npx sluice send .*\n/)
+      assert.equal((await ask(at, 'GET', '/api-key', key)).status, status)
+      assert.ok(!server.out.includes('Warning'))
+      server.child.kill('SIGTERM')
+      assert.equal(await server.ended, 0)
+    }
+  })
+
+  test('a lost admin key is replaced straight in the store, also while the server runs', async () => {
+    const { run } = workplace()
+    const early = run('key create rescue --admin')
+    assert.equal(await early.ended, 4)
+    assert.match(early.err, /^There is no store at \.\/data\/sluice\.db\. Run this where the server runs, or name/)
+    const server = run('serve --listen 127.0.0.1:0')
+    const address = await server.says(listening)
+    const made = run('key create rescue --admin --json', { SLUICE_API_KEY: 'sk_something_else_0' })
+    assert.equal(await made.ended, 0, made.err)
+    const { token, scopes, name } = JSON.parse(made.out)
+    assert.deepEqual([scopes, name], [['admin'], 'rescue'])
+    const headers = { authorization: `Bearer ${token}` }
+    const audit = await fetch(`${address}/api/v1/audit`, { headers })
+    const { data } = (await audit.json()) as { data: { actor: string; action: string; after: unknown }[] }
+    assert.deepEqual(
+      data.map(({ actor, action }) => [actor, action]),
+      [['command line', 'POST /api-key']],
+    )
+    assert.ok(!JSON.stringify(data).includes(token))
+    assert.equal(await run('key create rescue --admin --scope read').ended, 2)
+    server.child.kill('SIGTERM')
+    assert.equal(await server.ended, 0)
+  })
+
   test('asked to stop a second time exits at once, whatever is under way', async () => {
     const { run } = workplace()
-    const server = run('serve --listen 127.0.0.1:0 --shutdown-limit 10m', { SLUICE_API_KEY: 'sk_fixed_0123456789' })
+    const server = run('serve --listen 127.0.0.1:0 --shutdown-limit 10m', { SLUICE_ADMIN_KEY: 'sk_fixed_0123456789' })
     const address = new URL(await server.says(listening))
     // A request that never ends keeps the first shutdown waiting.
     const socket = connect(Number(address.port), '127.0.0.1')

@@ -58,7 +58,7 @@ export class Program {
         ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
         SLUICE_STORE: store,
         SLUICE_LISTEN: '127.0.0.1:0',
-        SLUICE_API_KEY: apiKey,
+        SLUICE_ADMIN_KEY: apiKey,
         SLUICE_ENCRYPTION_KEY: testEncryptionKey,
         SLUICE_ALLOW_NETWORKS: '127.0.0.0/8',
         SLUICE_LEASE: `${leaseMs}ms`,

@@ -68,7 +68,7 @@ describe('an API key', () => {
         return known && Buffer.from(hash).equals(hashApiKey(key)) ? { ...someKey, lastUsedAt: clock.now() } : undefined
       },
     }
-    const { app } = await openApi({ store: watched, clock, apiKey: null })
+    const { app } = await openApi({ store: watched, clock, adminKey: null })
     const status = async () =>
       (await app.inject({ url: '/api/v1/app', headers: { authorization: `bearer ${key}` } })).statusCode
     assert.deepEqual([await status(), await status(), asked], [200, 200, 1])
@@ -83,7 +83,7 @@ describe('an API key', () => {
   })
 
   test('is kept in a real store only as its hash', async () => {
-    const { app, store } = await openApi({ apiKey: null })
+    const { app, store } = await openApi({ adminKey: null })
     const key = makeApiKey(systemRandomText)
     await store.createApiKey({ name: 'admin', hash: hashApiKey(key), scopes: ['admin'] })
     const answer = await app.inject({ url: '/api/v1/app', headers: { authorization: `Bearer ${key}` } })

@@ -46,7 +46,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     randomBytes: systemRandomBytes,
     randomText: systemRandomText,
     checkUrl: (url) => checkUrl(url, policy),
-    apiKey: adminKey,
+    adminKey,
     publicUrl: null,
     bodyLimitBytes: 64 * 1024,
     requestTimeoutMs: 30_000,

@@ -56,7 +56,7 @@ describe('every route', () => {
 
   test('cannot be declared without a need', () => {
     const bare = Fastify()
-    guard(bare, api.store, new Authenticator({ store: api.store, clock: systemClock, apiKey: null, onBug: () => {} }))
+    guard(bare, api.store, new Authenticator({ store: api.store, clock: systemClock, adminKey: null, onBug: () => {} }))
     assert.throws(
       () => bare.get('/api/v1/anything', () => 'open to all'),
       /GET \/anything is not declared by route\(\)/,

@@ -46,10 +46,10 @@ export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
   receiver.listen(0, '127.0.0.1')
   await once(receiver, 'listening')
 
-  const log = openLog('silent')
+  const log = openLog({ logLevel: 'silent', logFormat: null })
   const config = configOf({
     store: 'sqlite::memory:',
-    apiKey: adminKey,
+    adminKey,
     local: true,
     encryptionKey: `${'A'.repeat(43)}=`,
   })

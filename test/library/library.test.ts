@@ -296,7 +296,7 @@ describe('the library', () => {
 
   test('serves the API when asked to, under the key it was given and no other', async (t) => {
     const apiKey = 'sk_library0123456789abcdefghijklmnopqrst'
-    const sluice = await embed(t, await sqlitePlace(t), { listen: '127.0.0.1:0', apiKey, deliver: false })
+    const sluice = await embed(t, await sqlitePlace(t), { listen: '127.0.0.1:0', adminKey: apiKey, deliver: false })
     await sluice.applications.create({ name: 'Acme', uid: 'acme' })
     const get = (key: string) => fetch(`${sluice.url}/api/v1/app/acme`, { headers: { authorization: `Bearer ${key}` } })
     assert.equal((await get(apiKey)).status, 200)

@@ -67,7 +67,7 @@ describe('settings', () => {
         SLUICE_STORE: 'mysql://x',
         SLUICE_LISEN: 'a',
         SLUICE_ALLOW_NETWORKS: '10.0.0.0/33,ok',
-        SLUICE_API_KEY: 'a b',
+        SLUICE_ADMIN_KEY: 'a b',
       },
       file: name,
     })
@@ -75,7 +75,7 @@ describe('settings', () => {
       'lsten (file wrong.json): unknown setting; did you mean listen?',
       'SLUICE_LISEN (environment): unknown setting; did you mean SLUICE_LISTEN?',
       'store (environment SLUICE_STORE): must be sqlite:PATH or postgres://USER@HOST/DATABASE; not "mysql://x"',
-      'apiKey (environment SLUICE_API_KEY): must be 16 to 256 visible ASCII characters without spaces, at least 8 different ones (make one with: openssl rand -hex 32); not the given value',
+      'adminKey (environment SLUICE_ADMIN_KEY): must be 16 to 256 visible ASCII characters without spaces, at least 8 different ones (make one with: openssl rand -hex 32); not the given value',
       'allowNetworks (environment SLUICE_ALLOW_NETWORKS): must be a list of networks such as 127.0.0.0/8,10.1.0.0/16,::1/128 (wrong: 10.0.0.0/33, ok); not "10.0.0.0/33,ok"',
       'local (file wrong.json): must be true or false; not "yes"',
       'lease (flag --lease): must be a duration such as 500ms, 10s or 2m from 1s to 10m; not "0s"',
@@ -140,15 +140,19 @@ describe('settings', () => {
 
   test('a fixed key that can be guessed is refused', () => {
     for (const weak of ['1', 'hunter2', 'a'.repeat(64), 'abababababababab']) {
-      assert.throws(() => load({ env: { SLUICE_API_KEY: weak } }), /apiKey .* must be 16 to 256 .*openssl rand/, weak)
+      assert.throws(
+        () => load({ env: { SLUICE_ADMIN_KEY: weak } }),
+        /adminKey .* must be 16 to 256 .*openssl rand/,
+        weak,
+      )
     }
-    assert.equal(load({ env: { SLUICE_API_KEY: 'sk_0123456789abc' } }).config.apiKey, 'sk_0123456789abc')
+    assert.equal(load({ env: { SLUICE_ADMIN_KEY: 'sk_0123456789abc' } }).config.adminKey, 'sk_0123456789abc')
   })
 
   test('secrets and passwords are masked when shown', () => {
     const { config } = load({
       env: {
-        SLUICE_API_KEY: 'hunter2-and-more',
+        SLUICE_ADMIN_KEY: 'hunter2-and-more',
         SLUICE_STORE: 'postgres://user:hunter2-and-more@db:5432/x?sslpassword=hunter2-and-more',
       },
     })

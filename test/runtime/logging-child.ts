@@ -1,7 +1,7 @@
 import { openLog } from '../../src/runtime/log.ts'
 
 /** A process that logs as its parent tells it, and tells how long its event loop was held. */
-const log = openLog('info')
+const log = openLog({ logLevel: 'info', logFormat: null })
 process.on('message', (lines: number) => {
   if (lines === 0) {
     log.fatal('the last line')

@@ -8,7 +8,7 @@ function run(lines: string) {
   const code = `
     import { exitOnBugs, exitWith } from ${at('process.ts')}
     import { openLog } from ${at('log.ts')}
-    exitOnBugs(openLog('info'))
+    exitOnBugs(openLog({ logLevel: 'info', logFormat: null }))
     ${lines}`
   return spawnSync(process.execPath, ['--input-type=module-typescript', '-e', code], { encoding: 'utf8' })
 }

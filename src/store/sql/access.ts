@@ -39,6 +39,8 @@ const selectApiKey = statement<ApiKeyRow>(
       and (app is null or ${applicationExists('api_key')})`,
   keyShape,
 )
+// Leans on the unique index over the hash.
+const selectAnyApiKey = statement<{ key: number }>('any-api-key', 'select key from api_key where hash = :hash')
 const selectApiKeyByKey = statement<ApiKeyRow>('api-key-by-key', `${selectKeys} where key = :key`, keyShape)
 const selectApiKeys = inBothOrders<ApiKeyRow>(
   'api-keys',
@@ -107,6 +109,10 @@ export function access(port: Port): Methods<Keys> {
     *findApiKey(hash) {
       const row = yield* port.first(selectApiKey, { hash })
       return row && toApiKey(row)
+    },
+
+    *knowsApiKey(hash) {
+      return (yield* port.first(selectAnyApiKey, { hash })) !== undefined
     },
 
     *listApiKeys({ limit, order, after }) {

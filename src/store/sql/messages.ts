@@ -62,6 +62,7 @@ export const countMessages = statement<{ count: number }>(
   'count-messages',
   `select count(*) as count from (select 1 from message where ${range} order by key limit :limit) as listed`,
 )
+const selectAnyMessage = statement<{ key: number }>('any-message', 'select key from message limit 1')
 const selectCounts = statement<Counts>(
   'counts',
   `select (select count(*) from pending) as pending, (select count(*) from dead) as dead,
@@ -183,6 +184,10 @@ export function messages(port: Port): Methods<MessageMethods> {
 
     *counts() {
       return (yield* port.first(selectCounts)) as Counts
+    },
+
+    *hasMessages() {
+      return (yield* port.first(selectAnyMessage)) !== undefined
     },
 
     *listAttempts(endpoint, { from, until, after, order, limit }) {

@@ -1,7 +1,19 @@
-import { type BigIntStats, chmodSync, closeSync, openSync, readSync, statSync } from 'node:fs'
+import {
+  type BigIntStats,
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { StoreTrouble } from '../store.ts'
-import { isBusy } from './trouble.ts'
+import { isBusy, notADatabase, openingTrouble } from './trouble.ts'
 
 const magic = 'SQLite format 3\0'
 
@@ -47,18 +59,27 @@ export class DatabaseFile {
 
   /** Throws `StoreTrouble` when the file does not begin as a database does. */
   assertReadable(): void {
-    const bytes = Buffer.alloc(magic.length)
-    const file = openSync(this.#path, 'r')
-    try {
-      readSync(file, bytes, 0, magic.length, 0)
-    } finally {
-      closeSync(file)
-    }
-    if (bytes.toString('latin1') === magic) return
+    if (beginningOf(this.#path) === magic) return
     throw new StoreTrouble('the database file is damaged', {
       detail: 'The database file is damaged: it does not begin as a SQLite database does. Restore it from a backup.',
     })
   }
+}
+
+function beginningOf(path: string): string {
+  const bytes = Buffer.alloc(magic.length)
+  const file = openSync(path, 'r')
+  try {
+    return bytes.toString('latin1', 0, readSync(file, bytes, 0, magic.length, 0))
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Whether SQLite can open the file: it is empty, or begins as a database does. */
+function isDatabase(path: string): boolean {
+  const beginning = beginningOf(path)
+  return beginning === '' || beginning === magic
 }
 
 function changeOf(what: string, before: BigIntStats | undefined, now: BigIntStats | undefined): string | undefined {
@@ -69,6 +90,38 @@ function changeOf(what: string, before: BigIntStats | undefined, now: BigIntStat
 
 function statOf(path: string): BigIntStats | undefined {
   return statSync(path, { bigint: true, throwIfNoEntry: false })
+}
+
+/**
+ * Makes the file and its directory if they are missing. The answer removes both again, as long as nothing was written
+ * into them: for a start that fails.
+ */
+export function makeFile(path: string): () => void {
+  if (path === ':memory:') return () => {}
+  const isNew = statOf(path) === undefined
+  const first = mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  const removeDirectories = () => {
+    if (first === undefined) return
+    for (let directory = resolve(dirname(path)); ; directory = dirname(directory)) {
+      if (readdirSync(directory).length > 0) return
+      rmdirSync(directory)
+      if (directory === resolve(first)) return
+    }
+  }
+  try {
+    makePrivate(path)
+    if (!isDatabase(path)) throw notADatabase(path)
+  } catch (error) {
+    removeDirectories()
+    throw openingTrouble(error, path)
+  }
+  return () => {
+    if (!isNew) return
+    // Another process may have begun to use the file meanwhile: then it has an owner, or content.
+    if (statOf(path)?.size !== 0n || statOf(`${path}-owner`) !== undefined) return
+    rmSync(path)
+    removeDirectories()
+  }
 }
 
 /** Makes the file if it is missing, for its owner alone, whatever the umask is: SQLite gives its log the same mode. */

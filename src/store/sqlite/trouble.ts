@@ -33,12 +33,17 @@ export function asTrouble(error: unknown): unknown {
   return new StoreTrouble(error.message, { cause: error })
 }
 
-const notADatabase = 26
+const notADatabaseCode = 26
+
+/** The error for a file that is not a database. */
+export function notADatabase(path: string, cause?: unknown): Error {
+  return new Error(`${path} is not a SQLite database: move it away, or name another file`, { cause })
+}
 
 /** The error that says, in one sentence, why a file cannot be opened and what to do; else the error itself. */
 export function openingTrouble(error: unknown, path: string): unknown {
-  if (isSqliteError(error) && (error.errcode & 0xff) === notADatabase) {
-    return new Error(`${path} is not a SQLite database: move it away, or name another file`, { cause: error })
+  if (isSqliteError(error) && (error.errcode & 0xff) === notADatabaseCode) {
+    return notADatabase(path, error)
   }
   const reason = openingReasons[(error as NodeJS.ErrnoException).code ?? '']
   return reason === undefined ? error : new StoreTrouble(`${path} ${reason}`, { cause: error })

@@ -49,6 +49,8 @@ export function access(open: Open): void {
     assert(revoked?.revokedAt)
     assert.deepEqual(revoked, { ...made, revokedAt: revoked.revokedAt })
     assert.equal(await world.store.findApiKey(hashOf(1)), undefined)
+    assert.ok(await world.store.knowsApiKey(hashOf(1)))
+    assert.ok(!(await world.store.knowsApiKey(hashOf(2))))
     await world.pass(5)
     assert.deepEqual(await world.store.revokeApiKey(made.id), revoked)
     const page = await world.store.listApiKeys({ limit: 10, order: 'ascending', after: null })

@@ -49,6 +49,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['count-waiting', [/endpoint, class, due_at, message > /, /endpoint = p\w+\.endpoint/]],
   ['by-event-ids', [/app = wanted\.app AND event_id = wanted\.event_id/, /key = event_id\.message/]],
   ['api-key', [/hash = \$1/, /key = api_key\.app/]],
+  ['any-api-key', [/hash = \$1/]],
   ['app-token', [/hash = \$1/, /key = app_token\.app/]],
   ['audit-down', [/n < \$1/]],
   ['messages', [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
