@@ -46,7 +46,7 @@ const slowFolders = [
 ]
 /** Left out of the fast run beside the slow folders: many requests, or real servers. */
 const slowFiles =
-  /docs\/(walkthrough|receivers)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate)/
+  /docs\/(walkthrough|receivers|backup)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate)/
 
 /** The hang guard of one test. It is no limit: the slowest test takes a tenth of it on a busy machine. */
 const hangMs = 20 * 60_000
