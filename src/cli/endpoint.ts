@@ -31,7 +31,7 @@ export function addEndpoint(commands: RemoteCommands): void {
         flexible: true,
       },
       { title: 'LIMIT', cell: limitOf },
-      { title: 'STATE', cell: stateOf, colour: (item) => (stateOf(item) === 'active' ? 'green' : 'yellow') },
+      { title: 'STATE', cell: stateText, colour: stateColour },
     ],
   }))
 
@@ -110,9 +110,15 @@ export function addEndpoint(commands: RemoteCommands): void {
     .addOption(option('--grace <DURATION>', 'how long the old secret still signs (default: 24h)', duration(0, 7 * day)))
 }
 
-function stateOf({ disabled, paused }: Item): string {
-  if (disabled === true) return 'disabled'
-  return paused === true ? 'paused' : 'active'
+/** The state of an endpoint, with the reason why it was disabled. */
+export function stateText({ state, disabledReason }: Item): string {
+  const name = text(state).replaceAll('_', ' ')
+  return state !== 'disabled' || disabledReason == null ? name : `${name} (${text(disabledReason)})`
+}
+
+export function stateColour({ state }: Item): 'green' | 'red' | 'yellow' {
+  if (state === 'active') return 'green'
+  return state === 'circuit_open' || state === 'failing' || state === 'disabled' ? 'red' : 'yellow'
 }
 
 const wait = duration(0, 7 * day)
@@ -223,7 +229,7 @@ function describe({ terminal }: Session, item: Item): string {
     ['limit', limitOf(item)],
     ...fieldFacts(rest, endpointFields),
     ['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)],
-    ['state', stateOf(item)],
+    ['state', terminal.style(stateColour(item), stateText(item))],
     ['created', instant(item.createdAt)],
     ['updated', instant(item.updatedAt)],
     ['secret', item.secret === undefined ? undefined : terminal.style('green', text(item.secret))],

@@ -1,5 +1,6 @@
 import { type Item, pathOf } from './client.ts'
 import type { RemoteCommands, Session } from './command.ts'
+import { stateColour, stateText } from './endpoint.ts'
 import { facts, instant, text } from './table.ts'
 
 /** `sluice lane`: the queue of an endpoint. */
@@ -31,7 +32,7 @@ function describe({ terminal }: Session, lane: Item): string {
   const { fresh, timed, replay, total, isExact } = waiting ?? {}
   const until = (value: unknown) => (value == null ? undefined : instant(value))
   return facts(terminal, [
-    ['state', stateOf(lane)],
+    ['state', terminal.style(stateColour(lane), stateText(lane))],
     ['waiting', `${total}${isExact === false ? ' or more' : ''} (fresh ${fresh}, timed ${timed}, replay ${replay})`],
     ['owner', owner == null ? 'none' : text(owner.description)],
     ['workers', `${text(lane.workersAlive)} alive`],
@@ -66,13 +67,6 @@ function circuitText({ state, openUntil, manual, failures }: Item = {}): string 
   if (state === 'half_open') return 'half open: one probe decides'
   if (state === 'open') return manual === true ? 'opened by an operator' : `open until ${instant(openUntil)}`
   return failures === 0 || failures == null ? undefined : `closed, ${text(failures)} failures in a row`
-}
-
-function stateOf({ disabled, disabledReason, paused, heldUntil, circuit }: Item): string {
-  if (disabled === true) return disabledReason == null ? 'disabled' : `disabled (${text(disabledReason)})`
-  if (paused === true) return 'paused'
-  if ((circuit as Item | undefined)?.state === 'open') return 'circuit open'
-  return heldUntil == null ? 'active' : 'held by Retry-After'
 }
 
 /** `sluice circuit`: opens and closes an endpoint's circuit by hand. */

@@ -25,6 +25,8 @@ export interface LaneSnapshot {
   /** How long a Retry-After still holds the lane. */
   readonly holdMs: number
   readonly circuit?: CircuitState
+  /** Whether the latest attempts failed, without a success since. */
+  readonly failing?: boolean
   /** How long an open circuit still lets nothing start: 0 for no longer, null until an operator closes it. */
   readonly silentMs?: number | null
   /** When the climbing rate allows the next request: 0 for now. */

@@ -80,6 +80,7 @@ export class Snapshots {
       order: orderOf(lane, nextTimedAt, now),
       holdMs: Math.max(0, lane.holdUntil - now),
       circuit: health.circuit,
+      failing: health.failingSince !== undefined,
       silentMs: health.manual ? null : Math.max(0, health.silentUntil - now),
       appMs: Math.max(0, scheduler.appReadyAt(lane, now) - now),
       failuresMs: Math.max(0, (lane.failures?.readyAt(now, lane.inFlight) ?? now) - now),

@@ -3,7 +3,7 @@ import type { Store } from '../store/store.ts'
 import type { Need } from './access.ts'
 import type { FoundThings } from './lookup.ts'
 import { toApplicationOut } from './nouns/application-schema.ts'
-import { toEndpointOut } from './nouns/endpoint-schema.ts'
+import { toStoredOut } from './nouns/endpoint-schema.ts'
 import type { Incoming } from './route.ts'
 
 const longestJson = 16_384
@@ -47,7 +47,7 @@ export function auditOf(
 function beforeOf({ app, endpoint, schedule }: FoundThings): string | null {
   if (app === undefined) return null
   if (schedule !== undefined) return jsonOf(schedule)
-  return jsonOf(endpoint === undefined ? toApplicationOut(app) : toEndpointOut(endpoint))
+  return jsonOf(endpoint === undefined ? toApplicationOut(app) : toStoredOut(endpoint))
 }
 
 /** JSON without anything secret, or how long it would have been. */

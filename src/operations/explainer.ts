@@ -2,7 +2,8 @@ import { noSuch } from '../domain/app-error.ts'
 import type { LaneStatus } from '../domain/blocker.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
 import { type Attempt, fresh, type Message, replay } from '../domain/delivery.ts'
-import { type Endpoint, retryPolicyOf } from '../domain/endpoint.ts'
+import { type Endpoint, isStopped, retryPolicyOf } from '../domain/endpoint.ts'
+import { type EndpointState, endpointState } from '../domain/endpoint-state.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { type Why, whyNotDelivered } from '../domain/why.ts'
 import { type EndpointWhy, totalOf, whyWaiting } from '../domain/why-waiting.ts'
@@ -102,6 +103,27 @@ export class Explainer {
     return this.#lane(endpoint, await this.#ask([endpoint.key]))
   }
 
+  /** The states of endpoints, in their order. The owners of busy lanes are asked, all at once. */
+  async states(endpoints: readonly Endpoint[]): Promise<EndpointState[]> {
+    const stored = await this.#store.laneStates(endpoints.map(({ key }) => key))
+    const lanes = new Map(stored.map((lane) => [lane.endpoint, lane]))
+    const busy = endpoints.filter((each) => !isStopped(each) && lanes.get(each.key)?.owner != null)
+    const asked = busy.length === 0 ? noneAsked : await this.#ask(busy.map(({ key }) => key))
+    return endpoints.map((endpoint) => {
+      const lane = lanes.get(endpoint.key)
+      if (lane === undefined) return endpointState(endpoint, undefined)
+      const live = asked.get(endpoint.key)?.live ?? null
+      // The answer came after the state was read.
+      const now = Math.max(lane.now, live?.at ?? 0)
+      return endpointState(endpoint, { ...lane, now, owner: lane.owner === null ? null : unnamed, live })
+    })
+  }
+
+  async state(endpoint: Endpoint): Promise<EndpointState> {
+    const [state = 'active'] = await this.states([endpoint])
+    return state
+  }
+
   #explain(endpoint: Endpoint, lane: KnownLane): ExplainedEndpoint {
     const isExact = lane.waiting.every((count) => count < countLimit)
     const facts = { endpoint, lane, isExact }
@@ -189,11 +211,14 @@ function servedBefore(row: QueuedRow, { flow }: Endpoint, { waiting, nextTimedAt
 /** The owners that were asked, with their answers. */
 type Asked = ReadonlyMap<number, { readonly owner: number | null; readonly live: LaneStatus['live'] }>
 const noneAsked: Asked = new Map()
+/** An owner whose name does not matter. */
+const unnamed = { description: '', leaseUntil: 0 }
 
 type ExplainerStore = Pick<
   Store,
   | 'askLanes'
   | 'readAnswers'
+  | 'laneStates'
   | 'findLane'
   | 'findQueued'
   | 'findRow'

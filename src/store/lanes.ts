@@ -97,6 +97,8 @@ export interface LaneRest {
  * has read. It is asked for a snapshot and stores one; a caller does not wait for an owner that does not answer.
  */
 export interface LaneViews {
+  /** The facts that decide the states of endpoints, of those lanes that exist. */
+  laneStates(endpoints: readonly number[]): Promise<LaneState[]>
   /** Asks the owners of these lanes; answers whether any worker can hear the question. */
   askLanes(endpoints: readonly number[]): Promise<boolean>
   /** Stores an owner's snapshots of its lanes. Snapshots of lanes that the worker does not own are dropped. */
@@ -176,6 +178,13 @@ export interface QueuedRow {
   readonly attempts: number
   /** Rows of its class in front of it, counted up to `countLimit`. */
   readonly ahead: number
+}
+
+/** The few stored facts of a lane that show in a list of endpoints. */
+export interface LaneState
+  extends Pick<LaneFacts, 'now' | 'dueAt' | 'holdUntil' | 'notBefore' | 'health' | 'healthAgeMs'> {
+  readonly endpoint: number
+  readonly owner: number | null
 }
 
 /** The stored facts of a lane. Its owner knows more: the attempts in flight, and how full the bucket is at this moment. */

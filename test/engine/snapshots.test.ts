@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Message } from '../../src/domain/delivery.ts'
 import type { Endpoint } from '../../src/domain/endpoint.ts'
+import type { EndpointState } from '../../src/domain/endpoint-state.ts'
+import { defaultCircuitPolicy } from '../../src/domain/health.ts'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import type { RetryPolicy } from '../../src/domain/retry.ts'
 import { Engine } from '../../src/engine/engine.ts'
@@ -82,6 +84,10 @@ class Delivering {
 
   async explainOne(message: Message | undefined, endpoint: Endpoint): Promise<ExplainedDelivery> {
     return this.#told(this.explainer.delivery(message as Message, endpoint))
+  }
+
+  async state(endpoint: Endpoint): Promise<EndpointState> {
+    return this.#told(this.explainer.state(endpoint))
   }
 
   async #told<T>(told: Promise<T>): Promise<T> {
@@ -198,4 +204,37 @@ test('an earlier snapshot is not taken for an answer', async (t) => {
   delivering.engine.crash()
   const { lane, why } = await delivering.explain(endpoint)
   assert.deepEqual([lane.live, lane.silent, why.reason], [null, true, 'owner_silent'])
+})
+
+test('the state of an endpoint follows its receiver: active, failing, circuit open, active again', async (t) => {
+  const delivering = await Delivering.start(t)
+  const circuit = { ...defaultCircuitPolicy, failures: 2, openMs: 60_000, rampMs: 0 }
+  const retry: RetryPolicy = { waits: { kind: 'list', ms: [second, second, second] }, jitter: 'none', maxAgeMs: 1e9 }
+  const endpoint = await delivering.endpoint({ concurrency: 1, retry, flow: { circuit } })
+  await delivering.publish(endpoint, 1)
+  assert.equal(await delivering.state(endpoint), 'active')
+  await delivering.answer({ code: 'refused', status: 500 })
+  // The owner knows of the failure at once; the store learns of it later.
+  assert.equal(await delivering.state(endpoint), 'failing')
+  await delivering.clock.advance(second)
+  await delivering.answer({ code: 'refused', status: 500 })
+  assert.equal(await delivering.state(endpoint), 'circuit_open')
+  // The time of the open circuit has passed, and its probe is under way.
+  await delivering.clock.advance(80 * second)
+  assert.equal(await delivering.state(endpoint), 'circuit_open')
+  await delivering.answer({ code: 'delivered', status: 200 })
+  assert.equal(await delivering.state(endpoint), 'active')
+})
+
+test('the state of an endpoint names its limits: throttled only while deliveries wait, held by Retry-After', async (t) => {
+  const delivering = await Delivering.start(t)
+  const endpoint = await delivering.endpoint({ throttleRate: 1, throttlePeriodSeconds: 5, burst: 1 })
+  await delivering.publish(endpoint, 1)
+  await delivering.answer({ code: 'delivered', status: 200 })
+  assert.equal(await delivering.state(endpoint), 'active', 'the bucket is empty, and no delivery waits for it')
+  await delivering.publish(endpoint, 1)
+  assert.equal(await delivering.state(endpoint), 'throttled')
+  await delivering.clock.advance(5 * second)
+  await delivering.answer({ code: 'refused', status: 429, retryAfterMs: 90_000 })
+  assert.equal(await delivering.state(endpoint), 'held')
 })

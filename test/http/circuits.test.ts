@@ -35,6 +35,31 @@ describe('how a receiver is judged', () => {
     assert.deepEqual([unset.json.circuit, unset.json.adaptive, unset.json.disableAfterMs], [null, true, null])
   })
 
+  test('shows in the state of the endpoint, wherever it is shown', async () => {
+    const { ask, made, lane } = await withEndpoint()
+    assert.equal(made.state, 'active')
+    const { json: sent } = await ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
+    for (const [act, state] of [
+      ['circuit/open', 'circuit_open'],
+      ['pause', 'paused'],
+      ['resume', 'circuit_open'],
+      ['circuit/close', 'active'],
+    ]) {
+      assert.equal((await ask('POST', `/app/a/endpoint/e/${act}`)).json.state, state)
+      const shown = [
+        (await ask('GET', '/app/a/endpoint/e')).json,
+        (await ask('GET', '/app/a/endpoint')).json.data[0],
+        (await ask('GET', `/app/a/msg/${sent.id}/endpoint`)).json.data[0],
+        await lane(),
+      ]
+      assert.deepEqual(
+        shown.map((each) => each.state),
+        [state, state, state, state],
+      )
+    }
+    assert.equal((await ask('PATCH', '/app/a/endpoint/e', { disabled: true })).json.state, 'disabled')
+  })
+
   test('PUT goes back to the defaults, but not behind an operator', async () => {
     const { ask, lane } = await withEndpoint({ circuit: 'off', adaptive: false })
     await ask('POST', '/app/a/endpoint/e/circuit/open')

@@ -145,12 +145,12 @@ async function paged(path, titles, row, empty) {
 
 // — Endpoints —
 
-function stateOf({ disabled, disabledReason, paused }) {
-  if (disabled) {
-    const why = { gone: 'disabled: answered 410', failing: 'disabled: failed for too long' }
-    return pill(why[disabledReason] ?? 'disabled', 'bad')
-  }
-  return paused ? pill('paused', 'warn') : pill('active', 'good')
+const stateKinds = { active: 'good', circuit_open: 'bad', failing: 'bad', disabled: 'bad' }
+
+function stateOf({ state, disabledReason }) {
+  const why = { gone: 'disabled: answered 410', failing: 'disabled: failed for too long' }
+  const text = (state === 'disabled' && why[disabledReason]) || state.replaceAll('_', ' ')
+  return pill(text, stateKinds[state] ?? 'warn')
 }
 
 function limitsOf({ throttleRate, throttlePeriodSeconds, concurrency }) {

@@ -94,7 +94,7 @@ export const attempts: Noun = {
       summary: 'List the endpoints a message was accepted for',
       query: PageQuery,
       answers: { 200: listOf(MessageEndpointOut) },
-      handle: async ({ message, query }, { store, clock }) => {
+      handle: async ({ message, query }, { store, clock, explainer }) => {
         // There may be very many: only those on the page are looked at closely.
         const attempted = await store.attemptedEndpoints(message.key)
         const keys = [...new Set([...message.endpoints, ...attempted])].sort(byNumber)
@@ -111,8 +111,9 @@ export const attempts: Noun = {
             parse: (text) => (text.startsWith('key.') ? numbers.parse(text.slice('key.'.length), 1)?.[0] : undefined),
           },
         )
-        const data = list.data.map(({ endpoint, ...facts }) => ({
-          ...toEndpointOut(endpoint),
+        const states = await explainer.states(list.data.map(({ endpoint }) => endpoint))
+        const data = list.data.map(({ endpoint, ...facts }, i) => ({
+          ...toEndpointOut(endpoint, states[i] ?? 'active'),
           ...toStatusOut(facts, false),
         }))
         return { ...list, data }

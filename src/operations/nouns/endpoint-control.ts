@@ -6,7 +6,7 @@ import { type JsonObject, newestSchema } from '../../domain/event-type.ts'
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
 import type { CircuitAction } from '../../domain/flow.ts'
 import type { Envelope } from '../../intake/publication.ts'
-import type { Store } from '../../store/store.ts'
+import type { EndpointChange, Store } from '../../store/store.ts'
 import { attempt, manage, view } from '../access.ts'
 import { described, instantPattern, integer, optional } from '../fields.ts'
 import { toleranceMs } from '../instant.ts'
@@ -14,7 +14,7 @@ import { found } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
 import { type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
-import { EndpointOut, toEndpointOut } from './endpoint-schema.ts'
+import { EndpointOut, showEndpoint } from './endpoint-schema.ts'
 import { eventTypeName } from './event-type-import.ts'
 import { MessageOut, messageBytes } from './message-schema.ts'
 
@@ -118,7 +118,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
     summary,
     ...(description && { description }),
     answers: { 200: EndpointOut },
-    handle: ({ endpoint }, { store }) => change(store, endpoint, { paused }),
+    handle: ({ endpoint }, parts) => change(parts, endpoint, { paused }),
   })
 }
 
@@ -132,15 +132,15 @@ function circuitRoute(action: CircuitAction, summary: string, description: strin
     summary,
     description,
     answers: { 200: EndpointOut },
-    handle: ({ endpoint }, { store }) =>
-      change(store, endpoint, ({ flow }) => ({
+    handle: ({ endpoint }, parts) =>
+      change(parts, endpoint, ({ flow }) => ({
         flow: { circuitOrder: { n: (flow.circuitOrder?.n ?? 0) + 1, action } },
       })),
   })
 }
 
-async function change(store: Store, { app, key, id }: Endpoint, fields: Parameters<Store['updateEndpoint']>[2]) {
-  return toEndpointOut(found(await store.updateEndpoint(app, key, fields), 'endpoint', id))
+async function change(parts: Parts, { app, key, id }: Endpoint, fields: EndpointChange) {
+  return showEndpoint(parts, found(await parts.store.updateEndpoint(app, key, fields), 'endpoint', id))
 }
 
 /** Operations on an application's endpoint beyond its fields. */

@@ -7,10 +7,12 @@ import {
   type ObjectName,
   type ValueOf,
 } from '../../domain/endpoint-fields.ts'
+import { type EndpointState, endpointStates } from '../../domain/endpoint-state.ts'
 import type { Typed } from '../../domain/field.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import { schemaOf, shown } from '../field-schema.ts'
 import { createdAt, described, id, iso, lowerCased, nullable, updatedAt } from '../fields.ts'
+import type { Parts } from '../parts.ts'
 import type { Out } from '../route.ts'
 import { policies } from './endpoint-policies.ts'
 
@@ -104,6 +106,10 @@ export const EndpointOut = Type.Object({
     }),
   ),
   paused: Type.Boolean({ description: 'Messages published meanwhile wait.' }),
+  state: Type.Enum([...endpointStates].reverse(), {
+    description:
+      'What it does now: `active`; `throttled`, deliveries wait for a rate limit; `failing`, the latest attempts failed; `held`, the receiver sent Retry-After; `circuit_open`, only probes are sent; `paused`; `disabled`. The most decisive one.',
+  }),
   damaged: Type.Array(Type.Enum(['secret', 'headers']), {
     description:
       'Stored parts that no longer open. Nothing is sent until each is replaced: rotate the secret, or put the headers.',
@@ -147,7 +153,20 @@ export function toEndpointChange(input: EndpointPatch): Partial<NewEndpoint> {
 }
 
 /** An endpoint as callers see it. */
-export function toEndpointOut(endpoint: Endpoint): Out<typeof EndpointOut> {
+export function toEndpointOut(endpoint: Endpoint, state: EndpointState): Out<typeof EndpointOut> {
+  return { ...toStoredOut(endpoint), state }
+}
+
+/** An endpoint that was changed or looked up, as callers see it. */
+export async function showEndpoint(
+  { explainer }: Pick<Parts, 'explainer'>,
+  endpoint: Endpoint,
+): Promise<Out<typeof EndpointOut>> {
+  return toEndpointOut(endpoint, await explainer.state(endpoint))
+}
+
+/** The stored part of an endpoint, as callers see it. */
+export function toStoredOut(endpoint: Endpoint): Omit<Out<typeof EndpointOut>, 'state'> {
   const values = fields.flatMap(({ name, alias, flow, hidden, times = 1 }) => {
     if (hidden === true) return []
     const value = flow === undefined ? endpoint[name as keyof Endpoint] : endpoint.flow[flow as keyof Endpoint['flow']]

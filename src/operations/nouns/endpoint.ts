@@ -16,10 +16,11 @@ import {
   EndpointOut,
   EndpointPatch,
   EndpointPut,
+  showEndpoint,
   toEndpointChange,
-  toEndpointOut,
   toEndpointReplacement,
   toNewEndpoint,
+  toStoredOut,
 } from './endpoint-schema.ts'
 import type { Place } from './endpoints.ts'
 
@@ -45,9 +46,18 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       summary: `List the endpoints of ${whose}`,
       query: PageQuery,
       answers: { 200: listOf(EndpointOut) },
-      handle: (call, { store }) => {
+      handle: async (call, { store, explainer }) => {
         const list = (page: Parameters<typeof store.listEndpoints>[1]) => store.listEndpoints(ownerOf(call), page)
-        return paginate('ep', call.query, 'descending', list, toEndpointOut, 16)
+        const shown: Endpoint[] = []
+        const toOut = (endpoint: Endpoint) => {
+          shown.push(endpoint)
+          return toStoredOut(endpoint)
+        }
+        const page = await paginate('ep', call.query, 'descending', list, toOut, 16)
+        // All at once: the owners of their lanes are asked together.
+        const states = await explainer.states(shown)
+        const stateOf = new Map(shown.map(({ id }, i) => [id, states[i]]))
+        return { ...page, data: page.data.map((each) => ({ ...each, state: stateOf.get(each.id) ?? 'active' })) }
       },
     }),
     route({
@@ -68,7 +78,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
         refuseIf(secret === undefined ? [...problems, secretProblem('secret')] : problems)
         const app = ownerOf(call)
         const made = checked(request, toNewEndpoint(body, secret ?? ''))
-        return toEndpointOut(await parts.store.createEndpoint(app, made, atMost(app, parts)))
+        return showEndpoint(parts, await parts.store.createEndpoint(app, made, atMost(app, parts)))
       },
     }),
     route({
@@ -78,7 +88,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       id: `${id}.get`,
       summary: 'Get an endpoint',
       answers: { 200: EndpointOut },
-      handle: ({ endpoint }) => toEndpointOut(endpoint),
+      handle: ({ endpoint }, parts) => showEndpoint(parts, endpoint),
     }),
     route({
       method: 'PUT',
@@ -95,9 +105,9 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
         refuseHiding(request, body)
         refuseIf(await problemsOf(body, parts))
         const replaced = endpoint && (await replace(parts.store, request, endpoint, body))
-        if (replaced) return toEndpointOut(replaced)
+        if (replaced) return showEndpoint(parts, replaced)
         const { created, ...made } = await createNamed(parts, request, ownerOf(call), params.endpoint, body)
-        return new Reply(created ? 201 : 200, toEndpointOut(made.endpoint))
+        return new Reply(created ? 201 : 200, await showEndpoint(parts, made.endpoint))
       },
     }),
     route({
@@ -116,7 +126,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
         const changed = await parts.store.updateEndpoint(endpoint.app, endpoint.key, (stored) =>
           checked(request, change, stored),
         )
-        return toEndpointOut(found(changed, 'endpoint', params.endpoint))
+        return showEndpoint(parts, found(changed, 'endpoint', params.endpoint))
       },
     }),
     route({

@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
 import { laneBlockers } from '../../domain/blocker.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
+import { endpointState } from '../../domain/endpoint-state.ts'
 import { healthFacts } from '../../domain/health-facts.ts'
 import type { FrontCommand } from '../../store/lanes.ts'
 import { manage, view } from '../access.ts'
@@ -57,6 +58,7 @@ const LiveLane = Type.Object(
 /** The stored state of an endpoint's lane, and the state that its owner reports. */
 export const LaneOut = Type.Object({
   endpointId,
+  state: EndpointOut.properties.state,
   disabled: EndpointOut.properties.disabled,
   disabledReason: EndpointOut.properties.disabledReason,
   paused: EndpointOut.properties.paused,
@@ -122,6 +124,7 @@ function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
   const { now, owner } = lane
   return {
     endpointId: endpoint.id,
+    state: endpointState(endpoint, lane),
     disabled: endpoint.disabled,
     disabledReason: endpoint.disabledReason,
     paused: endpoint.paused,

@@ -19,6 +19,12 @@ const selectSnapshots = statement<Omit<StoredAnswer, 'snapshotAt'> & { readonly 
     select endpoint, owner, snapshot, snapshot_at from lane where ${among('endpoint', ':endpoints', 'bigint')}
      order by endpoint`,
 )
+const selectStates = statement<StateRow>(
+  'lane-states',
+  ({ among }) => `
+    select endpoint, :now as now, owner, due_at, hold_until, not_before, health, health_at
+      from lane where ${among('endpoint', ':endpoints', 'bigint')}`,
+)
 // One seek of pending's primary key each.
 const selectWaiting = statement<{ endpoint: number }>(
   'waiting-among',
@@ -138,8 +144,17 @@ interface LaneRow {
   readonly workers_alive: number
 }
 
+type StateRow = { readonly endpoint: number } & Pick<
+  LaneRow,
+  'now' | 'owner' | 'due_at' | 'hold_until' | 'not_before' | 'health' | 'health_at'
+>
+
 /** Behind every row. */
 const behindAll = { dueAt: Number.MAX_SAFE_INTEGER, message: 0 }
+
+function savedHealth({ now, health, health_at: at }: Pick<LaneRow, 'now' | 'health' | 'health_at'>) {
+  return { health, healthAgeMs: health === null ? 0 : Math.max(0, now - at) }
+}
 
 /** The state of lanes, as their owners answer and as their queues show, and commands to their fronts. */
 export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> {
@@ -162,10 +177,22 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
         waiting: [freshCount, timedCount, replayCount],
         nextTimedAt: row.next_timed_at,
         oldestSince: since.length === 0 ? null : Math.min(...since),
-        health: row.health,
-        healthAgeMs: row.health === null ? 0 : Math.max(0, row.now - row.health_at),
+        ...savedHealth(row),
         workersAlive: row.workers_alive,
       }
+    },
+
+    *laneStates(endpoints) {
+      if (endpoints.length === 0) return []
+      return (yield* port.relaxed.all(selectStates, { endpoints })).map((row) => ({
+        endpoint: row.endpoint,
+        now: row.now,
+        owner: row.owner,
+        dueAt: row.due_at,
+        holdUntil: row.hold_until,
+        notBefore: row.not_before,
+        ...savedHealth(row),
+      }))
     },
 
     *askLanes(endpoints) {

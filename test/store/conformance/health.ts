@@ -35,6 +35,25 @@ export function health(open: Open): void {
     assert.equal((await world.store.findLane(endpoint.key))?.health, null)
   })
 
+  test('the states of lanes are read together, and lanes that do not exist are left out', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const owned = await world.endpoint(app)
+    const { worker } = await world.owningOne(owned)
+    const health = [{ endpoint: owned.key, health: '{"failures":3}' }]
+    await world.store.settle(worker, [], { ...noEffects, health, holds: [{ endpoint: owned.key, holdMs: longMs }] })
+    const idle = await world.endpoint(app)
+    const states = await world.store.laneStates([idle.key, owned.key, 1])
+    const byKey = new Map(states.map((state) => [state.endpoint, state]))
+    assert.deepEqual([...byKey.keys()].toSorted(), [owned.key, idle.key].toSorted())
+    const busy = byKey.get(owned.key)
+    assert(busy !== undefined && busy.holdUntil > busy.now)
+    assert.deepEqual([busy.owner, busy.dueAt, busy.health], [worker, null, '{"failures":3}'])
+    const { owner, dueAt, health: saved, healthAgeMs } = byKey.get(idle.key) ?? {}
+    assert.deepEqual([owner, dueAt, saved, healthAgeMs], [null, null, null, 0])
+    assert.deepEqual(await world.store.laneStates([]), [])
+  })
+
   test('a lane given back without a word on its health keeps what it had', async (t) => {
     const world = await begin(t, open)
     const { endpoint, worker } = await resting(world)
