@@ -42,7 +42,7 @@ export function addEndpoint(commands: RemoteCommands): void {
       const { key } = await session.client.get(`${of(app, text(created.id))}/secret`)
       session.show({ ...created, secret: key }, (item) => describe(session, item))
     }),
-  ).option('--secret <SECRET>', 'sign with this secret (whsec_… or whsk_…) instead of a new one')
+  ).option('--secret <SECRET>', 'sign with this secret instead of a new one: whsec_…, raw:TEXT, hex:DIGITS or whsk_…')
 
   endpoint.add('get <app> <endpoint>', 'show an endpoint, by id or uid', async (session, [app, ref]) => {
     session.show(await session.client.get(of(app, ref)), (item) => describe(session, item))

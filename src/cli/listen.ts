@@ -37,7 +37,10 @@ export function addListen(commands: RemoteCommands): void {
     })
     .addOption(option('--port <PORT>', 'port to listen on; 0 = any free port', count(0, 65_535)).default(9000))
     .option('--host <HOST>', 'address to listen on', '127.0.0.1')
-    .option('--secret <SECRET>', 'secret to verify signatures with (whsec_…, whpk_…)')
+    .option(
+      '--secret <SECRET>',
+      'secret to verify signatures with: whsec_…, whpk_…, raw:TEXT, hex:DIGITS; plain text except for standard',
+    )
     .addOption(
       option(
         '--profile <PROFILE>',
@@ -114,7 +117,7 @@ class Printer {
     this.#verify = openProfileVerifier(profile, secret, names)
     if (this.#verify !== undefined) return
     throw new CommandError(
-      '--secret must be whsec_ followed by base64, or whpk_ followed by an ed25519 key.',
+      '--secret must be whsec_ followed by base64, raw: and a text, hex: and hex digits, or whpk_ and an ed25519 key.',
       exitCode.misused,
     )
   }

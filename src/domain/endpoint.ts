@@ -66,7 +66,7 @@ export type Method = Endpoint['method']
 /** The key of the application that owns the endpoints of operational webhooks; no caller can name it. */
 export const managementApplication = 0
 
-/** `whsec_` + base64 signs with HMAC (`v1`), `whsk_` + base64 with ed25519 (`v1a`). */
+/** `whsec_` + base64, `raw:` + text and `hex:` + hex sign with HMAC (`v1`), `whsk_` + base64 with ed25519 (`v1a`). */
 export interface Secret {
   readonly secret: string
   readonly expiresAt: EpochMs | null

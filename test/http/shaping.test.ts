@@ -198,6 +198,31 @@ describe('an endpoint whose signature is stored', () => {
     assert.notEqual(after?.signature, expected)
   })
 
+  test('keeps the key that a partner already has, as text or hex', async () => {
+    const { ask, make, waiting, send } = await withApplication()
+    for (const [secret, key, shown] of [
+      ['8f3c2a9b1d4e5f60718293a4b5c6d7e8f9012345', '8f3c2a9b1d4e5f60718293a4b5c6d7e8f9012345', undefined],
+      ['hex:00ff10', Buffer.from('00ff10', 'hex'), 'hex:00ff10'],
+      ['raw:hex:00', 'hex:00', 'raw:hex:00'],
+    ] as const) {
+      const { id } = await make({ signature: 'stored', secret })
+      await send()
+      const [row] = await waiting(id)
+      assert.equal(
+        row?.signature,
+        createHmac('sha256', key)
+          .update(row?.body ?? '')
+          .digest('hex'),
+      )
+      assert.equal((await ask('GET', `/app/a/endpoint/${id}/secret`)).json.key, shown ?? `raw:${secret}`)
+      const rotated = await ask('POST', `/app/a/endpoint/${id}/secret/rotate`, { key: 'another key' })
+      assert.deepEqual(rotated.json, { key: 'raw:another key' })
+    }
+    assert.deepEqual(problems(await ask('POST', '/app/a/endpoint', { url, secret: 'another key' })), [
+      'body.secret secret',
+    ])
+  })
+
   test('cannot have a key of the asymmetric kind', async () => {
     const { ask, make } = await withApplication()
     const secret = `whsk_${Buffer.alloc(32, 7).toString('base64')}`

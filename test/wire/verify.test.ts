@@ -36,8 +36,11 @@ describe('verifying', () => {
   test('accepts ed25519 with the private key and with its public half', () => {
     const received = signed(privateKey, 'x')
     assert.equal(openVerifier(privateKey)?.(received, now), undefined)
-    assert.equal(openVerifier(receiverKey(privateKey))?.(received, now), undefined)
-    assert.match(openVerifier(receiverKey(privateKey))?.({ ...received, body: Buffer.from('y') }, now) ?? '', /wrong/)
+    assert.equal(openVerifier(receiverKey(privateKey, 'standard'))?.(received, now), undefined)
+    assert.match(
+      openVerifier(receiverKey(privateKey, 'standard'))?.({ ...received, body: Buffer.from('y') }, now) ?? '',
+      /wrong/,
+    )
   })
 
   test('says what is wrong: other bytes, another secret, another id, no signature, too old, too new', () => {

@@ -18,7 +18,7 @@ import type { Place } from './endpoints.ts'
 const defaultGraceSeconds = 24 * 60 * 60
 
 export const EndpointSecretOut = Type.Object({
-  key: text('`whsec_…` for HMAC; the public half, `whpk_…`, for ed25519.'),
+  key: text('`whsec_…` for HMAC, or as it was brought along; the public half, `whpk_…`, for ed25519.'),
 })
 
 /** Changes an endpoint's secret; without a key, a new one of the same kind is made. */
@@ -53,10 +53,10 @@ export function endpointSecretRoutes({ path, id, needs }: Place): Route[] {
       answers: { 200: EndpointSecretOut },
       answersSecret: true,
       handle: async ({ endpoint, params, body }, { store, randomBytes }) => {
-        const chosen = body.key == null ? undefined : readSecret(body.key)
-        if (body.key != null && chosen === undefined) refuseIf([secretProblem('key')])
         const graceMs = (body.gracePeriodSeconds ?? defaultGraceSeconds) * 1000
         const changed = await store.updateEndpoint(endpoint.app, endpoint.key, ({ secrets, flow }, now) => {
+          const chosen = body.key == null ? undefined : readSecret(body.key, flow.signature)
+          if (body.key != null && chosen === undefined) refuseIf([secretProblem('key')])
           const next = chosen ?? makeSecretLike(secrets[0]?.secret, randomBytes)
           if (flow.signature !== 'standard' && next.startsWith('whsk_')) refuseIf([sharedProblem(flow.signature)])
           const all = rotated(secrets, next, now, graceMs)
@@ -71,11 +71,11 @@ export function endpointSecretRoutes({ path, id, needs }: Place): Route[] {
 
 function toSecretOut(endpoint: Endpoint) {
   refuseDamaged(endpoint, 'secrets')
-  return { key: receiverKey(endpoint.secrets[0]?.secret ?? '') }
+  return { key: receiverKey(endpoint.secrets[0]?.secret ?? '', endpoint.flow.signature) }
 }
 
 function sharedProblem(profile: string): FieldError {
-  const message = `must be a shared secret, whsec_…: the endpoint's signatures are ${profile}`
+  const message = `must be a shared secret, such as whsec_…: the endpoint's signatures are ${profile}`
   return { at: ['body', 'key'], message, type: 'secret' }
 }
 

@@ -73,7 +73,8 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       handle: async (call, parts) => {
         const { body, request } = call
         refuseHiding(request, body)
-        const secret = body.secret == null ? makeSecret(parts.randomBytes) : readSecret(body.secret)
+        const secret =
+          body.secret == null ? makeSecret(parts.randomBytes) : readSecret(body.secret, body.signature ?? 'standard')
         const problems = await problemsOf(body, parts)
         refuseIf(secret === undefined ? [...problems, secretProblem('secret')] : problems)
         const app = ownerOf(call)
