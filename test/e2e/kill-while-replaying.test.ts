@@ -26,7 +26,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     }
 
     await ask('POST', '/app', { name: 'acme', uid: 'acme' })
-    const retry = { waits: { kind: 'list', ms: [] }, jitter: 'none', maxAgeMs: 60_000 }
+    const retry = { waits: { kind: 'list', ms: [] }, jitter: 'none', maxAgeMs: 3_600_000 }
     await ask('POST', '/app/acme/endpoint', { url: `${receiver.url}/hook`, uid: 'main', retry })
     const messages = Array.from({ length: count }, (_, i) => ({ eventType: 'x', payload: { i } }))
     await ask('POST', '/app/acme/msg/batch', { messages })
