@@ -92,7 +92,7 @@ function initialize(folder: string, { binaries, user }: Program): void {
     chownSync(passwordFile, user.uid, user.gid)
     chownSync(dataIn(folder), user.uid, user.gid)
   }
-  const flags = ['--auth=password', '--username=postgres', `--pwfile=${passwordFile}`, '--no-sync', '--locale=C']
+  const flags = ['--auth=password', '--username=postgres', `--pwfile=${passwordFile}`, '--no-sync', '--locale=C', '--set=scram_iterations=1']
   const program = join(binaries, 'initdb')
   const { status, error, stderr } = spawnSync(
     program,
