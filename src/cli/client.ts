@@ -212,7 +212,7 @@ function exitCodeOf(status: number): number {
   return status === 429 || status === 502 || status === 503 || status === 504 ? exitCode.unavailable : exitCode.failed
 }
 
-/** The detail of an `application/problem+json` body; undefined when the text is something else. */
+/** The detail of an error's body; undefined when the text is something else. */
 function readProblem(text: string): { detail: string } | undefined {
   let parsed: unknown
   try {

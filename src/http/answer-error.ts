@@ -1,10 +1,14 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
-import type { Duplex } from 'node:stream'
+import { type Duplex, finished, Readable } from 'node:stream'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, type AppErrorCode } from '../domain/app-error.ts'
+import type { Clock } from '../domain/clock.ts'
 import { asAppError, problem, statusOf } from '../operations/errors.ts'
 import { HungUp, hasHungUp } from './connection.ts'
 import type { HttpContext } from './context.ts'
+
+const json = 'application/json; charset=utf-8'
+const problemJson = 'application/problem+json'
 
 /**
  * Headers of every answer of the API: no browser may guess another type than the one named, and no cache may keep what
@@ -27,7 +31,7 @@ function addAnswerHeaders(reply: FastifyReply): void {
 
 /** Errors of Fastify before a route is reached, as codes of the API. */
 const fastifyErrors: Readonly<Record<string, readonly [AppErrorCode, string]>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this server accepts.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this server accepts (bodyLimit).'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'The body must be application/json.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_request', 'The body is not as long as its content-length says.'],
   FST_ERR_BAD_URL: ['invalid_request', 'The path is not a valid one.'],
@@ -39,13 +43,30 @@ const hangUpCodes: ReadonlySet<string> = new Set(['ECONNRESET', 'ERR_STREAM_PREM
 /** How long a client should wait when the store cannot answer: long enough for a failover to make headway. */
 const retryAfterSeconds = 2
 
+/** Time and bytes that the rest of a refused body may take; beyond them the connection ends without it. */
+const lingerMs = 10_000
+const lingerBytes = 64 * 1024 * 1024
+
+/**
+ * The content type of an error: plain JSON, unless the client asks for a problem (RFC 9457). Older SDKs of Svix read an
+ * error only when it is `application/json`.
+ */
+function errorType(accept: string | undefined): string {
+  const asked = accept?.split(',').some((range) => {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
+    return type === problemJson && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))
+  })
+  return asked === true ? problemJson : json
+}
+
 /** Answers any error as a problem (RFC 9457). */
 export function answerError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  { onBug, onHangUp }: Pick<HttpContext, 'onBug' | 'onHangUp'>,
+  context: Pick<HttpContext, 'onBug' | 'onHangUp' | 'clock' | 'requestTimeoutMs'>,
 ): void {
+  const { onBug, onHangUp } = context
   const hungUp = isHangUp(error, request)
   // The client never sees this answer, but it ends the request, and with it the reservation of its Idempotency-Key.
   const known = hungUp ? new AppError('request_timeout', 'The client hung up.') : refusalOf(error)
@@ -59,7 +80,33 @@ export function answerError(
   if (waitSeconds !== undefined) reply.header('retry-after', String(waitSeconds))
   // The rest of the body would be taken for the next request.
   if (status === 408 || status === 413) reply.header('connection', 'close')
-  reply.code(status).type('application/problem+json').send(problem(known, request.url))
+  reply.code(status).type(errorType(request.headers.accept))
+  const body = problem(known, request.url)
+  const endsEarly = reply.getHeader('connection') === 'close' && !request.raw.complete && !hungUp && status !== 408
+  if (!endsEarly) return void reply.send(body)
+  // Half of the time that Node allows for the whole request, so that this answer is the only one.
+  const limitMs = Math.min(lingerMs, context.requestTimeoutMs / 2)
+  reply.header('content-length', Buffer.byteLength(body))
+  reply.send(Readable.from(afterRest(body, request.raw, context.clock, limitMs), { objectMode: false }))
+}
+
+/**
+ * Sends an answer, and ends it when the rest of the request has arrived. A connection that is closed before that is
+ * reset, and the client, busy with its body, would never read the answer.
+ */
+async function* afterRest(body: string, request: IncomingMessage, clock: Clock, limitMs: number) {
+  yield Buffer.from(body)
+  const stop = new AbortController()
+  const cancel = clock.after(limitMs, () => stop.abort())
+  let bytes = 0
+  const count = (chunk: Uint8Array) => {
+    bytes += chunk.length
+    if (bytes > lingerBytes) stop.abort()
+  }
+  request.on('data', count)
+  await new Promise<void>((resolve) => finished(request, { signal: stop.signal, writable: false }, () => resolve()))
+  cancel()
+  request.off('data', count)
 }
 
 /** Whether the client hung up: before its change began, or in the middle of its body. */
@@ -92,12 +139,12 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Duplex):
 
 /** Answers the requests that Node answers by itself, without a body, or not at all. */
 export function answerOddRequests(app: FastifyInstance): void {
-  app.server.on('checkExpectation', ({ url = '' }: IncomingMessage, response: ServerResponse) => {
+  app.server.on('checkExpectation', ({ url = '', headers }: IncomingMessage, response: ServerResponse) => {
     const failed = new AppError('expectation_failed', 'The server meets no expectation but 100-continue.')
     const body = problem(failed, url)
-    const length = { 'content-length': Buffer.byteLength(body) }
+    const length = { 'content-length': Buffer.byteLength(body), 'content-type': errorType(headers.accept) }
     // The client may send its body or not, so the start of the next request is unknown.
-    response.writeHead(statusOf(failed.code), { ...problemHeaders, ...length, connection: 'close' }).end(body)
+    response.writeHead(statusOf(failed.code), { ...answerHeaders, ...length, connection: 'close' }).end(body)
   })
   app.server.on('connect', ({ url = '' }: IncomingMessage, socket: Duplex) => {
     // Once Node has handed the connection over, an error of it has no other listener.
@@ -111,14 +158,13 @@ export function answerOddRequests(app: FastifyInstance): void {
   })
 }
 
-const problemHeaders = { 'content-type': 'application/problem+json', ...answerHeaders }
-
 function endWith(socket: Duplex, error: AppError, url = ''): void {
   const body = problem(error, url)
   const status = statusOf(error.code)
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    ...Object.entries(problemHeaders).map(([name, value]) => `${name}: ${value}`),
+    `content-type: ${json}`,
+    ...Object.entries(answerHeaders).map(([name, value]) => `${name}: ${value}`),
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',
   ]

@@ -64,7 +64,7 @@ function renderPage(document: OpenApiDocument): string {
 <header><h1>${escapeHtml(document.info.title)} <small>${escapeHtml(document.info.version)}</small></h1>
 <p>${prose(document.info.description)}</p>
 <p>Send <code>Authorization: Bearer &lt;key&gt;</code>. Lists take <code>limit</code>, <code>order</code> and <code>iterator</code>;
-errors are <code>application/problem+json</code> with a stable <code>code</code>. This page as data:
+errors have a stable <code>code</code> (and are <code>application/problem+json</code> where <code>Accept</code> asks for it). This page as data:
 <a href="/api/v1/openapi.json">openapi.json</a>.</p></header>
 <nav aria-label="Operations"><details><summary>Contents</summary>
 ${groups.map(({ name, entries }) => contents(name, entries)).join('\n')}

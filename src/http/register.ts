@@ -1,5 +1,7 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { Turns } from '../domain/turns.ts'
 import type { Scanner } from '../json/scan.ts'
@@ -60,28 +62,57 @@ function write(reply: FastifyReply, { answers }: Route, handled: unknown): unkno
   return value
 }
 
-/** Makes a scope take in bodies of one kind. */
+/**
+ * Makes a scope take in bodies of one kind. A body without a content type is JSON. A request without a body is accepted
+ * whatever its content type says, and however its body of no bytes is framed.
+ */
 export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Scanner, clock: Clock): void {
-  if (kind === 'any') return accept(scope, '*', clock, (body) => body, false)
-  if (kind === 'lines') accept(scope, lineTypes, clock, (body) => body)
-  accept(scope, 'application/json', clock, (body) => parseBody(kind, scanner, body))
+  if (kind === 'any') return accept(scope, clock, (body) => body)
+  const ofLines = new Set(kind === 'lines' ? lineTypes : [])
+  scope.addHook('preParsing', ({ headers }, _reply, _payload, done) => {
+    const bytes = announcedBytes(headers)
+    if (bytes === 0) delete headers['content-type']
+    // A chunked body may turn out to have no bytes.
+    else if (bytes !== undefined) checkType(headers, ofLines)
+    done()
+  })
+  accept(scope, clock, (body, headers) => {
+    if (body.length === 0) return undefined
+    checkType(headers, ofLines)
+    checkEncoding(headers['content-type'], headers['content-encoding'])
+    return ofLines.has(mediaType(headers) ?? '') ? body : parseBody(kind, scanner, body)
+  })
 }
 
-/** Reads bodies of these types. A large body is read in a turn of its own, so that many of them never make one long turn. */
+/** The length of the body; 0 without one, undefined when only its end shows. */
+function announcedBytes(headers: IncomingHttpHeaders): number | undefined {
+  const length = headers['content-length']
+  if (length !== undefined) return Number(length)
+  return headers['transfer-encoding'] === undefined ? 0 : undefined
+}
+
+function checkType(headers: IncomingHttpHeaders, others: ReadonlySet<string>): void {
+  const type = mediaType(headers)
+  if (type === undefined || type === 'application/json' || others.has(type)) return
+  throw new AppError('unsupported_media_type', `The body must be application/json; it is ${type || 'of no type'}.`)
+}
+
+function mediaType(headers: IncomingHttpHeaders): string | undefined {
+  return headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
+}
+
+/** Reads bodies of all types. A large body is read in a turn of its own, so that many of them never make one long turn. */
 function accept(
   scope: FastifyInstance,
-  types: string | string[],
   clock: Clock,
-  read: (body: Buffer) => unknown,
-  isText = true,
+  read: (body: Buffer, headers: IncomingHttpHeaders) => unknown,
 ): void {
   const turns = Turns.by(clock)
-  scope.addContentTypeParser(types, { parseAs: 'buffer' }, ({ headers }, body, done) => {
+  scope.addContentTypeParser('*', { parseAs: 'buffer' }, ({ headers }, body, done) => {
     const bytes = body as Buffer
     try {
-      checkEncoding(isText ? headers['content-type'] : undefined, headers['content-encoding'])
-      if (bytes.length >= largeBodyBytes) return turns.next().then(() => read(bytes))
-      done(null, read(bytes))
+      if (bytes.length >= largeBodyBytes) return turns.next().then(() => read(bytes, headers))
+      done(null, read(bytes, headers))
     } catch (error) {
       done(error as Error)
     }

@@ -3,7 +3,7 @@ import { AppError, type FieldError } from '../domain/app-error.ts'
 import type { Scanner } from '../json/scan.ts'
 import type { FoundThings } from './lookup.ts'
 import { textWithout } from './read-publish.ts'
-import { anyBytes, type Incoming, type Route } from './route.ts'
+import { anyBytes, type Incoming, isBodyOptional, type Route } from './route.ts'
 import { checkContents, compile, readJson, readQuery, refuseIf } from './validate.ts'
 
 /** How the bytes of a body are taken in. Fastify keeps one parser per scope, so routes are registered by kind. */
@@ -48,13 +48,14 @@ const none: readonly FieldError[] = []
 const noBytes = Buffer.alloc(0)
 
 function bodyReaderOf(route: Route): BodyReader {
-  const { body: schema, bodyOptional = false } = route
+  const { body: schema } = route
   if (schema === undefined) return { read: () => undefined, problemsOf: () => none }
   const kind = kindOf(route)
   // The scanner refuses an empty body.
   if (isPublishing(kind)) return { read: (body) => body ?? noBytes, problemsOf: () => none }
+  const isOptional = isBodyOptional(route)
   const read = (body: unknown) => {
-    if (body === undefined && !bodyOptional) throw new AppError('invalid_json', 'The body is empty.')
+    if (body === undefined && !isOptional) throw new AppError('invalid_json', 'The body is empty.')
     return body === undefined ? {} : body
   }
   // The handler reads the lines, and refuses other JSON when it knows its application.

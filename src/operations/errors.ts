@@ -1,4 +1,4 @@
-import { AppError, type AppErrorCode } from '../domain/app-error.ts'
+import { AppError, type AppErrorCode, type FieldError } from '../domain/app-error.ts'
 import { StoreTrouble } from '../store/store.ts'
 
 interface Meaning {
@@ -9,12 +9,6 @@ interface Meaning {
 /** Status and title of each code. The codes are stable; docs/errors.md explains them to callers. */
 const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   invalid_request: { status: 400, title: 'Invalid request' },
-  invalid_json: { status: 400, title: 'Invalid JSON' },
-  invalid_utf8: { status: 400, title: 'Invalid UTF-8' },
-  duplicate_key: { status: 400, title: 'Duplicate key' },
-  forbidden_key: { status: 400, title: 'Forbidden key' },
-  too_deep: { status: 400, title: 'Nested too deep' },
-  too_many_keys: { status: 400, title: 'Too many keys' },
   missing_payload: { status: 400, title: 'Missing payload' },
   authentication_failed: { status: 401, title: 'Authentication failed' },
   insufficient_access: { status: 403, title: 'Insufficient access' },
@@ -30,6 +24,12 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
   expectation_failed: { status: 417, title: 'Expectation failed' },
   validation: { status: 422, title: 'Validation failed' },
+  invalid_json: { status: 422, title: 'Invalid JSON' },
+  invalid_utf8: { status: 422, title: 'Invalid UTF-8' },
+  duplicate_key: { status: 422, title: 'Duplicate key' },
+  forbidden_key: { status: 422, title: 'Forbidden key' },
+  too_deep: { status: 422, title: 'Nested too deep' },
+  too_many_keys: { status: 422, title: 'Too many keys' },
   overloaded: { status: 429, title: 'Overloaded' },
   rate_limited: { status: 429, title: 'Rate limited' },
   headers_too_large: { status: 431, title: 'Headers too large' },
@@ -42,11 +42,9 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
 export function problem(error: AppError | undefined, instance: string): string {
   const code = error?.code ?? 'internal'
   const { status, title } = meanings[code]
+  const message = error?.message ?? 'Something went wrong on our side; it has been logged.'
   // Svix's SDKs parse the detail of a 422 as a list of fields, each a path of texts, and that of any other status as text.
-  const detail =
-    error?.code === 'validation'
-      ? error.fields.map(({ at, message, type }) => ({ loc: at.map(String), msg: message, type }))
-      : (error?.message ?? 'Something went wrong on our side; it has been logged.')
+  const detail = status === 422 ? problemsOf(error?.fields ?? [], message, code) : message
   return JSON.stringify({
     type: `urn:sluice:error:${code}`,
     title,
@@ -55,6 +53,12 @@ export function problem(error: AppError | undefined, instance: string): string {
     instance: instance.slice(0, 512),
     code,
   })
+}
+
+/** The fields that are wrong; the whole body where the error names none. */
+function problemsOf(fields: readonly FieldError[], message: string, type: string) {
+  if (fields.length === 0) return [{ loc: ['body'], msg: message, type }]
+  return fields.map((field) => ({ loc: field.at.map(String), msg: field.message, type: field.type }))
 }
 
 /** The status a code is answered with. */

@@ -2,7 +2,7 @@ import { type TSchema, Type } from 'typebox'
 import { codesByStatus } from './errors.ts'
 import { text, whole } from './fields.ts'
 import { namedSchemas, nouns } from './nouns.ts'
-import { anyBytes, type JsonLines, type Route } from './route.ts'
+import { anyBytes, isBodyOptional, type JsonLines, type Route } from './route.ts'
 
 /** Path parameters by their names in routes: the name in the reference, which is Svix's, and a description. */
 const pathParameters: Readonly<Record<string, { readonly name: string; readonly description: string }>> = {
@@ -171,14 +171,15 @@ function parameters({ method, path, query, need }: Route): OpenApiParameter[] {
   return [...inPath, ...inQuery, ...(method === 'POST' && need !== 'open' ? [idempotency] : [])]
 }
 
-function requestBody({ body, bodyOptional = false }: Route) {
+function requestBody(route: Route) {
+  const { body } = route
   const content =
     body === anyBytes
       ? { '*/*': { schema: { description: 'Any bytes of any content type; both are delivered as they are.' } } }
       : typeof body === 'object' && 'lines' in body
         ? { 'application/jsonl': { schema: components.use((body as JsonLines).lines) } }
         : { 'application/json': { schema: components.use(body as TSchema) } }
-  return { required: !bodyOptional, content }
+  return { required: !isBodyOptional(route), content }
 }
 
 function response(status: string, answer: TSchema | JsonLines | null) {
@@ -231,7 +232,14 @@ function problems(): Record<string, unknown> {
       const schema = components.use(status === 422 ? ValidationProblem : Problem)
       const description = `${title}: ${codes.map((code) => `\`${code}\``).join(', ')}`
       const headers = problemHeaders[status]
-      return [status, { description, ...(headers && { headers }), content: { [problemJson]: { schema } } }]
+      return [
+        status,
+        {
+          description,
+          ...(headers && { headers }),
+          content: { 'application/json': { schema }, [problemJson]: { schema } },
+        },
+      ]
     }),
   )
 }

@@ -173,8 +173,6 @@ interface Definition<
   readonly description?: string
   readonly query?: Query
   readonly body?: Body
-  /** Whether the body may be left out; it is then read as `{}`. */
-  readonly bodyOptional?: boolean
   readonly reading?: R
   /** The longest body, where that is not the server's own limit. */
   readonly bodyLimit?: (context: Context) => number
@@ -200,6 +198,16 @@ export function route<
   const R extends Reading = 'value',
 >(definition: Definition<Path, Query, Body, A, L, R>): Route {
   return definition as Route
+}
+
+/**
+ * Whether the body may be left out; it is then read as `{}`. True where no field of it is required. A change without a
+ * body is a mistake. So is a missing filter, whose schema is closed: the request would mean everything.
+ */
+export function isBodyOptional({ method, body }: Route): boolean {
+  if (method === 'PATCH' || typeof body !== 'object' || 'lines' in body) return false
+  const { required = [], additionalProperties = true } = body as { required?: string[]; additionalProperties?: boolean }
+  return required.length === 0 && additionalProperties
 }
 
 /** One kind of thing in the API, with all its operations. */

@@ -15,7 +15,9 @@ async function createWorld() {
       return await request(method, path, body)
     } catch (error) {
       assert(error instanceof AppError, String(error))
-      return { code: error.code, fields: error.fields.map(({ at }) => at.map(String)) }
+      const fields = error.fields.map(({ at }) => at.map(String))
+      // Over HTTP, a body that is no JSON is one problem of the body.
+      return { code: error.code, fields: error.code === 'invalid_json' ? [['body']] : fields }
     }
   }
   /** The same over HTTP. */

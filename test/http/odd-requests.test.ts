@@ -53,7 +53,7 @@ describe('a request that reaches no route is answered with a problem:', () => {
       const answer = await answerTo(t, bytes)
       const [head = '', body = ''] = answer.split('\r\n\r\n')
       assert.match(head, new RegExp(`^HTTP/1.1 ${status} `), answer)
-      assert.match(head, /^content-type: application\/problem\+json/im, answer)
+      assert.match(head, /^content-type: application\/json/im, answer)
       assert.match(head, /^x-content-type-options: nosniff/im, answer)
       assert.match(head, /^cache-control: no-store/im, answer)
       const problem = JSON.parse(body)

@@ -15,12 +15,20 @@ export function checkResponses(app: FastifyInstance, onDifference: (difference: 
     const { url = '' } = request.routeOptions
     const method = request.method === 'HEAD' ? 'GET' : request.method
     if (!url.startsWith(prefix) || method === 'OPTIONS' || reply.statusCode >= 500) return payload
-    const whole = payload instanceof Readable ? await text(payload) : payload
+    // An error is complete in its first part; the stream may end only when the rest of the request has arrived.
+    const rest = payload instanceof Readable && reply.statusCode >= 400 ? payload.iterator() : undefined
+    const first = (await rest?.next())?.value
+    const whole = first ?? (payload instanceof Readable ? await text(payload) : payload)
     const difference = differenceOf(`${method} ${url.slice(prefix.length)}`, reply.statusCode, whole)
-    if (difference === undefined) return whole
+    if (difference === undefined) return rest === undefined ? whole : Readable.from(both(first, rest))
     onDifference(`${request.method} ${request.url}: ${difference}`)
     throw new Error(difference)
   })
+}
+
+async function* both(first: unknown, rest: AsyncIterable<unknown>) {
+  yield first
+  yield* rest
 }
 
 function differenceOf(route: string, status: number, payload: unknown): string | undefined {

@@ -62,7 +62,7 @@ describe('on the wire', () => {
     test(`${name} is ${status}, and the connection is closed`, async () => {
       const answer = await conversation(text)
       assert.deepEqual([answer.status, answer.code], [status, code], answer.text)
-      assert.match(answer.text, /content-type: application\/problem\+json/i)
+      assert.match(answer.text, /content-type: application\/json/i)
     })
   }
 

@@ -107,7 +107,6 @@ export const authentication: Noun = {
       id: 'v1.authentication.expire-all',
       summary: 'End all tokens of an application, or those of some sessions',
       body: ApplicationTokenExpireIn,
-      bodyOptional: true,
       answers: { 204: null },
       handle: async ({ app, body: { expiry, sessionIds = [] } }, { store, auth }) => {
         await store.expireAppTokens(app.key, sessionIds.length === 0 ? null : sessionIds, (expiry ?? 0) * 1000)

@@ -206,7 +206,6 @@ function headRoute(command: FrontCommand, summary: string, description: string) 
     summary,
     description,
     body: HeadIn,
-    bodyOptional: true,
     answers: { 202: HeadOut },
     handle: async ({ app, endpoint, body }, { store }) => {
       assertOrdered(endpoint, body)
