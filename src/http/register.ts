@@ -67,7 +67,12 @@ function write(reply: FastifyReply, { answers }: Route, handled: unknown): unkno
  * whatever its content type says, and however its body of no bytes is framed.
  */
 export function acceptBodies(scope: FastifyInstance, kind: BodyKind, scanner: Scanner, clock: Clock): void {
-  if (kind === 'any') return accept(scope, clock, (body) => body)
+  if (kind === 'any') {
+    return accept(scope, clock, (body, headers) => {
+      checkEncoding(undefined, headers['content-encoding'])
+      return body
+    })
+  }
   const ofLines = new Set(kind === 'lines' ? lineTypes : [])
   scope.addHook('preParsing', ({ headers }, _reply, _payload, done) => {
     const bytes = announcedBytes(headers)
