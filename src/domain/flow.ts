@@ -19,6 +19,7 @@ export interface CircuitPolicy {
   readonly minimum: number
   /** How long the circuit stays open; doubled each time the probe fails, up to `maxOpenMs`. */
   readonly openMs: number
+  /** The longest open time, random part included. */
   readonly maxOpenMs: number
   /** How long the rate takes to climb back after the circuit closed. */
   readonly rampMs: number

@@ -45,7 +45,7 @@ const adaptiveClimbMs = 120_000
 const leastRate = 0.0001
 /** A failing endpoint is saved as such once it has failed for this long, and not at every flicker. */
 const failingSaveMs = 60_000
-/** A circuit stays open up to this share longer than its policy says, so that not all are probed at once. */
+/** A circuit stays open up to this share longer, within the longest open time, so that not all are probed at once. */
 const openJitter = 0.2
 
 /**
@@ -245,9 +245,8 @@ export class Health {
   }
 
   #open(reason: string, { circuit }: HealthRules, now: SteadyMs, random: Random): HealthChange {
-    const { openMs, maxOpenMs } = circuit ?? defaultCircuitPolicy
     if (this.circuit === 'closed' && now > this.#calmAt) this.openings = 0
-    const forMs = Math.min(maxOpenMs, openMs * 2 ** Math.min(this.openings, 30)) * (1 + openJitter * random())
+    const forMs = openTime(circuit ?? defaultCircuitPolicy, this.openings, random)
     this.openings++
     this.circuit = 'open'
     this.openUntil = now + forMs
@@ -297,6 +296,14 @@ export class Health {
 export interface Begun {
   readonly startedAt: SteadyMs
   readonly era: number
+}
+
+/** How long a circuit stays open: never shorter than `openMs` and never longer than `maxOpenMs`. */
+function openTime({ openMs, maxOpenMs }: CircuitPolicy, openings: number, random: Random): number {
+  const doubledMs = openMs * 2 ** Math.min(openings, 30)
+  const leastMs = Math.max(openMs, Math.min(doubledMs, maxOpenMs / (1 + openJitter)))
+  const mostMs = Math.min(maxOpenMs, leastMs * (1 + openJitter))
+  return leastMs + Math.max(0, mostMs - leastMs) * random()
 }
 
 const noNotice: HealthChange = { notices: [] }

@@ -1,7 +1,6 @@
-import type { Random } from './clock.ts'
 import type { Flow } from './flow.ts'
 import type { Outcome } from './outcome.ts'
-import { jittered, type RetryPolicy, waitAfter } from './retry.ts'
+import { type Draw, drawnWait, type RetryPolicy } from './retry.ts'
 
 /** The verdict on a delivery after one attempt. */
 export type Verdict =
@@ -53,7 +52,7 @@ const noEffect: LaneEffect = { holdMs: undefined, disable: false }
 
 /**
  * Decides the verdict on a delivery after one attempt. Pure: same inputs, same verdict.
- * `attempts` counts the one just made; `ageMs` is the time since the delivery was first due, `expiresInMs` the time until
+ * `attempts` counts the one just made, `draw` makes the delivery's random numbers; `ageMs` is the time since the delivery was first due, `expiresInMs` the time until
  * it expires, and `leastWaitMs` the server's floor for every wait.
  */
 export function judge(
@@ -61,18 +60,20 @@ export function judge(
   ageMs: number,
   outcome: Outcome,
   policy: RetryPolicy,
-  random: Random,
+  draw: Draw,
   expiresInMs = Number.POSITIVE_INFINITY,
   leastWaitMs = 0,
 ): Verdict {
   if (outcome.code === 'delivered') return { state: 'delivered' }
   if (outcome.status === 410) return { state: 'dead', reason: 'gone' }
 
-  const policyMs = waitAfter(policy, attempts)
-  if (policyMs === undefined) return { state: 'dead', reason: 'exhausted' }
+  const drawnMs = drawnWait(policy, attempts, draw)
+  if (drawnMs === undefined) return { state: 'dead', reason: 'exhausted' }
 
-  // Policies that were stored before the server had a least wait, or with a smaller one, obey it all the same.
-  const waitMs = jittered(Math.max(leastWaitMs, policyMs, outcome.retryAfterMs ?? 0), policy.jitter, random)
+  const askedMs = outcome.retryAfterMs === undefined ? undefined : Math.ceil(outcome.retryAfterMs)
+  const decidedMs = askedMs !== undefined && policy.retryAfter !== 'later' ? askedMs : Math.max(drawnMs, askedMs ?? 0)
+  // Jitter, a policy from before the server had this floor, and a Retry-After of 0 all obey it.
+  const waitMs = Math.max(leastWaitMs, decidedMs)
   // A wait that ends past one of the limits would only postpone the same end.
   if (waitMs >= expiresInMs) return { state: 'dead', reason: 'expired' }
   if (ageMs + waitMs > policy.maxAgeMs) return { state: 'dead', reason: 'aged' }

@@ -1,5 +1,3 @@
-import type { Random } from './clock.ts'
-
 /** When a failed delivery is tried again. `waits` is either written out or grows exponentially up to a cap. */
 export interface RetryPolicy {
   readonly waits:
@@ -14,10 +12,23 @@ export interface RetryPolicy {
   readonly jitter: Jitter
   /** Counted from the instant the delivery was first due. */
   readonly maxAgeMs: number
+  /** Policies that were stored before this field existed do not have it: `receiver`. */
+  readonly retryAfter?: RetryAfterRule
 }
 
-/** How much a wait may grow at random: `full` up to twice, `equal` up to one and a half times, `none` not at all. */
-export type Jitter = 'full' | 'equal' | 'none'
+/**
+ * Where the random wait lies, for a wait of w: `none` w, `equal` [w/2, w], `full` [0, w]. `decorrelated` depends on the wait
+ * drawn before it instead of on w: [base, 3 × previous], up to the cap. None passes w, or the cap.
+ */
+export const jitters = ['full', 'equal', 'none', 'decorrelated'] as const
+export type Jitter = (typeof jitters)[number]
+
+/** After an answer with Retry-After: `receiver` waits exactly that long, `later` until the later of it and the policy's wait. */
+export const retryAfterRules = ['receiver', 'later'] as const
+export type RetryAfterRule = (typeof retryAfterRules)[number]
+
+/** The random number in [0, 1) for the wait after a delivery's n-th attempt: the same one each time it is asked for. */
+export type Draw = (attempts: number) => number
 
 const second = 1000
 const minute = 60 * second
@@ -31,6 +42,7 @@ export const defaultRetryPolicy: RetryPolicy = {
   },
   jitter: 'equal',
   maxAgeMs: 5 * 24 * hour,
+  retryAfter: 'receiver',
 }
 
 /** The wait after the given number of attempts, before jitter; undefined when no attempt is left. */
@@ -46,8 +58,68 @@ export function maxAttempts(policy: RetryPolicy): number {
   return policy.waits.kind === 'list' ? policy.waits.ms.length + 1 : policy.waits.maxAttempts
 }
 
-/** Lengthens a wait at random. It never shortens one, so neither the policy nor a Retry-After is undercut. */
-export function jittered(waitMs: number, jitter: Jitter, random: Random): number {
-  const share = jitter === 'full' ? 1 : jitter === 'equal' ? 0.5 : 0
-  return Math.ceil(waitMs + waitMs * share * random())
+/** The random wait after the given number of attempts, in whole milliseconds; undefined when no attempt is left. */
+export function drawnWait(policy: RetryPolicy, attempts: number, draw: Draw): number | undefined {
+  const waitMs = waitAfter(policy, attempts)
+  if (waitMs === undefined) return undefined
+  switch (policy.jitter) {
+    case 'none':
+      return waitMs
+    case 'equal':
+      return between(Math.ceil(waitMs / 2), waitMs, draw(attempts))
+    case 'full':
+      return between(0, waitMs, draw(attempts))
+    case 'decorrelated':
+      return decorrelated(walkOf(policy.waits), attempts, draw)
+  }
+}
+
+/**
+ * The wait after each attempt lies between the base and three times the wait before it, up to the cap. The draws repeat, so
+ * the waits before this one are computed once more and need not be stored with every delivery.
+ */
+function decorrelated([baseMs, capMs]: Walk, attempts: number, draw: Draw): number {
+  let waitMs = baseMs
+  for (let n = 1; n <= attempts; n++) waitMs = Math.min(capMs, between(baseMs, 3 * waitMs, draw(n)))
+  return waitMs
+}
+
+type Walk = readonly [baseMs: number, capMs: number]
+
+/** Base and cap of decorrelated waits. Of a list they are its shortest wait that is not 0, and its longest wait. */
+function walkOf(waits: RetryPolicy['waits']): Walk {
+  if (waits.kind === 'exponential') return [Math.min(waits.baseMs, waits.capMs), waits.capMs]
+  const some = waits.ms.filter((ms) => ms > 0)
+  return some.length === 0 ? [0, 0] : [Math.min(...some), Math.max(...some)]
+}
+
+/** A whole number from `least` to `most`, each as likely as the others. */
+function between(least: number, most: number, random: number): number {
+  return least + Math.floor((most - least + 1) * random)
+}
+
+/**
+ * The draws of one delivery, made from its keys by MurmurHash3's mixing steps. They need not be unpredictable, only
+ * different: deliveries that failed together must not return together.
+ */
+export function drawsOf(message: number, endpoint: number): Draw {
+  const seed = [message % wordSize, Math.floor(message / wordSize), endpoint % wordSize].reduce(mixed, 0)
+  return (attempts) => finished(mixed(seed, attempts)) / wordSize
+}
+
+const wordSize = 2 ** 32
+
+function mixed(hash: number, word: number): number {
+  const scrambled = Math.imul(rotated(Math.imul(word, 0xcc9e2d51), 15), 0x1b873593)
+  return (Math.imul(rotated(hash ^ scrambled, 13), 5) + 0xe6546b64) | 0
+}
+
+function finished(hash: number): number {
+  const half = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  const most = Math.imul(half ^ (half >>> 13), 0xc2b2ae35)
+  return (most ^ (most >>> 16)) >>> 0
+}
+
+function rotated(word: number, bits: number): number {
+  return (word << bits) | (word >>> (32 - bits))
 }

@@ -1,6 +1,7 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { type DeadReason, judge, laneEffect, overdue, type Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
+import { drawsOf } from '../domain/retry.ts'
 import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/delivering.ts'
 import type { Bodies, Loaded } from './bodies.ts'
@@ -128,9 +129,10 @@ export class Pump {
   #verdictOn(delivery: Delivery, outcome: Outcome, now: SteadyMs): Verdict {
     if (outcome === vanished) return { state: 'dead', reason: 'exhausted' }
     const { owned, row, bornAt, expiresAt } = delivery
-    const { random, leastRetryWaitMs } = this.#parts
+    const { leastRetryWaitMs } = this.#parts
     const [ageMs, expiresInMs] = [now - bornAt, expiresAt - now]
-    const verdict = judge(row.attempts + 1, ageMs, outcome, owned.policy, random, expiresInMs, leastRetryWaitMs)
+    const draw = drawsOf(row.message, owned.endpoint.key)
+    const verdict = judge(row.attempts + 1, ageMs, outcome, owned.policy, draw, expiresInMs, leastRetryWaitMs)
     return verdictIn(delivery, verdict)
   }
 

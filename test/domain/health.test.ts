@@ -109,7 +109,7 @@ test('a probe that succeeds closes it, and the rate climbs instead of jumping', 
 })
 
 test('each probe that fails doubles the time, up to the cap, and a relapse goes on where it was', () => {
-  const { health, tried } = patient()
+  const { health, tried } = patient({ circuit: { ...policy, maxOpenMs: 6000 } })
   const waits: number[] = []
   let now = 0
   for (let i = 0; i < 3; i++) tried(down, now)
@@ -129,13 +129,27 @@ test('each probe that fails doubles the time, up to the cap, and a relapse goes 
   assert.equal(health.silentUntil - now - 2001, 1000, 'that was another illness')
 })
 
-test('jitter only ever lengthens the time it stays open', () => {
+test('a circuit stays open for its time or up to a fifth longer, and never longer than the longest time', () => {
+  const anyRandom = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
   fc.assert(
-    fc.property(fc.double({ min: 0, max: 0.999, noNaN: true }), (chance) => {
-      const health = new Health(null, 0, 0)
-      for (let i = 0; i < 3; i++) health.ended(down, { startedAt: 0, era: 0 }, rules, 0, () => chance)
-      assert.ok(health.silentUntil >= 1000 && health.silentUntil <= 1200)
-    }),
+    fc.property(
+      fc.integer({ min: 1000, max: 9000 }),
+      fc.array(anyRandom, { minLength: 1, maxLength: 9 }),
+      (most, all) => {
+        const health = new Health(null, 0, 0)
+        const circuit = { ...policy, failures: 1, maxOpenMs: most }
+        let now = 0
+        for (const [i, random] of all.entries()) {
+          health.began()
+          health.ended(down, { startedAt: now, era: health.era }, { ...rules, circuit }, now, () => random)
+          const openMs = health.silentUntil - now
+          const least = Math.max(1000, Math.min(1000 * 2 ** i, most / 1.2))
+          assert.ok(openMs >= least - 0.001 && openMs <= least * 1.2 + 0.001, `opening ${i} is ${openMs} ms`)
+          assert.ok(openMs <= most, `${openMs} ms is longer than the longest time ${most}`)
+          now = health.silentUntil
+        }
+      },
+    ),
   )
 })
 

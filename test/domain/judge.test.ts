@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { judge, laneEffect } from '../../src/domain/judge.ts'
 import type { Outcome, OutcomeCode } from '../../src/domain/outcome.ts'
-import type { Jitter, RetryPolicy } from '../../src/domain/retry.ts'
+import { type Jitter, jitters, type RetryAfterRule, type RetryPolicy, retryAfterRules } from '../../src/domain/retry.ts'
 
 function answered(status: number, retryAfterMs?: number): Outcome {
   const code = status >= 200 && status < 300 ? 'delivered' : status >= 300 && status < 400 ? 'redirected' : 'refused'
@@ -14,8 +14,13 @@ function failed(code: OutcomeCode): Outcome {
   return { code, status: 0, retryAfterMs: undefined, response: undefined, error: code, durationMs: 1 }
 }
 
-function policy(ms: readonly number[], maxAgeMs = 1e12, jitter: Jitter = 'none'): RetryPolicy {
-  return { waits: { kind: 'list', ms }, jitter, maxAgeMs }
+function policy(
+  ms: readonly number[],
+  maxAgeMs = 1e12,
+  jitter: Jitter = 'none',
+  retryAfter?: RetryAfterRule,
+): RetryPolicy {
+  return { waits: { kind: 'list', ms }, jitter, maxAgeMs, ...(retryAfter === undefined ? {} : { retryAfter }) }
 }
 
 const noRandom = () => assert.fail('a verdict without a wait needs no randomness')
@@ -114,9 +119,26 @@ for (const [status, holdMs] of [
   })
 }
 
-test('neither the policy nor a Retry-After is ever undercut, and no wait ends beyond the age limit', () => {
+test('the receiver alone decides the next try of a message it answered with Retry-After', () => {
+  for (const retryAfter of [undefined, 'receiver'] as const) {
+    const hourly = policy([3_600_000], 1e12, 'full', retryAfter)
+    assert.deepEqual(judge(1, 0, answered(429, 5000), hourly, low), { state: 'waiting', waitMs: 5000 })
+    assert.deepEqual(judge(1, 0, answered(503, 7_200_000), hourly, low), { state: 'waiting', waitMs: 7_200_000 })
+    assert.deepEqual(judge(1, 0, answered(503), { ...hourly, jitter: 'none' }, low), {
+      state: 'waiting',
+      waitMs: 3_600_000,
+    })
+  }
+})
+
+test('a policy may ask for the later of Retry-After and its own wait', () => {
+  const later = policy([3_600_000], 1e12, 'none', 'later')
+  assert.deepEqual(judge(1, 0, answered(429, 5000), later, low), { state: 'waiting', waitMs: 3_600_000 })
+  assert.deepEqual(judge(1, 0, answered(503, 7_200_000), later, low), { state: 'waiting', waitMs: 7_200_000 })
+})
+
+test('a Retry-After is never undercut, nor passed but by the later wait, and no wait ends beyond the age limit', () => {
   const anyRandom = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
-  const anyJitter = fc.constantFrom<Jitter>('none', 'equal', 'full')
   const anyStatus = fc.constantFrom(0, 301, 400, 404, 429, 500, 503)
   const anyRetryAfter = fc.option(fc.double({ min: 0, max: 200_000, noNaN: true }), { nil: undefined })
   const anyMs = fc.nat(100_000)
@@ -126,21 +148,24 @@ test('neither the policy nor a Retry-After is ever undercut, and no wait ends be
       fc.integer({ min: 1, max: 6 }),
       anyMs,
       anyMs,
-      anyJitter,
+      fc.constantFrom(...jitters),
+      fc.constantFrom(...retryAfterRules),
       anyStatus,
       anyRetryAfter,
       anyRandom,
-      (waits, attempts, ageMs, maxAgeMs, jitter, status, retryAfterMs, random) => {
+      (waits, attempts, ageMs, maxAgeMs, jitter, rule, status, retryAfterMs, random) => {
         const outcome = { ...answered(status), retryAfterMs }
-        const verdict = judge(attempts, ageMs, outcome, policy(waits, maxAgeMs, jitter), () => random)
-        const least = Math.max(waits[attempts - 1] ?? 0, retryAfterMs ?? 0)
+        const verdict = judge(attempts, ageMs, outcome, policy(waits, maxAgeMs, jitter, rule), () => random)
+        const longest = jitter === 'decorrelated' ? Math.max(...waits) : (waits[attempts - 1] ?? 0)
+        const most = rule === 'receiver' ? (retryAfterMs ?? longest) : Math.max(retryAfterMs ?? 0, longest)
         if (attempts > waits.length) assert.deepEqual(verdict, { state: 'dead', reason: 'exhausted' })
         else if (verdict.state === 'waiting') {
-          assert.ok(verdict.waitMs >= least, 'not undercut')
+          assert.ok(verdict.waitMs >= (retryAfterMs ?? 0), 'not undercut')
+          assert.ok(verdict.waitMs <= Math.ceil(most), 'not passed')
           assert.ok(ageMs + verdict.waitMs <= maxAgeMs, 'in time')
         } else {
           assert.deepEqual(verdict, { state: 'dead', reason: 'aged' })
-          assert.ok(ageMs + Math.ceil(least * 2) > maxAgeMs, 'it had time left')
+          assert.ok(ageMs + Math.ceil(most) > maxAgeMs, 'it had time left')
         }
       },
     ),

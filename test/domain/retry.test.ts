@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { jitterPlot, plotPath } from '../../scripts/jitter-plot.ts'
 import {
   defaultRetryPolicy,
+  drawnWait,
+  drawsOf,
   type Jitter,
-  jittered,
+  jitters,
   maxAttempts,
   type RetryPolicy,
   waitAfter,
@@ -47,8 +51,7 @@ test('the default policy makes ten attempts over about three days', () => {
   assert.equal(waits.length, 9)
   const total = waits.reduce((sum, wait) => sum + wait, 0)
   assert.equal(total, ((3 * 24 + 3) * 60 + 35) * 60_000 + 5000)
-  // Even when every wait is lengthened as far as jitter can, the last attempt falls within the age limit.
-  assert.ok(total * 1.5 < defaultRetryPolicy.maxAgeMs)
+  assert.ok(total < defaultRetryPolicy.maxAgeMs, 'the last attempt falls within the age limit')
 })
 
 test('attempts and waits agree, whatever the policy', () => {
@@ -73,31 +76,112 @@ test('attempts and waits agree, whatever the policy', () => {
   )
 })
 
-test('jitter lengthens a wait up to its share and never shortens it', () => {
-  const most: Record<Jitter, number> = { none: 1, equal: 1.5, full: 2 }
-  const anyWait = fc.double({ min: 0, max: 1e9, noNaN: true })
-  const anyRandom = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
+const hour = 3_600_000
+const anyWaits: fc.Arbitrary<RetryPolicy['waits']> = fc.oneof(
+  fc
+    .array(fc.nat(7 * 24 * hour), { minLength: 1, maxLength: 12 })
+    .map((ms): RetryPolicy['waits'] => ({ kind: 'list', ms })),
+  fc
+    .tuple(
+      fc.integer({ min: 1, max: 24 * hour }),
+      fc.double({ min: 1, max: 100, noNaN: true }),
+      fc.integer({ min: 1, max: 168 * hour }),
+    )
+    .map(([baseMs, factor, capMs]): RetryPolicy['waits'] => ({
+      kind: 'exponential',
+      baseMs,
+      factor,
+      capMs,
+      maxAttempts: 13,
+    })),
+)
+
+/** The bounds of a wait, written out as the retry page says them. */
+function boundsOf({ waits, jitter }: RetryPolicy, nominal: number, previous: number): [least: number, most: number] {
+  if (jitter === 'none') return [nominal, nominal]
+  if (jitter === 'equal') return [nominal / 2, nominal]
+  if (jitter === 'full') return [0, nominal]
+  if (waits.kind === 'exponential') return [Math.min(waits.baseMs, waits.capMs), Math.min(waits.capMs, 3 * previous)]
+  const base = Math.min(...waits.ms.filter((ms) => ms > 0))
+  return Number.isFinite(base) ? [base, Math.min(Math.max(...waits.ms), 3 * previous)] : [0, 0]
+}
+
+function baseOf(waits: RetryPolicy['waits']): number {
+  return waits.kind === 'list' ? Math.min(...waits.ms.filter((ms) => ms > 0)) : Math.min(waits.baseMs, waits.capMs)
+}
+
+test('every wait of a delivery lies within the bounds of its jitter, and below the cap', () => {
   fc.assert(
-    fc.property(anyWait, fc.constantFrom<Jitter>('none', 'equal', 'full'), anyRandom, (waitMs, jitter, random) => {
-      const result = jittered(waitMs, jitter, () => random)
-      assert.ok(Number.isInteger(result), 'whole milliseconds')
-      assert.ok(result >= waitMs, `${result} is shorter than ${waitMs}`)
-      assert.ok(result <= Math.ceil(waitMs * most[jitter]), `${result} is longer than allowed`)
-    }),
+    fc.property(
+      anyWaits,
+      fc.constantFrom(...jitters),
+      fc.maxSafeNat(),
+      fc.nat(),
+      (waits, jitter, message, endpoint) => {
+        const policy: RetryPolicy = { waits, jitter, maxAgeMs: 1e12 }
+        const ceiling = waits.kind === 'list' ? Math.max(...waits.ms) : waits.capMs
+        let previous = baseOf(waits)
+        for (let n = 1; n < maxAttempts(policy); n++) {
+          const drawn = drawnWait(policy, n, drawsOf(message, endpoint)) as number
+          const [least, most] = boundsOf(policy, waitAfter(policy, n) as number, previous)
+          assert.ok(Number.isInteger(drawn), 'whole milliseconds')
+          assert.ok(drawn >= least && drawn <= most, `${jitter}: ${drawn} is not within ${least} to ${most}`)
+          assert.ok(drawn <= ceiling, `${drawn} passes the cap ${ceiling}`)
+          previous = drawn
+        }
+        assert.equal(drawnWait(policy, maxAttempts(policy), drawsOf(message, endpoint)), undefined)
+      },
+    ),
   )
 })
 
-test('jitter spreads evenly over its whole share', () => {
+test('the extremes of a wait are reached, and nothing beyond them', () => {
+  const extremes = (jitter: Jitter) =>
+    [0, 0.5, 1 - Number.EPSILON].map((random) => drawnWait({ ...list(1000, 1000), jitter }, 1, () => random))
+  assert.deepEqual(extremes('none'), [1000, 1000, 1000])
+  assert.deepEqual(extremes('equal'), [500, 750, 1000])
+  assert.deepEqual(extremes('full'), [0, 500, 1000])
+  const walk = { ...exponential(100, 2, 5000, 10), jitter: 'decorrelated' } as const
   assert.deepEqual(
-    [0, 0.25, 0.5, 0.75].map((r) => jittered(1000, 'full', () => r)),
-    [1000, 1250, 1500, 1750],
+    [1, 2, 3, 4, 5].map((n) => drawnWait(walk, n, () => 1 - Number.EPSILON)),
+    [300, 900, 2700, 5000, 5000],
   )
   assert.deepEqual(
-    [0, 0.25, 0.5, 0.75].map((r) => jittered(1000, 'equal', () => r)),
-    [1000, 1125, 1250, 1375],
+    [1, 2, 3].map((n) => drawnWait(walk, n, () => 0)),
+    [100, 100, 100],
   )
-  assert.deepEqual(
-    [0, 0.25, 0.5, 0.75].map((r) => jittered(1000, 'none', () => r)),
-    [1000, 1000, 1000, 1000],
-  )
+})
+
+test('a wait is uniform between its bounds, over deliveries that were published one after the other', () => {
+  const deliveries = 20_000
+  const shares = { full: [0, 60_000], equal: [30_000, 60_000], decorrelated: [1000, 3000] } as const
+  for (const [jitter, [least, most]] of Object.entries(shares)) {
+    const waits = jitter === 'decorrelated' ? exponential(1000, 2, 60_000, 9).waits : list(60_000).waits
+    const policy: RetryPolicy = { waits, jitter: jitter as Jitter, maxAgeMs: 1e12 }
+    const tenths = Array<number>(10).fill(0)
+    for (let i = 0; i < deliveries; i++) {
+      const drawn = drawnWait(policy, 1, drawsOf(1_790_000_000_000_000 + i, 7)) as number
+      const tenth = Math.floor((10 * (drawn - least)) / (most - least + 1))
+      tenths[tenth] = (tenths[tenth] as number) + 1
+    }
+    // The draws repeat, so this cannot fail by chance: chi-squared of nine degrees stays below its 99.9th percentile.
+    const expected = deliveries / 10
+    const chi = tenths.reduce((sum, count) => sum + (count - expected) ** 2 / expected, 0)
+    assert.ok(chi < 27.9, `${jitter}: ${tenths}`)
+  }
+})
+
+test('the draws of a delivery repeat, and those of its attempts, messages and endpoints have nothing in common', () => {
+  const draws = (message: number, endpoint: number) => [1, 2, 3, 4].map(drawsOf(message, endpoint))
+  assert.deepEqual(draws(5, 6), draws(5, 6))
+  const all = [draws(5, 6), draws(6, 5), draws(5, 7), draws(5 + 2 ** 32, 6)].flat()
+  assert.equal(new Set(all).size, 16)
+  for (const draw of all) assert.ok(draw >= 0 && draw < 1)
+  const pairs = Array.from({ length: 20_000 }, (_, i) => [drawsOf(i, 1)(1), drawsOf(i, 1)(2)] as const)
+  const covariance = pairs.reduce((sum, [a, b]) => sum + (a - 0.5) * (b - 0.5), 0) / pairs.length
+  assert.ok(Math.abs(covariance * 12) < 0.03, `the correlation of two waits in a row is ${covariance * 12}`)
+})
+
+test('docs/jitter.svg shows the waits of this program (node scripts/jitter-plot.ts draws it again)', () => {
+  assert.equal(readFileSync(plotPath, 'utf8'), jitterPlot())
 })

@@ -10,7 +10,7 @@ const path = '/app/acme/endpoint/one'
 
 /** Values of the fields that are objects, with all that an answer shows. */
 const objects: Readonly<Record<ObjectName, unknown>> = {
-  retry: { waits: { kind: 'list', ms: [1000, 2000] }, jitter: 'none', maxAgeMs: 60_000 },
+  retry: { waits: { kind: 'list', ms: [1000, 2000] }, jitter: 'none', maxAgeMs: 60_000, retryAfter: 'later' },
   circuit: 'off',
   coalesce: { windowMs: 5000, key: '/id' },
   shape: { keep: null, drop: ['/email'], rename: {}, pseudonymize: [] },

@@ -159,7 +159,7 @@ describe('endpoints', () => {
 
   test("take Sluice's own limits and Svix's older names", async () => {
     const { ask, store } = await withApp()
-    const retry = { waits: { kind: 'list', ms: [1, 2] }, jitter: 'none', maxAgeMs: 1000 }
+    const retry = { waits: { kind: 'list', ms: [1, 2] }, jitter: 'decorrelated', maxAgeMs: 1000, retryAfter: 'later' }
     const limits = { throttlePeriodSeconds: 60, burst: 9, concurrency: 3, timeoutMs: 2500, retry }
     const body = { url: 'https://example.com', rateLimit: 5, filterTypes: ['video.*', '*'], channels: ['x'], ...limits }
     const { json } = await ask('POST', '/app/a/endpoint', body)
@@ -183,7 +183,7 @@ describe('endpoints', () => {
       url: 'https://example.com',
       retry: { waits: { ...waits, x: 1 }, y: 2 },
     })
-    assert.deepEqual(json.retry, { waits, jitter: 'equal', maxAgeMs: 432_000_000 })
+    assert.deepEqual(json.retry, { waits, jitter: 'equal', maxAgeMs: 432_000_000, retryAfter: 'receiver' })
   })
 
   test('are changed field by field: what is absent stays, null unsets', async () => {

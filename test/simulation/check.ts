@@ -106,7 +106,7 @@ function duplicatesOnlyAfterDeaths(arrivals: readonly Arrival[]): void {
   }
 }
 
-/** After a heard failure the next try comes no sooner than the policy's shortest wait. */
+/** After a heard failure the next try comes no sooner than the policy's shortest wait, or than the receiver asked for. */
 function waitsAreKept(endpoint: EndpointFacts, arrivals: readonly Arrival[], { jumps, retried }: History): void {
   for (const trail of trails(arrivals)) {
     for (const [i, arrival] of trail.entries()) {
@@ -115,7 +115,9 @@ function waitsAreKept(endpoint: EndpointFacts, arrivals: readonly Arrival[], { j
       if (retried.has(`${endpoint.key} ${arrival.body}`)) continue
       if (jumps.some((at) => at >= arrival.at && at <= next.at)) continue
       // Refused connections never arrive, so which wait this was is not to be seen here; exactlyOneEnd checks each.
-      const least = Math.min(...endpoint.waitsMs)
+      const { leastWaitsMs, retryAfter } = endpoint
+      const asked = retryAfter === 'receiver' ? arrival.retryAfterMs : undefined
+      const least = asked ?? Math.min(...leastWaitsMs)
       const gap = next.at - arrival.heardAt
       assert.ok(gap >= least - 1, `${arrival.message} was retried after ${gap} ms, ${least} were due`)
     }
@@ -187,20 +189,25 @@ async function exactlyOneEnd(fact: History['published'][number], history: Histor
     if (dead) endsAreDue(dead, fact, endpoint, history)
     if (history.retried.has(`${key} ${fact.body}`)) continue
     if (history.jumps.length === 0) scheduleIsKept(trail, endpoint, label)
-    const budget = endpoint.waitsMs.length + 1
+    const budget = endpoint.leastWaitsMs.length + 1
     assert.ok(trail.length <= budget, `${label}: ${trail.length} attempts, ${budget} allowed`)
     if (dead?.reason === 'exhausted') assert.equal(trail.length, budget, `${label}: died before its budget was spent`)
   }
 }
 
-/** Each recorded attempt comes no sooner than the one before it said, and that was no sooner than the policy says. */
+/** Each recorded attempt comes no sooner than the one before it said, and that was no sooner than the policy says, or the receiver. */
 function scheduleIsKept(trail: readonly Attempt[], endpoint: EndpointFacts, label: string): void {
   for (const [i, attempt] of trail.entries()) {
     const next = trail[i + 1]
     if (!next) continue
     assert.ok(attempt.nextAt !== null && next.at >= attempt.nextAt - 1, `${label}: attempt ${next.n} came early`)
+    const mayHaveAsked = attempt.status === 429 || attempt.status === 503
+    if (mayHaveAsked && endpoint.retryAfter === 'receiver') continue
     const waited = attempt.nextAt - attempt.at - attempt.durationMs
-    assert.ok(waited >= (endpoint.waitsMs[i] as number) - 2, `${label}: attempt ${next.n} was due after ${waited} ms`)
+    assert.ok(
+      waited >= (endpoint.leastWaitsMs[i] as number) - 2,
+      `${label}: attempt ${next.n} was due after ${waited} ms`,
+    )
   }
 }
 

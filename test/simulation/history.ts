@@ -1,3 +1,4 @@
+import type { RetryAfterRule } from '../../src/domain/retry.ts'
 import type { BoundsWish, Wanted } from './check-bounds.ts'
 import type { BegunFact, CircuitFact, HealthWish, OrderFact } from './check-health.ts'
 import type { FormWish } from './check-shaping.ts'
@@ -70,7 +71,8 @@ export interface EndpointFacts {
   readonly rate: { readonly rate: number; readonly periodMs: number; readonly burst: number } | undefined
   readonly concurrency: number
   /** The least wait after each attempt; one attempt more than there are waits. */
-  readonly waitsMs: readonly number[]
+  readonly leastWaitsMs: readonly number[]
+  readonly retryAfter: RetryAfterRule
   /** Whether the newest of a kind takes the place of what waits. */
   readonly coalesces: boolean
   readonly order: 'none' | 'fifo' | 'key'

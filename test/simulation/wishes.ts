@@ -1,4 +1,4 @@
-import type { RetryPolicy } from '../../src/domain/retry.ts'
+import { jitters, type RetryPolicy } from '../../src/domain/retry.ts'
 import type { HealthWish } from './check-health.ts'
 import type { Temper } from './receivers.ts'
 import type { Seeded } from './seeded.ts'
@@ -7,21 +7,31 @@ const second = 1000
 
 /** When an endpoint wants to be tried again. */
 export function randomPolicy(chance: Seeded): RetryPolicy {
-  const jitter = chance.pick(['full', 'equal', 'none'] as const)
+  const jitter = chance.pick(jitters)
+  const retryAfter = jitter === 'full' ? 'later' : 'receiver'
   const maxAgeMs = 4 * 3600 * second
   if (chance.chance(0.5)) {
     const ms = Array.from({ length: chance.between(1, 4) }, () => chance.between(50, 4000))
-    return { waits: { kind: 'list', ms }, jitter, maxAgeMs }
+    return { waits: { kind: 'list', ms }, jitter, maxAgeMs, retryAfter }
   }
   const maxAttempts = chance.between(2, 6)
-  return { waits: { kind: 'exponential', baseMs: 100, factor: 2, capMs: 3000, maxAttempts }, jitter, maxAgeMs }
+  return {
+    waits: { kind: 'exponential', baseMs: 100, factor: 2, capMs: 3000, maxAttempts },
+    jitter,
+    maxAgeMs,
+    retryAfter,
+  }
 }
 
-/** Written out independently of the code under test. */
-export function waitsOf(policy: RetryPolicy): number[] {
-  if (policy.waits.kind === 'list') return [...policy.waits.ms]
-  const { baseMs, factor, capMs, maxAttempts } = policy.waits
-  return Array.from({ length: maxAttempts - 1 }, (_, i) => Math.min(capMs, baseMs * factor ** i))
+/** The least wait after each attempt, written out independently of the code under test. */
+export function leastWaitsOf({ waits, jitter }: RetryPolicy): number[] {
+  const nominal =
+    waits.kind === 'list'
+      ? waits.ms
+      : Array.from({ length: waits.maxAttempts - 1 }, (_, i) => Math.min(waits.capMs, waits.baseMs * waits.factor ** i))
+  const base = Math.min(...nominal)
+  const least = { none: (ms: number) => ms, equal: (ms: number) => ms / 2, full: () => 0, decorrelated: () => base }
+  return nominal.map(least[jitter])
 }
 
 /** When an endpoint's circuit opens, and whether it is slowed down. */

@@ -29,7 +29,7 @@ import { SimProcess } from './process.ts'
 import { healthy, simulatedSender, type Temper } from './receivers.ts'
 import { Seeded } from './seeded.ts'
 import { type Told, timesOf } from './told.ts'
-import { randomHealth, randomPolicy, randomTemper, waitsOf } from './wishes.ts'
+import { leastWaitsOf, randomHealth, randomPolicy, randomTemper } from './wishes.ts'
 
 const leaseMs = 3000
 const troubledMs = 40_000
@@ -238,7 +238,8 @@ export class World {
         ? { rate: input.throttleRate as number, periodMs: second, burst: input.burst as number }
         : undefined,
       concurrency: order === 'fifo' ? 1 : (input.concurrency as number),
-      waitsMs: waitsOf(retry),
+      leastWaitsMs: leastWaitsOf(retry),
+      retryAfter: retry.retryAfter ?? 'receiver',
       coalesces: coalesce !== null,
       order,
       deadHead,

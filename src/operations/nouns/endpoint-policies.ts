@@ -2,7 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import type { ObjectName } from '../../domain/endpoint-fields.ts'
 import type { CircuitPolicy, Coalesce, Shape } from '../../domain/flow.ts'
 import { defaultCircuitPolicy } from '../../domain/health.ts'
-import { defaultRetryPolicy, type RetryPolicy } from '../../domain/retry.ts'
+import { defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../../domain/retry.ts'
 import { closed, described, innerPointerPattern, integer, nullable, pointerPattern } from '../fields.ts'
 
 const day = 24 * 3_600_000
@@ -26,23 +26,32 @@ const RetryIn = Type.Object({
           maximum: 100,
           description: 'How much longer each wait is than the one before.',
         }),
-        capMs: described(integer(1, 7 * day), 'Longest wait.'),
+        capMs: described(
+          integer(1, 7 * day),
+          "Longest wait; only a Retry-After or the server's least wait may be longer.",
+        ),
         maxAttempts: described(integer(1, 100), 'Attempts in all.'),
       }),
     ],
     { description: 'Waits between attempts: a list, or growing up to a cap.' },
   ),
   jitter: Type.Optional(
-    Type.Enum(['full', 'equal', 'none'], {
+    Type.Enum([...jitters], {
       description:
-        'Random part added to a wait: `full` up to its length, `equal` up to half of it, `none`. A wait is never shortened.',
+        'Random wait, for a wait of w: `none` w, `equal` (default) from w/2 to w, `full` from 0 to w, `decorrelated` from the first wait to three times the wait before, up to the longest.',
     }),
   ),
   maxAgeMs: Type.Optional(described(integer(1, 30 * day), 'No attempt begins after this time.')),
+  retryAfter: Type.Optional(
+    Type.Enum([...retryAfterRules], {
+      description:
+        'Wait after an answer with Retry-After: `receiver` (default) exactly that long, `later` until the later of it and the wait of this policy.',
+    }),
+  ),
 })
 
 /** The policy, without other fields that the caller may have sent. */
-function toRetryPolicy({ waits, jitter, maxAgeMs }: Static<typeof RetryIn>): RetryPolicy {
+function toRetryPolicy({ waits, jitter, maxAgeMs, retryAfter }: Static<typeof RetryIn>): RetryPolicy {
   return {
     waits:
       waits.kind === 'list'
@@ -56,6 +65,7 @@ function toRetryPolicy({ waits, jitter, maxAgeMs }: Static<typeof RetryIn>): Ret
           },
     jitter: jitter ?? defaultRetryPolicy.jitter,
     maxAgeMs: maxAgeMs ?? defaultRetryPolicy.maxAgeMs,
+    retryAfter: retryAfter ?? 'receiver',
   }
 }
 
@@ -82,7 +92,9 @@ const CircuitIn = Type.Object(
         'Time that the circuit stays open, doubled each time a probe fails; 10 seconds by default.',
       ),
     ),
-    maxOpenMs: Type.Optional(described(integer(100, day), 'Longest time between two probes; 10 minutes by default.')),
+    maxOpenMs: Type.Optional(
+      described(integer(100, day), 'Longest time that the circuit stays open; 10 minutes by default.'),
+    ),
     rampMs: Type.Optional(
       described(
         integer(0, day),
