@@ -63,7 +63,8 @@ export class Target {
   ): Promise<Target> {
     const place = await openPlace(t, dialect)
     const monitor = ['--import', join(import.meta.dirname, 'monitor.ts')]
-    const floors = { SLUICE_MIN_RETRY_WAIT: '1s', SLUICE_FAILURES_PER_MINUTE: '60' }
+    // The defaults, and a long lease: with the kill tests' short one, a server on a starved machine loses its lanes.
+    const floors = { SLUICE_MIN_RETRY_WAIT: '1s', SLUICE_FAILURES_PER_MINUTE: '60', SLUICE_LEASE: '30s' }
     const program = await Program.start(t, 'serve', place.store, { ...floors, ...settings }, { nodeArguments: monitor })
     return new Target(t, program, place)
   }
