@@ -90,7 +90,7 @@ export function addAttempts(commands: RemoteCommands): void {
   const summary = 'list attempts of one message or at one endpoint, newest first'
   const command = commands
     .list('attempts <app>', summary, ([app], session) => {
-      const { message, endpoint, failed } = session.options as Record<string, string | undefined>
+      const { message, endpoint, failed, headers } = session.options as Record<string, string | undefined>
       if (message === undefined && endpoint === undefined) {
         throw new CommandError('Name a message or an endpoint: --message or --endpoint.', exitCode.misused)
       }
@@ -101,12 +101,18 @@ export function addAttempts(commands: RemoteCommands): void {
         path: pathOf('app', app, 'attempt') + path,
         query: message === undefined ? query : { ...query, endpoint_id: endpoint },
         empty: 'No attempts.',
-        columns: [when, { title: other === 'msg' ? 'MESSAGE' : 'ENDPOINT', cell: `${other}Id` }, ...rest],
+        columns: [
+          when,
+          { title: other === 'msg' ? 'MESSAGE' : 'ENDPOINT', cell: `${other}Id` },
+          ...rest,
+          ...(headers ? [answerHeaders] : []),
+        ],
       }
     })
     .option('--message <MESSAGE>', 'attempts of this message, by id or eventId')
     .option('--endpoint <ENDPOINT>', 'attempts at this endpoint, by id or uid')
     .option('--failed', 'only failed attempts')
+    .option('--headers', 'show the headers of each response, too')
   addFields(command, messageFilterFields)
 }
 
@@ -120,6 +126,14 @@ const rest: readonly Column<Item>[] = [
   { title: 'MS', cell: 'responseDurationMs', align: 'right' },
   { title: 'OUTCOME', cell: outcome, colour: statusColour, flexible: true },
 ]
+
+const answerHeaders: Column<Item> = {
+  title: 'RESPONSE HEADERS',
+  cell: ({ responseHeaders }) =>
+    Object.entries((responseHeaders ?? {}) as Item)
+      .map(([name, value]) => `${name}: ${text(value)}`)
+      .join(' | ') || '–',
+}
 
 /** The HTTP status of the response; '–' when there was none. */
 export function statusCode({ responseStatusCode }: Item): string {

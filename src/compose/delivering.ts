@@ -49,6 +49,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     allowNetworks: permittedNetworks(config),
     allowHttp: config.allowHttp,
     responseLimitBytes: config.responseLimit,
+    responseHeaderLimitBytes: config.responseHeaderLimit,
     retryAfterCapMs: config.retryAfterCap,
   })
   const engine = new Engine({

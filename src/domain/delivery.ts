@@ -1,6 +1,6 @@
 import type { EpochMs } from './clock.ts'
 import type { DeadReason } from './judge.ts'
-import type { OutcomeCode } from './outcome.ts'
+import type { OutcomeCode, ResponseHeaders } from './outcome.ts'
 import type { ReplayFilter } from './task.ts'
 
 /**
@@ -58,13 +58,15 @@ export interface Attempt {
   readonly code: OutcomeCode
   readonly error: string | null
   readonly response: Uint8Array | null
+  /** Null without an answer, and once the answer is erased. */
+  readonly responseHeaders: ResponseHeaders | null
   /** When the next try is due; null when this one was the last. */
   readonly nextAt: EpochMs | null
   readonly trigger: 'scheduled' | 'manual'
 }
 
 /** All of an attempt but the receiver's answer, which may be large. */
-export interface AttemptSummary extends Omit<Attempt, 'response'> {
+export interface AttemptSummary extends Omit<Attempt, 'response' | 'responseHeaders'> {
   /** The size of the answer. */
   readonly bytes: number
 }

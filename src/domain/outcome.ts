@@ -10,9 +10,14 @@ export interface Outcome {
   readonly retryAfterMs: number | undefined
   /** The first bytes of the answer's body, as they came. */
   readonly response: Uint8Array | undefined
+  /** The headers of the answer, bounded and without secrets; undefined without an answer. */
+  readonly responseHeaders?: ResponseHeaders | undefined
   readonly error: string | undefined
   readonly durationMs: number
 }
+
+/** Names in lower case and their values. The name `…` says how many further headers were left out. */
+export type ResponseHeaders = Readonly<Record<string, string>>
 
 export type OutcomeCode =
   | 'delivered' //          2xx

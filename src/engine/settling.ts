@@ -36,6 +36,7 @@ export class Settling {
       code: outcome.code,
       error: outcome.error ?? null,
       response: outcome.response ?? null,
+      responseHeaders: outcome.responseHeaders,
     }
     const notice = this.#noticeOf(delivery, outcome, verdict, id, now)
     this.#add(delivery, attempt, verdict, effect.holdMs, effect.disable ? 'gone' : undefined, notice)

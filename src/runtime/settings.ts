@@ -67,6 +67,11 @@ export const settings = {
   inFlightPerApp: setting(count(1, 100_000), 512, 'concurrent attempts of this process for one application'),
   timeout: setting(duration(100, 5 * minute), 15 * second, 'time limit of an attempt, for endpoints without their own'),
   responseLimit: setting(size(0, mib), 16 * kib, 'bytes of a response that are stored with its attempt'),
+  responseHeaderLimit: setting(
+    size(0, 16 * kib),
+    4 * kib,
+    'bytes of the headers of a response that are stored with its attempt; 0 = none',
+  ),
   retryAfterCap: setting(duration(second, 7 * day), day, 'longest Retry-After that is honoured in full'),
   minRetryWait: setting(
     duration(0, hour),

@@ -1,4 +1,7 @@
 import type { EpochMs } from '../domain/clock.ts'
+import type { ResponseHeaders } from '../domain/outcome.ts'
+import { isSensitiveHeader } from '../wire/headers.ts'
+
 /**
  * Keeps the first bytes of an answer's body, as they came: nothing is decoded, so no bomb can unfold. Bytes are copied,
  * because a chunk is a view of the 64 KiB its socket read. The copy grows by doubling, so that a body that drips byte by
@@ -32,6 +35,43 @@ export class Capture {
   bytes(): Uint8Array | undefined {
     return this.#length === 0 ? undefined : this.#bytes?.subarray(0, this.#length)
   }
+}
+
+const maxHeaders = 64
+const maxHeaderValue = 1024
+const moreHeaders = '…'
+
+/**
+ * The headers of an answer that are kept with its attempt: at most 64, at most `limitBytes` of names and values, and of each
+ * value the first 1,024 characters. A secret, by the name of its header, is not kept at all. Further headers are counted
+ * under the name `…`, which no header can have.
+ */
+export function keptHeaders(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+  limitBytes: number,
+): ResponseHeaders | undefined {
+  if (limitBytes === 0) return undefined
+  const kept: [string, string][] = []
+  let bytes = 0
+  let omitted = 0
+  for (const [name, value] of Object.entries(headers)) {
+    const text = keptValue(name, value)
+    const size = name.length + Buffer.byteLength(text)
+    if (kept.length === maxHeaders || bytes + size > limitBytes) {
+      omitted++
+      continue
+    }
+    kept.push([name, text])
+    bytes += size
+  }
+  if (omitted > 0) kept.push([moreHeaders, `${omitted} more`])
+  return Object.fromEntries(kept)
+}
+
+function keptValue(name: string, value: string | string[] | undefined): string {
+  if (isSensitiveHeader(name)) return '(hidden)'
+  const text = Array.isArray(value) ? value.join(', ') : (value ?? '')
+  return text.length <= maxHeaderValue ? text : `${text.slice(0, maxHeaderValue).toWellFormed()}…`
 }
 
 /** The three ways HTTP writes a date (RFC 9110, 5.6.7); Date.parse alone would take `1.5` for the fifth of January. */

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Outcome } from '../domain/outcome.ts'
-import { Capture, printable, readRetryAfter } from './answer.ts'
+import type { Outcome, ResponseHeaders } from '../domain/outcome.ts'
+import { Capture, keptHeaders, printable, readRetryAfter } from './answer.ts'
 import { deadlineFailure, type Failure, isHangUp, unanswered, wireFailure } from './classify.ts'
 import { type Deadlines, Timed } from './deadline.ts'
 import type { Connection, Pool } from './pool.ts'
@@ -14,6 +14,7 @@ export interface Wire {
   readonly pool: Pool
   readonly deadlines: Deadlines
   readonly responseLimitBytes: number
+  readonly responseHeaderLimitBytes: number
   readonly retryAfterCapMs: number
 }
 
@@ -48,6 +49,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   #status = 0
   #retryAfterMs: number | undefined
   #location: string | undefined
+  #headers: ResponseHeaders | undefined
   #capture: Capture | undefined
 
   constructor(
@@ -117,6 +119,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
       return
     }
     this.#status = status
+    this.#headers = keptHeaders(headers, this.#wire.responseHeaderLimitBytes)
     if (status < 300) return
     this.#retryAfterMs = readRetryAfter(headers['retry-after'], this.#wire.clock.now(), this.#wire.retryAfterCapMs)
     if (status < 400) this.#location = printable(headers.location)
@@ -207,6 +210,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
       status,
       retryAfterMs: this.#retryAfterMs,
       response: this.#capture?.bytes(),
+      responseHeaders: this.#headers,
       error: code === 'delivered' ? undefined : `The receiver answered ${status}${to}.`,
       durationMs: this.#durationMs(),
     }

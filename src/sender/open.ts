@@ -17,6 +17,8 @@ export interface SenderContext extends AddressRules {
   readonly version: string
   /** The bytes of an answer's body that are kept; after them the connection is closed. 16 KiB by default. */
   readonly responseLimitBytes?: number
+  /** The bytes of an answer's headers that are kept; 4 KiB by default, 0 keeps none. */
+  readonly responseHeaderLimitBytes?: number
   /** The longest wait that a Retry-After can ask for; a day by default. */
   readonly retryAfterCapMs?: number
   /** Certificates (PEM) of authorities to trust beside those that Node trusts. */
@@ -29,13 +31,15 @@ const dayMs = 24 * 60 * 60 * 1000
 
 /** Makes the sender that speaks HTTP/1.1. Throws when a network in `allowNetworks` or a certificate in `extraCa` is invalid. */
 export function openSender(context: SenderContext): Sender {
-  const { clock, responseLimitBytes = 16 * 1024, retryAfterCapMs = dayMs, extraCa = [] } = context
+  const { clock, retryAfterCapMs = dayMs, extraCa = [] } = context
+  const { responseLimitBytes = 16 * 1024, responseHeaderLimitBytes = 4 * 1024 } = context
   const policy = new AddressPolicy(context)
   const dns = context.resolve ? undefined : openDns()
   const resolve = cached(context.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
   const connect = createConnector({ policy, resolve, extraCa })
   const pool = new Pool(connect, clock, attemptLimitBytes(responseLimitBytes))
-  const wire: Wire = { clock, pool, deadlines: new Deadlines(clock), responseLimitBytes, retryAfterCapMs }
+  const limits = { responseLimitBytes, responseHeaderLimitBytes, retryAfterCapMs }
+  const wire: Wire = { clock, pool, deadlines: new Deadlines(clock), ...limits }
   const turns = Turns.by(clock)
   const shaping = new ShapingAttempts()
   let closed = false

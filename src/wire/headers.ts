@@ -2,7 +2,8 @@
 const reserved =
   /^(accept-encoding|connection|content-.*|expect|host|keep-alive|proxy-.*|svix-.*|te|trailer|transfer-encoding|upgrade|user-agent|webhook-.*|x-svix-.*)$/i
 
-const sensitive = /(^|-)(authorization|authenticate|auth|cookie|credentials?|key|password|secret|signature|token)(-|$)/i
+const sensitive =
+  /(^|-)(authorization|authenticate|auth|cookie2?|credentials?|key|password|secret|signature|token)(-|$)/i
 
 const maxValueLength = 4096
 const unsendable = /[^\t\x20-\x7e\x80-\xff]/

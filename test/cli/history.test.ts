@@ -45,6 +45,10 @@ describe('looking back', () => {
     assert.match(one, /^good +http\S+ +success +–$/m)
     assert.match(one, /^bad +http\S+ +pending +\d{4}-/m)
     assert.match(await sluice('attempts a --message e-1'), /^20.* ep_\w+ +1 +503 +\d+ +refused/m)
+    assert.match(
+      await sluice('attempts a --message e-1 --headers'),
+      /RESPONSE HEADERS\n.*refused.* content-length: 0$/m,
+    )
     const failed = await json<{ msgId: string; responseStatusCode: number }[]>('attempts a --endpoint bad --failed')
     assert.deepEqual(
       failed.map(({ responseStatusCode }) => responseStatusCode),

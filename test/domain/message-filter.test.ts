@@ -36,6 +36,7 @@ const attempt: Attempt = {
   code: 'refused',
   error: null,
   response: null,
+  responseHeaders: null,
   nextAt: null,
   trigger: 'scheduled',
 }

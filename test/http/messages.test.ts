@@ -169,7 +169,7 @@ describe('what became of a message', () => {
     const ok = await settle('one', { response: Buffer.from('fine') }, { state: 'delivered' })
     const refused = await settle(
       'two',
-      { status: 500, code: 'refused', response: Buffer.from('oops') },
+      { status: 500, code: 'refused', response: Buffer.from('oops'), responseHeaders: { server: 'hook/2' } },
       { state: 'waiting', waitMs: 0 },
     )
 
@@ -193,6 +193,7 @@ describe('what became of a message', () => {
       endpointId: second.id,
       url: 'https://two.example.com/',
       response: 'oops',
+      responseHeaders: { server: 'hook/2' },
       responseStatusCode: 500,
       responseDurationMs: 4,
       status: 2,
@@ -202,6 +203,7 @@ describe('what became of a message', () => {
       error: null,
       attempt: 1,
     })
+    assert.equal((await ask('GET', '/app/a/attempt/msg/e?with_content=false')).json.data[0].responseHeaders, null)
     assert.deepEqual(
       [attempts[1].id, attempts[1].endpointId, attempts[1].status, attempts[1].response],
       [ok, first.id, 0, 'fine'],

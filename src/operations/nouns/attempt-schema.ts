@@ -66,6 +66,12 @@ export const MessageAttemptOut = Type.Object({
   endpointId,
   url,
   response: text('Answer of the receiver, cut short; without an answer, the error.'),
+  responseHeaders: nullable(
+    Type.Record(Type.String(), Type.String(), {
+      description:
+        'Headers of the answer, names in lower case. Values of secret headers such as `set-cookie` are `(hidden)`; `…` counts the headers beyond the limit.',
+    }),
+  ),
   responseStatusCode: whole('0 when there was no answer'),
   responseDurationMs: whole('Duration of the attempt.'),
   ...status,
@@ -98,6 +104,7 @@ export function toAttemptOut(
     endpointId: endpoint?.id ?? '',
     url: endpoint?.url ?? '',
     response: withContent ? reply : '',
+    responseHeaders: withContent ? attempt.responseHeaders : null,
     responseStatusCode: attempt.status,
     responseDurationMs: attempt.durationMs,
     status,

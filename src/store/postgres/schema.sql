@@ -58,7 +58,8 @@ create table attempt (
   error text,
   response bytea,
   next_at bigint,
-  trigger text not null
+  trigger text not null,
+  response_headers json
 ) partition by RANGE (message);
 CREATE INDEX attempt_endpoint ON ONLY public.attempt USING btree (endpoint, at);
 CREATE UNIQUE INDEX attempt_pkey ON ONLY public.attempt USING btree (message, endpoint, n);
@@ -75,7 +76,8 @@ create table attempt_default (
   error text,
   response bytea,
   next_at bigint,
-  trigger text not null
+  trigger text not null,
+  response_headers json
 ); -- partition: DEFAULT
 CREATE INDEX attempt_default_endpoint_at_idx ON public.attempt_default USING btree (endpoint, at);
 CREATE UNIQUE INDEX attempt_default_pkey ON public.attempt_default USING btree (message, endpoint, n);

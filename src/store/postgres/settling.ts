@@ -1,6 +1,14 @@
 import { replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
-import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
+import {
+  blockedUntil,
+  type Delivering,
+  type LaneEffects,
+  type Settlement,
+  skipMark,
+  untried,
+  writeHeaders,
+} from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
 import { writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
@@ -30,9 +38,10 @@ const settleBatch = statement(
         from fence, clock, unnest(
                $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
                $9::bigint[], $10::bigint[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::bigint[],
-               $16::integer[], $17::integer[], $19::boolean[]
+               $16::integer[], $17::integer[], $19::boolean[], $20::text[]
              ) as s (endpoint, class, due_at, message, app, n, id,
-                     started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length, stays)
+                     started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length, stays,
+                     response_headers)
     ), found as materialized (
       select s.*, p.*
         from settled s cross join lateral (
@@ -61,10 +70,12 @@ const settleBatch = statement(
              end as is_queued
         from settled s where s.id is not null
     ), recorded as (
-      insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
+      insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger,
+                           response_headers)
       select message, endpoint, n, id, now - started_ago_ms, duration_ms, status, code,
              case when is_queued then error end, case when is_queued then response end, now + wait_ms,
-             case when class = ${replay} then 'manual' else 'scheduled' end
+             case when class = ${replay} then 'manual' else 'scheduled' end,
+             case when is_queued then response_headers::json end
         from queued
       on conflict do nothing
     ), waiting as (
@@ -233,7 +244,7 @@ export function settling(database: Database): Delivering['settle'] {
   }
 }
 
-/** Parameters 2 to 19. */
+/** Parameters 2 to 20. */
 function valuesOf(settlements: readonly Settlement[]): unknown[] {
   const responses = packed(settlements.map((s) => s.attempt?.response ?? null))
   return [
@@ -256,6 +267,7 @@ function valuesOf(settlements: readonly Settlement[]): unknown[] {
     responses.lengths,
     responses.bytes,
     booleans(settlements.map(stays)),
+    texts(settlements.map((s) => writeHeaders(s.attempt))),
   ]
 }
 

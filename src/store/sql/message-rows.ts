@@ -49,10 +49,17 @@ const attemptFields = {
   nextAt: 'next_at',
   trigger: 'trigger',
 }
-export const attemptColumns = columnsOf<Attempt>({ ...attemptFields, response: 'response' })
+export const attemptColumns = columnsOf<Attempt>({
+  ...attemptFields,
+  response: 'response',
+  responseHeaders: 'response_headers',
+})
+export const attemptShape: Shape<Attempt> = { json: ['responseHeaders'] }
+/** The size of an answer with its headers. */
+export const answerBytes = 'coalesce(length(response), 0) + coalesce(length(cast(response_headers as text)), 0)'
 export const attemptSummaryColumns = columnsOf<AttemptSummary>({
   ...attemptFields,
-  bytes: 'coalesce(length(response), 0)',
+  bytes: answerBytes,
 })
 
 const deadFields = {

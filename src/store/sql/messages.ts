@@ -11,7 +11,9 @@ import {
 } from '../messages.ts'
 import { listStart } from '../page.ts'
 import {
+  answerBytes,
   attemptColumns,
+  attemptShape,
   attemptSummaryColumns,
   messageColumns,
   messageShape,
@@ -90,29 +92,34 @@ export const selectAttempted = statement<{ endpoint: number }>(
     order by endpoint`,
 )
 const attemptsOf = 'from attempt where message = :message order by endpoint, n'
-const selectAttemptsOf = statement<Attempt>('attempts', `select ${attemptColumns} ${attemptsOf}`)
+const selectAttemptsOf = statement<Attempt>('attempts', `select ${attemptColumns} ${attemptsOf}`, attemptShape)
 const selectBriefs = statement<AttemptBrief>(
   'attempt-briefs',
-  `select id, message, endpoint, n, at, status, code, coalesce(length(response), 0) as bytes ${attemptsOf}`,
+  `select id, message, endpoint, n, at, status, code, ${answerBytes} as bytes ${attemptsOf}`,
 )
 const selectAttempt = statement<Attempt>(
   'attempt',
   `select ${attemptColumns} from attempt where message = :message and id = :id`,
+  attemptShape,
 )
 // On Postgres, in the order of n, so that only the primary key will do: while the table is small, a row looked up by its
 // whole key would as well be sought among all of its endpoint's.
-const selectSomeAttempts = statement<Attempt & { readonly place: number }>('some-attempts', (dialect) => {
-  const wanted = dialect.rowsOf(':attempts', 'wanted', { message: 'bigint', endpoint: 'bigint', n: 'integer' })
-  return dialect.name === 'sqlite'
-    ? `select place, ${attemptColumns} from ${wanted} join attempt using (message, endpoint, n)`
-    : `select wanted.place, found.*
+const selectSomeAttempts = statement<Attempt & { readonly place: number }>(
+  'some-attempts',
+  (dialect) => {
+    const wanted = dialect.rowsOf(':attempts', 'wanted', { message: 'bigint', endpoint: 'bigint', n: 'integer' })
+    return dialect.name === 'sqlite'
+      ? `select place, ${attemptColumns} from ${wanted} join attempt using (message, endpoint, n)`
+      : `select wanted.place, found.*
          from ${wanted}
         cross join lateral (
                 select ${attemptColumns} from attempt
                  where message = wanted.message and endpoint = wanted.endpoint and n <= wanted.n order by n desc limit 1
               ) as found
         where found.n = wanted.n`
-})
+  },
+  attemptShape,
+)
 const selectLatest = statement<AttemptSummary & { readonly place: number }>('latest-attempts', (dialect) => {
   const wanted = dialect.rowsOf(':deliveries', 'wanted', { message: 'bigint', endpoint: 'bigint' })
   return dialect.name === 'sqlite'
@@ -142,7 +149,10 @@ const expungeDead = statement(
   `update dead set response = :response where endpoint = :endpoint and message = :message
       and response = (select response from attempt where ${thisAttempt})`,
 )
-const expungeResponse = statement('expunge-response', `update attempt set response = :response where ${thisAttempt}`)
+const expungeResponse = statement(
+  'expunge-response',
+  `update attempt set response = :response, response_headers = null where ${thisAttempt}`,
+)
 
 interface Counts {
   pending: number

@@ -104,7 +104,8 @@ const deleteFanOut = statement('stop-fan-out', 'delete from fan_out where messag
 const eraseAttempts = statement(
   'erase-attempts',
   ({ bytes }) => `
-    update attempt set error = null, response = case when response is not null then ${bytes(':response')} end
+    update attempt set error = null, response = case when response is not null then ${bytes(':response')} end,
+           response_headers = null
      where message = :message`,
 )
 const eraseDead = statement(

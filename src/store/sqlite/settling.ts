@@ -1,7 +1,15 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
-import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
+import {
+  blockedUntil,
+  type Delivering,
+  type LaneEffects,
+  type Settlement,
+  skipMark,
+  untried,
+  writeHeaders,
+} from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
 import { bumpVersion } from '../sql/applications.ts'
 import { writeNotices } from '../sql/notices.ts'
@@ -26,8 +34,9 @@ const holdPending = `
   where endpoint = :endpoint and class = :class and due_at = :dueAt and message = :message
     and prior_attempts + attempts = :prior + :attempts`
 const insertAttempt = `
-  insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
+  insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger,
+                       response_headers)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
 const insertDead = `
   insert or replace into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -120,6 +129,7 @@ function recorder(connection: Connection): Recorder {
       isQueued ? response : null,
       nextAt,
       row.class === replay ? 'manual' : 'scheduled',
+      isQueued ? writeHeaders(attempt) : null,
     )
 
     function end(taken: TakenColumns): void {

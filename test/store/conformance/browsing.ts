@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeadLetter, DeadLetterSummary } from '../../../src/domain/delivery.ts'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
+import type { ResponseHeaders } from '../../../src/domain/outcome.ts'
 import type { CountedList, DeadRange } from '../../../src/store/dead-letters.ts'
+import type { PendingRow } from '../../../src/store/delivering.ts'
 import type { AttemptRange, KeyRange } from '../../../src/store/messages.ts'
 import { begin, type Open, type World } from './harness.ts'
 
@@ -139,6 +141,48 @@ export function browsing(open: Open): void {
     const [attempt] = await world.store.attemptsOf(row.message)
     assert.equal(textOf(attempt?.response), 'EXPUNGED')
     assert.equal(textOf((await world.store.findDead(endpoint.key, row.message))?.response), 'EXPUNGED')
+  })
+
+  test('the headers of an answer stay with its attempt until the answer or its message is erased', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    const headers = { 'content-type': 'text/plain', 'x-odd': '"\\\u0000é😀' }
+    const tried = (row: PendingRow, responseHeaders?: ResponseHeaders) => {
+      const settlement = world.settlement(endpoint, row, { state: 'waiting', waitMs: 0 })
+      return { ...settlement, attempt: { ...settlement.attempt, responseHeaders } }
+    }
+    await world.settle(worker, tried(row, headers))
+    await world.pass(5)
+    await world.settle(worker, tried(await world.head(endpoint, 1)))
+    await world.pass(5)
+    await world.settle(worker, tried(await world.head(endpoint, 1), headers))
+    const kept = async () => (await world.store.attemptsOf(row.message)).map((attempt) => attempt.responseHeaders)
+    assert.deepEqual(await kept(), [headers, null, headers])
+    const [brief, without] = await world.store.attemptHeadsOf(row.message)
+    assert.ok((brief?.bytes ?? 0) > (without?.bytes ?? 0) + 20, 'headers count in the size of an answer')
+    const keys = [1, 3].map((n) => ({ message: row.message, endpoint: endpoint.key, n }))
+    const loaded = await world.store.loadAttempts(keys)
+    assert.deepEqual(
+      loaded.map((attempt) => attempt?.responseHeaders),
+      [headers, headers],
+    )
+
+    await world.store.expungeAttempt({ message: row.message, endpoint: endpoint.key, n: 1 })
+    assert.deepEqual(await kept(), [null, null, headers])
+    await world.store.expungeMessage(row.message)
+    assert.deepEqual(await kept(), [null, null, null])
+  })
+
+  test('an attempt whose message was erased meanwhile is recorded without headers of the answer', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    await world.store.expungeMessage(row.message)
+    const settlement = world.settlement(endpoint, row, { state: 'delivered' })
+    await world.settle(worker, { ...settlement, attempt: { ...settlement.attempt, responseHeaders: { x: 'echo' } } })
+    const [attempt] = await world.store.attemptsOf(row.message)
+    assert.equal(attempt?.responseHeaders, null)
   })
 
   test('erasing an earlier answer leaves the dead letter, which quotes a later one', async (t) => {
