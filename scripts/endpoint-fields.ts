@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs'
+import { applicationFields } from '../src/domain/application-fields.ts'
 import { endpointFields, fieldEntries } from '../src/domain/endpoint-fields.ts'
 import type { Form } from '../src/domain/field.ts'
 
@@ -23,7 +24,22 @@ ${rows.join('\n')}
 In a \`PATCH\`, null goes back to the default, except for ${listed(({ noNull }) => noNull === true)}. A \`PUT\` sets absent fields to
 their defaults, except ${listed(({ stays }) => stays === true)}, which stay. \`--disable\` and \`--enable\` set \`disabled\`, and
 \`--unset FLAG\` sets null.
+
+## Of an application, for all its endpoints
+
+\`src/domain/application-fields.ts\` lists these. They belong to \`POST\`, \`PUT\` and \`PATCH\` of \`/api/v1/app\`, the flags to \`sluice app create\`
+and \`update\`. Null and \`--unset FLAG\` go back to the default, and a \`PUT\` without a field does so, too.
+
+| field | values | flag | |
+| --- | --- | --- | --- |
+${applicationRows().join('\n')}
 `
+}
+
+function applicationRows(): string[] {
+  return Object.entries(applicationFields).map(
+    ([name, { kind, flag, description }]) => `| \`${name}\` | ${valuesOf(kind)} | \`${flag}\` | ${description} |`,
+  )
 }
 
 function listed(isListed: (field: (typeof fieldEntries)[number][1]) => boolean): string {

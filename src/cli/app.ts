@@ -1,7 +1,9 @@
 import type { Command as Commander } from 'commander'
+import { applicationFields } from '../domain/application-fields.ts'
 import { count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
+import { addFields, fieldFacts, fieldsOf, unsetField } from './field-options.ts'
 import { facts, instant, nameOf, text } from './table.ts'
 
 /** `sluice app`: applications. */
@@ -22,7 +24,7 @@ export function addApp(commands: RemoteCommands): void {
   withFields(
     app.add('create <name>', 'create an application', async (session, [name]) => {
       const query = { get_if_exists: session.options.ifMissing === true ? true : undefined }
-      const created = await session.client.post('/app', { query, body: { name, ...fieldsOf(session) } })
+      const created = await session.client.post('/app', { query, body: { name, ...bodyOf(session) } })
       session.show(created, (item) => `Application ${nameOf(item)}\n${describe(session, item)}`)
     }),
   ).option('--if-missing', 'return the application with this uid if it exists already')
@@ -34,10 +36,14 @@ export function addApp(commands: RemoteCommands): void {
   withFields(
     app.add('update <app>', 'change the given fields of an application', async (session, [ref]) => {
       const { name } = session.options as { name?: string }
-      const body = { name, ...fieldsOf(session) }
+      const body = { name, ...bodyOf(session) }
       session.show(await session.client.patch(pathOf('app', ref), { body }), (item) => describe(session, item))
     }),
-  ).option('--name <NAME>', 'display name')
+  )
+    .option('--name <NAME>', 'display name')
+    .addOption(
+      repeated('--unset <OPTION>', 'option that goes back to its default, such as default-rate; may be repeated'),
+    )
 
   app
     .add('portal <app>', 'make a link to its portal, to view and manage endpoints', async (session, [ref]) => {
@@ -57,7 +63,7 @@ export function addApp(commands: RemoteCommands): void {
 }
 
 function withFields(command: Commander): Commander {
-  return command
+  command
     .option('--uid <UID>', 'your own id for it, accepted wherever its id is')
     .addOption(option('--rate <NUMBER>', 'attempts a second, over all its endpoints', count(1, 1_000_000)))
     .addOption(
@@ -67,11 +73,23 @@ function withFields(command: Commander): Commander {
       ),
     )
     .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
+  return addFields(command, applicationFields)
 }
 
-function fieldsOf({ options }: Session): Item {
-  const { uid, rate, metadata, signatureHeader } = options
-  return { uid, throttleRate: rate, signatureHeaders: pairsOf(signatureHeader), metadata: pairsOf(metadata) }
+const unsettable = {
+  uid: { flag: '--uid <UID>' },
+  throttleRate: { flag: '--rate <NUMBER>' },
+  signatureHeaders: { flag: '--signature-header <FIELD=NAME>' },
+  ...applicationFields,
+}
+
+function bodyOf(session: Session): Item {
+  const { uid, rate, metadata, signatureHeader, unset = [] } = session.options as Item & { unset?: string[] }
+  return {
+    ...{ uid, throttleRate: rate, signatureHeaders: pairsOf(signatureHeader), metadata: pairsOf(metadata) },
+    ...fieldsOf(session, applicationFields),
+    ...Object.fromEntries(unset.map((flag) => [unsetField(flag, unsettable), null])),
+  }
 }
 
 function describe({ terminal }: Session, item: Item): string {
@@ -81,6 +99,7 @@ function describe({ terminal }: Session, item: Item): string {
     ['name', text(item.name)],
     ['rate', text(item.throttleRate)],
     ['signature headers', item.signatureHeaders == null ? undefined : text(item.signatureHeaders)],
+    ...fieldFacts(item, applicationFields),
     ['metadata', text(item.metadata)],
     ['created', instant(item.createdAt)],
     ['updated', instant(item.updatedAt)],

@@ -1,12 +1,11 @@
 import type { Command as Commander } from 'commander'
-import { endpointFields, fieldEntries, type ObjectName } from '../domain/endpoint-fields.ts'
+import { endpointFields, type ObjectName } from '../domain/endpoint-fields.ts'
 import { span } from '../domain/phrases.ts'
-import { nearest } from '../runtime/config.ts'
 import { duration, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
-import { addFields, fieldFacts, fieldsOf, flagName, type Readers } from './field-options.ts'
+import { addFields, fieldFacts, fieldsOf, type Readers, unsetField } from './field-options.ts'
 import { facts, instant, nameOf, text } from './table.ts'
 
 const day = 86_400_000
@@ -54,7 +53,7 @@ export function addEndpoint(commands: RemoteCommands): void {
       const body = {
         url,
         ...changeOf(session),
-        ...Object.fromEntries(unset.map((field) => [unsetField(field), null])),
+        ...Object.fromEntries(unset.map((field) => [unsetField(field, endpointFields), null])),
       }
       session.show(await session.client.patch(of(app, ref), { body }), (item) => describe(session, item))
     }),
@@ -188,19 +187,6 @@ function changeOf(session: Session): Item {
   }
   const coalesce = fields.coalesce === undefined ? undefined : { windowMs: fields.coalesce, key: coalesceKey }
   return { ...fields, coalesce, disabled: disable === true ? true : enable === true ? false : undefined }
-}
-
-/** The field of the API that goes back to its default by `--unset`, named by its flag or by itself. */
-function unsetField(name: string): string {
-  const unsettable = fieldEntries.flatMap(([field, { flag, noNull }]) =>
-    flag === undefined || noNull === true ? [] : [{ field, flag: flagName(flag) }],
-  )
-  const found = unsettable.find(({ flag }) => flag === name) ?? unsettable.find(({ field }) => field === name)
-  if (found !== undefined) return found.field
-  const names = unsettable.map(({ flag }) => flag)
-  const meant = nearest(name, [...names, ...unsettable.map(({ field }) => field)])
-  const hint = meant === undefined ? `Options that can be: ${names.join(', ')}.` : `Did you mean ${meant}?`
-  throw new CommandError(`${JSON.stringify(name)} cannot be unset. ${hint}`, exitCode.misused)
 }
 
 function limitOf({ throttleRate, throttlePeriodSeconds, concurrency }: Item): string {

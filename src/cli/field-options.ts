@@ -1,9 +1,11 @@
 import { type Command as Commander, Option } from 'commander'
 import { type Field, queryName } from '../domain/field.ts'
 import { span } from '../domain/phrases.ts'
+import { nearest } from '../runtime/config.ts'
 import { choice, count, duration, type Kind } from '../runtime/setting-kinds.ts'
 import type { Item, Query } from './client.ts'
 import { instantForm, instantText, option, pairsOf, repeated, type Session } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
 import { text } from './table.ts'
 
 /** Fields by their names in the API, such as `endpointFields`. */
@@ -79,10 +81,26 @@ export function queryOf(session: Session, fields: Fields): Query {
   return Object.fromEntries(given.map(([name, value]) => [queryName(name), value]))
 }
 
+/** The field of the API that goes back to its default by `--unset`, named by its flag or by itself. */
+export function unsetField(
+  name: string,
+  fields: Readonly<Record<string, { readonly flag?: string; readonly noNull?: true }>>,
+): string {
+  const unsettable = Object.entries(fields).flatMap(([field, { flag, noNull }]) =>
+    flag === undefined || noNull === true ? [] : [{ field, flag: flagName(flag) }],
+  )
+  const found = unsettable.find(({ flag }) => flag === name) ?? unsettable.find(({ field }) => field === name)
+  if (found !== undefined) return found.field
+  const names = unsettable.map(({ flag }) => flag)
+  const meant = nearest(name, [...names, ...unsettable.map(({ field }) => field)])
+  const hint = meant === undefined ? `Options that can be: ${names.join(', ')}.` : `Did you mean ${meant}?`
+  throw new CommandError(`${JSON.stringify(name)} cannot be unset. ${hint}`, exitCode.misused)
+}
+
 /** The fields of an item that have a flag and are not at their fallback, as lines for a terminal. */
 export function fieldFacts(
   item: Item,
-  fields: Readonly<Record<string, Field & { readonly fallback: unknown }>>,
+  fields: Readonly<Record<string, Field & { readonly fallback?: unknown }>>,
 ): [string, string][] {
   return Object.entries(fields).flatMap(([name, { flag, kind, fallback }]) => {
     const value = item[name]

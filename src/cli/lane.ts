@@ -49,11 +49,20 @@ function describe({ terminal }: Session, lane: Item): string {
     ['rate limited until', until(lane.rateLimitedUntil)],
     ['next due', until(lane.dueAt)],
     ['next timed', until(lane.nextTimedAt)],
-    ['rate', limits?.throttleRate == null ? '–' : `${limits.throttleRate} in ${limits.throttlePeriodSeconds} s`],
-    ['burst', text(limits?.burst)],
+    ['rate', limits?.throttleRate == null ? '–' : rateText(limits)],
+    ['burst', `${text(limits?.burst)}${sourceText(limits?.burstFrom)}`],
     ['concurrency', text(limits?.concurrency)],
     ['as of', instant(lane.asOf)],
   ])
+}
+
+function rateText({ throttleRate, throttlePeriodSeconds, rateFrom }: Item): string {
+  return `${text(throttleRate)} in ${text(throttlePeriodSeconds)} s${sourceText(rateFrom)}`
+}
+
+/** Where a limit comes from that the endpoint does not set itself. */
+function sourceText(from: unknown): string {
+  return from == null || from === 'endpoint' ? '' : ` (default of the ${text(from)})`
 }
 
 /** The slots that are all in use. */

@@ -1,4 +1,4 @@
-import type { SignatureHeaders } from '../domain/endpoint.ts'
+import type { SignatureHeaders } from '../domain/application-fields.ts'
 import { signatureProfiles } from '../domain/endpoint-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { prettyJson } from '../json/exact.ts'

@@ -1,3 +1,4 @@
+import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { CircuitPolicy } from '../domain/flow.ts'
 import { defaultCircuitPolicy } from '../domain/health.ts'
 import { Engine } from '../engine/engine.ts'
@@ -40,6 +41,12 @@ function circuitOf({ circuitFailures, circuitOpen, circuitMaxOpen }: Config): Ci
   return { ...defaultCircuitPolicy, failures: circuitFailures, openMs: circuitOpen, maxOpenMs }
 }
 
+/** The limits of endpoints and applications that set none. */
+export function serverDefaultsOf(config: Config): ServerDefaults {
+  const { timeout, defaultRate, defaultPeriod, defaultBurst } = config
+  return { timeoutMs: timeout, rate: defaultRate || null, periodMs: defaultPeriod, burst: defaultBurst || null }
+}
+
 /** Delivers from the store until stopped. */
 export async function startDelivering(parts: DeliveringParts): Promise<Delivering> {
   const { config, store, log, description } = parts
@@ -65,7 +72,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
       leastRetryWaitMs: config.minRetryWait,
     },
     leaseMs: config.lease,
-    defaultTimeoutMs: config.timeout,
+    serverDefaults: serverDefaultsOf(config),
     health: { circuit: circuitOf(config), disableAfterMs: config.disableAfter },
     waitingLimit: config.maxWaitingPerEndpoint,
     description,

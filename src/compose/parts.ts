@@ -17,7 +17,7 @@ import type { Config } from '../runtime/settings.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
-import { type Delivering, startDelivering } from './delivering.ts'
+import { type Delivering, serverDefaultsOf, startDelivering } from './delivering.ts'
 
 /** A process that works on a SQLite file owns it, or is a guest beside its owner. */
 export type Role = 'owner' | 'guest'
@@ -166,6 +166,7 @@ function contextOf(
     adminKey,
     publicUrl: config.publicUrl,
     bodyLimitBytes: config.bodyLimit,
+    serverDefaults: serverDefaultsOf(config),
     requestTimeoutMs: config.requestTimeout,
     limits: config,
     onBug: (error) => log.error({ err: error }, 'a bug: a request failed for no fault of its own'),

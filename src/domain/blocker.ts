@@ -1,5 +1,5 @@
 import type { EpochMs } from './clock.ts'
-import type { Endpoint } from './endpoint.ts'
+import type { Endpoint, LimitSource } from './endpoint.ts'
 import { Health } from './health.ts'
 import { count, moment, perSecond, span } from './phrases.ts'
 import { slotLimits } from './slot-use.ts'
@@ -62,6 +62,8 @@ export interface LaneStatus {
   /** The receiver's health as it was last saved, and how long ago that was. */
   readonly health?: string | null
   readonly healthAgeMs?: number
+  /** Where the rate of the endpoint was set; null without a rate. */
+  readonly rateFrom?: LimitSource | null
   /** In an ordered lane, the delivery in front of the one in question, or of all. */
   readonly first: FrontDelivery | null
   /** A snapshot that the lane's owner has just taken. */
@@ -84,7 +86,7 @@ export interface FrontDelivery {
   readonly retryInMs: number
 }
 
-export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused' | 'throttleRate'>
+export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'>
 
 /** Blockers that only an operator ends. Until then, the blockers behind them do not matter. */
 const needOperator: ReadonlySet<BlockerReason> = new Set([
@@ -147,13 +149,13 @@ export function laneBlockers(endpoint: Stoppable, lane: LaneStatus): Blocker[] {
   return [
     ...stopped(endpoint),
     ...(workersAlive === 0 ? [noWorker] : []),
-    ...(live === null ? storedBlockers(endpoint, lane) : ownerBlockers(live, lane.now)),
+    ...(live === null ? storedBlockers(lane) : ownerBlockers(live, lane)),
   ]
 }
 
 /** The blockers that the store shows. */
-function storedBlockers({ throttleRate }: Stoppable, lane: LaneStatus): Blocker[] {
-  const { now, holdUntil, notBefore, owner } = lane
+function storedBlockers(lane: LaneStatus): Blocker[] {
+  const { now, holdUntil, notBefore, owner, rateFrom = null } = lane
   const { circuit, manual, openUntil, pace } = new Health(lane.health ?? null, lane.healthAgeMs ?? 0, now)
   const found = endsAt('held', holdUntil, now)
   if (circuit === 'open') found.push(...circuitOpen(manual ? null : openUntil, now))
@@ -162,14 +164,14 @@ function storedBlockers({ throttleRate }: Stoppable, lane: LaneStatus): Blocker[
   if (owner === null && notBefore > Math.max(now, holdUntil + roundingMs, openUntil + roundingMs)) {
     const isSlowed = pace !== undefined && pace.endsAt > now
     if (isSlowed) found.push(...endsAt('slowed', notBefore, now))
-    else if (throttleRate !== null) found.push(...rateLimited(notBefore, null, now))
+    else if (rateFrom !== null) found.push(...rateLimited(notBefore, null, rateFrom, now))
   }
   if (lane.silent && owner !== null) found.push(silent(owner, now))
   return found
 }
 
 /** The blockers that the owner's snapshot shows. Limits that expired after the snapshot are left out. */
-function ownerBlockers({ at, snapshot }: LiveSnapshot, now: EpochMs): Blocker[] {
+function ownerBlockers({ at, snapshot }: LiveSnapshot, { now, rateFrom = null }: LaneStatus): Blocker[] {
   const { holdMs, tokenMs, rate, inFlight, concurrency, standstill } = snapshot
   const { circuit = 'closed', silentMs = 0, paceMs = 0, appMs = 0, failuresMs = 0 } = snapshot
   const open = circuitOpen(silentMs === null ? null : at + silentMs, now)
@@ -179,7 +181,7 @@ function ownerBlockers({ at, snapshot }: LiveSnapshot, now: EpochMs): Blocker[] 
     ...endsAt('failing', at + failuresMs, now),
     ...endsAt('slowed', at + paceMs, now),
     ...endsAt('application_rate', at + appMs, now),
-    ...(tokenMs === null ? [] : rateLimited(at + tokenMs, rate, now)),
+    ...(tokenMs === null ? [] : rateLimited(at + tokenMs, rate, rateFrom, now)),
     ...(inFlight >= concurrency ? [blocker('in_flight', inFlightText(snapshot))] : []),
     ...(standstill === null ? [] : [standstills[standstill]]),
     ...crowded(snapshot),
@@ -209,10 +211,11 @@ function circuitOpen(until: EpochMs | null, now: EpochMs): Blocker[] {
   return until === null ? [openedByHand] : endsAt('circuit_open', Math.ceil(until), now)
 }
 
-function rateLimited(until: EpochMs, rate: number | null, now: EpochMs): Blocker[] {
+function rateLimited(until: EpochMs, rate: number | null, from: LimitSource | null, now: EpochMs): Blocker[] {
   if (until <= now) return []
   const pace = rate === null ? '' : ` of ${perSecond(rate)}`
-  const detail = `The endpoint reached its rate limit${pace}. Next attempt at ${moment(until, now)}.`
+  const source = from === null || from === 'endpoint' ? '' : `, the default of the ${from}`
+  const detail = `The endpoint reached its rate limit${pace}${source}. Next attempt at ${moment(until, now)}.`
   return [blocker('rate_limited', detail, until)]
 }
 

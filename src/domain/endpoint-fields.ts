@@ -111,7 +111,8 @@ export const endpointFields = {
     fallback: null,
     alias: 'rateLimit',
     flag: '--rate <NUMBER>',
-    description: 'Attempts per period, over all workers; unlimited by default.',
+    description:
+      'Attempts per period, over all workers; the default of the application or the server, or else unlimited.',
   },
   throttlePeriodSeconds: {
     column: 'throttle_period_s',
@@ -125,7 +126,7 @@ export const endpointFields = {
     kind: integer(1, 1_000_000),
     fallback: null,
     flag: '--burst <NUMBER>',
-    description: 'Attempts that may be saved up; a tenth of a period by default.',
+    description: 'Attempts that may be saved up; the default that belongs to the rate, or else a tenth of a period.',
   },
   concurrency: {
     column: 'concurrency',

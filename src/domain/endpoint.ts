@@ -1,3 +1,4 @@
+import type { ApplicationSettings } from './application-fields.ts'
 import type { RateLimit } from './bucket.ts'
 import type { EpochMs } from './clock.ts'
 import type { ColumnValues } from './endpoint-fields.ts'
@@ -19,18 +20,6 @@ export interface Application {
   readonly updatedAt: EpochMs
 }
 
-/** Settings for all endpoints of an application. */
-export interface ApplicationSettings {
-  /** Names of headers that differ from Sluice's own; other senders' profiles keep theirs. */
-  readonly signatureHeaders?: SignatureHeaders
-}
-
-export interface SignatureHeaders {
-  readonly id?: string
-  readonly timestamp?: string
-  readonly signature?: string
-}
-
 /** The fields of an endpoint that the store keeps sealed. */
 export const sealedFields = ['secrets', 'headers'] as const
 export type SealedField = (typeof sealedFields)[number]
@@ -49,8 +38,8 @@ export interface Endpoint extends ColumnValues {
   readonly flow: Flow
   /** Set only for delivering: the application's rate over all its endpoints. */
   readonly appThrottleRate?: number | null
-  /** Set only for delivering: the application's names of signature headers. */
-  readonly signatureHeaders?: SignatureHeaders
+  /** Set only for delivering. */
+  readonly appSettings?: ApplicationSettings
   /** Set only for delivering: the secret of its region; null when that cannot be read. */
   readonly regionSecret?: string | null
   /** The sealed fields whose stored record does not open. Each reads as empty until it is replaced. Absent: all open. */
@@ -72,8 +61,8 @@ export interface Secret {
   readonly expiresAt: EpochMs | null
 }
 
-/** The limits of an endpoint that sets none. */
-export const endpointDefaults = { concurrency: 16, timeoutMs: 15_000 } as const
+/** The limits of an endpoint that sets none, beside the server's settings. */
+export const endpointDefaults = { concurrency: 16 } as const
 
 /** Whether nothing may be sent to the endpoint for now. */
 export function isStopped(endpoint: Pick<Endpoint, 'disabled' | 'paused'>): boolean {
@@ -90,12 +79,73 @@ export function rateLimit(endpoint: RateLimited): RateLimit | undefined {
   }
 }
 
+/** The server's settings for endpoints that set nothing of their own. */
+export interface ServerDefaults {
+  readonly timeoutMs: number
+  /** Null for unlimited. */
+  readonly rate: number | null
+  readonly periodMs: number
+  /** Null for a tenth of a period. */
+  readonly burst: number | null
+}
+
+/** An endpoint with the limits that it inherits. */
+export interface CompleteEndpoint extends Endpoint {
+  readonly timeoutMs: number
+}
+
+/** Where a limit was set. */
+export const limitSources = ['endpoint', 'application', 'server'] as const
+export type LimitSource = (typeof limitSources)[number]
+
+/** The rate and burst of an endpoint, and where each was set; null where neither was. */
+export interface EffectiveRate extends RateLimited {
+  readonly rateFrom: LimitSource | null
+  readonly burstFrom: LimitSource | null
+}
+
+/**
+ * Finds the rate of an endpoint: its own, or else the application's default, or else the server's. The burst belongs to the
+ * rate: it is searched from the endpoint up to the level of the rate and no further, so that a generous default burst
+ * does not widen a strict rate of the endpoint.
+ */
+export function effectiveRate(endpoint: RateLimited, app: ApplicationSettings, server: ServerDefaults): EffectiveRate {
+  const { throttleRate, throttlePeriodSeconds, burst } = endpoint
+  const levels = [
+    { from: 'endpoint', rate: throttleRate, seconds: throttlePeriodSeconds, burst },
+    {
+      from: 'application',
+      rate: app.defaultRate ?? null,
+      seconds: app.defaultPeriodSeconds ?? 1,
+      burst: app.defaultBurst ?? null,
+    },
+    { from: 'server', rate: server.rate, seconds: server.periodMs / 1000, burst: server.burst },
+  ] as const
+  const at = levels.findIndex(({ rate }) => rate !== null)
+  const found = levels[at]
+  const saved = levels.slice(0, at + 1).find((level) => level.burst !== null)
+  return {
+    throttleRate: found?.rate ?? null,
+    throttlePeriodSeconds: found?.seconds ?? throttlePeriodSeconds,
+    burst: saved?.burst ?? null,
+    rateFrom: found?.from ?? null,
+    burstFrom: saved?.from ?? null,
+  }
+}
+
+/** The endpoint with the limits that it inherits from its application and the server. */
+export function withDefaults(endpoint: Endpoint, server: ServerDefaults): CompleteEndpoint {
+  const { throttleRate, throttlePeriodSeconds, burst } = effectiveRate(endpoint, endpoint.appSettings ?? {}, server)
+  const timeoutMs = endpoint.timeoutMs ?? server.timeoutMs
+  return { ...endpoint, throttleRate, throttlePeriodSeconds, burst, timeoutMs }
+}
+
 /** Whether two states of an endpoint have the same rate limit, so that what its bucket holds means the same in both. */
 export function sameRateLimit(a: RateLimited, b: RateLimited): boolean {
   return a.throttleRate === b.throttleRate && a.throttlePeriodSeconds === b.throttlePeriodSeconds && a.burst === b.burst
 }
 
-type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
+export type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
 
 /** One worker's share of an application's rate per second. A tenth of a second may be saved up. */
 export function applicationShare(rate: number, workers: number): RateLimit {

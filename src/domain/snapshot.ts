@@ -66,10 +66,10 @@ export interface Slots {
 /** The number of messages that a snapshot names at most, because it is stored in a row. */
 export const namedLimit = 64
 
-/** The snapshot as text, with numbers rounded to microseconds. */
+/** The snapshot as text, with numbers rounded to microseconds. A rate is exact: one a minute is 0.017 a second otherwise. */
 export function writeSnapshot(snapshot: LaneSnapshot): string {
-  return JSON.stringify(snapshot, (_, value) =>
-    typeof value === 'number' && !Number.isInteger(value) ? Number(value.toFixed(3)) : value,
+  return JSON.stringify(snapshot, (name, value) =>
+    name !== 'rate' && typeof value === 'number' && !Number.isInteger(value) ? Number(value.toFixed(3)) : value,
   )
 }
 

@@ -1,5 +1,6 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
 import { type Class, classes } from '../domain/delivery.ts'
+import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { HealthDefaults } from '../domain/health-facts.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
@@ -52,7 +53,7 @@ export class Engine {
 
   constructor(parts: EngineParts) {
     this.#parts = parts
-    const { store, sender, clock, random, randomText, leaseMs, description, waitingLimit, defaultTimeoutMs } = parts
+    const { store, sender, clock, random, randomText, leaseMs, description, waitingLimit, serverDefaults } = parts
     const healthDefaults = parts.health
     const onTrouble = (error: unknown) => this.#trouble(error)
     const scheduler = new Scheduler<Delivery>(parts.limits)
@@ -73,7 +74,7 @@ export class Engine {
     const settling = new Settling({ clock, randomText, scheduler, queue, reader, loop, wanted })
     const registry = new LaneRegistry({
       ...{ store, clock, scheduler, sender, membership, reader, settling, loop, onTrouble },
-      ...{ defaultTimeoutMs, healthDefaults },
+      ...{ serverDefaults, healthDefaults },
     })
     const pump = new Pump({
       ...{ clock, random, scheduler, bodies, membership, reader, settling, loop, onTrouble },
@@ -251,7 +252,7 @@ export interface EngineParts {
   readonly randomText: RandomText
   readonly limits: SchedulerLimits & Pick<PumpParts, 'leastRetryWaitMs'>
   readonly leaseMs: number
-  readonly defaultTimeoutMs: number
+  readonly serverDefaults: ServerDefaults
   /** How many deliveries may wait at an endpoint that sets no limit of its own. */
   readonly waitingLimit: number
   readonly health: HealthDefaults

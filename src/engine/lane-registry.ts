@@ -1,6 +1,13 @@
 import { emptyBucketDebt } from '../domain/bucket.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { applicationShare, type Endpoint, retryPolicyOf } from '../domain/endpoint.ts'
+import {
+  applicationShare,
+  type CompleteEndpoint,
+  type Endpoint,
+  retryPolicyOf,
+  type ServerDefaults,
+  withDefaults,
+} from '../domain/endpoint.ts'
 import { Health } from '../domain/health.ts'
 import { type HealthDefaults, rulesOf } from '../domain/health-facts.ts'
 import { type Share, shareOf } from '../domain/lane.ts'
@@ -60,8 +67,8 @@ export class LaneRegistry {
 
   /** A lane is owned from now on. */
   take(claimed: ClaimedLane): void {
-    const { clock, scheduler, reader } = this.#parts
-    const { endpoint } = claimed
+    const { clock, scheduler, reader, serverDefaults } = this.#parts
+    const endpoint = withDefaults(claimed.endpoint, serverDefaults)
     // Owned already: a claim also names lanes that an earlier answer, which was lost, may have brought.
     if (this.#lanes.has(endpoint.key)) return
     const now = clock.steady()
@@ -77,15 +84,14 @@ export class LaneRegistry {
     reader.requestAll(owned)
   }
 
-  #settingsOf(endpoint: Endpoint): LaneSettings {
-    const { sender, defaultTimeoutMs, healthDefaults } = this.#parts
-    const { url, method, secrets, headers } = endpoint
-    const timeoutMs = endpoint.timeoutMs ?? defaultTimeoutMs
+  #settingsOf(endpoint: CompleteEndpoint): LaneSettings {
+    const { sender, healthDefaults } = this.#parts
+    const { url, method, secrets, headers, timeoutMs } = endpoint
     const target = sender.open({
       ...{ url, method, secrets, headers, timeoutMs },
       damaged: endpoint.damaged !== undefined,
       signature: endpoint.flow.signature,
-      signatureHeaders: endpoint.signatureHeaders ?? {},
+      signatureHeaders: endpoint.appSettings?.signatureHeaders ?? {},
       shape: bodyShaper(endpoint),
     })
     return { endpoint, target, policy: retryPolicyOf(endpoint), rules: rulesOf(endpoint, healthDefaults) }
@@ -99,7 +105,7 @@ export class LaneRegistry {
     for (const key of keys) this.#outdated.delete(key)
     try {
       const found = await this.#parts.store.loadEndpoints(keys)
-      for (const endpoint of found) this.#apply(endpoint)
+      for (const endpoint of found) this.#apply(withDefaults(endpoint, this.#parts.serverDefaults))
       if (found.length < keys.length) this.#leaveDeleted(keys, found)
     } catch (error) {
       for (const key of keys) this.#outdated.add(key)
@@ -113,7 +119,7 @@ export class LaneRegistry {
     if (this.#outdated.size > 0) await this.refresh([...this.#outdated])
   }
 
-  #apply(endpoint: Endpoint): void {
+  #apply(endpoint: CompleteEndpoint): void {
     const { clock, reader, scheduler } = this.#parts
     const owned = this.#lanes.get(endpoint.key)
     if (!owned || owned.endpoint.updatedAt > endpoint.updatedAt) return
@@ -201,7 +207,7 @@ export interface LaneRegistryParts {
   readonly reader: Reader
   readonly settling: Settling
   readonly loop: Loop
-  readonly defaultTimeoutMs: number
+  readonly serverDefaults: ServerDefaults
   readonly healthDefaults: HealthDefaults
   onTrouble(error: unknown): void
 }

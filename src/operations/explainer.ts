@@ -2,7 +2,14 @@ import { noSuch } from '../domain/app-error.ts'
 import type { LaneStatus } from '../domain/blocker.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
 import { type Attempt, fresh, type Message, replay } from '../domain/delivery.ts'
-import { type Endpoint, isStopped, retryPolicyOf } from '../domain/endpoint.ts'
+import {
+  type EffectiveRate,
+  type Endpoint,
+  effectiveRate,
+  isStopped,
+  retryPolicyOf,
+  type ServerDefaults,
+} from '../domain/endpoint.ts'
 import { type EndpointState, endpointState } from '../domain/endpoint-state.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { type Why, whyNotDelivered } from '../domain/why.ts'
@@ -19,7 +26,7 @@ const firstLookMs = 1
 const longestLookMs = 50
 
 /** The stored state of a lane, and the state that its owner reports. */
-export interface KnownLane extends LaneFacts, Pick<LaneStatus, 'live' | 'silent' | 'first'> {}
+export interface KnownLane extends LaneFacts, EffectiveRate, Pick<LaneStatus, 'live' | 'silent' | 'first'> {}
 
 /** A queued delivery, and in an ordered lane the delivery in front of it. */
 interface KnownRow extends QueuedRow, Pick<RowStatus, 'retryInMs'> {
@@ -50,10 +57,12 @@ export interface ExplainedEndpoint {
 export class Explainer {
   readonly #store: ExplainerStore
   readonly #clock: Clock
+  readonly #serverDefaults: ServerDefaults
 
-  constructor(store: ExplainerStore, clock: Clock) {
+  constructor(store: ExplainerStore, clock: Clock, serverDefaults: ServerDefaults) {
     this.#store = store
     this.#clock = clock
+    this.#serverDefaults = serverDefaults
   }
 
   async delivery(message: Message, endpoint: Endpoint): Promise<ExplainedDelivery> {
@@ -115,7 +124,9 @@ export class Explainer {
       const live = asked.get(endpoint.key)?.live ?? null
       // The answer came after the state was read.
       const now = Math.max(lane.now, live?.at ?? 0)
-      return endpointState(endpoint, { ...lane, now, owner: lane.owner === null ? null : unnamed, live })
+      const { rateFrom } = effectiveRate(endpoint, lane.appSettings, this.#serverDefaults)
+      const owner = lane.owner === null ? null : unnamed
+      return endpointState(endpoint, { ...lane, rateFrom, now, owner, live })
     })
   }
 
@@ -196,7 +207,8 @@ export class Explainer {
     const word = asked.get(endpoint.key)
     const isSame = word !== undefined && word.owner === (lane.owner?.worker ?? null)
     const live = isSame && word.live !== null ? { ...word.live, at: Math.min(word.live.at, lane.now) } : null
-    return { ...lane, live, silent: isSame && lane.owner !== null && live === null, first: null }
+    const rate = effectiveRate(endpoint, lane.appSettings, this.#serverDefaults)
+    return { ...lane, ...rate, live, silent: isSame && lane.owner !== null && live === null, first: null }
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
+import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../json/scan.ts'
@@ -22,6 +23,7 @@ export interface Context {
   /** The URL of this server for its users; null for the host that a request names. */
   readonly publicUrl: string | null
   readonly bodyLimitBytes: number
+  readonly serverDefaults: ServerDefaults
   readonly limits: Limits
   /** Logs an error that no caller can have caused. */
   readonly onBug: (error: unknown) => void
@@ -51,7 +53,7 @@ export function partsOf(context: Context): Parts {
   return {
     ...context,
     auth: new Authenticator(context),
-    explainer: new Explainer(context.store, context.clock),
+    explainer: new Explainer(context.store, context.clock, context.serverDefaults),
     batchScanner: () => {
       batchScanner ??= context.scanner.sized(batchLimits)
       return batchScanner

@@ -66,6 +66,17 @@ export const settings = {
   inFlight: setting(count(1, 100_000), 1024, 'concurrent attempts of this process'),
   inFlightPerApp: setting(count(1, 100_000), 512, 'concurrent attempts of this process for one application'),
   timeout: setting(duration(100, 5 * minute), 15 * second, 'time limit of an attempt, for endpoints without their own'),
+  defaultRate: setting(
+    count(0, 1_000_000),
+    0,
+    'attempts per defaultPeriod at one endpoint, for endpoints and applications without their own; 0 = unlimited',
+  ),
+  defaultPeriod: setting(duration(second, day), second, 'period of defaultRate'),
+  defaultBurst: setting(
+    count(0, 1_000_000),
+    0,
+    'attempts that an endpoint on defaultRate may save up; 0 = a tenth of a period',
+  ),
   responseLimit: setting(size(0, mib), 16 * kib, 'bytes of a response that are stored with its attempt'),
   responseHeaderLimit: setting(
     size(0, 16 * kib),

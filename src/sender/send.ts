@@ -1,4 +1,5 @@
-import type { Method, Secret, SignatureHeaders } from '../domain/endpoint.ts'
+import type { SignatureHeaders } from '../domain/application-fields.ts'
+import type { Method, Secret } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Parts } from '../domain/turns.ts'

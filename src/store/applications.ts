@@ -1,5 +1,6 @@
+import type { SettingsChange } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import type { Application, ApplicationSettings } from '../domain/endpoint.ts'
+import type { Application } from '../domain/endpoint.ts'
 import type { Page, PageRequest } from './page.ts'
 
 /** Applications, and the regions whose secrets pseudonyms are made with. */
@@ -11,7 +12,7 @@ export interface Applications {
   /** The ids of several applications by key; those that no longer exist are left out. */
   applicationIds(apps: readonly number[]): Promise<ReadonlyMap<number, string>>
   listApplications(page: PageRequest): Promise<Page<Application>>
-  /** Changes the given fields, and makes publishers look the application up again. */
+  /** Changes the given fields and settings, and makes publishers look the application up again. */
   updateApplication(app: number, change: Partial<NewApplication>): Promise<Application | undefined>
   /**
    * Answers whether there was such an application. It is gone for every caller at once. Its first few hundred endpoints are
@@ -28,7 +29,7 @@ export interface Applications {
 
 export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'> & {
   readonly dedupeSeconds?: number | null
-  readonly settings?: ApplicationSettings
+  readonly settings?: SettingsChange
 }
 
 /** A region of an application. Its secret cannot be read back. */

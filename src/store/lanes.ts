@@ -1,3 +1,4 @@
+import type { ApplicationSettings } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
@@ -182,7 +183,7 @@ export interface QueuedRow {
 
 /** The few stored facts of a lane that show in a list of endpoints. */
 export interface LaneState
-  extends Pick<LaneFacts, 'now' | 'dueAt' | 'holdUntil' | 'notBefore' | 'health' | 'healthAgeMs'> {
+  extends Pick<LaneFacts, 'now' | 'dueAt' | 'holdUntil' | 'notBefore' | 'health' | 'healthAgeMs' | 'appSettings'> {
   readonly endpoint: number
   readonly owner: number | null
 }
@@ -211,6 +212,8 @@ export interface LaneFacts {
   readonly health: string | null
   readonly healthAgeMs: number
   readonly workersAlive: number
+  /** The settings of its application. */
+  readonly appSettings: ApplicationSettings
 }
 
 /** Counting stops here: a backlog of a million is "at least this many", and costs no more than this. */

@@ -1,6 +1,6 @@
 import { createHmac, createSecretKey, sign } from 'node:crypto'
+import type { SignatureHeaders } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import type { SignatureHeaders } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { bytesOf, privateKeyOf, sharedKey } from './secret.ts'
 

@@ -1,5 +1,5 @@
 import { timingSafeEqual, verify } from 'node:crypto'
-import type { SignatureHeaders } from '../domain/endpoint.ts'
+import type { SignatureHeaders } from '../domain/application-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { headerNames, hexSigner, olderHeader, standardSigner } from './profile.ts'
 import { publicKeyOf } from './secret.ts'

@@ -9,7 +9,7 @@ const later = now + 60_000
 
 /** Three fresh deliveries in the hands of a worker. */
 const facts: WaitingFacts = {
-  endpoint: { disabled: false, disabledReason: null, paused: false, throttleRate: 5 },
+  endpoint: { disabled: false, disabledReason: null, paused: false },
   lane: {
     now,
     owner: { description: 'a worker', leaseUntil: later },

@@ -12,7 +12,7 @@ const muchLater = now + 600_000
 /** First in its queue at an endpoint that nothing stops, in the hands of a worker that was not asked. */
 const facts: WhyFacts = {
   message: { key: 77, expunged: false, endpoints: [1], deliverAt: null },
-  endpoint: { key: 1, disabled: false, disabledReason: null, paused: false, throttleRate: 5 },
+  endpoint: { key: 1, disabled: false, disabledReason: null, paused: false },
   latest: undefined,
   dead: undefined,
   queued: { class: 0, dueAt: now, attempts: 0, ahead: 0 },
@@ -28,7 +28,7 @@ const facts: WhyFacts = {
     silent: false,
   },
 }
-const free: LaneStatus = { ...facts.lane, owner: null, dueAt: now + 5 }
+const free: LaneStatus = { ...facts.lane, owner: null, dueAt: now + 5, rateFrom: 'endpoint' }
 const disabled = { ...facts.endpoint, disabled: true, disabledReason: 'operator' } as const
 const timed = { class: 1, dueAt: later, attempts: 2, ahead: 3 }
 const behind = { class: 0, dueAt: now, attempts: 0, ahead: 30 }

@@ -1,9 +1,13 @@
 import type { Clock } from '../../src/domain/clock.ts'
+import type { ServerDefaults } from '../../src/domain/endpoint.ts'
 import type { EngineParts } from '../../src/engine/engine.ts'
 import { systemRandom, systemRandomText } from '../../src/runtime/random.ts'
 import type { OpenTarget, Sender } from '../../src/sender/send.ts'
 
 const second = 1000
+
+/** A server without default limits. */
+export const serverDefaults: ServerDefaults = { timeoutMs: second, rate: null, periodMs: second, burst: null }
 
 /** All that an engine needs beside its store and its sender; limits that no test here reaches. */
 export function engineParts(clock: Clock): Omit<EngineParts, 'store' | 'sender'> {
@@ -14,7 +18,7 @@ export function engineParts(clock: Clock): Omit<EngineParts, 'store' | 'sender'>
     limits: { inFlight: 64, inFlightPerApp: 64 },
     health: { circuit: undefined, disableAfterMs: 0 },
     leaseMs: 10 * second,
-    defaultTimeoutMs: second,
+    serverDefaults,
     waitingLimit: 1_000_000,
     description: 'a worker under test',
     onTrouble(error) {

@@ -13,7 +13,7 @@ import { type NewEndpoint, StoreTrouble } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
-import { engineParts, sendingBy } from './engine-under-test.ts'
+import { engineParts, sendingBy, serverDefaults } from './engine-under-test.ts'
 
 const second = 1000
 const plain = { retryAfterMs: undefined, response: undefined, error: undefined, durationMs: 1 }
@@ -34,7 +34,7 @@ class Delivering {
     const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
     const harness = { store, pass: (ms: number) => clock.advance(ms) } as unknown as Harness
     delivering.world = new World(harness)
-    delivering.explainer = new Explainer(store, clock)
+    delivering.explainer = new Explainer(store, clock, serverDefaults)
     const answerLanes: typeof store.answerLanes = (...args) => delivering.refusal?.() ?? store.answerLanes(...args)
     delivering.engine = new Engine({
       store: { ...store, answerLanes },
@@ -116,6 +116,27 @@ test('a snapshot has the number of attempts in flight, and their deliveries', as
   )
   await delivering.answer({ code: 'delivered', status: 200 })
   assert.equal((await delivering.explainOne(first, endpoint)).why.reason, 'delivered')
+})
+
+test('an endpoint without a rate follows the default of its application, also when that changes', async (t) => {
+  const delivering = await Delivering.start(t)
+  const endpoint = await delivering.endpoint({})
+  const { store } = delivering.world
+  await store.updateApplication(endpoint.app, { settings: { defaultRate: 1, defaultPeriodSeconds: 60 } })
+  const [, next, last] = await delivering.publish(endpoint, 3)
+  await delivering.answer({ code: 'delivered', status: 200 })
+  const limited = await delivering.explain(endpoint)
+  assert.equal(limited.why.reason, 'rate_limited')
+  assert.match(limited.why.detail, /rate limit of 1\/min, the default of the application\./)
+  assert.deepEqual([limited.lane.throttleRate, limited.lane.rateFrom], [1, 'application'])
+  assert.equal(await delivering.state(endpoint), 'throttled')
+  assert.notEqual((await delivering.explainOne(next, endpoint)).why.reason, 'sending')
+  await store.updateApplication(endpoint.app, { settings: { defaultRate: null } })
+  // The lane may rest until its next token, and then sends without a limit.
+  await delivering.clock.advance(61 * second)
+  for (const message of [next, last]) {
+    assert.equal((await delivering.explainOne(message, endpoint)).why.reason, 'sending')
+  }
 })
 
 test('a snapshot has a rate limit, a Retry-After and a retry to the millisecond', async (t) => {

@@ -1,4 +1,5 @@
 import type { FastifyInstance, InjectOptions } from 'fastify'
+import { serverDefaultsOf } from '../../src/compose/delivering.ts'
 import { buildApp } from '../../src/http/app.ts'
 import type { HttpContext } from '../../src/http/context.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
@@ -49,6 +50,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     adminKey,
     publicUrl: null,
     bodyLimitBytes: 64 * 1024,
+    serverDefaults: serverDefaultsOf(configOf({})),
     requestTimeoutMs: 30_000,
     limits: configOf({}),
     onBug: (error) => bugs.push(error),

@@ -47,6 +47,32 @@ describe('applications', () => {
     assert.deepEqual((await ask('GET', `/app/${before.id}`)).json, unset.json)
   })
 
+  test('have default limits for their endpoints, which are changed one by one and shown in the lane', async () => {
+    const { ask } = await openApi()
+    const defaults = { defaultRate: 30, defaultPeriodSeconds: 60, defaultBurst: 4 }
+    const names = { signatureHeaders: { id: 'x-id' } }
+    const made = await ask('POST', '/app', { name: 'A', uid: 'a', ...defaults, ...names })
+    assert.equal(made.status, 201)
+    const changed = await ask('PATCH', '/app/a', { defaultBurst: 7 })
+    assert.deepEqual({ ...changed.json, updatedAt: '' }, { ...made.json, defaultBurst: 7, updatedAt: '' })
+    const { json: endpoint } = await ask('POST', '/app/a/endpoint', { url: 'http://127.0.0.1/', uid: 'e' })
+    assert.equal(endpoint.throttleRate, null)
+    const { json: lane } = await ask('GET', '/app/a/endpoint/e/lane')
+    assert.deepEqual(lane.limits, {
+      ...{ throttleRate: 30, throttlePeriodSeconds: 60, burst: 7, concurrency: null },
+      ...{ rateFrom: 'application', burstFrom: 'application' },
+    })
+    await ask('PATCH', '/app/a/endpoint/e', { throttleRate: 2 })
+    const { json: own } = await ask('GET', '/app/a/endpoint/e/lane')
+    assert.deepEqual([own.limits.throttleRate, own.limits.burst, own.limits.rateFrom], [2, null, 'endpoint'])
+    const unset = await ask('PATCH', '/app/a', { defaultRate: null, signatureHeaders: null })
+    assert.deepEqual([unset.json.defaultRate, unset.json.defaultBurst, unset.json.signatureHeaders], [null, 7, null])
+    const replaced = await ask('PUT', '/app/a', { name: 'A' })
+    assert.deepEqual([replaced.json.defaultBurst, replaced.json.defaultPeriodSeconds], [null, null])
+    const wrong = await ask('PATCH', '/app/a', { defaultRate: 0 })
+    assert.deepEqual([wrong.status, wrong.json.detail?.[0]?.loc], [422, ['body', 'defaultRate']])
+  })
+
   test('take no uid that another has', async () => {
     const { ask } = await openApi()
     await ask('POST', '/app', { name: 'A', uid: 'a' })

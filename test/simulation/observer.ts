@@ -2,6 +2,7 @@ import type { Message } from '../../src/domain/delivery.ts'
 import { firstKeyAt } from '../../src/domain/ids.ts'
 import { Explainer } from '../../src/operations/explainer.ts'
 import type { Store } from '../../src/store/store.ts'
+import { serverDefaults } from '../engine/engine-under-test.ts'
 import type { VirtualClock } from '../virtual-clock.ts'
 import type { History } from './history.ts'
 import type { Seeded } from './seeded.ts'
@@ -33,7 +34,7 @@ export class Observer {
 
   constructor(parts: ObserverParts) {
     this.#parts = parts
-    this.#explainer = new Explainer(parts.store, parts.clock)
+    this.#explainer = new Explainer(parts.store, parts.clock, serverDefaults)
   }
 
   watch(): void {

@@ -14,6 +14,7 @@ import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, type Store, type StoredMessage, StoreTrouble, type Watcher } from '../../src/store/store.ts'
+import { serverDefaults } from '../engine/engine-under-test.ts'
 import { testVault } from '../store/test-vault.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { check } from './check.ts'
@@ -317,7 +318,7 @@ export class World {
         { inFlight: 64, inFlightPerApp: 64 },
       ]),
       leaseMs,
-      defaultTimeoutMs: 2000,
+      serverDefaults: { ...serverDefaults, timeoutMs: 2000 },
       waitingLimit: 1_000_000,
       health: { circuit: undefined, disableAfterMs: 0 },
       description: process.name,

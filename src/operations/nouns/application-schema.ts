@@ -1,9 +1,16 @@
-import { type Static, type TSchema, Type } from 'typebox'
+import { type Static, type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
 import type { FieldError } from '../../domain/app-error.ts'
-import type { Application, ApplicationSettings } from '../../domain/endpoint.ts'
+import {
+  type ApplicationSettings,
+  applicationFieldNames,
+  applicationFields,
+  type SettingsChange,
+} from '../../domain/application-fields.ts'
+import type { Application } from '../../domain/endpoint.ts'
 import { defined } from '../../domain/field.ts'
 import type { NewApplication } from '../../store/store.ts'
 import { isReservedHeader } from '../../wire/headers.ts'
+import { type BodyOf, inBody, shown } from '../field-schema.ts'
 import {
   closed,
   createdAt,
@@ -34,6 +41,14 @@ const signatureNames = <T extends TSchema>(name: T) => ({
 })
 const SignatureHeadersIn = Type.Object(signatureNames(headerName), closed)
 
+/** The fields that are stored as settings, in a request and in an answer. */
+const settingInputs = inBody(applicationFields) as {
+  [Name in keyof BodyOf<typeof applicationFields>]-?: TOptional<TUnsafe<BodyOf<typeof applicationFields>[Name]>>
+}
+const settingOutputs = Object.fromEntries(
+  Object.entries(settingInputs).map(([name, schema]) => [name, shown(schema)]),
+) as unknown as { [Name in keyof typeof settingInputs]: TUnsafe<NonNullable<ApplicationSettings[Name]> | null> }
+
 /** Creates an application. */
 export const ApplicationIn = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 1024, description: 'Display name.' }),
@@ -51,6 +66,7 @@ export const ApplicationIn = Type.Object({
     SignatureHeadersIn,
     "Names of the signature headers of the application's endpoints; null for the default names.",
   ),
+  ...settingInputs,
   metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
 })
 export type ApplicationIn = Static<typeof ApplicationIn>
@@ -73,6 +89,7 @@ export const ApplicationOut = Type.Object({
       description: "Names of the signature headers of its endpoints' requests.",
     }),
   ),
+  ...settingOutputs,
   metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
   createdAt,
   updatedAt,
@@ -82,8 +99,7 @@ export const ApplicationOut = Type.Object({
 export function toApplicationChange(input: ApplicationPatch): Partial<NewApplication> {
   const { name, uid, metadata, rateLimit, dedupeSeconds } = input
   const throttleRate = input.throttleRate === undefined ? rateLimit : input.throttleRate
-  const { signatureHeaders } = input
-  const settings = signatureHeaders === undefined ? undefined : toSettings(signatureHeaders)
+  const settings = toSettings(input)
   return defined({ name, uid, throttleRate, dedupeSeconds, metadata, settings })
 }
 
@@ -100,13 +116,23 @@ export function toNewApplication(input: ApplicationIn): NewApplication {
     throttleRate: input.throttleRate ?? input.rateLimit ?? null,
     dedupeSeconds: input.dedupeSeconds ?? null,
     metadata: input.metadata ?? {},
-    settings: toSettings(input.signatureHeaders ?? null),
+    settings: { ...unsetSettings, ...toSettings(input) },
   }
 }
 
-function toSettings(names: Static<typeof SignatureHeadersIn> | null): ApplicationSettings {
-  const lower = namesIn(names)
-  return lower.length === 0 ? {} : { signatureHeaders: Object.fromEntries(lower) }
+const unsetSettings: SettingsChange = Object.fromEntries(
+  ['signatureHeaders', ...applicationFieldNames].map((name) => [name, null]),
+)
+
+/** The settings that a request changes; null unsets. */
+function toSettings(input: ApplicationPatch): SettingsChange {
+  const { signatureHeaders } = input
+  const names = namesIn(signatureHeaders)
+  const headers = names.length === 0 ? null : Object.fromEntries(names)
+  return defined({
+    ...Object.fromEntries(applicationFieldNames.map((name) => [name, input[name]])),
+    signatureHeaders: signatureHeaders === undefined ? undefined : headers,
+  }) as SettingsChange
 }
 
 /** The names that were given, with nothing else that may have been sent along. */
@@ -139,6 +165,9 @@ export function toApplicationOut(application: Application): Out<typeof Applicati
     rateLimit: application.throttleRate,
     dedupeSeconds: application.dedupeSeconds,
     signatureHeaders: application.settings.signatureHeaders ?? null,
+    ...(Object.fromEntries(applicationFieldNames.map((name) => [name, application.settings[name] ?? null])) as {
+      [Name in keyof typeof settingOutputs]: Static<(typeof settingOutputs)[Name]>
+    }),
     metadata: application.metadata,
     createdAt: iso(application.createdAt),
     updatedAt: iso(application.updatedAt),

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
 import { laneBlockers } from '../../domain/blocker.ts'
-import type { Endpoint } from '../../domain/endpoint.ts'
+import { type Endpoint, limitSources } from '../../domain/endpoint.ts'
 import { endpointState } from '../../domain/endpoint-state.ts'
 import { healthFacts } from '../../domain/health-facts.ts'
 import type { FrontCommand } from '../../store/lanes.ts'
@@ -93,12 +93,21 @@ export const LaneOut = Type.Object({
   rateLimitedUntil: MaybeInstant,
   bucketFullAt: MaybeInstant,
   nextTimedAt: MaybeInstant,
-  limits: Type.Object({
-    throttleRate: EndpointOut.properties.throttleRate,
-    throttlePeriodSeconds: EndpointOut.properties.throttlePeriodSeconds,
-    burst: EndpointOut.properties.burst,
-    concurrency: EndpointOut.properties.concurrency,
-  }),
+  limits: Type.Object(
+    {
+      throttleRate: EndpointOut.properties.throttleRate,
+      throttlePeriodSeconds: EndpointOut.properties.throttlePeriodSeconds,
+      burst: EndpointOut.properties.burst,
+      concurrency: EndpointOut.properties.concurrency,
+      rateFrom: nullable(
+        Type.Enum(limitSources, { description: 'Where the rate was set; null when the endpoint has no rate.' }),
+      ),
+      burstFrom: nullable(
+        Type.Enum(limitSources, { description: 'Where the burst was set; null for a tenth of a period.' }),
+      ),
+    },
+    { description: 'Limits that hold: those of the endpoint, or else the defaults of its application or the server.' },
+  ),
   asOf: Instant,
 })
 
@@ -144,13 +153,15 @@ function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
     dueAt: isoOrNull(lane.dueAt),
     heldUntil: future(lane.holdUntil, now),
     rateLimitedUntil: owner === null ? isoOrNull(paceUntil(endpoint, lane)) : null,
-    bucketFullAt: endpoint.throttleRate === null || owner !== null ? null : future(lane.bucketFullAt, now),
+    bucketFullAt: lane.throttleRate === null || owner !== null ? null : future(lane.bucketFullAt, now),
     nextTimedAt: isoOrNull(lane.nextTimedAt),
     limits: {
-      throttleRate: endpoint.throttleRate,
-      throttlePeriodSeconds: endpoint.throttlePeriodSeconds,
-      burst: endpoint.burst,
+      throttleRate: lane.throttleRate,
+      throttlePeriodSeconds: lane.throttlePeriodSeconds,
+      burst: lane.burst,
       concurrency: endpoint.concurrency,
+      rateFrom: lane.rateFrom,
+      burstFrom: lane.burstFrom,
     },
     asOf: iso(now),
   }
@@ -164,7 +175,9 @@ function paceUntil(endpoint: Endpoint, lane: KnownLane): number | null {
 
 /** The health of the receiver. */
 function toHealthOut(endpoint: Endpoint, lane: KnownLane) {
-  const { circuit, openUntil, manual, openings, failures, failingSince, rate } = healthFacts(endpoint, lane)
+  const { throttleRate, throttlePeriodSeconds, burst } = lane
+  const limited = { ...endpoint, throttleRate, throttlePeriodSeconds, burst }
+  const { circuit, openUntil, manual, openings, failures, failingSince, rate } = healthFacts(limited, lane)
   return {
     circuit: { state: circuit, openUntil: isoOrNull(openUntil), manual, openings, failures },
     failingSince: isoOrNull(failingSince),

@@ -1,3 +1,4 @@
+import { type ApplicationSettings, changedSettings } from '../../domain/application-fields.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { defined } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
@@ -69,6 +70,18 @@ export const bumpVersion = statement<{ key: number }>(
   'update application set version = version + 1 where key = :app and deleted_at is null returning key',
 )
 
+// A range of endpoint_app: the endpoints that follow the default rate.
+const selectInheriting = statement<{ key: number }>(
+  'inheriting-endpoints',
+  'select key from endpoint where app = :app and deleted_at is null and throttle_rate is null order by key',
+)
+// As for one endpoint: the bucket of a resting lane is stored in milliseconds of the old limit. Most buckets are full.
+const doubtBuckets = statement(
+  'doubt-buckets',
+  ({ among }) =>
+    `update lane set clean = false where ${among('endpoint', ':endpoints', 'bigint')} and bucket_full_at > :now`,
+)
+
 type ApplicationMethods = Pick<
   Applications,
   'createApplication' | 'findApplication' | 'applicationIds' | 'listApplications' | 'updateApplication'
@@ -105,16 +118,26 @@ export function applications(port: Port): Methods<ApplicationMethods> {
           // The lock comes first, so that a change made meanwhile by another caller is not undone.
           if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
           const before = (yield* sql.first(selectApplication, { key })) as Application
-          const values = valuesOf({ ...before, ...defined(change) })
+          const settings = changedSettings(before.settings, change.settings)
+          const values = valuesOf({ ...before, ...defined(change), settings })
           const updated = (yield* sql.first(updateApplicationRow, { ...values, key })) as Application
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
           if (isSentOtherwise) yield* sql.settingsChanged()
+          if (!sameDefaultRate(before.settings, updated.settings)) {
+            const endpoints = (yield* sql.all(selectInheriting, { app: key })).map((row) => row.key)
+            yield* sql.all(doubtBuckets, { endpoints })
+          }
           return updated
         }),
       )
     },
   }
+}
+
+/** Whether two settings give endpoints without their own rate the same one. */
+function sameDefaultRate(a: ApplicationSettings, b: ApplicationSettings): boolean {
+  return (['defaultRate', 'defaultPeriodSeconds', 'defaultBurst'] as const).every((name) => a[name] === b[name])
 }
 
 function valuesOf(input: Parameters<Applications['createApplication']>[0]) {
@@ -124,6 +147,6 @@ function valuesOf(input: Parameters<Applications['createApplication']>[0]) {
     throttle_rate: input.throttleRate,
     metadata: toJson(input.metadata),
     dedupe_s: input.dedupeSeconds ?? null,
-    settings: toJson(input.settings ?? {}),
+    settings: toJson(changedSettings({}, input.settings)),
   }
 }

@@ -1,11 +1,6 @@
+import type { ApplicationSettings } from '../../domain/application-fields.ts'
 import type { EpochMs } from '../../domain/clock.ts'
-import {
-  type Endpoint,
-  type SealedField,
-  type Secret,
-  type SignatureHeaders,
-  sealedFields,
-} from '../../domain/endpoint.ts'
+import { type Endpoint, type SealedField, type Secret, sealedFields } from '../../domain/endpoint.ts'
 import { type ColumnName, type ColumnValues, type endpointFields, fieldEntries } from '../../domain/endpoint-fields.ts'
 import type { Form } from '../../domain/field.ts'
 import { type Flow, fromFlow, toFlow } from '../../domain/flow.ts'
@@ -37,7 +32,7 @@ type FieldColumns = { readonly [Name in ColumnName as Fields[Name]['column']]: C
 
 export interface SendableRow extends EndpointRow {
   readonly app_throttle_rate: number | null
-  readonly signature_headers: SignatureHeaders | null
+  readonly app_settings: ApplicationSettings | null
   readonly region_secret: string | null
 }
 
@@ -65,8 +60,7 @@ export const endpointColumns = ['key', 'id', 'app', ...settableColumns, 'disable
 /** An endpoint's columns with those of its application and its region that sending takes. Each is a probe for one row. */
 export const sendableColumns = `${endpointColumns},
   (select throttle_rate from application where application.key = endpoint.app limit 1) as app_throttle_rate,
-  (select settings -> 'signatureHeaders' from application where application.key = endpoint.app limit 1)
-    as signature_headers,
+  (select settings from application where application.key = endpoint.app limit 1) as app_settings,
   (select secret from region where region.app = endpoint.app and region.name = endpoint.flow ->> 'region' limit 1)
     as region_secret`
 
@@ -77,7 +71,7 @@ export const endpointShape: Shape<EndpointRow> = {
 }
 export const sendableShape: Shape<SendableRow> = {
   ...endpointShape,
-  json: [...(endpointShape.json ?? []), 'signature_headers'],
+  json: [...(endpointShape.json ?? []), 'app_settings'],
 }
 
 /** Sealed fields that do not open read as empty, and `onDamage` hears of each. */
@@ -117,8 +111,8 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
     region === null || row.region_secret === null
       ? null
       : openRegion(vault, row.region_secret, { app: row.app, name: region }, log)
-  const { app_throttle_rate: appThrottleRate, signature_headers: signatureHeaders } = row
-  return { ...endpoint, appThrottleRate, signatureHeaders: signatureHeaders ?? {}, regionSecret }
+  const { app_throttle_rate: appThrottleRate, app_settings: appSettings } = row
+  return { ...endpoint, appThrottleRate, appSettings: appSettings ?? {}, regionSecret }
 }
 
 /** The columns that decide whether an endpoint gets a message, and how. */

@@ -1,3 +1,4 @@
+import type { ApplicationSettings } from '../../domain/application-fields.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
 import { skipMark, sqlRetryInMs, toRetryInMs } from '../delivering.ts'
@@ -22,8 +23,10 @@ const selectSnapshots = statement<Omit<StoredAnswer, 'snapshotAt'> & { readonly 
 const selectStates = statement<StateRow>(
   'lane-states',
   ({ among }) => `
-    select endpoint, :now as now, owner, due_at, hold_until, not_before, health, health_at
+    select endpoint, :now as now, owner, due_at, hold_until, not_before, health, health_at,
+           (select settings from application where key = lane.app limit 1) as app_settings
       from lane where ${among('endpoint', ':endpoints', 'bigint')}`,
+  { json: ['app_settings'] },
 )
 // One seek of pending's primary key each.
 const selectWaiting = statement<{ endpoint: number }>(
@@ -39,11 +42,12 @@ const selectLane = statement<LaneRow>(
           lane.health, lane.health_at, worker.description, worker.lease_until,
           (select due_at from pending where endpoint = :endpoint and class = ${timed} order by due_at limit 1)
             as next_timed_at,
+          (select settings from application where key = lane.app limit 1) as app_settings,
           (select count(*) from worker where ended_at is null and lease_until >= :now) as workers_alive
      from lane join endpoint on endpoint.key = lane.endpoint and endpoint.deleted_at is null
      left join worker on worker.id = lane.owner
     where lane.endpoint = :endpoint`,
-  { flags: ['stopped'] },
+  { flags: ['stopped'], json: ['app_settings'] },
 )
 const countOf = (itsClass: Class) => `
   select ${itsClass} as class, count(*) as count, min(since) as oldest from (
@@ -142,11 +146,12 @@ interface LaneRow {
   readonly health_at: EpochMs
   readonly next_timed_at: EpochMs | null
   readonly workers_alive: number
+  readonly app_settings: ApplicationSettings | null
 }
 
 type StateRow = { readonly endpoint: number } & Pick<
   LaneRow,
-  'now' | 'owner' | 'due_at' | 'hold_until' | 'not_before' | 'health' | 'health_at'
+  'now' | 'owner' | 'due_at' | 'hold_until' | 'not_before' | 'health' | 'health_at' | 'app_settings'
 >
 
 /** Behind every row. */
@@ -179,6 +184,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
         oldestSince: since.length === 0 ? null : Math.min(...since),
         ...savedHealth(row),
         workersAlive: row.workers_alive,
+        appSettings: row.app_settings ?? {},
       }
     },
 
@@ -192,6 +198,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
         holdUntil: row.hold_until,
         notBefore: row.not_before,
         ...savedHealth(row),
+        appSettings: row.app_settings ?? {},
       }))
     },
 

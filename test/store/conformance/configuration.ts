@@ -234,7 +234,7 @@ export function configuration(open: Open): void {
       [first, second].map((endpoint) => ({
         ...endpoint,
         appThrottleRate: null,
-        signatureHeaders: {},
+        appSettings: {},
         regionSecret: null,
       })),
     )

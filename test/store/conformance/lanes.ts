@@ -18,7 +18,7 @@ export function lanes(open: Open): void {
     const endpoint = await world.endpoint(await world.application(), { throttleRate: 5, burst: 2 })
     const [first, second] = [await world.join(), await world.join()]
     await world.publish([endpoint])
-    const sent = { ...endpoint, appThrottleRate: null, signatureHeaders: {}, regionSecret: null }
+    const sent = { ...endpoint, appThrottleRate: null, appSettings: {}, regionSecret: null }
     assert.deepEqual(await world.claim(first), [
       { endpoint: sent, clean: true, bucketDebtMs: 0, holdMs: 0, health: null, healthAgeMs: 0 },
     ])

@@ -96,17 +96,17 @@ export function regions(open: Open): void {
     assert.deepEqual(told, [undefined], 'any endpoint may be meant')
     const loaded = await world.store.loadEndpoints([endpoint.key, plain.key])
     assert.deepEqual(
-      loaded.map(({ regionSecret, signatureHeaders }) => [regionSecret, signatureHeaders]),
+      loaded.map(({ regionSecret, appSettings }) => [regionSecret, appSettings]),
       [
-        [secret, settings.signatureHeaders],
-        [null, settings.signatureHeaders],
+        [secret, settings],
+        [null, settings],
       ],
     )
     const worker = await world.join()
     await world.publish([endpoint])
     const [claimed] = await world.claim(worker)
     assert.equal(claimed?.endpoint.regionSecret, secret)
-    assert.deepEqual(claimed?.endpoint.signatureHeaders, settings.signatureHeaders)
+    assert.deepEqual(claimed?.endpoint.appSettings, settings)
     assert.equal('regionSecret' in ((await world.store.findEndpoint(app.key, endpoint.id)) ?? {}), false)
   })
 

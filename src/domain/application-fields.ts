@@ -1,0 +1,51 @@
+import { type Field, integer, seconds, type Typed } from './field.ts'
+
+const day = 86_400
+
+/**
+ * The fields of an application that are stored as JSON in its `settings`, so that a new one needs no migration. The type
+ * `ApplicationSettings`, schemas, PUT and PATCH, flags, `sluice app get` and docs/endpoint-fields.md follow from this table.
+ */
+export const applicationFields = {
+  defaultRate: {
+    kind: integer(1, 1_000_000),
+    flag: '--default-rate <NUMBER>',
+    description: "Attempts per period at each endpoint without its own rate; the server's setting by default.",
+  },
+  defaultPeriodSeconds: {
+    kind: seconds(1, day),
+    flag: '--default-period <DURATION>',
+    description: 'Period of `defaultRate`; a second by default.',
+  },
+  defaultBurst: {
+    kind: integer(1, 1_000_000),
+    flag: '--default-burst <NUMBER>',
+    description:
+      'Attempts that may be saved up at each endpoint without its own rate and burst; a tenth of a period by default.',
+  },
+} as const satisfies Readonly<Record<string, Field>>
+
+type Fields = typeof applicationFields
+
+/** The settings of an application, which hold for all its endpoints; an absent one is not set. */
+export type ApplicationSettings = { readonly [Name in keyof Fields]?: Typed<Fields[Name]> } & {
+  /** Names of headers that differ from Sluice's own; other senders' profiles keep theirs. */
+  readonly signatureHeaders?: SignatureHeaders
+}
+
+export interface SignatureHeaders {
+  readonly id?: string
+  readonly timestamp?: string
+  readonly signature?: string
+}
+
+/** A change of settings: absent ones stay, null unsets. */
+export type SettingsChange = { readonly [Name in keyof ApplicationSettings]?: ApplicationSettings[Name] | null }
+
+/** The names of the fields in the table. */
+export const applicationFieldNames = Object.keys(applicationFields) as (keyof Fields)[]
+
+export function changedSettings(before: ApplicationSettings, change: SettingsChange = {}): ApplicationSettings {
+  const all = Object.entries({ ...before, ...change })
+  return Object.fromEntries(all.filter(([, value]) => value != null))
+}
