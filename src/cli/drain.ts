@@ -1,5 +1,6 @@
 import type { Delivering } from '../compose/delivering.ts'
 import type { Parts } from '../compose/parts.ts'
+import type { SteadyMs } from '../domain/clock.ts'
 import type { Loaded } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Config } from '../runtime/settings.ts'
@@ -9,17 +10,37 @@ import { stopDelivering } from './serve.ts'
 import { toJson } from './terminal.ts'
 
 const lookMs = 25
+/** Nothing is started in the last part of the time, so that attempts under way can end. */
+const closingMs = 5000
+/** After that, results are recorded and lanes handed back. */
+const handBackMs = 2000
 
 /**
  * `sluice drain`: sends the deliveries that are due and ends, for hosts with cron and no long-running processes. When
- * another process already delivers from the SQLite file, it ends at once, successfully.
+ * another process already delivers from the SQLite file, it ends at once, successfully. `--for` is a hard limit: whatever
+ * is not handed back by then belongs to the next process once the lease expires.
  */
 export async function drain(world: World, { config }: Loaded, options: Options): Promise<number> {
-  const { terminal } = world
-  const stopRequested = terminal.stopRequested()
-  const { quiet, json } = options
+  const { for: forMs, quiet } = options as { for: number; quiet?: boolean }
   // With --quiet, cron has no output to mail unless there is a problem.
   const log = world.openLog(quiet ? { ...config, logLevel: 'warn' } : config)
+  let cancel = () => {}
+  const late = new Promise<number>((resolve) => {
+    cancel = world.clock.after(forMs, () => {
+      log.error('time limit reached before the store answered: its lanes are free when the lease expires')
+      resolve(exitCode.failed)
+    })
+  })
+  return Promise.race([drainStore(world, config, log, options), late]).finally(() => cancel())
+}
+
+async function drainStore(world: World, config: Config, log: Logger, options: Options): Promise<number> {
+  const { terminal, clock } = world
+  const { for: forMs, linger: lingerMs, quiet, json } = options as { for: number; linger: number } & Options
+  const partMs = Math.floor(forMs / 4)
+  const abortAt = clock.steady() + forMs - Math.min(handBackMs, partMs)
+  const startUntil = abortAt - Math.min(closingMs, partMs, config.shutdownLimit)
+  const stopRequested = terminal.stopRequested()
   const say = quiet ? () => {} : terminal.print
   const parts = await openUnlessOwned(world, config, log, (reason) =>
     say(json ? toJson({ ended: 'owned', reason }) : `Nothing to do: ${reason}.`),
@@ -27,8 +48,9 @@ export async function drain(world: World, { config }: Loaded, options: Options):
   if (parts === undefined) return exitCode.ok
   try {
     const delivering = await parts.startDelivering(`sluice drain (${terminal.description})`)
-    const ended = await waitForEnd(world, delivering, options, stopRequested)
-    const code = await stopDelivering(delivering, config.shutdownLimit, log)
+    const ended = await waitForEnd(world, delivering, startUntil, lingerMs, stopRequested)
+    const limitMs = Math.min(config.shutdownLimit, Math.max(0, abortAt - clock.steady()))
+    const code = await stopDelivering(delivering, limitMs, log)
     say(report(delivering, ended, json === true))
     return code
   } finally {
@@ -53,21 +75,20 @@ async function openUnlessOwned(
 
 type End = 'idle' | 'time' | 'signal'
 
-/** Resolves when nothing is left to send, the time is up, or a signal arrives. */
+/** Resolves when nothing can be sent within the linger, the time to start attempts is up, or a signal arrives. */
 function waitForEnd(
   { clock }: World,
   delivering: Delivering,
-  options: Options,
+  startUntil: SteadyMs,
+  lingerMs: number,
   stopRequested: Promise<unknown>,
 ): Promise<End> {
-  const { for: forMs, linger: lingerMs } = options as { for: number; linger: number }
-  const deadline = clock.steady() + forMs
   let cancel = () => {}
   const ended = new Promise<End>((resolve) => {
     const look = () => {
-      const leftMs = deadline - clock.steady()
-      if (leftMs <= 0) resolve('time')
-      else if (delivering.isIdle(Math.min(lingerMs, leftMs))) resolve('idle')
+      const leftMs = startUntil - clock.steady()
+      if (delivering.isIdle(lingerMs)) resolve('idle')
+      else if (leftMs <= 0) resolve('time')
       else cancel = clock.after(Math.min(lookMs, leftMs), look)
     }
     look()

@@ -26,7 +26,13 @@ export function addRun(program: Commander, world: World, finish: (code: number) 
   add('migrate', "bring the store's tables up to date", migrate)
   add('config', 'print every setting with its value and source', printConfig).option('--json', 'print JSON')
   add('drain', 'send the deliveries that are due, then exit (for cron)', drain)
-    .addOption(option('--for <DURATION>', 'exit after this at the latest', duration(0, day)).default(55_000, '55s'))
+    .addOption(
+      option(
+        '--for <DURATION>',
+        'exit after this at the latest, attempts under way included',
+        duration(1000, day),
+      ).default(55_000, '55s'),
+    )
     .addOption(
       option('--linger <DURATION>', 'exit when nothing can be sent for this long', duration(0, day)).default(
         2000,

@@ -83,19 +83,40 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.equal(out, 'Drained: 0 delivered, 2 to retry, 1 dead; nothing more is due.\n')
     })
 
-    test('ends when its time is up, and leaves the rest for the next one', async (t) => {
+    test('ends within its time although a receiver hangs, and leaves the rest for the next one', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
       receiver.behave('/held', () => new Promise(() => {}))
       await waiting(t, place, 1, `${receiver.url}/held`)
       const run = runner(place)
-      const program = run('drain --for 800ms --shutdown-limit 100ms --json')
+      const begunAt = performance.now()
+      // A shutdown waits 20 s for attempts under way; a drain waits no longer than its own time.
+      const program = run('drain --for 4s --json')
       assert.equal(await program.ended, 0, program.err)
+      const tookMs = performance.now() - begunAt
+      assert.ok(tookMs < 12_000, `a drain of 4 s took ${tookMs} ms`)
+      assert.equal(receiver.arrivals.length, 1)
       assert.deepEqual(JSON.parse(program.out), { ended: 'time', delivered: 0, waiting: 0, dead: 0 })
+      assert.deepEqual(
+        await place.query('select endpoint from lane where owner is not null'),
+        [],
+        'lanes are handed back',
+      )
       receiver.behave('/held', () => ({ status: 200 }))
       const next = run('drain')
       assert.equal(await next.ended, 0, next.err)
       assert.match(next.out, /^Drained: 1 delivered/)
+    })
+
+    test('does not say that nothing is due when its time ends before the next retry', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      receiver.behave('/bad', () => ({ status: 500 }))
+      await waiting(t, place, 1, `${receiver.url}/bad`, {
+        retry: { waits: { kind: 'list', ms: [60_000] }, jitter: 'none' },
+      })
+      const out = await drained(place, 'drain --for 4s --linger 10m --json')
+      assert.deepEqual(JSON.parse(out), { ended: 'time', delivered: 0, waiting: 1, dead: 0 })
     })
 
     test('does the long work that was asked for, and delivers what comes of it', async (t) => {
@@ -181,4 +202,21 @@ test('two drains at once on Postgres share the work', async (t) => {
   const sent = receiver.arrivals.map(({ path, headers }) => `${path} ${headers['webhook-id']}`)
   assert.equal(sent.length, 125)
   assert.equal(new Set(sent).size, 125)
+})
+
+test('ends within its time although the store does not answer any more, with an error', async (t) => {
+  const place = await openPlace(t, 'postgres')
+  const receiver = await Receiver.listen(t)
+  const own = await connect(t, place)
+  receiver.behave('/', async () => {
+    await own.run('begin')
+    await own.run('lock table attempt, lane, pending in access exclusive mode')
+    return { status: 200 }
+  })
+  await waiting(t, place, 1, `${receiver.url}/`)
+  const program = runner(place)('drain --for 4s --json')
+  assert.equal(await program.ended, 1)
+  assert.match(program.err, /time limit reached before the store answered/)
+  assert.equal(program.out, '', 'no end is reported that is not known')
+  await own.run('rollback')
 })
