@@ -7,7 +7,7 @@ import { option, type RemoteCommands, repeated, type Session } from './command.t
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, queryOf } from './field-options.ts'
 import { addSettings, loadSettings } from './run.ts'
-import { ago, counted, facts, instant, text } from './table.ts'
+import { ago, counted, countLimit, facts, instant, text } from './table.ts'
 
 const year = 365 * 86_400_000
 
@@ -60,10 +60,19 @@ export function addKey(commands: RemoteCommands): void {
     }
   })
 
-  key.add('revoke <id>', 'revoke a key; it stops working within a second', async (session, [id]) => {
-    await session.client.delete(pathOf('api-key', id))
-    session.show({ revoked: id }, () => `Revoked ${id}.`)
-  })
+  key.addDeleting(
+    'revoke <id>',
+    'revoke a key; it stops working within a second',
+    async ({ client }, [id]) => {
+      const { items } = await client.list('/api-key', {}, countLimit)
+      const { name, scopes } = items.find((item) => item.id === id) ?? {}
+      return `Revoke key ${id} (${text(name)}, ${text(scopes)}) and end the portal links that it made?`
+    },
+    async (session, [id]) => {
+      await session.client.delete(pathOf('api-key', id))
+      session.show({ revoked: id }, () => `Revoked ${id}.`)
+    },
+  )
 }
 
 /**

@@ -4,7 +4,7 @@ import { count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
 import { addFields, fieldFacts, fieldsOf, unsetField } from './field-options.ts'
-import { facts, instant, nameOf, text } from './table.ts'
+import { counted, countLimit, facts, instant, nameOf, text } from './table.ts'
 
 /** `sluice app`: applications. */
 export function addApp(commands: RemoteCommands): void {
@@ -56,10 +56,20 @@ export function addApp(commands: RemoteCommands): void {
     .option('--read-only', 'read-only access')
     .addOption(option('--expires <DURATION>', 'how long the link works (default: 1h)', duration(1000, 7 * 86_400_000)))
 
-  app.add('delete <app>', 'delete an application with its endpoints', async (session, [ref]) => {
-    await session.client.delete(pathOf('app', ref))
-    session.show({ deleted: ref }, () => `Deleted application ${ref}, its endpoints and their waiting deliveries.`)
-  })
+  app.addDeleting(
+    'delete <app>',
+    'delete an application with its endpoints',
+    async ({ client }, [ref]) => {
+      const { id, name } = await client.get(pathOf('app', ref))
+      const { items, more } = await client.list(pathOf('app', text(id), 'endpoint'), {}, countLimit)
+      const endpoints = counted(items.length, 'endpoint', more)
+      return `Delete application ${ref} (${text(name)}) with ${endpoints} and their waiting deliveries?`
+    },
+    async (session, [ref]) => {
+      await session.client.delete(pathOf('app', ref))
+      session.show({ deleted: ref }, () => `Deleted application ${ref}, its endpoints and their waiting deliveries.`)
+    },
+  )
 }
 
 function withFields(command: Commander): Commander {
@@ -133,8 +143,13 @@ export function addRegion(commands: RemoteCommands): void {
     })
     .option('--secret <SECRET>', 'its secret, 16 to 256 characters (default: a random one)')
 
-  region.add('delete <app> <name>', 'delete a region that no endpoint uses', async (session, [app, name]) => {
-    await session.client.delete(pathOf('app', app, 'region', name))
-    session.show({ deleted: name }, () => `Deleted region ${name}. Its pseudonyms cannot be computed again.`)
-  })
+  region.addDeleting(
+    'delete <app> <name>',
+    'delete a region that no endpoint uses',
+    (_, [app, name]) => `Delete region ${name} of ${app}? Its pseudonyms cannot be computed again.`,
+    async (session, [app, name]) => {
+      await session.client.delete(pathOf('app', app, 'region', name))
+      session.show({ deleted: name }, () => `Deleted region ${name}. Its pseudonyms cannot be computed again.`)
+    },
+  )
 }

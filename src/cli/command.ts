@@ -123,6 +123,28 @@ export class RemoteCommands {
     return this.add(usage, description, run).addOption(limitOption())
   }
 
+  /**
+   * Adds a command that deletes for good. On a terminal it asks first, with a sentence that names everything that goes;
+   * `--yes` answers for scripts. Without a terminal it does not ask. A command without a sentence deletes nothing for good.
+   */
+  addDeleting<Usage extends string>(
+    usage: Usage,
+    description: string,
+    sentenceOf: (session: Session, operands: Operands<Usage>) => string | undefined | Promise<string | undefined>,
+    run: RemoteRun<Usage>,
+  ): Commander {
+    const confirmed: RemoteRun<Usage> = async (session, operands) => {
+      const { terminal, options } = session
+      if (options.yes !== true && terminal.asks) {
+        const sentence = await sentenceOf(session, operands)
+        const answer = sentence === undefined ? 'y' : await terminal.ask(`${sentence} [y/N] `)
+        if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('Nothing was changed.', exitCode.failed)
+      }
+      return run(session, operands)
+    }
+    return this.add(usage, description, confirmed).option('--yes', 'do not ask')
+  }
+
   #open(options: Options): Session {
     const { terminal, clock, version } = this.#world
     const json = options.json === true

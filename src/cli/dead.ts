@@ -6,7 +6,7 @@ import { exportDead, importDead } from './dead-file.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldsOf, queryOf } from './field-options.ts'
 import { outcome, statusCode } from './messages.ts'
-import { ago, counted, facts, instant, nameOf, table, text } from './table.ts'
+import { ago, counted, countLimit, facts, instant, nameOf, table, text } from './table.ts'
 import { finishTask, perSecondOption, withNoWait } from './task.ts'
 
 /** `sluice dead`: deliveries that used up their attempts or their time. */
@@ -53,11 +53,23 @@ export function addDead(commands: RemoteCommands): void {
   withNoWait(withFilters(replay).option('--all', 'all of the application').addOption(perSecondOption()))
 
   const purged = 'delete dead letters for good: those of one message, by filter, or --all'
-  const purge = dead.add('purge <app> [message]', purged, async (session, [app, message]) => {
-    requireChoice(session, message)
-    const started = await session.client.delete(deadOf(app), { ...queryOf(session, deadFilterFields), msg_id: message })
-    await finishTask(session, started, 'Purging', (data) => countText(data, 'purged'))
-  })
+  const purge = dead.addDeleting(
+    'purge <app> [message]',
+    purged,
+    async (session, [app, message]) => {
+      requireChoice(session, message)
+      const hint = `\`sluice dead export ${app}\` saves them first.`
+      if (message !== undefined) return `Delete the dead letters of message ${message} of ${app} for good? ${hint}`
+      const { items, more } = await session.client.list(deadOf(app), queryOf(session, deadFilterFields), countLimit)
+      return `Delete ${counted(items.length, 'dead letter', more)} of ${app} for good? ${hint}`
+    },
+    async (session, [app, message]) => {
+      requireChoice(session, message)
+      const query = { ...queryOf(session, deadFilterFields), msg_id: message }
+      const started = await session.client.delete(deadOf(app), query)
+      await finishTask(session, started, 'Purging', (data) => countText(data, 'purged'))
+    },
+  )
   withNoWait(withFilters(purge).option('--all', 'all of the application'))
 
   const exported = 'write dead letters with their payloads as JSON lines; without an application, of all'

@@ -6,7 +6,7 @@ import { type Item, pathOf } from './client.ts'
 import { jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldFacts, fieldsOf, type Readers, unsetField } from './field-options.ts'
-import { facts, instant, nameOf, text } from './table.ts'
+import { facts, grouped, instant, nameOf, text } from './table.ts'
 
 const day = 86_400_000
 
@@ -63,9 +63,16 @@ export function addEndpoint(commands: RemoteCommands): void {
       repeated('--unset <OPTION>', 'option that goes back to its default, such as rate or filter; may be repeated'),
     )
 
-  endpoint.add(
+  endpoint.addDeleting(
     'delete <app> <endpoint>',
     'delete an endpoint and its waiting deliveries',
+    async ({ client }, [app, ref]) => {
+      const { url } = await client.get(of(app, ref))
+      const { waiting } = await client.get(`${of(app, ref)}/lane`)
+      const { total, isExact } = waiting as Item
+      const deliveries = `${grouped(total)}${isExact === false ? '+' : ''} waiting deliveries`
+      return `Delete endpoint ${ref} (${text(url)}) of ${app} with ${deliveries}?`
+    },
     async (session, [app, ref]) => {
       await session.client.delete(of(app, ref))
       session.show({ deleted: ref }, () => `Deleted endpoint ${ref} and its waiting deliveries.`)

@@ -50,11 +50,17 @@ export function addEventType(commands: RemoteCommands): void {
     .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
 
   group
-    .add('delete <name>', 'archive an event type, or delete it with --expunge', async (session, [name]) => {
-      const query = { expunge: session.options.expunge === true ? true : undefined }
-      await session.client.delete(pathOf('event-type', name), query)
-      session.show({ deleted: name }, () => `${query.expunge ? 'Deleted' : 'Archived'} ${name}.`)
-    })
+    .addDeleting(
+      'delete <name>',
+      'archive an event type, or delete it with --expunge',
+      ({ options }, [name]) =>
+        options.expunge === true ? `Delete event type ${name} with its schemas, for all applications?` : undefined,
+      async (session, [name]) => {
+        const query = { expunge: session.options.expunge === true ? true : undefined }
+        await session.client.delete(pathOf('event-type', name), query)
+        session.show({ deleted: name }, () => `${query.expunge ? 'Deleted' : 'Archived'} ${name}.`)
+      },
+    )
     .option('--expunge', 'delete it permanently')
 
   group

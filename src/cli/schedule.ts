@@ -63,10 +63,18 @@ export function addSchedule(commands: RemoteCommands): void {
     session.show(ran, ({ msgId }) => `Published ${session.terminal.style('bold', text(msgId))}`)
   })
 
-  schedule.add('delete <app> <schedule>', 'delete a schedule', async (session, [app, ref]) => {
-    await session.client.delete(pathOf('app', app, 'schedule', ref))
-    session.show({ deleted: ref }, () => `Deleted schedule ${ref}. Its messages are kept.`)
-  })
+  schedule.addDeleting(
+    'delete <app> <schedule>',
+    'delete a schedule',
+    async ({ client }, [app, ref]) => {
+      const { cron, timezone, eventType } = await client.get(pathOf('app', app, 'schedule', ref))
+      return `Delete schedule ${ref} of ${app} (${text(cron)} ${text(timezone)}, ${text(eventType)})? Its messages are kept.`
+    },
+    async (session, [app, ref]) => {
+      await session.client.delete(pathOf('app', app, 'schedule', ref))
+      session.show({ deleted: ref }, () => `Deleted schedule ${ref}. Its messages are kept.`)
+    },
+  )
 }
 
 function withFields(command: Commander): Commander {

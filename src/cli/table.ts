@@ -114,7 +114,10 @@ export function grouped(value: unknown): string {
   return Number(value).toLocaleString('en')
 }
 
-/** `1 message`, `2 messages`. */
-export function counted(count: number, noun: string): string {
-  return `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`
+/** The longest list that a command reads only to count it. */
+export const countLimit = 1000
+
+/** `1 message`, `2 messages`, and `1,000+ messages` when there are more. */
+export function counted(count: number, noun: string, more = false): string {
+  return `${grouped(count)}${more ? '+' : ''} ${noun}${count === 1 && !more ? '' : 's'}`
 }

@@ -18,6 +18,7 @@ export function cleanTerminal(terminal: Terminal, randomText: RandomText): Termi
   return Object.create(terminal, {
     print: { value: (text: string) => terminal.print(clean(text)) },
     printError: { value: (text: string) => terminal.printError(clean(text)) },
+    ask: { value: (question: string) => terminal.ask(clean(question)) },
     progress: { value: (line: string) => terminal.progress(clean(line)) },
     style: {
       value: (format: Parameters<Terminal['style']>[0], text: string) =>

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { hostname } from 'node:os'
-import { clearLine, cursorTo } from 'node:readline'
+import { clearLine, createInterface, cursorTo } from 'node:readline'
 import { buffer as readAll } from 'node:stream/consumers'
 import { styleText } from 'node:util'
 import type { Logger } from './log.ts'
@@ -30,6 +30,10 @@ export interface Terminal {
   progress(line: string): void
   /** Whether standard input is a keyboard. */
   readonly inputIsTyped: boolean
+  /** Whether a question can be asked: standard input is a keyboard, and standard error a terminal. */
+  readonly asks: boolean
+  /** Asks a question on standard error and answers the typed line. */
+  ask(question: string): Promise<string>
   /** All of standard input. */
   readInput(): Promise<Buffer>
   /** Sets what happens when the reader of the output closes it (`| head`): a silent exit, or no further output. */
@@ -54,6 +58,10 @@ export const systemTerminal: Terminal = {
   get inputIsTyped() {
     return process.stdin.isTTY
   },
+  get asks() {
+    return process.stdin.isTTY && process.stderr.isTTY
+  },
+  ask,
   readInput: () => readAll(process.stdin),
   whenReaderCloses,
   style: (format, text) => styleText(format, text, { stream: process.stdout }),
@@ -62,6 +70,19 @@ export const systemTerminal: Terminal = {
 
 async function write(chunk: string | Uint8Array): Promise<void> {
   if (!process.stdout.write(chunk)) await once(process.stdout, 'drain')
+}
+
+function ask(question: string): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  return new Promise((resolve) => {
+    lines.on('SIGINT', () => process.exit(exitCodes.SIGINT))
+    // Ctrl-D closes the input without an answer.
+    lines.on('close', () => resolve(''))
+    lines.question(question, (line) => {
+      resolve(line)
+      lines.close()
+    })
+  })
 }
 
 function progress(line: string): void {

@@ -84,7 +84,7 @@ export interface Served extends Workplace {
   /** Runs a command against the server to its end; throws unless it ends with `code`. */
   sluice(args: string | readonly string[], code?: number, input?: string): Promise<string>
   /** Runs a command to whatever end. */
-  try(args: string): ReturnType<typeof runHere>
+  try(args: string, answer?: string): ReturnType<typeof runHere>
   /** What a command prints as JSON. */
   json<T = Record<string, unknown>>(args: string | readonly string[], input?: string): Promise<T>
   /** For commands that go on until they are stopped. */
@@ -110,6 +110,8 @@ export async function runHere(
   { directory }: Pick<Workplace, 'directory'>,
   env: Readonly<Record<string, string>>,
   input = '',
+  /** The line typed at a terminal, when a command asks; undefined without a terminal. */
+  answer?: string,
 ): Promise<Ended> {
   let out = ''
   let err = ''
@@ -129,6 +131,11 @@ export async function runHere(
     },
     progress: () => {},
     inputIsTyped: false,
+    asks: answer !== undefined,
+    ask: async (question) => {
+      err += question
+      return answer ?? ''
+    },
     readInput: async () => Buffer.from(input),
     whenReaderCloses: () => {},
     style: (_format, text) => text,
@@ -165,6 +172,6 @@ export async function served(place: Workplace, flags: readonly string[] = ['--lo
   }
   const json = async <T>(args: string | readonly string[], input?: string) =>
     JSON.parse(await sluice(typeof args === 'string' ? `${args} --json` : [...args, '--json'], 0, input)) as T
-  const attempt = (args: string) => runHere(args.split(' '), place, env)
+  const attempt = (args: string, answer?: string) => runHere(args.split(' '), place, env, '', answer)
   return { ...place, url, server, env, sluice, json, try: attempt }
 }
