@@ -302,8 +302,8 @@ export interface Begun {
 function openTime({ openMs, maxOpenMs }: CircuitPolicy, openings: number, random: Random): number {
   const doubledMs = openMs * 2 ** Math.min(openings, 30)
   const leastMs = Math.max(openMs, Math.min(doubledMs, maxOpenMs / (1 + openJitter)))
-  const mostMs = Math.min(maxOpenMs, leastMs * (1 + openJitter))
-  return leastMs + Math.max(0, mostMs - leastMs) * random()
+  const mostMs = Math.max(leastMs, Math.min(maxOpenMs, leastMs * (1 + openJitter)))
+  return Math.min(mostMs, leastMs + (mostMs - leastMs) * random())
 }
 
 const noNotice: HealthChange = { notices: [] }

@@ -223,14 +223,14 @@ describe('a field that is wrong', () => {
       '/app/a/endpoint',
       endpoint({ secret: 'whsec_c2hvcnQ=' }),
       ['secret'],
-      'must be whsec_ and 24 to 64 bytes in base64, or whsk_ and an ed25519 key in base64',
+      'must be whsec_ and 24 to 75 bytes in base64, raw: and a text, hex: and hex digits, or whsk_ and an ed25519 key in base64',
     ],
     [
       'POST',
       '/app/a/endpoint',
       endpoint({ secret: `whsk_${Buffer.alloc(64, 1).toString('base64')}` }),
       ['secret'],
-      'must be whsec_ and 24 to 64 bytes in base64, or whsk_ and an ed25519 key in base64',
+      'must be whsec_ and 24 to 75 bytes in base64, raw: and a text, hex: and hex digits, or whsk_ and an ed25519 key in base64',
     ],
     [
       'POST',

@@ -205,7 +205,7 @@ webhooks:
       [`a: ${'['.repeat(10_000)}`, 422, 'is nested too deep'],
       ['a: &a [*a]', 422, 'is nested too deep'],
       ['just text', 422, 'must be a mapping'],
-      ['__proto__: { x: 1 }', 400, 'The key __proto__ is not allowed.'],
+      ['__proto__: { x: 1 }', 422, 'The key __proto__ is not allowed.'],
     ]
     for (const [specRaw, status, said] of cases) {
       const answer = await ask('POST', importing, { specRaw })

@@ -107,7 +107,7 @@ describe('an empty body of the type of JSON', () => {
     await ask('POST', '/app', { uid: 'acme', name: 'Acme' })
     for (const path of ['app', 'app/acme/msg', 'app/acme/schedule']) {
       const answer = await app.inject({ method: 'POST', url: `/api/v1/${path}`, headers })
-      assert.equal(answer.statusCode, 400)
+      assert.equal(answer.statusCode, 422)
       assert.equal(answer.json().code, 'invalid_json')
     }
   })

@@ -151,6 +151,7 @@ describe('endpoints', () => {
       damaged: [],
       metadata: {},
       version: 1,
+      state: 'active',
     })
     const other = await ask('POST', '/app/a/endpoint', { url: 'https://example.com/2', uid: 'two' })
     const { data } = (await ask('GET', '/app/a/endpoint')).json
@@ -202,7 +203,13 @@ describe('endpoints', () => {
     const kept = await ask('PATCH', '/app/a/endpoint/e', { description: 'new', disabled: true })
     assert.equal(kept.status, 200)
     const { updatedAt, ...changed } = kept.json
-    const { updatedAt: _, ...expected } = { ...before, description: 'new', disabled: true, disabledReason: 'operator' }
+    const { updatedAt: _, ...expected } = {
+      ...before,
+      description: 'new',
+      disabled: true,
+      disabledReason: 'operator',
+      state: 'disabled',
+    }
     assert.deepEqual(changed, expected)
     assert.ok(updatedAt >= before.updatedAt)
     const unset = {
