@@ -43,8 +43,14 @@ function circuitOf({ circuitFailures, circuitOpen, circuitMaxOpen }: Config): Ci
 
 /** The limits of endpoints and applications that set none. */
 export function serverDefaultsOf(config: Config): ServerDefaults {
-  const { timeout, defaultRate, defaultPeriod, defaultBurst } = config
-  return { timeoutMs: timeout, rate: defaultRate || null, periodMs: defaultPeriod, burst: defaultBurst || null }
+  const { timeout, connectTimeout, defaultRate, defaultPeriod, defaultBurst } = config
+  return {
+    timeoutMs: timeout,
+    connectTimeoutMs: connectTimeout,
+    rate: defaultRate || null,
+    periodMs: defaultPeriod,
+    burst: defaultBurst || null,
+  }
 }
 
 /** Delivers from the store until stopped. */

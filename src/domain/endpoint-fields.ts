@@ -177,6 +177,14 @@ export const endpointFields = {
     flag: '--metadata <NAME=VALUE>',
     description: 'Your own labels, up to 4096 bytes as JSON.',
   },
+  connectTimeoutMs: {
+    flow: 'connectTimeoutMs',
+    kind: milliseconds(100, 300_000),
+    fallback: null,
+    flag: '--connect-timeout <DURATION>',
+    description:
+      "Time limit of opening a connection: DNS, TCP and TLS. It counts within the time limit of the attempt; the server's setting by default.",
+  },
   circuit: {
     flow: 'circuit',
     kind: object<CircuitPolicy | 'off'>(),

@@ -82,6 +82,7 @@ export function rateLimit(endpoint: RateLimited): RateLimit | undefined {
 /** The server's settings for endpoints that set nothing of their own. */
 export interface ServerDefaults {
   readonly timeoutMs: number
+  readonly connectTimeoutMs: number
   /** Null for unlimited. */
   readonly rate: number | null
   readonly periodMs: number
@@ -92,6 +93,7 @@ export interface ServerDefaults {
 /** An endpoint with the limits that it inherits. */
 export interface CompleteEndpoint extends Endpoint {
   readonly timeoutMs: number
+  readonly connectTimeoutMs: number
 }
 
 /** Where a limit was set. */
@@ -137,7 +139,8 @@ export function effectiveRate(endpoint: RateLimited, app: ApplicationSettings, s
 export function withDefaults(endpoint: Endpoint, server: ServerDefaults): CompleteEndpoint {
   const { throttleRate, throttlePeriodSeconds, burst } = effectiveRate(endpoint, endpoint.appSettings ?? {}, server)
   const timeoutMs = endpoint.timeoutMs ?? server.timeoutMs
-  return { ...endpoint, throttleRate, throttlePeriodSeconds, burst, timeoutMs }
+  const connectTimeoutMs = endpoint.flow.connectTimeoutMs ?? server.connectTimeoutMs
+  return { ...endpoint, throttleRate, throttlePeriodSeconds, burst, timeoutMs, connectTimeoutMs }
 }
 
 /** Whether two states of an endpoint have the same rate limit, so that what its bucket holds means the same in both. */

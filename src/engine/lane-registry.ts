@@ -86,9 +86,9 @@ export class LaneRegistry {
 
   #settingsOf(endpoint: CompleteEndpoint): LaneSettings {
     const { sender, healthDefaults } = this.#parts
-    const { url, method, secrets, headers, timeoutMs } = endpoint
+    const { url, method, secrets, headers, timeoutMs, connectTimeoutMs } = endpoint
     const target = sender.open({
-      ...{ url, method, secrets, headers, timeoutMs },
+      ...{ url, method, secrets, headers, timeoutMs, connectTimeoutMs },
       damaged: endpoint.damaged !== undefined,
       signature: endpoint.flow.signature,
       signatureHeaders: endpoint.appSettings?.signatureHeaders ?? {},

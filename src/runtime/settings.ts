@@ -66,6 +66,11 @@ export const settings = {
   inFlight: setting(count(1, 100_000), 1024, 'concurrent attempts of this process'),
   inFlightPerApp: setting(count(1, 100_000), 512, 'concurrent attempts of this process for one application'),
   timeout: setting(duration(100, 5 * minute), 15 * second, 'time limit of an attempt, for endpoints without their own'),
+  connectTimeout: setting(
+    duration(100, 5 * minute),
+    10 * second,
+    'time limit of opening a connection (DNS, TCP, TLS) within timeout, for endpoints without their own',
+  ),
   defaultRate: setting(
     count(0, 1_000_000),
     0,

@@ -69,7 +69,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     this.#mayLeave = mayLeave
     this.#startedAt = wire.clock.steady()
     this.#connection = wire.pool.take(target.origin)
-    wire.deadlines.add(this, this.#startedAt, target.timeoutMs)
+    wire.deadlines.add(this, this.#startedAt, this.#connection.fresh ? target.connectTimeoutMs : target.timeoutMs)
     this.#dispatch()
     this.#starting = false
   }
@@ -79,10 +79,20 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     this.#breakOff({ outcome: 'aborted', message: 'Sluice gave the attempt up before an answer came.' })
   }
 
+  /** The time of connecting, which counts for a new connection alone, or all the time of the attempt has passed. */
   override expire(): void {
     // undici checks an idle socket before it writes to it, and the deadline can pass in between.
     const phase = this.#written ? 'open' : this.#connection.phase
-    this.#breakOff(deadlineFailure(phase, this.#target.timeoutMs))
+    const { timeoutMs, connectTimeoutMs } = this.#target
+    const now = this.#wire.clock.steady()
+    const leftMs = this.#leftMs(now)
+    if (leftMs <= 0) this.#breakOff(deadlineFailure(phase, timeoutMs))
+    else if (phase === 'open') this.#wire.deadlines.add(this, now, leftMs)
+    else this.#breakOff(deadlineFailure(phase, connectTimeoutMs))
+  }
+
+  #leftMs(now: SteadyMs): number {
+    return this.#startedAt + this.#target.timeoutMs - now
   }
 
   onRequestStart(): void {
@@ -154,6 +164,10 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
 
   #tryAgain(): void {
     this.#written = false
+    const { deadlines, clock } = this.#wire
+    const now = clock.steady()
+    deadlines.remove(this)
+    deadlines.add(this, now, Math.min(this.#target.connectTimeoutMs, this.#leftMs(now)))
     this.#wire.pool.drop(this.#connection)
     this.#connection = this.#wire.pool.takeNew(this.#target.origin)
     this.#dispatch()

@@ -14,6 +14,8 @@ export interface Target {
   /** Nothing is sent to a target whose stored secrets or headers do not open. */
   readonly damaged?: boolean
   readonly timeoutMs: number
+  /** The limit of opening a connection, within `timeoutMs`; as long as that when it is missing. */
+  readonly connectTimeoutMs?: number
   /** Standard Webhooks when it is missing. */
   readonly signature?: SignatureProfile
   /** Names of headers that differ from the profile's. */

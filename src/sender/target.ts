@@ -11,6 +11,7 @@ import type { OutgoingMessage, Target } from './send.ts'
 export interface PreparedTarget {
   readonly origin: Origin
   readonly timeoutMs: number
+  readonly connectTimeoutMs: number
   /** When the last secret expires, after which nothing can be signed; usually never. */
   readonly signsUntil: EpochMs
   /**
@@ -44,6 +45,7 @@ export function prepareTarget(target: Target, policy: AddressPolicy, userAgent: 
   return {
     origin: originOf(url),
     timeoutMs: target.timeoutMs,
+    connectTimeoutMs: Math.min(target.connectTimeoutMs ?? target.timeoutMs, target.timeoutMs),
     signsUntil: Math.max(...signers.map(({ expiresAt }) => expiresAt)),
     request: requestMaker(
       target.method ?? 'POST',

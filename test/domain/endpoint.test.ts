@@ -19,8 +19,8 @@ for (const [throttleRate, throttlePeriodSeconds, burst, expected] of [
 }
 
 const unset = { throttleRate: null, throttlePeriodSeconds: 1, burst: null }
-const server = { timeoutMs: 1, rate: 30, periodMs: 60_000, burst: 20 }
-const noDefaults = { timeoutMs: 1, rate: null, periodMs: 1000, burst: null }
+const server = { timeoutMs: 1, connectTimeoutMs: 1, rate: 30, periodMs: 60_000, burst: 20 }
+const noDefaults = { timeoutMs: 1, connectTimeoutMs: 1, rate: null, periodMs: 1000, burst: null }
 
 for (const [title, endpoint, app, defaults, expected] of [
   ['no level sets a rate', unset, {}, noDefaults, [null, 1, null, null, null]],

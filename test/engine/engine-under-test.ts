@@ -7,7 +7,13 @@ import type { OpenTarget, Sender } from '../../src/sender/send.ts'
 const second = 1000
 
 /** A server without default limits. */
-export const serverDefaults: ServerDefaults = { timeoutMs: second, rate: null, periodMs: second, burst: null }
+export const serverDefaults: ServerDefaults = {
+  timeoutMs: second,
+  connectTimeoutMs: second,
+  rate: null,
+  periodMs: second,
+  burst: null,
+}
 
 /** All that an engine needs beside its store and its sender; limits that no test here reaches. */
 export function engineParts(clock: Clock): Omit<EngineParts, 'store' | 'sender'> {

@@ -329,7 +329,14 @@ describe('a field that is wrong', () => {
   }
 
   const numbers = ['0', '-1', '1.5', '1e400', '"10"', '9007199254740993', 'true', '[]']
-  for (const field of ['throttleRate', 'throttlePeriodSeconds', 'burst', 'concurrency', 'timeoutMs']) {
+  for (const field of [
+    'throttleRate',
+    'throttlePeriodSeconds',
+    'burst',
+    'concurrency',
+    'timeoutMs',
+    'connectTimeoutMs',
+  ]) {
     test(`${field} takes only whole numbers within its bounds`, async () => {
       const { ask } = await sharedApi()
       for (const number of numbers) {

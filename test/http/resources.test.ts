@@ -133,6 +133,7 @@ describe('endpoints', () => {
       burst: null,
       concurrency: null,
       timeoutMs: null,
+      connectTimeoutMs: null,
       retry: null,
       circuit: null,
       adaptive: true,
