@@ -1,6 +1,6 @@
 import type { Command as Commander } from 'commander'
-import { applicationFields } from '../domain/application-fields.ts'
-import { count, duration } from '../runtime/setting-kinds.ts'
+import { applicationFields, signatureFamilies } from '../domain/application-fields.ts'
+import { choice, count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
 import { addFields, fieldFacts, fieldsOf, unsetField } from './field-options.ts'
@@ -82,6 +82,13 @@ function withFields(command: Commander): Commander {
         'header name for id, timestamp or signature at its endpoints; may be repeated',
       ),
     )
+    .addOption(
+      option(
+        '--signature-family <FAMILY>',
+        'header names webhook-…, svix-… or both at its endpoints',
+        choice(signatureFamilies),
+      ),
+    )
     .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
   return addFields(command, applicationFields)
 }
@@ -95,8 +102,9 @@ const unsettable = {
 
 function bodyOf(session: Session): Item {
   const { uid, rate, metadata, signatureHeader, unset = [] } = session.options as Item & { unset?: string[] }
+  const signatureHeaders = session.options.signatureFamily ?? pairsOf(signatureHeader)
   return {
-    ...{ uid, throttleRate: rate, signatureHeaders: pairsOf(signatureHeader), metadata: pairsOf(metadata) },
+    ...{ uid, throttleRate: rate, signatureHeaders, metadata: pairsOf(metadata) },
     ...fieldsOf(session, applicationFields),
     ...Object.fromEntries(unset.map((flag) => [unsetField(flag, unsettable), null])),
   }

@@ -3,8 +3,7 @@ import { signatureProfiles } from '../domain/endpoint-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { prettyJson } from '../json/exact.ts'
 import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
-import { headerNames } from '../wire/profile.ts'
-import { openProfileVerifier, type Verifier } from '../wire/verify.ts'
+import { openProfileVerifier, receivedId, type Verifier } from '../wire/verify.ts'
 import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
@@ -73,7 +72,7 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
     throw new CommandError(`${error.message}\n${hint}`, exitCode.misused, { cause: error })
   }
   const { key } = await client.get(`${path}/secret`)
-  printer.verifyWith(text(key), (signatureHeaders ?? {}) as SignatureHeaders)
+  printer.verifyWith(text(key), (signatureHeaders ?? 'both') as SignatureHeaders)
   await client.post(`${path}/resume`, { body: {} })
   printer.say('Endpoint', `${uid} of ${app} on ${client.url}`)
   return async () => {
@@ -95,7 +94,7 @@ async function getOrCreateApp(client: Client, app: string): Promise<Item> {
 class Printer {
   readonly #session: Session
   #verify: Verifier | undefined
-  #names: SignatureHeaders = {}
+  #names: SignatureHeaders = 'both'
   /** Requests that arrived before the secret was known, from an endpoint that existed before. */
   #early: Arrived[] | undefined = []
   #requests = 0
@@ -111,7 +110,7 @@ class Printer {
     terminal.print(json ? toJson({ listening: url }) : `Listening on ${terminal.style('bold', url)}`)
   }
 
-  verifyWith(secret: string, names: SignatureHeaders = {}): void {
+  verifyWith(secret: string, names: SignatureHeaders = 'both'): void {
     const profile = this.#session.options.profile as SignatureProfile
     this.#names = names
     this.#verify = openProfileVerifier(profile, secret, names)
@@ -152,7 +151,7 @@ class Printer {
     response.writeHead(options.status as number).end()
     this.#requests++
     if (verified) this.#verified++
-    const id = String(request.headers[headerNames('standard', this.#names).id] ?? '')
+    const id = receivedId(request, this.#names)
     const again = this.#isAgain(id)
     const { method, url, headers } = request
     if (json) {

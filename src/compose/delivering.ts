@@ -64,6 +64,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     responseLimitBytes: config.responseLimit,
     responseHeaderLimitBytes: config.responseHeaderLimit,
     retryAfterCapMs: config.retryAfterCap,
+    signatureHeaders: config.signatureHeaders,
   })
   const engine = new Engine({
     store,

@@ -29,11 +29,18 @@ type Fields = typeof applicationFields
 
 /** The settings of an application, which hold for all its endpoints; an absent one is not set. */
 export type ApplicationSettings = { readonly [Name in keyof Fields]?: Typed<Fields[Name]> } & {
-  /** Names of headers that differ from Sluice's own; other senders' profiles keep theirs. */
+  /** Names of the signature headers; the server's setting when missing. Other senders' profiles keep theirs. */
   readonly signatureHeaders?: SignatureHeaders
 }
 
-export interface SignatureHeaders {
+/** Families of names: `webhook-id` and so on as Standard Webhooks has them, `svix-id` and so on, or both side by side. */
+export const signatureFamilies = ['webhook', 'svix', 'both'] as const
+export type SignatureFamily = (typeof signatureFamilies)[number]
+
+/** A family, or names that replace those of `webhook`. */
+export type SignatureHeaders = SignatureFamily | SignatureNames
+
+export interface SignatureNames {
   readonly id?: string
   readonly timestamp?: string
   readonly signature?: string

@@ -91,7 +91,7 @@ export class LaneRegistry {
       ...{ url, method, secrets, headers, timeoutMs, connectTimeoutMs },
       damaged: endpoint.damaged !== undefined,
       signature: endpoint.flow.signature,
-      signatureHeaders: endpoint.appSettings?.signatureHeaders ?? {},
+      signatureHeaders: endpoint.appSettings?.signatureHeaders ?? null,
       shape: bodyShaper(endpoint),
     })
     return { endpoint, target, policy: retryPolicyOf(endpoint), rules: rulesOf(endpoint, healthDefaults) }

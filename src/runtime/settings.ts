@@ -1,3 +1,4 @@
+import { signatureFamilies } from '../domain/application-fields.ts'
 import { logFormats, logLevels } from './log.ts'
 import {
   address,
@@ -87,6 +88,11 @@ export const settings = {
     size(0, 16 * kib),
     4 * kib,
     'bytes of the headers of a response that are stored with its attempt; 0 = none',
+  ),
+  signatureHeaders: setting(
+    choice(signatureFamilies),
+    'webhook',
+    'names of the id and signature headers: webhook-…, svix-… or both, for applications without their own',
   ),
   retryAfterCap: setting(duration(second, 7 * day), day, 'longest Retry-After that is honoured in full'),
   minRetryWait: setting(

@@ -1,3 +1,4 @@
+import type { SignatureFamily } from '../domain/application-fields.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import { type Parts, Turns } from '../domain/turns.ts'
@@ -21,6 +22,8 @@ export interface SenderContext extends AddressRules {
   readonly responseHeaderLimitBytes?: number
   /** The longest wait that a Retry-After can ask for; a day by default. */
   readonly retryAfterCapMs?: number
+  /** Names of the signature headers of targets that have none of their own; Standard Webhooks' by default. */
+  readonly signatureHeaders?: SignatureFamily
   /** Certificates (PEM) of authorities to trust beside those that Node trusts. */
   readonly extraCa?: readonly string[]
   /** Resolves names; by DNS when missing. */
@@ -51,7 +54,7 @@ export function openSender(context: SenderContext): Sender {
 
   return {
     open(target) {
-      const prepared = prepareTarget(target, policy, `Sluice/${context.version}`)
+      const prepared = prepareTarget(target, policy, `Sluice/${context.version}`, context.signatureHeaders)
       return {
         send(message, onLeave, onEnd, mayLeave) {
           if (closed) return endLater(unanswered('aborted', 'Sluice is shutting down.'), onEnd)

@@ -18,8 +18,8 @@ export interface Target {
   readonly connectTimeoutMs?: number
   /** Standard Webhooks when it is missing. */
   readonly signature?: SignatureProfile
-  /** Names of headers that differ from the profile's. */
-  readonly signatureHeaders?: SignatureHeaders
+  /** Names of the signature headers; the sender's default when it is missing. */
+  readonly signatureHeaders?: SignatureHeaders | null
   /** Shapes a body that was not shaped when its message was accepted; undefined when nothing of it may be sent. */
   readonly shape?: ((body: Uint8Array) => Parts<Uint8Array | undefined>) | undefined
 }

@@ -1,8 +1,9 @@
 import type { Dispatcher } from 'undici'
+import type { SignatureFamily } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Method } from '../domain/endpoint.ts'
 import { unsendableAt, wireHeaders } from '../wire/headers.ts'
-import { headerNames, type Signing, signerOf, signingBy } from '../wire/profile.ts'
+import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
 import type { Origin } from './connect.ts'
 import { type AddressPolicy, checkUrl, hostOf, portOf } from './guard.ts'
 import type { OutgoingMessage, Target } from './send.ts'
@@ -22,7 +23,12 @@ export interface PreparedTarget {
 }
 
 /** Prepares a target; answers an error text when nothing may or can be sent to it. */
-export function prepareTarget(target: Target, policy: AddressPolicy, userAgent: string): PreparedTarget | string {
+export function prepareTarget(
+  target: Target,
+  policy: AddressPolicy,
+  userAgent: string,
+  family: SignatureFamily = 'webhook',
+): PreparedTarget | string {
   if (target.damaged) return 'The stored secret or headers of the endpoint cannot be opened; replace them.'
   const problems = checkUrl(target.url, policy)
   if (problems.length > 0) return problems.join(' ')
@@ -35,10 +41,8 @@ export function prepareTarget(target: Target, policy: AddressPolicy, userAgent: 
   })
   if (signers.length === 0) return 'The endpoint has no usable secret to sign with.'
 
-  const names = target.signatureHeaders ?? {}
-  const signing = signingBy(profile, signers, names)
-  const { id: idName } = headerNames(profile, names)
-  const head = ['user-agent', userAgent, ...headers, ...[idName, ...signing.names].flatMap((name) => [name, ''])]
+  const signing = signingBy(profile, signers, target.signatureHeaders ?? family)
+  const head = ['user-agent', userAgent, ...headers, ...signing.names.flatMap((name) => [name, ''])]
   if (unsendableAt(head) >= 0) return 'One of the headers that Sluice sets for the endpoint cannot be sent.'
 
   const url = new URL(target.url)
@@ -51,7 +55,6 @@ export function prepareTarget(target: Target, policy: AddressPolicy, userAgent: 
       target.method ?? 'POST',
       url.pathname + url.search,
       ['user-agent', userAgent, ...headers],
-      idName,
       signing,
     ),
   }
@@ -65,19 +68,18 @@ function requestMaker(
   method: Method,
   path: string,
   ownHeaders: readonly string[],
-  idName: string,
   signing: Signing,
 ): PreparedTarget['request'] {
   // Only Sluice sets these, under any name that the endpoint gives them.
-  const reserved = new Set([idName, ...signing.names])
+  const reserved = new Set(signing.names.map((name) => name.toLowerCase()))
   const headers = [
     ...without(reserved, ownHeaders),
     // A compressed answer would be kept compressed: nothing is ever decoded.
     ...['accept-encoding', 'identity'],
-    ...['content-type', '', idName, ''],
+    ...['content-type', ''],
     ...signing.names.flatMap((name) => [name, '']),
   ]
-  const contentTypeAt = headers.length - 2 * signing.names.length - 3
+  const contentTypeAt = headers.length - 2 * signing.names.length - 1
   const request = { path, method, headers, body: noBytes as Uint8Array, blocking: false }
   let second = 0
   let timestamp = '0'
@@ -88,8 +90,7 @@ function requestMaker(
       timestamp = String(second)
     }
     headers[contentTypeAt] = message.contentType
-    headers[contentTypeAt + 2] = message.id
-    signing.values(headers, contentTypeAt + 4, message, timestamp, now)
+    signing.values(headers, contentTypeAt + 2, message, timestamp, now)
     // The values before these are the endpoint's, and were checked when the target was prepared.
     const wrong = unsendableAt(headers, contentTypeAt)
     if (wrong >= 0) return `The header ${headers[wrong - 1]} of the message contains characters that cannot be sent.`
@@ -109,13 +110,13 @@ function withHeadersOf(
 ): string[] {
   // They were checked at publish. If they cannot be sent all the same, the message is sent without them.
   const flat = without(reserved, wireHeaders(own) ?? [])
-  const names = new Set(flat.filter((_, i) => i % 2 === 0))
+  const names = new Set(flat.flatMap((name, i) => (i % 2 === 0 ? [name.toLowerCase()] : [])))
   return [...flat, ...without(names, headers)]
 }
 
-/** Headers, each name followed by its value, except those with these names. */
+/** Headers, each name followed by its value, except those with these names in lower case. */
 function without(names: ReadonlySet<string>, flat: readonly string[]): string[] {
-  return flat.filter((_, i) => !names.has(flat[i - (i % 2)] as string))
+  return flat.filter((_, i) => !names.has((flat[i - (i % 2)] as string).toLowerCase()))
 }
 
 function originOf(url: URL): Origin {

@@ -1,9 +1,12 @@
-/** Headers that Sluice or the protocol sets. Neither an endpoint nor a message can set one of them. */
+/**
+ * Headers that Sluice or the protocol sets, and those that clouds act on. Neither an endpoint nor a message can set one of
+ * them.
+ */
 const reserved =
-  /^(accept-encoding|connection|content-.*|expect|host|keep-alive|proxy-.*|svix-.*|te|trailer|transfer-encoding|upgrade|user-agent|webhook-.*|x-svix-.*)$/i
+  /^(accept-encoding|connection|content-.*|expect|host|keep-alive|proxy-.*|svix-.*|te|trailer|transfer-encoding|upgrade|user-agent|webhook-.*|x-amz.*|x-azure-.*|x-fd-.*|x-goog.*|x-svix-.*)$/i
 
 const sensitive =
-  /(^|-)(authorization|authenticate|auth|cookie2?|credentials?|key|password|secret|signature|token)(-|$)/i
+  /(^|[-_.])(authorization|authenticate|auth|cookie2?|credentials?|key|password|secret|signature|token)([-_.]|$)/i
 
 const maxValueLength = 4096
 const unsendable = /[^\t\x20-\x7e\x80-\xff]/
@@ -15,18 +18,22 @@ export function isReservedHeader(name: string): boolean {
 
 /** Whether the value of a header is a secret, by its name. It is never shown again once it is set. */
 export function isSensitiveHeader(name: string): boolean {
-  return sensitive.test(name) || /apikey|api-key/i.test(name)
+  return sensitive.test(name) || /api[-_.]?key/i.test(name)
 }
+
+/** A name of a header: a token of HTTP. `__proto__` is none, because records of headers are objects. */
+export const headerNamePattern = "^(?!__proto__$)[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}$"
+const headerName = new RegExp(headerNamePattern)
 
 /** Whether a text is the name of a header. */
 export function isHeaderName(text: string): boolean {
-  return /^[a-z0-9-]{1,64}$/i.test(text)
+  return headerName.test(text)
 }
 
 /** A sentence about the problem of a header that an endpoint wants to be sent; undefined when there is none. */
 export function checkHeader(name: string, value: string): string | undefined {
   if (!isHeaderName(name)) return `The header name ${JSON.stringify(name.slice(0, 80))} is not valid.`
-  if (isReservedHeader(name)) return `The header ${name} is set by Sluice itself.`
+  if (isReservedHeader(name)) return `The header ${name} is reserved: Sluice, HTTP or a cloud sets it.`
   return isSendable(value) ? undefined : `The value of the header ${name} contains characters that cannot be sent.`
 }
 
@@ -36,12 +43,24 @@ export function checkHeader(name: string, value: string): string | undefined {
  */
 export function wireHeaders(headers: Readonly<Record<string, string>>): string[] | undefined {
   const flat: string[] = []
-  for (const [name, value] of Object.entries(headers)) {
+  for (const [name, value] of Object.entries(mergedHeaders(headers))) {
     if (isHeaderName(name) && isReservedHeader(name)) continue
     if (checkHeader(name, value) !== undefined) return undefined
-    flat.push(name.toLowerCase(), value)
+    flat.push(name, value)
   }
   return flat
+}
+
+/**
+ * Records of headers put over each other. HTTP ignores the case of names, so a later value replaces an earlier one in any
+ * case; the name keeps the case of the value that stays.
+ */
+export function mergedHeaders<T>(...records: readonly Readonly<Record<string, T>>[]): Record<string, T> {
+  const byName = new Map<string, readonly [string, T]>()
+  for (const record of records) {
+    for (const entry of Object.entries(record)) byName.set(entry[0].toLowerCase(), entry)
+  }
+  return Object.fromEntries(byName.values())
 }
 
 /**
@@ -56,6 +75,7 @@ export function unsendableAt(head: readonly string[], from = 0): number {
   return -1
 }
 
-function isSendable(value: string): boolean {
+/** Whether HTTP can carry the value: Latin-1 without control characters, also empty. */
+export function isSendable(value: string): boolean {
   return typeof value === 'string' && value.length <= maxValueLength && !unsendable.test(value)
 }

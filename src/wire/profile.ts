@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, sign } from 'node:crypto'
-import type { SignatureHeaders } from '../domain/application-fields.ts'
+import type { SignatureHeaders, SignatureNames } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { bytesOf, privateKeyOf, sharedKey } from './secret.ts'
@@ -50,7 +50,10 @@ export interface Signed {
   readonly signature?: string | null
 }
 
-/** How requests are signed: the names of the signature headers, known in advance, and their values, made per attempt. */
+/**
+ * How requests are signed: the names of the headers of the id and the signature, known in advance, and their values, made
+ * per attempt.
+ */
 export interface Signing {
   /** In the order in which `values` fills them in. */
   readonly names: readonly string[]
@@ -70,18 +73,31 @@ export function signerOf(profile: SignatureProfile, secret: string): Signer | un
 }
 
 const standardHeaders = { id: 'webhook-id', timestamp: 'webhook-timestamp', signature: 'webhook-signature' }
+const svixHeaders = { id: 'svix-id', timestamp: 'svix-timestamp', signature: 'svix-signature' }
 const sluiceHeaders = { timestamp: 'x-sluice-timestamp', signature: 'x-sluice-signature' }
 const fixedHeaders = { github: 'x-hub-signature-256', stripe: 'stripe-signature' }
 
+/** The names of the headers that carry the parts of a signature. */
+export type PartNames = Required<SignatureNames>
+
 /**
- * The names of the headers that carry the parts of a signature by a profile, under the names that an application has for
- * them. Signing and verifying both go by it. The id is the same on every attempt, and every profile sends it, because a
- * receiver knows duplicates by it.
+ * The names of the headers that carry the parts of a signature by a profile. Signing and verifying both go by it. The id
+ * is the same on every attempt, and every profile sends it, because a receiver knows duplicates by it. Two sets of names
+ * carry the same values.
  */
-export function headerNames(profile: SignatureProfile, names: SignatureHeaders): Required<SignatureHeaders> {
-  if (profile === 'standard') return { ...standardHeaders, ...names }
-  const { id } = { ...standardHeaders, ...names }
-  if (profile === 'stored' || profile === 'timestamped') return { ...sluiceHeaders, ...names, id }
+export function headerNames(
+  profile: SignatureProfile,
+  headers: SignatureHeaders,
+): readonly [PartNames, ...PartNames[]] {
+  if (headers === 'svix') return [namesOf(profile, svixHeaders, {})]
+  if (headers === 'both') return [namesOf(profile, standardHeaders, {}), namesOf(profile, svixHeaders, {})]
+  return [namesOf(profile, standardHeaders, headers === 'webhook' ? {} : headers)]
+}
+
+function namesOf(profile: SignatureProfile, family: PartNames, own: SignatureNames): PartNames {
+  if (profile === 'standard') return { ...family, ...own }
+  const { id } = { ...family, ...own }
+  if (profile === 'stored' || profile === 'timestamped') return { ...sluiceHeaders, ...own, id }
   return { id, timestamp: '', signature: fixedHeaders[profile] }
 }
 
@@ -94,9 +110,38 @@ export function olderHeader(name: string): string {
 export function signingBy(
   profile: SignatureProfile,
   signers: readonly ExpiringSigner[],
-  names: SignatureHeaders,
+  headers: SignatureHeaders,
 ): Signing {
-  const { timestamp, signature } = headerNames(profile, names)
+  const [names, ...others] = headerNames(profile, headers)
+  const signatures = signaturesBy(profile, signers, names)
+  const own = [names.id, ...signatures.names]
+  const copies = others.flatMap((other) => copiesOf(names, other, own))
+  return {
+    names: [...own, ...copies.map(({ name }) => name)],
+    values(list, at, signed, timestamp, now) {
+      list[at] = signed.id
+      signatures.values(list, at + 2, signed, timestamp, now)
+      let to = at + 2 * own.length
+      for (const { of } of copies) {
+        list[to] = list[at + 2 * of] as string
+        to += 2
+      }
+    },
+  }
+}
+
+/** The headers of another set of names: each with the place of the header whose value it repeats. */
+function copiesOf(names: PartNames, other: PartNames, own: readonly string[]): { name: string; of: number }[] {
+  return (['id', 'timestamp', 'signature'] as const).flatMap((part) =>
+    names[part] === other[part] ? [] : [{ name: other[part], of: own.indexOf(names[part]) }],
+  )
+}
+
+function signaturesBy(
+  profile: SignatureProfile,
+  signers: readonly ExpiringSigner[],
+  { timestamp, signature }: PartNames,
+): Signing {
   switch (profile) {
     case 'standard':
       return standard(signers, timestamp, signature)

@@ -1,7 +1,7 @@
 import { timingSafeEqual, verify } from 'node:crypto'
 import type { SignatureHeaders } from '../domain/application-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
-import { headerNames, hexSigner, olderHeader, standardSigner } from './profile.ts'
+import { headerNames, hexSigner, olderHeader, type PartNames, standardSigner } from './profile.ts'
 import { publicKeyOf } from './secret.ts'
 
 /** The parts of a request that its signature covers. */
@@ -16,6 +16,21 @@ const toleranceSeconds = 300
 /** Checks one entry of the signature header. */
 type Check = (head: string, body: Uint8Array, entry: string) => boolean
 
+/** The names of a received request's headers for a profile: either family is read, unless an application has its own names. */
+function receivedNames(profile: SignatureProfile, headers: SignatureHeaders): readonly PartNames[] {
+  return headerNames(profile, typeof headers === 'string' ? 'both' : headers).map(({ id, timestamp, signature }) => ({
+    id: id.toLowerCase(),
+    timestamp: timestamp.toLowerCase(),
+    signature: signature.toLowerCase(),
+  }))
+}
+
+/** The id of a received message; an empty text when it has none. */
+export function receivedId({ headers }: Pick<Received, 'headers'>, names: SignatureHeaders = 'both'): string {
+  const found = receivedNames('standard', names).find(({ id }) => typeof headers[id] === 'string')
+  return found === undefined ? '' : String(headers[found.id])
+}
+
 /** Verifies a request. Returns undefined for a valid signature, else the problem. */
 export type Verifier = (received: Received, nowMs: number) => string | undefined
 
@@ -26,14 +41,14 @@ export type Verifier = (received: Received, nowMs: number) => string | undefined
 export function openProfileVerifier(
   profile: SignatureProfile,
   secret: string,
-  names: SignatureHeaders = {},
+  names: SignatureHeaders = 'both',
 ): Verifier | undefined {
   if (profile === 'standard') return openVerifier(secret, names)
   const sign = hexSigner(secret)
   if (sign === undefined) return undefined
   const isOurs = (entries: readonly string[], head: string, body: Uint8Array, prefix = '') =>
     entries.some((entry) => isSame(`${prefix}${sign(head, body)}`, entry.trim()))
-  const header = headerNames(profile, names)
+  const [header] = receivedNames(profile, names) as readonly [PartNames]
   const signatureHeaders = [header.signature, olderHeader(header.signature)]
   const wrong = 'the signature is wrong'
 
@@ -78,11 +93,12 @@ function isSame(expected: string, found: string): boolean {
  * A verifier of Standard Webhooks signatures for a `whsec_` secret, an ed25519 key (`whsk_`) or its public half
  * (`whpk_`); undefined when the secret is malformed.
  */
-export function openVerifier(secret: string, names: SignatureHeaders = {}): Verifier | undefined {
+export function openVerifier(secret: string, names: SignatureHeaders = 'both'): Verifier | undefined {
   const check = secret.startsWith('whpk_') ? publicCheck(secret) : secretCheck(secret)
   if (check === undefined) return undefined
-  const header = headerNames('standard', names)
+  const sets = receivedNames('standard', names)
   return ({ headers, body }, nowMs) => {
+    const header = sets.find(({ signature }) => headers[signature] !== undefined) ?? (sets[0] as PartNames)
     const id = headers[header.id]
     const timestamp = headers[header.timestamp]
     const signatures = headers[header.signature]

@@ -30,9 +30,17 @@ describe('listen alone', () => {
     await program.says(/✗ the signature is wrong {2}msg_2\n {10}plain ·\[31mtext\n/)
     await fetch(`${url}path`, { method: 'PUT', body: new Uint8Array([0xff, 0]) })
     await program.says(/✗ not signed {2}\(no webhook-id\) {2}PUT \/path\n {10}\(2 bytes that are not text\)\n/)
+    const at = new Date()
+    const svix = {
+      'svix-id': 'msg_5',
+      'svix-timestamp': String(Math.floor(at.getTime() / 1000)),
+      'svix-signature': new Webhook(secret).sign('msg_5', at, '{}'),
+    }
+    await fetch(url, { method: 'POST', headers: svix, body: '{}' })
+    await program.says(/✓ verified {2}msg_5\n/)
     program.child.kill('SIGINT')
     assert.equal(await program.ended, 0)
-    assert.match(program.out, /4 requests, 2 verified\.\n$/)
+    assert.match(program.out, /5 requests, 3 verified\.\n$/)
     assert.ok(!program.out.includes('\u001b'), 'no colours elsewhere than on a terminal')
   })
 

@@ -216,7 +216,7 @@ describe('a field that is wrong', () => {
       '/app/a/endpoint',
       endpoint({ headers: { x: 'a\r\nb: c' } }),
       ['headers', 'x'],
-      'is not a header value of visible ASCII',
+      'must be Latin-1 without control characters',
     ],
     [
       'POST',

@@ -112,17 +112,22 @@ describe('headers of an endpoint', () => {
   test('are replaced, changed and shown, but for those that are secrets by their name', async () => {
     const { ask, stored } = await withEndpoint({ headers: { 'X-Tenant': 'acme', Authorization: 'Bearer 1' } })
     const path = '/app/a/endpoint/e/headers'
-    assert.deepEqual((await ask('GET', path)).json, { headers: { 'x-tenant': 'acme' }, sensitive: ['authorization'] })
+    assert.deepEqual((await ask('GET', path)).json, { headers: { 'X-Tenant': 'acme' }, sensitive: ['Authorization'] })
     const changed = await ask('PATCH', path, { headers: { 'X-API-Key': 'k', 'x-tenant': null, 'X-Region': 'eu' } })
     assert.equal(changed.status, 204)
     assert.deepEqual((await ask('GET', path)).json, {
-      headers: { 'x-region': 'eu' },
-      sensitive: ['authorization', 'x-api-key'],
+      headers: { 'X-Region': 'eu' },
+      sensitive: ['Authorization', 'X-API-Key'],
     })
     await ask('PATCH', path, { headers: {}, deleteHeaders: ['AUTHORIZATION'] })
-    assert.deepEqual((await stored()).headers, { 'x-api-key': 'k', 'x-region': 'eu' })
+    assert.deepEqual((await stored()).headers, { 'X-API-Key': 'k', 'X-Region': 'eu' })
     assert.equal((await ask('PUT', path, { headers: { 'X-Only': '1' } })).status, 204)
-    assert.deepEqual((await stored()).headers, { 'x-only': '1' })
+    assert.deepEqual((await stored()).headers, { 'X-Only': '1' })
+    await ask('PATCH', path, { headers: { 'x-ONLY': '2' } })
+    assert.deepEqual((await stored()).headers, { 'x-ONLY': '2' }, 'one header, in the case of its last value')
+    const odd = { X_Tenant: '', 'x.region': 'caf\xe9', 'x-pad': ' a\tb ' }
+    assert.equal((await ask('PUT', path, { headers: odd })).status, 204)
+    assert.deepEqual((await ask('GET', path)).json.headers, odd)
   })
 
   test('that cannot be sent, or too many of them, are refused and change nothing', async () => {
@@ -132,6 +137,11 @@ describe('headers of an endpoint', () => {
       ['PUT', { host: 'x' }, 'body.headers.host header'],
       ['PATCH', { 'webhook-id': 'x' }, 'body.headers.webhook-id header'],
       ['PATCH', { 'x-b': 'line\nbreak' }, 'body.headers.x-b header'],
+      ['PATCH', { 'x-b': 'snow\u2603' }, 'body.headers.x-b header'],
+      ['PUT', { 'X-Amz-Date': 'x' }, 'body.headers.X-Amz-Date header'],
+      ['PUT', { 'X-Googly': 'x' }, 'body.headers.X-Googly header'],
+      ['PUT', { 'x-azure-ref': 'x' }, 'body.headers.x-azure-ref header'],
+      ['PUT', { 'x-fd-ref': 'x' }, 'body.headers.x-fd-ref header'],
       ['PUT', undefined, 'body.headers required'],
       ['PUT', { 'x-b': null }, 'body.headers.x-b type'],
     ] as const) {

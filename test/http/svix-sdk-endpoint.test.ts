@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type ApiException, BackgroundTaskStatus, BackgroundTaskType, Ordering, Webhook } from 'svix'
 import { eventually } from '../e2e/eventually.ts'
-import { collect, openSvixWorld } from './svix-world.ts'
+import { adminKey, collect, openSvixWorld } from './svix-world.ts'
 
 describe("Svix's SDK with endpoints", () => {
   test('creates, gets, lists, patches, upserts and deletes them', async (t) => {
@@ -65,6 +65,31 @@ describe("Svix's SDK with endpoints", () => {
     for (const key of [before, after, chosen]) {
       new Webhook(key).verify(arrival.body, arrival.headers as Record<string, string>)
     }
+  })
+
+  test("verifies deliveries with Svix's header names, by the server's setting or the application's", async (t) => {
+    const { svix, serverUrl, receiverUrl, received } = await openSvixWorld(t, { signatureHeaders: 'both' })
+    const names = () => Object.keys(received.at(-1)?.headers ?? {}).filter((name) => /^(svix|webhook)-/.test(name))
+    await svix.application.create({ name: 'A', uid: 'a' })
+    await svix.endpoint.create('a', { url: `${receiverUrl}/ok`, uid: 'e' })
+    const { key } = await svix.endpoint.getSecret('a', 'e')
+    const verified = async (count: number) => {
+      await svix.message.create('a', { eventType: 'x', payload: { a: 1 } })
+      const arrival = await eventually('the message', () => received[count - 1])
+      const headers = arrival.headers as Record<string, string>
+      const svixOnly = Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith('svix-')))
+      new Webhook(key).verify(arrival.body, svixOnly)
+    }
+    await verified(1)
+    assert.equal(names().length, 6)
+    const answer = await fetch(`${serverUrl}/api/v1/app/a`, {
+      method: 'PATCH',
+      headers: { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ signatureHeaders: 'svix' }),
+    })
+    assert.equal(answer.status, 200)
+    await verified(2)
+    assert.deepEqual(names().sort(), ['svix-id', 'svix-signature', 'svix-timestamp'])
   })
 
   test('sets, patches and reads headers, and sensitive ones come back by name alone', async (t) => {

@@ -13,6 +13,8 @@ export interface Received {
   readonly path: string
   readonly method: string
   readonly headers: IncomingHttpHeaders
+  /** Names and values in turn, as they came. */
+  readonly rawHeaders: readonly string[]
   readonly body: string
 }
 
@@ -29,13 +31,19 @@ export interface SvixWorld {
 export const adminKey = 'sk_of_the_sdk_tests_0123456789'
 
 /** A whole server on a real port, delivering, with the SDK in front and a receiver behind; gone when the test ends. */
-export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
+export async function openSvixWorld(t: TestContext, settings: Parameters<typeof configOf>[0] = {}): Promise<SvixWorld> {
   const received: Received[] = []
   const receiver = createServer(async (request, response) => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const { url: path = '', method = '', headers } = request
-    received.push({ path, method, headers, body: Buffer.concat(chunks).toString('utf8') })
+    received.push({
+      path,
+      method,
+      headers,
+      rawHeaders: request.rawHeaders,
+      body: Buffer.concat(chunks).toString('utf8'),
+    })
     response.statusCode = Number(path.slice(1)) || 200
     response.end('heard')
   })
@@ -52,6 +60,7 @@ export async function openSvixWorld(t: TestContext): Promise<SvixWorld> {
     adminKey,
     local: true,
     encryptionKey: `${'A'.repeat(43)}=`,
+    ...settings,
   })
   const parts = await openParts(config, log)
   const { store } = parts

@@ -6,6 +6,7 @@ import type { Parts } from '../../src/domain/turns.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import type { OutgoingMessage, Target } from '../../src/sender/send.ts'
 import { bodySigner, hexSigner } from '../../src/wire/profile.ts'
+import { openVerifier } from '../../src/wire/verify.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 import { exampleMessage, exampleSecret, send, targetAt, testSender } from '../sender/sending.ts'
 
@@ -99,6 +100,41 @@ test('standard: names can be the application’s', async (t) => {
   assert.equal(headers['webhook-timestamp'], second)
   assert.match(headers['svix-signature'] ?? '', /^v1,/)
   assert.equal(headers['webhook-id'], undefined)
+})
+
+test('standard: names are those of Svix, or both families side by side', async (t) => {
+  const svix = await received(t, { signatureHeaders: 'svix' })
+  assert.deepEqual([svix.headers['svix-id'], svix.headers['svix-timestamp']], [exampleMessage.id, second])
+  assert.ok(!Object.keys(svix.headers).some((name) => name.startsWith('webhook-')))
+  const both = await received(t, { signatureHeaders: 'both', secrets: twoSecrets })
+  for (const part of ['id', 'timestamp', 'signature']) {
+    assert.ok(both.headers[`webhook-${part}`], part)
+    assert.equal(both.headers[`svix-${part}`], both.headers[`webhook-${part}`])
+  }
+  for (const headers of [svix.headers, both.headers]) {
+    assert.equal(
+      openVerifier(exampleSecret)?.({ headers, body: exampleMessage.body }, Number(second) * 1000),
+      undefined,
+    )
+  }
+})
+
+test('other profiles have the id under both names, and their own names for the rest', async (t) => {
+  const { lines, headers } = await received(t, { signature: 'timestamped', signatureHeaders: 'both' })
+  assert.deepEqual([headers['webhook-id'], headers['svix-id']], [exampleMessage.id, exampleMessage.id])
+  assert.equal(lines.filter((line) => line.startsWith('x-sluice-signature')).length, 1)
+  assert.equal(headers['svix-signature'], undefined)
+})
+
+test('names keep the case they were given in', async (t) => {
+  const signatureHeaders = { id: 'X-VVV-Id', signature: 'X-VVV-Signature' }
+  const own = { 'X-Acme-Tenant': 'a', 'x_acme.region': '', 'X-VVV-ID': 'forged' }
+  const { lines } = await received(t, { signatureHeaders, headers: own }, { headers: { 'x-acme-tenant': 'b' } })
+  const names = lines.map((line) => line.split(':')[0] ?? '')
+  for (const name of ['X-VVV-Id', 'X-VVV-Signature', 'x-acme-tenant', 'x_acme.region'])
+    assert.ok(names.includes(name), name)
+  assert.equal(names.filter((name) => name.toLowerCase() === 'x-acme-tenant').length, 1, 'the message replaces it')
+  assert.ok(!lines.some((line) => line.includes('forged')))
 })
 
 test('what Sluice signs under is never an endpoint’s or a message’s own header', async (t) => {

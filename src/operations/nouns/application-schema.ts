@@ -5,11 +5,13 @@ import {
   applicationFieldNames,
   applicationFields,
   type SettingsChange,
+  type SignatureFamily,
+  signatureFamilies,
 } from '../../domain/application-fields.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { defined } from '../../domain/field.ts'
 import type { NewApplication } from '../../store/store.ts'
-import { isReservedHeader } from '../../wire/headers.ts'
+import { headerNamePattern, isReservedHeader } from '../../wire/headers.ts'
 import { type BodyOf, inBody, shown } from '../field-schema.ts'
 import {
   closed,
@@ -31,7 +33,7 @@ import {
 } from '../fields.ts'
 import type { Out } from '../route.ts'
 
-const headerName = Type.String({ pattern: '^[A-Za-z0-9-]{1,64}$' })
+const headerName = Type.String({ pattern: headerNamePattern })
 
 /** Names of the signature headers of an application's endpoints. */
 const signatureNames = <T extends TSchema>(name: T) => ({
@@ -39,7 +41,13 @@ const signatureNames = <T extends TSchema>(name: T) => ({
   timestamp: optional(name, 'Replaces `webhook-timestamp` or `x-sluice-timestamp`.'),
   signature: optional(name, 'Replaces `webhook-signature` or `x-sluice-signature`.'),
 })
-const SignatureHeadersIn = Type.Object(signatureNames(headerName), closed)
+const families = signatureFamilies.map((family) => Type.Literal(family))
+/** A family of names, or names of the application's own. */
+const familyOr = <T extends TSchema>(names: T) =>
+  Type.Unsafe<SignatureFamily | Static<T>>({ anyOf: [...families, names] })
+const SignatureHeadersIn = familyOr(Type.Object(signatureNames(headerName), closed))
+const signatureHeadersMeaning =
+  "Names of the id and signature headers of the application's endpoints: `webhook`, `svix`, `both`, or names of your own; null for the server's setting."
 
 /** The fields that are stored as settings, in a request and in an answer. */
 const settingInputs = inBody(applicationFields) as {
@@ -62,10 +70,7 @@ export const ApplicationIn = Type.Object({
     integer(1, 7 * 86_400),
     'Time during which publishing the same message again stores nothing and answers with the first; null to turn it off.',
   ),
-  signatureHeaders: maybe(
-    SignatureHeadersIn,
-    "Names of the signature headers of the application's endpoints; null for the default names.",
-  ),
+  signatureHeaders: maybe(SignatureHeadersIn, signatureHeadersMeaning),
   ...settingInputs,
   metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
 })
@@ -84,11 +89,7 @@ export const ApplicationOut = Type.Object({
   ),
   rateLimit: nullable(whole("Svix's older name for throttleRate.")),
   dedupeSeconds: nullable(whole('For how long publishing the same again stores nothing.')),
-  signatureHeaders: nullable(
-    Type.Object(signatureNames(Type.String()), {
-      description: "Names of the signature headers of its endpoints' requests.",
-    }),
-  ),
+  signatureHeaders: nullable(described(familyOr(Type.Object(signatureNames(Type.String()))), signatureHeadersMeaning)),
   ...settingOutputs,
   metadata: described(Labels, 'Your own labels, up to 4096 bytes as JSON.'),
   createdAt,
@@ -128,7 +129,8 @@ const unsetSettings: SettingsChange = Object.fromEntries(
 function toSettings(input: ApplicationPatch): SettingsChange {
   const { signatureHeaders } = input
   const names = namesIn(signatureHeaders)
-  const headers = names.length === 0 ? null : Object.fromEntries(names)
+  const named = names.length === 0 ? null : Object.fromEntries(names)
+  const headers = typeof signatureHeaders === 'string' ? signatureHeaders : named
   return defined({
     ...Object.fromEntries(applicationFieldNames.map((name) => [name, input[name]])),
     signatureHeaders: signatureHeaders === undefined ? undefined : headers,
@@ -136,10 +138,10 @@ function toSettings(input: ApplicationPatch): SettingsChange {
 }
 
 /** The names that were given, with nothing else that may have been sent along. */
-function namesIn(names: Static<typeof SignatureHeadersIn> | null | undefined): [string, string][] {
-  const { id, timestamp, signature } = names ?? {}
+function namesIn(headers: Static<typeof SignatureHeadersIn> | null | undefined): [string, string][] {
+  const { id, timestamp, signature } = typeof headers === 'string' ? {} : (headers ?? {})
   return Object.entries({ id, timestamp, signature }).flatMap(([what, name]) =>
-    name === undefined ? [] : [[what, name.toLowerCase()]],
+    name === undefined ? [] : [[what, name]],
   )
 }
 
@@ -149,9 +151,9 @@ export function signatureHeaderProblems({ signatureHeaders }: ApplicationPatch):
   return names.flatMap(([what, name], i) => {
     const at = ['body', 'signatureHeaders', what]
     // Names with these prefixes are reserved for signatures, so an application may use them here.
-    const free = /^(webhook|svix|x)-/.test(name) || !isReservedHeader(name)
+    const free = /^(webhook|svix|x-svix)-/i.test(name) || !isReservedHeader(name)
     if (!free) return [{ at, message: 'is a reserved header', type: 'header' }]
-    const twice = names.slice(0, i).some(([, other]) => other === name)
+    const twice = names.slice(0, i).some(([, other]) => other.toLowerCase() === name.toLowerCase())
     return twice ? [{ at, message: 'is the name of another of them, too', type: 'header' }] : []
   })
 }

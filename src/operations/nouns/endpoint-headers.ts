@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
-import { isSensitiveHeader } from '../../wire/headers.ts'
+import { isSensitiveHeader, mergedHeaders } from '../../wire/headers.ts'
 import { headerProblems } from '../endpoint-problems.ts'
-import { described, Headers, headersLimit, headerValue, Labels, lowerCased, nullable } from '../fields.ts'
+import { described, Headers, headersLimit, headerValue, Labels, nullable } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
 import { type Out, type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -50,8 +50,8 @@ function patchedHeaders(
   { headers = {}, deleteHeaders = [] }: Static<typeof EndpointHeadersPatchIn>,
 ): Record<string, string> {
   const removed = new Set(deleteHeaders.map((name) => name.toLowerCase()))
-  const kept = Object.entries({ ...before, ...lowerCased(headers) }).filter(
-    (entry): entry is [string, string] => entry[1] !== null && !removed.has(entry[0]),
+  const kept = Object.entries(mergedHeaders<string | null>(before, headers)).filter(
+    (entry): entry is [string, string] => entry[1] !== null && !removed.has(entry[0].toLowerCase()),
   )
   return Object.fromEntries(kept)
 }
@@ -88,7 +88,7 @@ export function endpointHeaderRoutes({ path, id, needs }: Place): Route[] {
       answers: { 204: null },
       handle: async ({ endpoint, params, body: { headers } }, { store }) => {
         refuseIf(headerProblems(headers))
-        const changed = await store.updateEndpoint(endpoint.app, endpoint.key, { headers: lowerCased(headers) })
+        const changed = await store.updateEndpoint(endpoint.app, endpoint.key, { headers: mergedHeaders(headers) })
         found(changed, 'endpoint', params.endpoint)
       },
     }),

@@ -10,8 +10,9 @@ import {
 import { type EndpointState, endpointStates } from '../../domain/endpoint-state.ts'
 import type { Typed } from '../../domain/field.ts'
 import type { NewEndpoint } from '../../store/store.ts'
+import { mergedHeaders } from '../../wire/headers.ts'
 import { schemaOf, shown } from '../field-schema.ts'
-import { createdAt, described, id, iso, lowerCased, nullable, updatedAt } from '../fields.ts'
+import { createdAt, described, id, iso, nullable, updatedAt } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import type { Out } from '../route.ts'
 import { policies } from './endpoint-policies.ts'
@@ -46,7 +47,7 @@ const fields = fieldEntries.map(([name, field]) => {
 /** How the domain keeps the value of a request. */
 function readerOf(name: FieldName, times: number): (value: never) => unknown {
   if (name === 'url') return (url: string) => new URL(url).href
-  if (name === 'headers') return (headers: Readonly<Record<string, string>>) => lowerCased(headers)
+  if (name === 'headers') return (headers: Readonly<Record<string, string>>) => mergedHeaders(headers)
   if (name in policies) return policies[name as ObjectName].read
   return times === 1 ? (value: unknown) => value : (value: number) => value * times
 }

@@ -107,6 +107,9 @@ export function regions(open: Open): void {
     const [claimed] = await world.claim(worker)
     assert.equal(claimed?.endpoint.regionSecret, secret)
     assert.deepEqual(claimed?.endpoint.appSettings, settings)
+    await world.store.updateApplication(app.key, { settings: { signatureHeaders: 'svix' } })
+    const [again] = await world.store.loadEndpoints([plain.key])
+    assert.equal(again?.appSettings?.signatureHeaders, 'svix')
     assert.equal('regionSecret' in ((await world.store.findEndpoint(app.key, endpoint.id)) ?? {}), false)
   })
 
