@@ -1,27 +1,39 @@
+import { queueSorts } from '../domain/why-waiting.ts'
+import { choice } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
-import { limitOption, printMore, type RemoteCommands, type Session } from './command.ts'
+import { limitOption, option, printMore, type RemoteCommands, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { outcome, statusCode } from './messages.ts'
-import { ago, type Column, counted, facts, grouped, instant, nameOf, table, text } from './table.ts'
+import { ago, type Column, facts, grouped, instant, nameOf, table, text } from './table.ts'
 import { toJson } from './terminal.ts'
 
 const wideColumns = 110
+/** The endpoints that the API explains at most. */
+const mostEndpoints = 100
 
 /** `sluice why`: explains why deliveries wait, and until when. */
 export function addWhy(commands: RemoteCommands): void {
   commands
     .add(
-      'why <app> [message] [endpoint]',
+      'why [app] [message] [endpoint]',
       'explain why deliveries wait, and until when',
       (session, [app, message, endpoint]) => explain(session, app, message, endpoint),
     )
     .option('--endpoint <ENDPOINT>', 'all deliveries that wait for one endpoint')
     .addOption(limitOption().default(25))
+    .addOption(
+      option(
+        '--sort <ORDER>',
+        'the worst first: waiting, by waiting deliveries, or age, by the oldest (default: waiting)',
+        choice(queueSorts),
+      ),
+    )
     .addHelpText(
       'after',
       `
 Examples:
-  sluice why acme                      every endpoint with waiting deliveries
+  sluice why                           the worst endpoints of all applications
+  sluice why acme --sort age           the worst endpoints of an application, those that wait longest first
   sluice why acme --endpoint ep_1a…    one endpoint
   sluice why acme msg_2b…              a message, at each of its endpoints
   sluice why acme msg_2b… ep_1a…       a message, at one endpoint`,
@@ -30,11 +42,15 @@ Examples:
 
 async function explain(
   session: Session,
-  app: string,
+  app: string | undefined,
   message: string | undefined,
   operand: string | undefined,
 ): Promise<void> {
   const option = session.options.endpoint as string | undefined
+  if (app === undefined) {
+    if (option !== undefined) throw new CommandError('Name the application of the endpoint.', exitCode.misused)
+    return explainMany(session, undefined)
+  }
   if (operand !== undefined && option !== undefined && operand !== option) {
     throw new CommandError('Name only one endpoint.', exitCode.misused)
   }
@@ -42,7 +58,7 @@ async function explain(
   if (message !== undefined && endpoint !== undefined) return explainDelivery(session, app, message, endpoint)
   if (message !== undefined) return explainMessage(session, app, message)
   if (endpoint !== undefined) return explainEndpoint(session, app, endpoint)
-  return explainApplication(session, app)
+  return explainMany(session, app)
 }
 
 async function explainDelivery(session: Session, app: string, message: string, endpoint: string): Promise<void> {
@@ -91,32 +107,22 @@ async function explainEndpoint(session: Session, app: string, endpoint: string):
   session.show(why, () => describeEndpoint(session, why))
 }
 
-/** Reads page by page, because a short page is not always the last. */
-async function explainApplication(session: Session, app: string): Promise<void> {
+/** Explains the endpoints that are worst off, of one application or of all. */
+async function explainMany(session: Session, app: string | undefined): Promise<void> {
   const { client, terminal, options, world } = session
-  const limit = options.limit as number
-  const ask = (iterator?: string) =>
-    client.get(pathOf('app', app, 'why'), { limit: Math.min(100, limit - endpoints.length), iterator })
-  const endpoints: Item[] = []
-  const first = await ask()
-  let page = first
-  for (;;) {
-    endpoints.push(...(page.data as Item[]))
-    if (page.done === true || endpoints.length >= limit) break
-    page = await ask(text(page.iterator))
-  }
-  const { done } = page
-  if (session.json) {
-    terminal.print(toJson({ ...first, data: endpoints, done }, 2))
-    return
-  }
-  const wide = (first.blockers as Item[]).map(
+  const limit = Math.min(mostEndpoints, options.limit as number)
+  const path = app === undefined ? '/why' : pathOf('app', app, 'why')
+  const answer = await client.get(path, { limit, sort: options.sort as string | undefined })
+  if (session.json) return terminal.print(toJson(answer, 2))
+  const endpoints = answer.data as Item[]
+  const wide = (answer.blockers as Item[]).map(
     ({ reason, detail }) => `${terminal.style(['bold', 'red'], text(reason))}: ${text(detail)}`,
   )
   const now = world.clock.now()
   const rows = table(
     terminal,
     [
+      ...(app === undefined ? [appColumn] : []),
       { title: 'ENDPOINT', cell: ({ uid, endpointId }) => text(uid ?? endpointId) },
       { title: 'WAITING', cell: ({ waiting }) => waitingText(waiting as Item), align: 'right' },
       { title: 'OLDEST', cell: ({ oldestSince }) => ago(oldestSince, now) },
@@ -126,14 +132,15 @@ async function explainApplication(session: Session, app: string): Promise<void> 
     ],
     endpoints,
   )
-  const summary = page === first ? text(first.detail) : undefined
-  const lines = [summary ?? `${counted(endpoints.length, 'endpoint')} with waiting deliveries.`, ...wide]
+  const lines = [text(answer.detail), ...wide]
   terminal.print(endpoints.length === 0 ? lines.join('\n') : [...lines, '', rows].join('\n'))
   if (endpoints.length > 0 && detailColumn(session).length === 0) {
-    terminal.print(terminal.style('dim', `Details: sluice why ${app} --endpoint ENDPOINT`))
+    terminal.print(terminal.style('dim', `Details: sluice why ${app ?? 'APP'} --endpoint ENDPOINT`))
   }
-  if (done !== true) printMore(session)
+  if (answer.done !== true && limit < mostEndpoints) printMore(session)
 }
+
+const appColumn: Column<Item> = { title: 'APPLICATION', cell: ({ appUid, appId }) => text(appUid ?? appId) }
 
 /** A column with the whole sentence, on wide terminals. */
 function detailColumn({ terminal }: Session): Column<Item>[] {

@@ -13,7 +13,7 @@ import {
   speedOf,
 } from './blocker.ts'
 import type { EpochMs } from './clock.ts'
-import { moment, perSecond } from './phrases.ts'
+import { count, moment, perSecond } from './phrases.ts'
 
 /** Why the deliveries of an endpoint wait. */
 export interface EndpointWhy extends Explanation<BlockerReason | 'idle' | 'delivering'> {
@@ -29,14 +29,15 @@ export interface WaitingFacts {
     readonly nextTimedAt: EpochMs | null
     readonly oldestSince: EpochMs | null
   }
+  /** The number of waiting deliveries, as far as they were counted. */
+  readonly total: number
   /** Whether all waiting deliveries were counted. */
   readonly isExact: boolean
 }
 
 /** Decides why the deliveries of an endpoint wait. */
 export function whyWaiting(facts: WaitingFacts): EndpointWhy {
-  const { endpoint, lane } = facts
-  const total = totalOf(facts)
+  const { endpoint, lane, total } = facts
   const front = lane.first === null ? undefined : frontBlocker(lane.first, lane.now, 'All deliveries wait')
   const own = front === undefined ? dueBlockers(facts) : [front]
   const blockers = byDecisiveness([...laneBlockers(endpoint, lane), ...own])
@@ -50,17 +51,12 @@ export function whyWaiting(facts: WaitingFacts): EndpointWhy {
   return { ...first, nextAt: first.until, emptyAt, blockers }
 }
 
-/** The number of waiting deliveries, each class up to the limit of counting. */
-export function totalOf({ lane: { waiting } }: WaitingFacts): number {
-  return waiting[0] + waiting[1] + waiting[2]
-}
-
 /** The blockers of the queue itself: all deliveries are for later, or no worker owns the lane yet. */
 function dueBlockers(facts: WaitingFacts): Blocker[] {
   const { now, waiting, nextTimedAt, owner, dueAt } = facts.lane
-  if (totalOf(facts) === 0) return []
+  if (facts.total === 0) return []
   if (waiting[0] + waiting[2] === 0 && nextTimedAt !== null && nextTimedAt > now) {
-    const what = atLeast(waiting[1], facts.isExact, 'delivery is due later', 'deliveries are due later')
+    const what = atLeast(facts.total, facts.isExact, 'delivery is due later', 'deliveries are due later')
     const detail = `${capital(what)}, the first at ${moment(nextTimedAt, now)}.`
     return [{ reason: 'waiting_for_retry', detail, until: nextTimedAt }]
   }
@@ -70,7 +66,7 @@ function dueBlockers(facts: WaitingFacts): Blocker[] {
 }
 
 function deliveringText(facts: WaitingFacts): string {
-  const what = capital(atLeast(totalOf(facts), facts.isExact, 'delivery waits', 'deliveries wait'))
+  const what = capital(atLeast(facts.total, facts.isExact, 'delivery waits', 'deliveries wait'))
   const { live } = facts.lane
   if (live === null) return `${what}; its worker is delivering.`
   const { inFlight, concurrency, pace } = live.snapshot
@@ -80,11 +76,11 @@ function deliveringText(facts: WaitingFacts): string {
 
 /** Estimate; null when counting hit its limit, because it would be too early. */
 function emptiedAt(facts: WaitingFacts, blockers: readonly Blocker[]): EpochMs | null {
-  const { lane, isExact } = facts
+  const { lane, total, isExact } = facts
   const speed = speedOf(lane)
   if (!isExact || speed === undefined) return null
   const from = Math.max(lane.now, ...blockers.map(({ until }) => until ?? 0))
-  return Math.round(from + (totalOf(facts) / speed) * 1000)
+  return Math.round(from + (total / speed) * 1000)
 }
 
 function plain(reason: EndpointWhy['reason'], detail: string): EndpointWhy {
@@ -95,19 +91,21 @@ function capital(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }
 
-/** An endpoint with waiting deliveries, as one line of many. */
-export interface WaitingEndpoint {
-  readonly why: EndpointWhy
-  readonly total: number
-  readonly oldestSince: EpochMs | null
+/** How endpoints are ranked: by the number of waiting deliveries, or by the age of the oldest. */
+export const queueSorts = ['waiting', 'age'] as const
+export type QueueSort = (typeof queueSorts)[number]
+
+/** The facts that rank an endpoint among others. */
+interface Ranked {
+  readonly endpoint: number
+  readonly count: number
+  readonly oldest: EpochMs
 }
 
-/** Sorts endpoints: first those that need an operator, then those that have waited the longest. */
-export function worstFirst<T extends WaitingEndpoint>(endpoints: readonly T[]): T[] {
-  const rank = ({ why: { blockers } }: T) => (blockers.some(needsOperator) ? 0 : 1)
-  return endpoints.toSorted(
-    (a, b) => rank(a) - rank(b) || (a.oldestSince ?? Infinity) - (b.oldestSince ?? Infinity) || b.total - a.total,
-  )
+/** Whether an endpoint comes before another. Equal ones are ranked by the other fact, then by their creation. */
+export function isWorse(a: Ranked, b: Ranked, sort: QueueSort): boolean {
+  const [waiting, age] = [b.count - a.count, a.oldest - b.oldest]
+  return ((sort === 'waiting' ? waiting || age : age || waiting) || a.endpoint - b.endpoint) < 0
 }
 
 /** The blockers of all of an application's endpoints. */
@@ -115,14 +113,22 @@ export function wideBlockers(lanes: readonly LaneStatus[]): Blocker[] {
   return lanes.some(({ workersAlive }) => workersAlive === 0) ? [noWorker] : []
 }
 
-/** Why an application's deliveries wait, in a sentence. */
-export function describeAll(endpoints: readonly WaitingEndpoint[], isExact: boolean): string {
-  if (endpoints.length === 0) return 'No deliveries wait for any of its endpoints.'
-  const total = endpoints.reduce((sum, endpoint) => sum + endpoint.total, 0)
+/** All waiting deliveries of an application, or of all. */
+export interface WaitingTotals {
+  readonly endpoints: number
+  readonly total: number
+  readonly isExact: boolean
+}
+
+/** How many deliveries wait, and why those of the shown endpoints do, in one or two sentences. */
+export function describeAll({ endpoints, total, isExact }: WaitingTotals, shown: readonly EndpointWhy[]): string {
+  if (endpoints === 0) return 'No deliveries wait.'
   const reasons = new Map<string, number>()
-  for (const { why } of endpoints) reasons.set(why.reason, (reasons.get(why.reason) ?? 0) + 1)
+  for (const { reason } of shown) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
   const list = [...reasons].map(([reason, n]) => `${n.toLocaleString('en')} ${reason.replaceAll('_', ' ')}`).join(', ')
   const what = capital(atLeast(total, isExact, 'delivery waits', 'deliveries wait'))
-  const where = `${endpoints.length.toLocaleString('en')} endpoint${endpoints.length === 1 ? '' : 's'}`
-  return `${what} for ${where}: ${list}.`
+  const where = `${what} for ${count(endpoints, 'endpoint')}`
+  if (list === '') return `${where}.`
+  if (shown.length >= endpoints) return `${where}: ${list}.`
+  return `${where}. The worst ${shown.length === 1 ? 'one' : shown.length}: ${list}.`
 }

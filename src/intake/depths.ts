@@ -1,4 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { type Parts, Turns } from '../domain/turns.ts'
 import type { QueueCursor, Store } from '../store/store.ts'
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */
@@ -123,7 +124,8 @@ export class Depths {
           counted.set(endpoint, (counted.get(endpoint) ?? 0) + count)
         }
         if (page.next !== null) return later(pagePauseMs, page.next)
-        this.#correct(counted)
+        await Turns.by(this.#clock).run(this.#correct(counted))
+        if (this.#stop === undefined) return
         later(Math.max(countEveryMs, countShare * (this.#clock.steady() - startedAt)), null)
       } catch (error) {
         onTrouble(error)
@@ -138,10 +140,15 @@ export class Depths {
     this.#stop = undefined
   }
 
-  #correct(counted: ReadonlyMap<number, number>): void {
+  /** In slices: with 100,000 endpoints it takes a tenth of a second. */
+  *#correct(counted: ReadonlyMap<number, number>): Parts<void> {
     const now = this.#clock.steady()
-    for (const [endpoint, count] of counted) this.#set(endpoint, count)
+    for (const [endpoint, count] of counted) {
+      yield
+      this.#set(endpoint, count)
+    }
     for (const [endpoint, depth] of this.#endpoints) {
+      yield
       if (!counted.has(endpoint)) this.#set(endpoint, 0)
       if (!depth.isIdle(now)) continue
       this.#endpoints.delete(endpoint)

@@ -12,11 +12,20 @@ import {
 } from '../domain/endpoint.ts'
 import { type EndpointState, endpointState } from '../domain/endpoint-state.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
+import { Turns } from '../domain/turns.ts'
 import { type Why, whyNotDelivered } from '../domain/why.ts'
-import { type EndpointWhy, totalOf, whyWaiting } from '../domain/why-waiting.ts'
-import { countLimit, type FrontRow, type LaneFacts, type QueuedRow, type RowStatus } from '../store/lanes.ts'
+import { type EndpointWhy, type QueueSort, type WaitingTotals, whyWaiting } from '../domain/why-waiting.ts'
+import {
+  countLimit,
+  type FrontRow,
+  type LaneFacts,
+  type QueuedRow,
+  type RowStatus,
+  type WaitingQueues,
+} from '../store/lanes.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
+import { type CountedQueue, type Survey, surveyQueues } from './survey.ts'
 
 /** Longest wait for an owner. It answers within a few milliseconds, or it is busy, stalled or dead. */
 const answerMs = 500
@@ -24,6 +33,8 @@ const answerMs = 500
 const fewestLooks = 6
 const firstLookMs = 1
 const longestLookMs = 50
+/** Lanes read in one turn. Each counts up to `countLimit` rows of three classes: SQLite takes half a millisecond. */
+const lanesAtOnce = 8
 
 /** The stored state of a lane, and the state that its owner reports. */
 export interface KnownLane extends LaneFacts, EffectiveRate, Pick<LaneStatus, 'live' | 'silent' | 'first'> {}
@@ -50,7 +61,13 @@ export interface ExplainedEndpoint {
   readonly lane: KnownLane
   readonly total: number
   readonly isExact: boolean
-  readonly oldestSince: number | null
+  readonly oldestSince: EpochMs | null
+}
+
+/** The endpoints of an application, or of all, that are worst off. */
+export interface ExplainedWorst {
+  readonly totals: WaitingTotals
+  readonly worst: readonly ExplainedEndpoint[]
 }
 
 /** Explains why a delivery waits: asks the owners of lanes, reads the store, and lets the domain decide. */
@@ -58,6 +75,8 @@ export class Explainer {
   readonly #store: ExplainerStore
   readonly #clock: Clock
   readonly #serverDefaults: ServerDefaults
+  /** Surveys under way. */
+  readonly #surveys = new Map<string, Promise<Survey>>()
 
   constructor(store: ExplainerStore, clock: Clock, serverDefaults: ServerDefaults) {
     this.#store = store
@@ -95,16 +114,38 @@ export class Explainer {
     return this.#explain(endpoint, await this.#inLine(endpoint, await this.#lane(endpoint, asked)))
   }
 
-  /** The endpoints with waiting deliveries; endpoints that were emptied or deleted meanwhile are left out. */
-  async all(endpoints: readonly Endpoint[]): Promise<ExplainedEndpoint[]> {
-    const asked = await this.#ask(endpoints.map(({ key }) => key))
-    const explained = await Promise.all(
-      endpoints.map(async (endpoint) => {
-        const lane = await this.#findLane(endpoint, asked)
-        return lane === undefined ? [] : [this.#explain(endpoint, await this.#inLine(endpoint, lane))]
-      }),
-    )
-    return explained.flat().filter(({ total }) => total > 0)
+  /**
+   * The endpoints of an application, or of all with null, that are worst off. Endpoints that were emptied or deleted
+   * meanwhile are left out.
+   */
+  async worst(app: number | null, sort: QueueSort, limit: number): Promise<ExplainedWorst> {
+    const { worst: ranked, ...totals } = await this.#survey(app, sort)
+    const counts = ranked.slice(0, limit)
+    const endpoints = await this.#store.loadEndpoints(counts.map(({ endpoint }) => endpoint))
+    const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
+    const asked = await this.#ask([...byKey.keys()])
+    const explainOne = async (queue: CountedQueue) => {
+      const endpoint = byKey.get(queue.endpoint)
+      const lane = endpoint && (await this.#findLane(endpoint, asked))
+      if (endpoint === undefined || lane === undefined || lane.waiting.every((n) => n === 0)) return []
+      return [this.#explain(endpoint, await this.#inLine(endpoint, lane), queue)]
+    }
+    const worst: ExplainedEndpoint[] = []
+    for (let at = 0; at < counts.length; at += lanesAtOnce) {
+      await Turns.by(this.#clock).next()
+      worst.push(...(await Promise.all(counts.slice(at, at + lanesAtOnce).map(explainOne))).flat())
+    }
+    return { totals, worst }
+  }
+
+  /** Callers that ask while a survey is under way share it. */
+  #survey(app: number | null, sort: QueueSort): Promise<Survey> {
+    const name = `${app} ${sort}`
+    const known = this.#surveys.get(name)
+    if (known !== undefined) return known
+    const survey = surveyQueues(this.#store, this.#clock, app, sort).finally(() => this.#surveys.delete(name))
+    this.#surveys.set(name, survey)
+    return survey
   }
 
   /** A lane with the state that its owner reports. */
@@ -135,11 +176,15 @@ export class Explainer {
     return state
   }
 
-  #explain(endpoint: Endpoint, lane: KnownLane): ExplainedEndpoint {
-    const isExact = lane.waiting.every((count) => count < countLimit)
-    const facts = { endpoint, lane, isExact }
-    const { oldestSince } = lane
-    return { endpoint, why: whyWaiting(facts), lane, total: totalOf(facts), isExact, oldestSince }
+  /** Without a count of the whole queue, each class is counted up to a limit. */
+  #explain(endpoint: Endpoint, lane: KnownLane, counted?: CountedQueue): ExplainedEndpoint {
+    const [fresh, timed, replay] = lane.waiting
+    const { count: total, isExact } = counted ?? {
+      count: fresh + timed + replay,
+      isExact: lane.waiting.every((count) => count < countLimit),
+    }
+    const why = whyWaiting({ endpoint, lane, total, isExact })
+    return { endpoint, why, lane, total, isExact, oldestSince: counted?.oldest ?? lane.oldestSince }
   }
 
   /** A queued delivery with the facts of its row, and in an ordered lane the delivery in front of it. */
@@ -239,4 +284,6 @@ type ExplainerStore = Pick<
   | 'findCoalesced'
   | 'latestAttempts'
   | 'loadAttempts'
+  | 'loadEndpoints'
+  | keyof WaitingQueues
 >

@@ -1,6 +1,7 @@
 import type { SettingsChange } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Application } from '../domain/endpoint.ts'
+import type { AppRef } from './access.ts'
 import type { Page, PageRequest } from './page.ts'
 
 /** Applications, and the regions whose secrets pseudonyms are made with. */
@@ -9,8 +10,8 @@ export interface Applications {
   createApplication(input: NewApplication): Promise<Application>
   /** By id or uid. */
   findApplication(ref: string): Promise<Application | undefined>
-  /** The ids of several applications by key; those that no longer exist are left out. */
-  applicationIds(apps: readonly number[]): Promise<ReadonlyMap<number, string>>
+  /** The ids and uids of several applications by key; those that no longer exist are left out. */
+  applicationRefs(apps: readonly number[]): Promise<ReadonlyMap<number, AppRef>>
   listApplications(page: PageRequest): Promise<Page<Application>>
   /** Changes the given fields and settings, and makes publishers look the application up again. */
   updateApplication(app: number, change: Partial<NewApplication>): Promise<Application | undefined>

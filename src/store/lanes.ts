@@ -5,7 +5,7 @@ import type { Endpoint } from '../domain/endpoint.ts'
 import type { DeliveryKey } from './messages.ts'
 
 /** Lanes: the workers that own them, their state, and commands to their queues. */
-export interface Lanes extends Ownership, LaneViews {
+export interface Lanes extends Ownership, LaneViews, WaitingQueues {
   /** The facts that are stored of an endpoint's lane; undefined when there is no such endpoint. */
   findLane(endpoint: number): Promise<LaneFacts | undefined>
   /** The place where a delivery waits; undefined when it is in no queue. */
@@ -113,8 +113,6 @@ export interface LaneViews {
    * place. A key is looked for among the first `countLimit` rows of each class.
    */
   findFront(endpoint: number, orderKey: number | null, before: RowPlace | null): Promise<FrontRow | undefined>
-  /** Those of these endpoints that have deliveries waiting, in their order. */
-  waitingAmong(endpoints: readonly number[]): Promise<number[]>
   /**
    * Retries the first delivery of an ordered lane, or the named one, at once and with all its attempts (`retry`), or ends it
    * as a dead letter (`skip`). The lane's owner carries it out, so that the delivery has one end:
@@ -123,6 +121,31 @@ export interface LaneViews {
    *   none — no such delivery waits.
    */
   commandFront(endpoint: number, message: number | null, command: FrontCommand): Promise<FrontAnswer>
+}
+
+/** The queues of many endpoints, counted in steps whose size the caller sets. */
+export interface WaitingQueues {
+  /** The keys of the endpoints of an application, or of all with null, behind a key and in their order. */
+  endpointKeys(
+    app: number | null,
+    after: number | null,
+    limit: number,
+  ): Promise<{ readonly endpoint: number; readonly app: number }[]>
+  /** The first deliveries of each queue, counted up to the limit; empty queues are left out. */
+  countFronts(endpoints: readonly number[], limit: number): Promise<QueueCount[]>
+  /** Counts up to `limit` deliveries of one queue behind a place; `next` is null when the queue ends there. */
+  countPart(
+    endpoint: number,
+    after: RowPlace | null,
+    limit: number,
+  ): Promise<{ readonly count: number; readonly oldest: EpochMs | null; readonly next: RowPlace | null }>
+}
+
+export interface QueueCount {
+  readonly endpoint: number
+  readonly count: number
+  /** Since when the longest waiting of the counted deliveries has been waiting. */
+  readonly oldest: EpochMs
 }
 
 /** The primary key of a row within its endpoint's queue. */

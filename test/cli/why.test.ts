@@ -38,8 +38,20 @@ describe('sluice why', () => {
     assert.match(told, /^one +1 +just now +paused +– +The endpoint is paused; waiting deliveries are sent once/m)
     const { data, done } = await json<{ data: { reason: string }[]; done: boolean }>('why w --limit 1')
     assert.deepEqual([data.map(({ reason }) => reason), done], [['paused'], false])
-    assert.match(await sluice('why w --limit 1'), /\n… and more\. Show them with --limit 10\.\n$/)
+    const one = await sluice('why w --limit 1')
+    assert.match(one, /^2 deliveries wait for 2 endpoints\. The worst one: 1 paused\.\n\nENDPOINT/)
+    assert.match(one, /\n… and more\. Show them with --limit 10\.\n$/)
+    assert.match(await sluice('why w --sort age'), /^one +1 /m)
+    assert.match(await sluice('why w --sort size', 2), /--sort/)
     await sluice('why nobody', 4)
+  })
+
+  test('without an application, names the worst endpoints of all', async () => {
+    const { sluice } = place
+    const all = await sluice('why')
+    assert.match(all, /^2 deliveries wait for 2 endpoints: 2 paused\.\n\nAPPLICATION +ENDPOINT +WAITING/)
+    assert.match(all, /^w +one +1 +just now +paused/m)
+    assert.match(await sluice('why --endpoint one', 2), /^Name the application of the endpoint\./)
   })
 
   test('tells of an endpoint', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LaneSnapshot } from '../../src/domain/snapshot.ts'
-import { describeAll, type WaitingFacts, whyWaiting, wideBlockers, worstFirst } from '../../src/domain/why-waiting.ts'
+import { describeAll, isWorse, type WaitingFacts, whyWaiting, wideBlockers } from '../../src/domain/why-waiting.ts'
 import { snapshot } from './a-snapshot.ts'
 
 const now = Date.UTC(2026, 0, 1)
@@ -24,11 +24,13 @@ const facts: WaitingFacts = {
     nextTimedAt: null,
     oldestSince: now - 5000,
   },
+  total: 3,
   isExact: true,
 }
 
 function withLane(change: Partial<WaitingFacts['lane']>): WaitingFacts {
-  return { ...facts, lane: { ...facts.lane, ...change } }
+  const lane = { ...facts.lane, ...change }
+  return { ...facts, lane, total: lane.waiting[0] + lane.waiting[1] + lane.waiting[2] }
 }
 
 function withLive(change: Partial<LaneSnapshot>): WaitingFacts {
@@ -86,25 +88,27 @@ test('when a queue is empty is guessed from its pace, unless it was not counted 
   assert.match(whyWaiting({ ...facts, isExact: false }).detail, /^At least 3 deliveries wait/)
 })
 
-test('endpoints that need an operator come first, then those that have waited the longest', () => {
-  const item = (name: string, given: WaitingFacts, oldestSince: number) => ({
-    name,
-    why: whyWaiting(given),
-    total: 3,
-    oldestSince,
-  })
-  const sorted = worstFirst([
-    item('young', facts, now - 1),
-    item('old', facts, now - 99),
-    item('stopped', { ...facts, endpoint: paused }, now),
-  ])
-  assert.deepEqual(
-    sorted.map(({ name }) => name),
-    ['stopped', 'old', 'young'],
+test('the endpoint with more waiting deliveries, or with the older one, is worse off', () => {
+  const queue = (endpoint: number, count: number, oldest: number) => ({ endpoint, count, oldest })
+  const [many, old, young, twin] = [queue(1, 9, now), queue(2, 3, now - 99), queue(3, 3, now), queue(4, 3, now)]
+  const ranked = (sort: 'waiting' | 'age') =>
+    [twin, young, old, many].toSorted((a, b) => (isWorse(a, b, sort) ? -1 : 1)).map(({ endpoint }) => endpoint)
+  assert.deepEqual(ranked('waiting'), [1, 2, 3, 4])
+  assert.deepEqual(ranked('age'), [2, 1, 3, 4])
+})
+
+test('the sentence on many endpoints has the totals of all, and the reasons of those that are shown', () => {
+  const [waiting, stopped] = [whyWaiting(facts), whyWaiting({ ...facts, endpoint: paused })]
+  const totals = { endpoints: 3, total: 1204, isExact: true }
+  assert.equal(
+    describeAll(totals, [stopped, waiting, waiting]),
+    '1,204 deliveries wait for 3 endpoints: 1 paused, 2 delivering.',
   )
-  assert.equal(describeAll(sorted, true), '9 deliveries wait for 3 endpoints: 1 paused, 2 delivering.')
-  assert.match(describeAll(sorted.slice(1, 2), false), /^At least 3 deliveries wait for 1 endpoint: 1 delivering\.$/)
-  assert.equal(describeAll([], true), 'No deliveries wait for any of its endpoints.')
+  assert.equal(
+    describeAll({ ...totals, isExact: false }, [waiting]),
+    'At least 1,204 deliveries wait for 3 endpoints. The worst one: 1 delivering.',
+  )
+  assert.equal(describeAll({ endpoints: 0, total: 0, isExact: true }, []), 'No deliveries wait.')
 })
 
 test('without a worker nothing of an application moves', () => {

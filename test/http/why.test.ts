@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { writeSnapshot } from '../../src/domain/snapshot.ts'
+import { surveyQueues } from '../../src/operations/survey.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { snapshot } from '../domain/a-snapshot.ts'
-import { type Api, openApi } from './api.ts'
+import { plainEndpoint } from '../store/conformance/harness.ts'
+import { type Answer, type Api, openApi } from './api.ts'
 
 interface Scene extends Api {
   publish(app: string, times?: number): Promise<string>
@@ -72,34 +75,84 @@ describe('why', () => {
         waiting.total,
       ]),
       [
-        ['two', 'disabled', 2],
         ['one', 'waiting_for_worker', 2],
+        ['two', 'disabled', 2],
       ],
     )
-    assert.equal(json.detail, '4 deliveries wait for 2 endpoints: 1 disabled, 1 waiting for worker.')
+    assert.equal(json.detail, '4 deliveries wait for 2 endpoints: 1 waiting for worker, 1 disabled.')
     assert.deepEqual([json.blockers, json.done], [[], true])
     const { json: other } = await s.why('b/why')
-    assert.deepEqual([other.data, other.detail, other.done], [[], 'No deliveries wait for any of its endpoints.', true])
+    assert.deepEqual([other.data, other.detail, other.done], [[], 'No deliveries wait.', true])
     assert.equal((await s.why('nobody/why')).status, 404)
   })
 
-  test('an application with many endpoints is told page by page', async () => {
+  test('the worst endpoints of the whole application are named, by waiting deliveries or by age', async () => {
     const s = await scene()
-    for (let i = 0; i < 4; i++) await s.ask('POST', '/app/a/endpoint', { url: 'https://example.com/', uid: `more${i}` })
     await s.publish('a')
-    const seen: string[] = []
-    let page = (await s.why('a/why?limit=4')).json
-    assert.match(page.detail, /^At least 4 deliveries wait for 4 endpoints/)
-    for (;;) {
-      seen.push(...page.data.map(({ uid }: { uid: string }) => uid))
-      assert.equal(page.blockers[0].reason, 'no_worker')
-      if (page.done) break
-      page = (await s.why(`a/why?limit=4&iterator=${page.iterator}`)).json
+    // More endpoints than one step of the survey looks at; the last ones are the worst.
+    const app = (await s.store.findApplication('a'))?.key as number
+    for (let i = 0; i < 300; i++)
+      await s.store.createEndpoint(app, { ...plainEndpoint, channels: ['few'], uid: `few${i}` })
+    const late = { url: 'https://example.com/', uid: 'late', channels: ['late'] }
+    await s.ask('POST', '/app/a/endpoint', late)
+    const body = { eventType: 'x', payload: {}, channels: ['late'] }
+    for (let i = 0; i < 20; i++) await s.ask('POST', '/app/a/msg', body)
+    const uids = ({ json }: Answer) => json.data.map(({ uid }: { uid: string }) => uid)
+    // One and two got the messages without a channel, and those of the channel as well.
+    const byWaiting = await s.why('a/why?limit=2')
+    assert.deepEqual(uids(byWaiting), ['one', 'two'])
+    assert.deepEqual(byWaiting.json.waiting, { total: 2 * 21 + 20, endpoints: 3, isExact: true })
+    assert.match(byWaiting.json.detail, /^62 deliveries wait for 3 endpoints\. The worst 2: 2 no worker\.$/)
+    assert.deepEqual([byWaiting.json.done, byWaiting.json.blockers[0].reason], [false, 'no_worker'])
+    assert.equal((await s.why('a/why?limit=3')).json.done, true)
+    await s.ask('DELETE', '/app/a/endpoint/one')
+    assert.deepEqual(uids(await s.why('a/why')), ['two', 'late'])
+    assert.deepEqual(uids(await s.why('a/why?sort=age')), ['two', 'late'])
+    await s.ask('DELETE', '/app/a/endpoint/two')
+    await s.ask('POST', '/app/a/endpoint', { url: 'https://example.com/', uid: 'newest' })
+    await s.ask('POST', '/app/a/msg', { ...body, channels: ['other'] })
+    for (let i = 0; i < 21; i++) await s.publish('a')
+    assert.deepEqual(uids(await s.why('a/why')), ['newest', 'late'])
+    assert.deepEqual(uids(await s.why('a/why?sort=age')), ['late', 'newest'])
+    for (const query of ['limit=101', 'limit=0', 'sort=size']) {
+      assert.equal((await s.why(`a/why?${query}`)).status, 422)
     }
-    assert.deepEqual(seen.toSorted(), ['more0', 'more1', 'more2', 'more3', 'one', 'two'])
-    assert.equal((await s.why('a/why?limit=101')).status, 422)
-    assert.equal((await s.why('a/why?limit=0')).status, 422)
-    assert.equal((await s.why('a/why?iterator=msg_x')).status, 422)
+  })
+
+  test('the worst endpoints of all applications are named with their application, for keys that may see all', async () => {
+    const s = await scene()
+    await s.ask('POST', '/app/b/endpoint', { url: 'https://b.example.com/', uid: 'only' })
+    await s.publish('a')
+    await s.publish('b', 3)
+    const { json } = await s.ask('GET', '/api/v1/why?limit=2')
+    assert.deepEqual(
+      json.data.map(({ appUid, uid }: { appUid: string; uid: string }) => [appUid, uid]),
+      [
+        ['b', 'only'],
+        ['a', 'one'],
+      ],
+    )
+    assert.deepEqual(json.waiting, { total: 5, endpoints: 3, isExact: true })
+    const { json: key } = await s.ask('POST', '/api/v1/api-key', { name: 'bound', scopes: ['read'], app: 'a' })
+    const bound = { authorization: `Bearer ${key.token}` }
+    assert.equal((await s.ask('GET', '/api/v1/why', undefined, bound)).status, 403)
+    assert.equal((await s.ask('GET', '/app/a/why', undefined, bound)).status, 200)
+  })
+
+  test('beyond the limit of counting, the totals say at least', async () => {
+    const s = await scene()
+    await s.publish('a', 40)
+    const app = (await s.store.findApplication('a'))?.key as number
+    const survey = await surveyQueues(s.store, systemClock, app, 'waiting', 0)
+    // Only the fronts of the queues were counted.
+    assert.deepEqual([survey.total, survey.endpoints, survey.isExact], [32, 2, false])
+    assert.deepEqual(
+      survey.worst.map(({ count, isExact }) => [count, isExact]),
+      [
+        [16, false],
+        [16, false],
+      ],
+    )
   })
 
   test("a lane and its deliveries are told by its owner's word when it gives one", async () => {

@@ -108,11 +108,11 @@ function listRoute({ path, whose, needs, ids, summaries }: Place): Route {
       }
       return writePage(clock, call.query, list, async (items) => {
         const heads = items.map(({ row }) => row)
-        const [ids, letters] = [await store.applicationIds(heads.map(({ app }) => app)), await store.loadDead(heads)]
+        const [apps, letters] = [await store.applicationRefs(heads.map(({ app }) => app)), await store.loadDead(heads)]
         return items.flatMap(({ message, endpoint }, i) => {
           const letter = letters[i]
           if (letter === undefined) return []
-          return [Buffer.from(JSON.stringify(toDeadOut(letter, message, endpoint, ids.get(letter.app) ?? '')))]
+          return [Buffer.from(JSON.stringify(toDeadOut(letter, message, endpoint, apps.get(letter.app)?.id ?? '')))]
         })
       })
     },
@@ -238,7 +238,7 @@ async function* linesOf(
   for (let after: DeadLetterSummary | null = null; ; ) {
     const rows: DeadLetterSummary[] = await store.listDead(app, rangeOf(filter, after, 'ascending', exportRows))
     const kept = (await described(store, rows)).filter((one) => meets(one, filter))
-    const ids = await store.applicationIds(kept.map(({ row }) => row.app))
+    const apps = await store.applicationRefs(kept.map(({ row }) => row.app))
     // A delivery may have a body of its own, which is about as large as the message's.
     for (const part of partsOf(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {
       const heads = part.map(({ row }) => row)
@@ -247,7 +247,10 @@ async function* linesOf(
         const letter = letters[i]
         if (letter === undefined) continue
         await Turns.by(clock).next()
-        yield Buffer.concat([writeLine(scanner, ids.get(letter.app) ?? '', letter, endpoint, contents[i]), newLine])
+        yield Buffer.concat([
+          writeLine(scanner, apps.get(letter.app)?.id ?? '', letter, endpoint, contents[i]),
+          newLine,
+        ])
       }
     }
     if (rows.length < exportRows) return

@@ -2,10 +2,9 @@ import { Type } from 'typebox'
 import type { Blocker } from '../../domain/blocker.ts'
 import type { Message } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import { decodeKey } from '../../domain/ids.ts'
-import { describeAll, wideBlockers, worstFirst } from '../../domain/why-waiting.ts'
+import { describeAll, type QueueSort, queueSorts, wideBlockers } from '../../domain/why-waiting.ts'
 import { countLimit } from '../../store/lanes.ts'
-import { view } from '../access.ts'
+import { read, view } from '../access.ts'
 import type { ExplainedDelivery, ExplainedEndpoint, KnownLane } from '../explainer.ts'
 import {
   endpointId,
@@ -14,7 +13,6 @@ import {
   instant,
   iso,
   isoOrNull,
-  listOf,
   msgId,
   nullable,
   optional,
@@ -23,8 +21,9 @@ import {
   url,
   whole,
 } from '../fields.ts'
-import { PageQuery, walk } from '../page.ts'
+import type { Parts } from '../parts.ts'
 import { type Out, route } from '../route.ts'
+import { worstKept } from '../survey.ts'
 import { MessageAttemptOut, toAttemptOut } from './attempt-schema.ts'
 
 /** Counts of waiting deliveries by class. */
@@ -33,7 +32,7 @@ export const Waiting = Type.Object({
   timed: whole('Retries, and messages published for later'),
   replay: Type.Integer(),
   total: Type.Integer(),
-  isExact: flag('Each is counted up to a limit, so that asking costs little'),
+  isExact: flag('False when counting stopped at a limit, so that `total` is at least this many.'),
 })
 
 /** Counts of waiting deliveries by class, each up to a limit, so that a long queue costs no more. */
@@ -43,12 +42,22 @@ export function toWaitingOut({ waiting }: Pick<KnownLane, 'waiting'>): Out<typeo
   return { fresh, timed, replay, total: fresh + timed + replay, isExact }
 }
 
+/** All waiting deliveries, of an application or of all. */
+const WaitingTotals = Type.Object({
+  total: whole('Waiting deliveries.'),
+  endpoints: whole('Endpoints with waiting deliveries.'),
+  isExact: flag('False when there are more than a million: `total` is then at least this many.'),
+})
+
 const defaultLimit = 25
 
-/** The page of endpoints to explain. Each endpoint costs a few reads. */
+/** The endpoints to explain. Each endpoint costs a few reads. */
 const WhyQuery = Type.Object({
-  limit: optional(Type.Integer({ minimum: 1, maximum: 100 }), 'Largest number of items; 25 by default.'),
-  iterator: PageQuery.properties.iterator,
+  limit: optional(Type.Integer({ minimum: 1, maximum: worstKept }), 'Largest number of endpoints; 25 by default.'),
+  sort: optional(
+    Type.Enum([...queueSorts]),
+    'The worst first: by the number of waiting deliveries (default), or by the age of the oldest one.',
+  ),
 })
 
 /** One reason why deliveries wait. */
@@ -102,13 +111,33 @@ export const EndpointWhyOut = Type.Object({
   asOf: Instant,
 })
 
-/** The endpoints of an application that have waiting deliveries, the worst of the page first. */
+/** The waiting deliveries of many endpoints. */
+const allFields = {
+  detail: text('How many deliveries wait, and why, in a sentence.'),
+  blockers: Type.Array(BlockerOut, { description: 'Everything that blocks all endpoints.' }),
+  waiting: WaitingTotals,
+  done: flag('Whether `data` has every endpoint with waiting deliveries.'),
+  asOf: Instant,
+}
+
+/** The endpoints of an application that have waiting deliveries, the worst first. */
 export const ApplicationWhyOut = Type.Object({
   appId: Type.String(),
-  detail: text('A sentence on the whole page'),
-  blockers: Type.Array(BlockerOut, { description: 'Everything that blocks the whole application.' }),
-  ...listOf(EndpointWhyOut).properties,
-  asOf: Instant,
+  ...allFields,
+  data: Type.Array(EndpointWhyOut, { description: 'The endpoints, the worst first.' }),
+})
+
+/** The endpoints of all applications that have waiting deliveries, the worst first. */
+const AllWhyOut = Type.Object({
+  ...allFields,
+  data: Type.Array(
+    Type.Object({
+      appId: text('Id of the application.'),
+      appUid: uidOut,
+      ...EndpointWhyOut.properties,
+    }),
+    { description: 'The endpoints, the worst first.' },
+  ),
 })
 
 /** The status of a delivery, as callers see it. */
@@ -136,7 +165,8 @@ function toWhyOut(
 }
 
 /** The blockers of an endpoint, as callers see them. */
-function toEndpointWhyOut({ endpoint, why, lane }: ExplainedEndpoint): Out<typeof EndpointWhyOut> {
+function toEndpointWhyOut(explained: ExplainedEndpoint): Out<typeof EndpointWhyOut> {
+  const { endpoint, why, lane, total, isExact, oldestSince } = explained
   return {
     endpointId: endpoint.id,
     uid: endpoint.uid,
@@ -146,8 +176,8 @@ function toEndpointWhyOut({ endpoint, why, lane }: ExplainedEndpoint): Out<typeo
     nextAt: isoOrNull(why.nextAt),
     emptyAt: isoOrNull(why.emptyAt),
     blockers: why.blockers.map(toBlockerOut),
-    waiting: toWaitingOut(lane),
-    oldestSince: isoOrNull(lane.oldestSince),
+    waiting: { ...toWaitingOut(lane), total, isExact },
+    oldestSince: isoOrNull(oldestSince),
     isLive: lane.live !== null,
     asOf: iso(lane.now),
   }
@@ -157,9 +187,29 @@ function toBlockerOut({ reason, detail, until }: Blocker): Out<typeof BlockerOut
   return { reason, detail, until: isoOrNull(until) }
 }
 
+/** The endpoints that are worst off, and the fields that describe all. */
+async function explainAll(
+  { explainer, clock }: Parts,
+  app: number | null,
+  { limit = defaultLimit, sort = 'waiting' }: { readonly limit?: number; readonly sort?: QueueSort },
+) {
+  const { totals, worst } = await explainer.worst(app, sort, limit)
+  const fields = {
+    detail: describeAll(
+      totals,
+      worst.map(({ why }) => why),
+    ),
+    blockers: wideBlockers(worst.map(({ lane }) => lane)).map(toBlockerOut),
+    waiting: totals,
+    done: totals.endpoints <= limit,
+    asOf: iso(worst[0]?.lane.now ?? clock.now()),
+  }
+  return { fields, worst }
+}
+
 /** Explanations of why deliveries wait: of one message, of an endpoint, of an application. */
 export const why = {
-  schemas: { BlockerOut, WhyOut, EndpointWhyOut, ApplicationWhyOut },
+  schemas: { BlockerOut, WhyOut, EndpointWhyOut, ApplicationWhyOut, AllWhyOut },
   routes: [
     route({
       method: 'GET',
@@ -189,33 +239,31 @@ export const why = {
       id: 'v1.lane.why-application',
       summary: 'Explain what the endpoints of an application wait for',
       description:
-        'Only endpoints that something waits for, the worst of a page first. A page may be short and not `done` when many endpoints had to be looked at.',
+        'The endpoints with waiting deliveries that are worst off in the whole application. `why` of an endpoint explains any other.',
       query: WhyQuery,
       answers: { 200: ApplicationWhyOut },
-      handle: async ({ app, query: { limit = defaultLimit, iterator } }, { store, clock, explainer }) => {
-        const asked = { limit, order: 'ascending', ...(iterator === undefined ? {} : { iterator }) } as const
-        const { data, ...page } = await walk(clock, asked, {
-          read: async (after: number | null, order, count) =>
-            (await store.listEndpoints(app.key, { after, order, limit: count })).items,
-          keep: async (rows: Endpoint[]) => {
-            const waiting = new Set(await store.waitingAmong(rows.map(({ key }) => key)))
-            return rows.filter(({ key }) => waiting.has(key)).map((row) => ({ row }))
-          },
-          keepsAll: false,
-          positionOf: ({ key }) => key,
-          write: ({ id }) => id,
-          parse: (text) => decodeKey('ep', text),
+      handle: async ({ app, query }, parts) => {
+        const { fields, worst } = await explainAll(parts, app.key, query)
+        return { appId: app.id, ...fields, data: worst.map(toEndpointWhyOut) }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/why',
+      need: read,
+      id: 'v1.lane.why-all',
+      summary: 'Explain what the endpoints of all applications wait for',
+      description: 'The endpoints with waiting deliveries that are worst off.',
+      query: WhyQuery,
+      answers: { 200: AllWhyOut },
+      handle: async ({ query }, parts) => {
+        const { fields, worst } = await explainAll(parts, null, query)
+        const apps = await parts.store.applicationRefs(worst.map(({ endpoint }) => endpoint.app))
+        const data = worst.flatMap((explained) => {
+          const app = apps.get(explained.endpoint.app)
+          return app === undefined ? [] : [{ appId: app.id, appUid: app.uid, ...toEndpointWhyOut(explained) }]
         })
-        const explained = worstFirst(await explainer.all(data.map(({ row }) => row)))
-        const isWhole = page.done && iterator === undefined && explained.every(({ isExact }) => isExact)
-        return {
-          appId: app.id,
-          detail: describeAll(explained, isWhole),
-          blockers: wideBlockers(explained.map(({ lane }) => lane)).map(toBlockerOut),
-          data: explained.map(toEndpointWhyOut),
-          ...page,
-          asOf: iso(explained[0]?.lane.now ?? clock.now()),
-        }
+        return { ...fields, data }
       },
     }),
   ],

@@ -16,6 +16,7 @@ import { removals } from './removals.ts'
 import { type RemoveHistory, retention } from './retention.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
 import { tasks } from './tasks.ts'
+import { waitingQueues } from './waiting.ts'
 import { leading } from './workers.ts'
 
 /** The methods of the store that are written once, for both databases. */
@@ -41,6 +42,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...messages(port),
     ...deadLetters(port),
     ...lanes(port),
+    ...waitingQueues(port),
     ...intakeReads(port),
     ...queues(port),
     ...schedules(port, publishAlong),

@@ -2,6 +2,7 @@ import { type ApplicationSettings, changedSettings } from '../../domain/applicat
 import type { Application } from '../../domain/endpoint.ts'
 import { defined } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
+import type { AppRef } from '../access.ts'
 import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
 import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
@@ -40,9 +41,9 @@ const selectByUid = statement<Application>(
   `select ${columns} from application where uid = :uid and deleted_at is null`,
   shape,
 )
-const selectIds = statement<{ key: number; id: string }>(
-  'application-ids',
-  ({ among }) => `select key, id from application where ${among('key', ':apps', 'bigint')} and deleted_at is null`,
+const selectRefs = statement<AppRef>(
+  'application-refs',
+  ({ among }) => `select key, id, uid from application where ${among('key', ':apps', 'bigint')} and deleted_at is null`,
 )
 // Ranges of the primary key. The management application has the key 0 and is not listed.
 const selectApplications = inBothOrders<Application>(
@@ -84,7 +85,7 @@ const doubtBuckets = statement(
 
 type ApplicationMethods = Pick<
   Applications,
-  'createApplication' | 'findApplication' | 'applicationIds' | 'listApplications' | 'updateApplication'
+  'createApplication' | 'findApplication' | 'applicationRefs' | 'listApplications' | 'updateApplication'
 >
 
 /** Applications. */
@@ -102,9 +103,9 @@ export function applications(port: Port): Methods<ApplicationMethods> {
       return named?.id === ref ? named : yield* port.first(selectByUid, { uid: ref })
     },
 
-    *applicationIds(apps) {
-      const rows = apps.length === 0 ? [] : yield* port.all(selectIds, { apps: [...new Set(apps)] })
-      return new Map(rows.map(({ key, id }) => [key, id]))
+    *applicationRefs(apps) {
+      const rows = apps.length === 0 ? [] : yield* port.all(selectRefs, { apps: [...new Set(apps)] })
+      return new Map(rows.map((row) => [row.key, row]))
     },
 
     *listApplications({ limit, order, after }) {

@@ -28,13 +28,6 @@ const selectStates = statement<StateRow>(
       from lane where ${among('endpoint', ':endpoints', 'bigint')}`,
   { json: ['app_settings'] },
 )
-// One seek of pending's primary key each.
-const selectWaiting = statement<{ endpoint: number }>(
-  'waiting-among',
-  ({ rowsOf }) => `
-    select endpoint from ${rowsOf(':lanes', 'asked', { endpoint: 'bigint' })}
-     where (select 1 from pending where pending.endpoint = asked.endpoint limit 1) is not null`,
-)
 
 const selectLane = statement<LaneRow>(
   'lane',
@@ -237,12 +230,6 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       const values = { endpoint, due_at: dueAt, message, order_key: orderKey }
       const row = yield* port.relaxed.first(selectFront, values)
       return row && { id: row.id, message: row.message, attempts: row.attempts, retryInMs: toRetryInMs(row.held_ms) }
-    },
-
-    *waitingAmong(endpoints) {
-      if (endpoints.length === 0) return []
-      const rows = yield* port.relaxed.all(selectWaiting, { lanes: endpoints.map((endpoint) => ({ endpoint })) })
-      return rows.map(({ endpoint }) => endpoint).sort((a, b) => a - b)
     },
 
     *commandFront(endpoint, message, command) {

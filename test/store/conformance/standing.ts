@@ -74,16 +74,45 @@ export function standing(open: Open): void {
     assert.deepEqual(await world.store.readAnswers([]), [])
   })
 
-  test('endpoints that something waits for are told from the others', async (t) => {
+  test('the queues of endpoints are counted by their fronts, and one queue part by part', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const [one, two, three] = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
     assert(one && two && three)
-    await world.publish([three])
-    await world.publish([one], { delayMs: 60_000 })
-    assert.deepEqual(await world.store.waitingAmong([three.key, two.key, one.key]), [one.key, three.key])
-    assert.deepEqual(await world.store.waitingAmong([two.key]), [])
-    assert.deepEqual(await world.store.waitingAmong([]), [])
+    const { store } = world
+    for (let i = 0; i < 5; i++) await world.publish([three], { delayMs: i % 2 === 0 ? 0 : 60_000 })
+    await world.publish([one])
+    const keys = [one.key, two.key, three.key].toSorted((a, b) => a - b)
+    const found = await store.endpointKeys(app.key, null, 2)
+    assert.deepEqual(
+      found.map((row) => [row.endpoint, row.app]),
+      keys.slice(0, 2).map((key) => [key, app.key]),
+    )
+    const rest = await store.endpointKeys(app.key, keys[1] as number, 2)
+    assert.deepEqual(
+      rest.map(({ endpoint }) => endpoint),
+      keys.slice(2),
+    )
+    assert.ok((await store.endpointKeys(null, null, 100)).length >= 3)
+
+    const fronts = await store.countFronts([three.key, two.key, one.key], 3)
+    const counts = new Map(fronts.map(({ endpoint, count }) => [endpoint, count]))
+    assert.deepEqual([counts.get(one.key), counts.get(two.key), counts.get(three.key)], [1, undefined, 3])
+    const { now, oldestSince } = await laneOf(world, three.key)
+    assert.equal(fronts.find(({ endpoint }) => endpoint === three.key)?.oldest, oldestSince)
+    assert.ok(oldestSince !== null && oldestSince <= now)
+    assert.deepEqual(await store.countFronts([], 3), [])
+
+    let [count, oldest] = [0, Number.POSITIVE_INFINITY]
+    let part = await store.countPart(three.key, null, 2)
+    for (;;) {
+      count += part.count
+      oldest = Math.min(oldest, part.oldest ?? oldest)
+      if (part.next === null) break
+      part = await store.countPart(three.key, part.next, 2)
+    }
+    assert.deepEqual([count, oldest], [5, oldestSince])
+    assert.deepEqual(await store.countPart(two.key, null, 2), { count: 0, oldest: null, next: null })
   })
 
   test('a row tells what holds it, what it is in order with, and when it expires', async (t) => {

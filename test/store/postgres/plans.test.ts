@@ -90,7 +90,12 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['count-classes', [/class = 0/, /class = 1/, /class = 2/]],
   ['save-snapshots', [/endpoint = ANY/]],
   ['lane-snapshots', [/endpoint = ANY/]],
-  ['waiting-among', [/endpoint = asked\.endpoint/]],
+  ['lane-states', [/endpoint = ANY/]],
+  ['endpoint-keys', [/app = \$1 AND key > \$2/]],
+  ['all-endpoint-keys', [/key > \$1/]],
+  ['count-fronts', [/endpoint = asked\.endpoint/]],
+  ['end-of-part', [/endpoint = \$1 AND .*class, due_at, message > /]],
+  ['count-part', [/endpoint = \$1 AND .*class, due_at, message > .* AND .*class, due_at, message <= /]],
   ['pending-row', [/endpoint = \$1 AND class = \$2 AND due_at = \$3 AND message = \$4/]],
   ['front-of-lane', [/endpoint = \$1 AND class = 0 AND /, /endpoint = \$1 AND class = 1 AND /, /key = \S+\.message/]],
   ['tasks-down', [/key < \$1/]],
@@ -105,6 +110,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
 
 // These read all of a table, which is small or is to be counted, or the first rows of one in the order of its key.
 const readsWhole = new Set([
+  'any-message',
   'count-admin-keys',
   'event-types',
   'event-types-down',

@@ -1,0 +1,108 @@
+import type { Clock, EpochMs } from '../domain/clock.ts'
+import { Turns } from '../domain/turns.ts'
+import { isWorse, type QueueSort } from '../domain/why-waiting.ts'
+import type { QueueCount, WaitingQueues } from '../store/lanes.ts'
+
+/** The waiting deliveries of an application, or of all, with the endpoints that are worst off. */
+export interface Survey {
+  /** Endpoints with waiting deliveries. */
+  readonly endpoints: number
+  readonly total: number
+  /** False when there were too many deliveries to count them all. */
+  readonly isExact: boolean
+  /** The worst first, up to `worstKept`. */
+  readonly worst: readonly CountedQueue[]
+}
+
+/** The queue of an endpoint. */
+export interface CountedQueue extends QueueCount {
+  readonly app: number
+  /** Whether every delivery was counted. */
+  readonly isExact: boolean
+}
+
+/** The endpoints that a survey names at most. */
+export const worstKept = 100
+
+// Each step reads at most 4,000 rows, which takes SQLite one or two milliseconds. Most queues are empty or short, so many
+// are looked at together; a longer one is counted with few others, and a long one alone, in parts.
+const steps = { endpoints: 250, front: 16, together: 16, longer: 250, part: 4000 } as const
+/** Rows beyond the fronts that one survey counts. */
+const rowsLimit = 1_000_000
+
+/**
+ * Counts the waiting deliveries of every endpoint of an application, or of all applications, in small steps with a turn for
+ * others in between. Beyond a million deliveries, queues are counted by their fronts only and the survey is not exact.
+ */
+export async function surveyQueues(
+  store: WaitingQueues,
+  clock: Clock,
+  app: number | null,
+  sort: QueueSort,
+  rows = rowsLimit,
+): Promise<Survey> {
+  const turns = Turns.by(clock)
+  const worst: CountedQueue[] = []
+  let [endpoints, total, isExact, room] = [0, 0, true, rows]
+
+  function add(queue: CountedQueue): void {
+    endpoints++
+    total += queue.count
+    isExact &&= queue.isExact
+    const last = worst.at(-1)
+    if (worst.length === worstKept && last !== undefined && !isWorse(queue, last, sort)) return
+    const at = worst.findIndex((other) => isWorse(queue, other, sort))
+    worst.splice(at < 0 ? worst.length : at, 0, queue)
+    worst.length = Math.min(worst.length, worstKept)
+  }
+
+  /** Counts queues whose fronts are known, as far as there is room. */
+  async function* counted(fronts: readonly QueueCount[]): AsyncGenerator<QueueCount & { isExact: boolean }> {
+    const longer: number[] = []
+    for (const each of fronts) {
+      if (each.count < steps.front) yield { ...each, isExact: true }
+      else if (room <= 0) yield { ...each, isExact: false }
+      else longer.push(each.endpoint)
+    }
+    for (let at = 0; at < longer.length; at += steps.together) {
+      await turns.next()
+      for (const each of await store.countFronts(longer.slice(at, at + steps.together), steps.longer)) {
+        room -= each.count
+        yield each.count < steps.longer ? { ...each, isExact: true } : await countWhole(each)
+      }
+    }
+  }
+
+  async function countWhole(known: QueueCount): Promise<QueueCount & { isExact: boolean }> {
+    let [count, oldest, next]: [number, EpochMs, Part['next']] = [0, known.oldest, null]
+    do {
+      if (room <= 0) return { ...known, count: Math.max(count, known.count), oldest, isExact: false }
+      await turns.next()
+      const part: Part = await store.countPart(known.endpoint, next, steps.part)
+      count += part.count
+      room -= part.count
+      oldest = Math.min(oldest, part.oldest ?? oldest)
+      next = part.next
+    } while (next !== null)
+    return { ...known, count, oldest, isExact: true }
+  }
+
+  for (let after: number | null = null; ; ) {
+    const page: Awaited<ReturnType<WaitingQueues['endpointKeys']>> = await store.endpointKeys(
+      app,
+      after,
+      steps.endpoints,
+    )
+    const keys = page.map(({ endpoint }) => endpoint)
+    const apps = new Map(page.map((row) => [row.endpoint, row.app]))
+    await turns.next()
+    for await (const queue of counted(await store.countFronts(keys, steps.front))) {
+      add({ ...queue, app: apps.get(queue.endpoint) ?? 0 })
+    }
+    if (page.length < steps.endpoints) return { endpoints, total, isExact, worst }
+    after = keys.at(-1) ?? null
+    await turns.next()
+  }
+}
+
+type Part = Awaited<ReturnType<WaitingQueues['countPart']>>
