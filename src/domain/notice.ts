@@ -65,6 +65,20 @@ export function disabledNotice(endpoint: number, reason: DisabledReason, failing
   return { type: 'endpoint.disabled', endpoint, data: { failSince: new Date(failingSince).toISOString(), reason } }
 }
 
+/**
+ * Notices about single messages, and so as frequent as failing messages are. They are written only where an operational
+ * webhook subscribes to them.
+ */
+export const frequentNotices: readonly NoticeType[] = [
+  'message.attempt.exhausted',
+  'message.attempt.failing',
+  'message.attempt.recovered',
+]
+
+export function isFrequent({ type }: Pick<Notice, 'type'>): boolean {
+  return frequentNotices.includes(type)
+}
+
 /** A delivery that has failed this often is failing, as in Svix. */
 const failingAfter = 4
 

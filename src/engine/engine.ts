@@ -17,7 +17,7 @@ import { Pump, type PumpParts } from './pump.ts'
 import { Reader } from './reader.ts'
 import { SettleQueue, Settling } from './settling.ts'
 import { Snapshots } from './snapshots.ts'
-import { WantedNotices, WorkerJobs } from './worker-jobs.ts'
+import { WorkerJobs } from './worker-jobs.ts'
 
 const housekeepingMs = 250
 const bodyCacheBytes = 16 * 1024 * 1024
@@ -58,7 +58,6 @@ export class Engine {
     const onTrouble = (error: unknown) => this.#trouble(error)
     const scheduler = new Scheduler<Delivery>(parts.limits)
     const bodies = new Bodies(store, bodyCacheBytes)
-    const wanted = new WantedNotices(store)
     const membership = new Membership({
       ...{ store, clock, leaseMs, description, onTrouble },
       onRenewed: () => this.#registry.shareAmongWorkers(),
@@ -71,7 +70,7 @@ export class Engine {
       ...{ store, clock, scheduler, loop, onTrouble },
       onUnwanted: (delivery, verdict) => this.#settling.waitingEnds(delivery, verdict),
     })
-    const settling = new Settling({ clock, randomText, scheduler, queue, reader, loop, wanted })
+    const settling = new Settling({ clock, randomText, scheduler, queue, reader, loop })
     const registry = new LaneRegistry({
       ...{ store, clock, scheduler, sender, membership, reader, settling, loop, onTrouble },
       ...{ serverDefaults, healthDefaults },
@@ -90,7 +89,7 @@ export class Engine {
     this.#bodies = bodies
     this.#pump = pump
     this.#ownership = new Ownership({ store, clock, membership, registry, onTrouble })
-    this.#jobs = new WorkerJobs({ store, clock, registry, settling, wanted, waitingLimit, onTrouble })
+    this.#jobs = new WorkerJobs({ store, clock, registry, settling, waitingLimit, onTrouble })
     this.#snapshots = new Snapshots({ store, clock, scheduler, membership, registry, pump, queue, loop, onTrouble })
   }
 

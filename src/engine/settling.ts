@@ -12,7 +12,6 @@ import type { Membership } from './membership.ts'
 import { beginEnding, verdictRecorded } from './ordering.ts'
 import type { Delivery, OwnedLane } from './owned-lane.ts'
 import type { Reader } from './reader.ts'
-import type { WantedNotices } from './worker-jobs.ts'
 
 /** Settles deliveries: says what is recorded of each, and brings its lane in line once that is durable. */
 export class Settling {
@@ -115,7 +114,7 @@ export class Settling {
     loop.wake()
   }
 
-  /** The notice of an attempt: seldom one at all, and only if an operational webhook subscribes to it. */
+  /** The notice of an attempt: seldom one at all. The store writes it only if an operational webhook subscribes to it. */
   #noticeOf(
     { owned, row, startedAt }: Delivery,
     outcome: Outcome,
@@ -124,9 +123,7 @@ export class Settling {
     now: SteadyMs,
   ): Notice | undefined {
     const type = attemptNotice(state, row.attempts)
-    if (type === undefined || !this.#parts.wanted.includes(type) || owned.endpoint.app === managementApplication) {
-      return undefined
-    }
+    if (type === undefined || owned.endpoint.app === managementApplication) return undefined
     const timestamp = new Date(this.#parts.clock.now() - Math.round(now - startedAt)).toISOString()
     const lastAttempt = { id, responseStatusCode: outcome.status, timestamp }
     return { type, endpoint: owned.endpoint.key, message: row.message, data: { lastAttempt } }
@@ -140,7 +137,6 @@ export interface SettlingParts {
   readonly queue: SettleQueue
   readonly reader: Reader
   readonly loop: Loop
-  readonly wanted: Pick<WantedNotices, 'includes'>
 }
 
 /**

@@ -1,8 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { managementApplication } from '../domain/endpoint.ts'
 import { oldest, trimmedTo } from '../domain/flow.ts'
-import { Matcher } from '../domain/match.ts'
-import type { NoticeType } from '../domain/notice.ts'
 import { SurplusCount } from '../store/delivering.ts'
 import type { PendingRow, Store } from '../store/store.ts'
 import { Job } from './job.ts'
@@ -16,8 +13,6 @@ import { Tasks } from './tasks.ts'
 /** How often lanes are trimmed, and how soon work of other processes is noticed. */
 const jobsMs = 1000
 const expandRows = 1000
-/** How soon a new subscription to frequent notices takes effect. */
-const noticesMs = 5000
 
 /** The jobs of a worker beside delivering, each in small steps. Any worker does them, but each trims only its own lanes. */
 export class WorkerJobs {
@@ -25,28 +20,24 @@ export class WorkerJobs {
   readonly #expand: Job
   readonly #remove: Job
   readonly #trim: Job
-  readonly #lookUpNotices: Job
 
   constructor(parts: WorkerJobsParts) {
-    const { store, clock, wanted, onTrouble } = parts
+    const { store, clock, onTrouble } = parts
     const trimmer = new Trimmer(parts)
     this.#tasks = new Tasks(store, clock, onTrouble)
     this.#expand = new Job(clock, () => store.expand(expandRows), onTrouble)
     this.#remove = new Job(clock, async () => (await store.sweepRemoved()).more, onTrouble)
     this.#trim = new Job(clock, () => trimmer.step(), onTrouble)
-    this.#lookUpNotices = new Job(clock, () => wanted.lookUp().then(() => false), onTrouble)
   }
 
   start(loop: Pick<Loop, 'every'>): void {
     for (const job of [this.#trim, this.#expand, this.#tasks, this.#remove]) loop.every(jobsMs, () => job.request())
-    loop.every(noticesMs, () => this.#lookUpNotices.request())
-    this.#lookUpNotices.request()
     this.#expand.request()
     this.#tasks.request()
   }
 
   stop(): void {
-    for (const job of [this.#tasks, this.#expand, this.#remove, this.#trim, this.#lookUpNotices]) job.stop()
+    for (const job of [this.#tasks, this.#expand, this.#remove, this.#trim]) job.stop()
   }
 
   /** Queues the remaining deliveries of wide messages. */
@@ -82,37 +73,7 @@ export class WorkerJobs {
 
 export interface WorkerJobsParts extends TrimmerParts {
   readonly store: Store
-  readonly wanted: WantedNotices
   onTrouble(error: unknown): void
-}
-
-/** Notices about single messages, and so as frequent as failing messages are. */
-const frequent: readonly NoticeType[] = [
-  'message.attempt.exhausted',
-  'message.attempt.failing',
-  'message.attempt.recovered',
-]
-
-/**
- * The frequent notices to which an operational webhook subscribes; workers write no others. A notice within seconds of its
- * subscription may be missed, and one whose subscription has ended is dropped by the leader.
- */
-export class WantedNotices {
-  readonly #store: Pick<Store, 'subscriptions'>
-  #wanted: ReadonlySet<NoticeType> = new Set()
-
-  constructor(store: Pick<Store, 'subscriptions'>) {
-    this.#store = store
-  }
-
-  includes(type: NoticeType): boolean {
-    return this.#wanted.has(type)
-  }
-
-  async lookUp(): Promise<void> {
-    const matcher = new Matcher((await this.#store.subscriptions(managementApplication))?.list ?? [])
-    this.#wanted = new Set(frequent.filter((type) => matcher.match(type, null).length > 0))
-  }
 }
 
 /** Deliveries ended in one step. */

@@ -117,7 +117,7 @@ export interface LaneEffects {
   }[]
   /** How well receivers do, where that changed in a way that must outlive the worker. */
   readonly health: readonly { readonly endpoint: number; readonly health: string | null }[]
-  /** Other notices for operators. */
+  /** Other notices for operators. Of the frequent ones, those that an operational webhook subscribes to are written. */
   readonly notices?: readonly Notice[]
 }
 

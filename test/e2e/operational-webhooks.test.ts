@@ -11,6 +11,16 @@ interface Told {
   readonly data: Readonly<Record<string, unknown>>
 }
 
+async function call<T>({ api }: Program, method: string, path: string, body?: unknown): Promise<T> {
+  const authorization = { authorization: `Bearer ${apiKey}` }
+  const headers = { ...authorization, 'content-type': 'application/json' }
+  const init = body === undefined ? { method, headers: authorization } : { method, headers, body: JSON.stringify(body) }
+  const response = await fetch(`${api}${path}`, init)
+  const text = await response.text()
+  assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`)
+  return (text === '' ? undefined : JSON.parse(text)) as T
+}
+
 for (const dialect of ['sqlite', 'postgres'] as const) {
   test(`${dialect}: operators hear of what happens to endpoints and messages, once, signed, over a restart`, async (t) => {
     const place = await openPlace(t, dialect)
@@ -20,17 +30,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     receiver.behave('/bad', () => ({ status }))
     let server = await Program.start(t, 'serve', place.store)
 
-    async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-      const authorization = { authorization: `Bearer ${apiKey}` }
-      const headers = { ...authorization, 'content-type': 'application/json' }
-      const init =
-        body === undefined ? { method, headers: authorization } : { method, headers, body: JSON.stringify(body) }
-      const response = await fetch(`${server.api}${path}`, init)
-      const text = await response.text()
-      assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`)
-      return (text === '' ? undefined : JSON.parse(text)) as T
-    }
-
+    const ask = <T>(method: string, path: string, body?: unknown) => call<T>(server, method, path, body)
     await ask('POST', '/operational-webhook/endpoint', { url: `${receiver.url}/ops`, uid: 'ops' })
     // It hears nothing: whatever becomes of an operational webhook is told nobody.
     await ask('POST', '/operational-webhook/endpoint', { url: `${receiver.url}/gone`, uid: 'broken' })
@@ -60,7 +60,6 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     await hears('endpoint.created gone')
     await hears('endpoint.created bad')
 
-    // Whoever wants to hear of single messages is known a few seconds later, or when a worker starts.
     const { id } = await ask<{ id: string }>('POST', '/app/acme/msg', { eventType: 'x', eventId: 'e1', payload: {} })
     await ask('PATCH', '/app/acme/endpoint/bad', { disabled: false })
     await hears('endpoint.enabled bad')
@@ -100,5 +99,29 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     // What was open when the program was killed may come twice, and then under one id.
     assert.equal(new Set(distinct).size, new Set(ids).size)
     assert.ok(!types().some((type) => type.includes('null')), 'told of an operational endpoint')
+  })
+
+  test(`${dialect}: an operational webhook misses nothing from the moment its creation is answered`, async (t) => {
+    const place = await openPlace(t, dialect)
+    const receiver = await Receiver.listen(t)
+    receiver.behave('/bad', () => ({ status: 500 }))
+    const server = await Program.start(t, 'serve', place.store)
+    // Another process has the lanes as often as the one that answers.
+    if (dialect === 'postgres') await Program.start(t, 'worker', place.store)
+    const ask = <T>(method: string, path: string, body?: unknown) => call<T>(server, method, path, body)
+    await ask('POST', '/app', { name: 'acme', uid: 'acme' })
+    const retry = { waits: { kind: 'list', ms: [] } }
+    for (let i = 0; i < 8; i++) {
+      await ask('POST', '/app/acme/endpoint', { url: `${receiver.url}/bad`, circuit: 'off', retry })
+    }
+    const heard = (round: number) => receiver.arrivals.filter(({ path }) => path === `/ops-${round}`).length
+    for (let round = 0; round < 5; round++) {
+      const url = `${receiver.url}/ops-${round}`
+      const body = { url, filterTypes: ['message.attempt.exhausted'] }
+      const { id } = await ask<{ id: string }>('POST', '/operational-webhook/endpoint', body)
+      await ask('POST', '/app/acme/msg', { eventType: 'x.y', payload: {} })
+      await eventually(`round ${round} hears of each of the eight`, () => heard(round) >= 8)
+      await ask('DELETE', `/operational-webhook/endpoint/${id}`)
+    }
   })
 }

@@ -1,4 +1,5 @@
 import { replay } from '../../domain/delivery.ts'
+import { managementApplication } from '../../domain/endpoint.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
 import {
   blockedUntil,
@@ -10,7 +11,7 @@ import {
   writeHeaders,
 } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
-import { writeNotices } from '../sql/notices.ts'
+import { NoticeInterest, writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
 import { type Database, sqlNow, withClock } from './database.ts'
@@ -20,7 +21,8 @@ import { type Run, statement } from './sessions.ts'
 /**
  * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other
  * batches and its renewals pass, but not being declared dead), and everything else is fed by that row: without it there is
- * no input and nothing is written.
+ * no input and nothing is written. Likewise nothing is written when the subscriptions to notices are no longer at the version
+ * $21: the caller reads them and settles again.
  *
  * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
  * be driven from the other side, through all of pending. (A row's place is sure: pending is updated only where an order is
@@ -33,9 +35,11 @@ const settleBatch = statement(
   `
     ${withClock}, fence as materialized (
       select id from worker where id = $1 and ended_at is null for key share
+    ), known as materialized (
+      select from application where key = ${managementApplication} and version = $21
     ), settled as materialized (
       select s.*, clock.now, substring($18::bytea from s.start for s.length) as response
-        from fence, clock, unnest(
+        from (select from fence where $21::bigint is null or exists (select from known)) as gate, clock, unnest(
                $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
                $9::bigint[], $10::bigint[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::bigint[],
                $16::integer[], $17::integer[], $19::boolean[], $20::text[]
@@ -95,7 +99,7 @@ const settleBatch = statement(
             since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
             response = excluded.response
     )
-    select exists (select from fence) as alive`,
+    select exists (select from fence) as alive, $21::bigint is null or exists (select from known) as known`,
 )
 
 /**
@@ -186,9 +190,18 @@ const stopLanes = statement(
 export function settling(database: Database): Delivering['settle'] {
   const { durable, relaxed, signals, wakes } = database
 
-  async function settle(run: Run, worker: number, settlements: readonly Settlement[]): Promise<boolean> {
-    const [row] = await run<{ alive: boolean }>(settleBatch, [worker, ...valuesOf(settlements)])
-    return row?.alive === true
+  const interest = new NoticeInterest()
+
+  async function settle(
+    run: Run,
+    worker: number,
+    settlements: readonly Settlement[],
+    version: number | null,
+  ): Promise<Answer> {
+    const values = [worker, ...valuesOf(settlements), version]
+    const [row] = await run<{ alive: boolean; known: boolean }>(settleBatch, values)
+    if (row?.alive !== true) return 'fenced'
+    return row.known ? 'settled' : 'outdated'
   }
 
   /** Records the effects on whole endpoints; answers which of them it disabled. */
@@ -221,28 +234,42 @@ export function settling(database: Database): Delivering['settle'] {
     })
   }
 
-  return async (worker, settlements, effects) => {
+  async function settleOnce(worker: number, settlements: readonly Settlement[], given: LaneEffects): Promise<Answer> {
     let disabled: number[] = []
+    const effects = { ...given, notices: interest.keep(given.notices ?? []) }
+    const version = interest.versionFor(given.notices ?? [])
     const staying = settlements.filter(stays)
     const ordered = settlements.filter(({ inOrder }) => inOrder)
     const sessions = settlements.some(({ inOrder }) => inOrder) ? durable : relaxed
-    const { holds, disable, health, notices = [] } = effects
+    const { holds, disable, health, notices } = effects
     const hasEffects =
       ordered.length + staying.length + holds.length + disable.length + health.length + notices.length > 0
-    const alive = hasEffects
+    const answer = hasEffects
       ? await sessions.transaction(async (run) => {
           if (ordered.length > 0) await run(lockRows, valuesOfRows(ordered))
-          const alive = await settle(run, worker, settlements)
-          if (alive && staying.length > 0) await run(holdRows, valuesOfStaying(staying))
-          if (alive) disabled = await applyEffects(run, effects)
-          return alive
+          const answer = await settle(run, worker, settlements, version)
+          if (answer === 'settled' && staying.length > 0) await run(holdRows, valuesOfStaying(staying))
+          if (answer === 'settled') disabled = await applyEffects(run, effects)
+          return answer
         })
-      : await settle(sessions.run, worker, settlements)
+      : await settle(sessions.run, worker, settlements, version)
     if (disabled.length > 0) signals.settings(disabled)
-    if (!alive) wakes.disowned(worker)
-    return alive ? 'settled' : 'fenced'
+    return answer
+  }
+
+  return async (worker, settlements, effects) => {
+    let answer = await settleOnce(worker, settlements, effects)
+    while (answer === 'outdated') {
+      await finishLater(interest.read(sqlOver(relaxed.run)))
+      answer = await settleOnce(worker, settlements, effects)
+    }
+    if (answer === 'fenced') wakes.disowned(worker)
+    return answer
   }
 }
+
+/** `outdated`: the subscriptions to notices changed, and nothing was recorded. */
+type Answer = 'settled' | 'fenced' | 'outdated'
 
 /** Parameters 2 to 20. */
 function valuesOf(settlements: readonly Settlement[]): unknown[] {

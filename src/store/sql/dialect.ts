@@ -18,6 +18,8 @@ export interface Dialect {
   least(...values: string[]): string
   /** Locks the selected rows until the transaction ends. SQLite has one writer, so there is nothing to lock. */
   readonly forUpdate: string
+  /** As `forUpdate`, but others may lock the rows like this at the same time. */
+  readonly forShare: string
   /** As `forUpdate`, passing over rows that are locked already. */
   readonly forUpdateSkipLocked: string
   /** Whether a column that holds a list of integers has a value. */
@@ -65,6 +67,7 @@ const sqlite: Dialect = {
   greatest: (...values) => `max(${values.join(', ')})`,
   least: (...values) => `min(${values.join(', ')})`,
   forUpdate: '',
+  forShare: '',
   forUpdateSkipLocked: '',
   has: (column, value) => `exists (select 1 from json_each(${column}) where value = ${value})`,
   lengthOf: (column) => `json_array_length(${column})`,
@@ -104,6 +107,7 @@ const postgres: Dialect = {
   greatest: (...values) => `greatest(${values.join(', ')})`,
   least: (...values) => `least(${values.join(', ')})`,
   forUpdate: 'for update',
+  forShare: 'for share',
   forUpdateSkipLocked: 'for update skip locked',
   has: (column, value) => `${value} = any (${column})`,
   lengthOf: (column) => `cardinality(${column})`,

@@ -1,6 +1,9 @@
 import { managementApplication } from '../../domain/endpoint.ts'
+import { Matcher } from '../../domain/match.ts'
 import {
   type Concerned,
+  frequentNotices,
+  isFrequent,
   type Notice,
   type NoticeType,
   noticeAudit,
@@ -26,6 +29,23 @@ const selectConcerned = statement<Concerned>(
 const selectSubscriber = statement(
   'notice-subscriber',
   `select 1 from endpoint where app = ${managementApplication} and deleted_at is null limit 1`,
+)
+// A subscription that is being made waits for the change, or the change sees it.
+const lockSubscriptions = statement(
+  'lock-notice-subscriptions',
+  ({ forShare }) => `select key from application where key = ${managementApplication} ${forShare}`,
+)
+const selectVersion = statement<{ version: number }>(
+  'notice-subscriptions-version',
+  `select version from application where key = ${managementApplication}`,
+)
+// One statement, so that the version belongs to the endpoints. Leans on endpoint_app.
+const selectSubscribers = statement<{ version: number; event_types: string[] | null; channels: string[] | null }>(
+  'notice-subscribers',
+  `select a.version, e.event_types, e.channels
+     from application as a join endpoint as e on e.app = a.key and e.deleted_at is null
+    where a.key = ${managementApplication}`,
+  { json: ['event_types', 'channels'] },
 )
 const insertNotices = statement(
   'insert-notices',
@@ -54,6 +74,43 @@ export function notices(port: Port): Methods<Notices> {
     *removeNotices(keys) {
       if (keys.length > 0) yield* port.transaction((sql) => sql.all(deleteNotices, { keys }))
     },
+  }
+}
+
+/**
+ * The frequent notices to which operational webhooks subscribe, remembered with the version of the subscriptions. Settling
+ * compares that version within its transaction, so no notice is missed once a subscription is answered, and where nothing
+ * is subscribed to, settling costs one probe more and no write.
+ */
+export class NoticeInterest {
+  #version = -1
+  #types: ReadonlySet<NoticeType> = new Set()
+
+  /** The version that these notices depend on, for `keep`; null when every one is written whatever is subscribed to. */
+  versionFor(notices: readonly Notice[]): number | null {
+    return notices.some(isFrequent) ? this.#version : null
+  }
+
+  /** The notices to be written, by the subscriptions that are known. */
+  keep(notices: readonly Notice[]): readonly Notice[] {
+    return notices.filter((notice) => !isFrequent(notice) || this.#types.has(notice.type))
+  }
+
+  /** As `keep`, by the subscriptions that the open transaction sees. */
+  *keepNow(sql: Sql, notices: readonly Notice[]): Work<readonly Notice[]> {
+    const known = this.versionFor(notices)
+    if (known !== null && (yield* sql.first(selectVersion))?.version !== known) yield* this.read(sql)
+    return this.keep(notices)
+  }
+
+  *read(sql: Sql): Work<void> {
+    const version = (yield* sql.first(selectVersion))?.version ?? -1
+    const rows = yield* sql.all(selectSubscribers)
+    const matcher = new Matcher(
+      rows.map((row, endpoint) => ({ endpoint, eventTypes: row.event_types, channels: row.channels })),
+    )
+    this.#version = rows[0]?.version ?? version
+    this.#types = new Set(frequentNotices.filter((type) => matcher.match(type, null).length > 0))
   }
 }
 
@@ -97,7 +154,9 @@ export function* writeChangeNotices(
   app: number,
   endpoints: readonly number[],
 ): Work<void> {
-  if (app === managementApplication || (yield* sql.first(selectSubscriber)) === undefined) return
+  if (app === managementApplication) return
+  yield* sql.first(lockSubscriptions)
+  if ((yield* sql.first(selectSubscriber)) === undefined) return
   const notices = endpoints.flatMap((endpoint) => types.map((type) => ({ type, endpoint, data: {} })))
   yield* writeNotices(sql, context, notices)
 }

@@ -12,7 +12,7 @@ import {
 } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
 import { bumpVersion } from '../sql/applications.ts'
-import { writeNotices } from '../sql/notices.ts'
+import { NoticeInterest, writeNotices } from '../sql/notices.ts'
 import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
 import { sqlitePort } from './port.ts'
@@ -152,7 +152,9 @@ function laneEffects(connection: Connection): (effects: LaneEffects, now: EpochM
   const bump = connection.prepare(bumpVersion.in('sqlite').text)
   const stop = connection.prepare(stopLane)
   const port = sqlitePort(connection)
-  const notify = (notices: readonly Notice[]) => finishNow(writeNotices(port, connection.context, notices))
+  const interest = new NoticeInterest()
+  const notify = (notices: readonly Notice[]) =>
+    finishNow(writeNotices(port, connection.context, finishNow(interest.keepNow(port, notices))))
 
   return ({ holds, disable, health, notices = [] }, now) => {
     for (const { endpoint, holdMs } of holds) hold.run(endpoint, now + longestRestMs, now + Math.ceil(holdMs))

@@ -16,6 +16,7 @@ export function notices(open: Open): void {
     const { worker, row } = await world.owningOne(endpoint)
     const health = [{ endpoint: endpoint.key, health: 'down' }]
     const data = { failures: 3, why: '"quoted" \\ 🎬' }
+    await store.createEndpoint(managementApplication, plainEndpoint)
     const told = [
       { type: opened, endpoint: endpoint.key, data },
       { type: 'message.attempt.exhausted', endpoint: endpoint.key, message: row.message, data: {} },
@@ -100,6 +101,55 @@ export function notices(open: Open): void {
     assert.equal(await store.settle(worker, [], { ...noEffects, notices: told }), 'fenced')
     assert.deepEqual(await store.listNotices(10), [])
     assert.deepEqual((await store.listAudit({ limit: 10, order: 'ascending', after: null }, everything)).items, [])
+  })
+
+  test('a notice about a message is written from the moment its subscription is stored, and only while it is', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    const failing = { type: 'message.attempt.failing', endpoint: endpoint.key, message: row.message, data: {} } as const
+    const exhausted = { ...failing, type: 'message.attempt.exhausted' } as const
+    const written = async () => {
+      assert.equal(await store.settle(worker, [], { ...noEffects, notices: [failing, exhausted] }), 'settled')
+      const listed = await store.listNotices(10)
+      await store.removeNotices(listed.map(({ key }) => key))
+      return listed.map(({ type }) => type)
+    }
+    const listen = (eventTypes: string[] | null) =>
+      store.createEndpoint(managementApplication, { ...plainEndpoint, eventTypes })
+    assert.deepEqual(await written(), [])
+    const { key } = await listen(['endpoint.*', 'message.attempt.exhausted'])
+    assert.deepEqual(await written(), ['message.attempt.exhausted'])
+    await store.updateEndpoint(managementApplication, key, { eventTypes: ['message.*'] })
+    assert.deepEqual(await written(), ['message.attempt.failing', 'message.attempt.exhausted'])
+    await store.deleteEndpoint(managementApplication, key)
+    assert.deepEqual(await written(), [])
+    await listen(null)
+    assert.deepEqual(await written(), ['message.attempt.failing', 'message.attempt.exhausted'])
+  })
+
+  test('a settlement whose notices meet a new subscription is recorded once', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application()
+    const endpoint = await world.endpoint(app)
+    const { worker, row } = await world.owningOne(endpoint)
+    const verdict = { state: 'dead', reason: 'exhausted' } as const
+    const exhausted = {
+      type: 'message.attempt.exhausted',
+      endpoint: endpoint.key,
+      message: row.message,
+      data: {},
+    } as const
+    await store.createEndpoint(managementApplication, plainEndpoint)
+    const settlement = { endpoint: endpoint.key, app: app.key, row, attempt: null, verdict }
+    assert.equal(await store.settle(worker, [settlement], { ...noEffects, notices: [exhausted] }), 'settled')
+    assert.equal((await store.findDead(endpoint.key, row.message))?.reason, 'exhausted')
+    assert.deepEqual(
+      (await store.listNotices(10)).map(({ type }) => type),
+      ['message.attempt.exhausted'],
+    )
   })
 
   test('changes of endpoints are told of where somebody listens, and only then', async (t) => {

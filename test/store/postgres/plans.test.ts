@@ -122,6 +122,7 @@ const readsWhole = new Set([
   'migrations',
   'counts',
   'sealing-keys',
+  'any-message',
 ])
 
 // These count, or end at the first row of an index that is already in the wanted order.

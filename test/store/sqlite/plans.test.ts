@@ -54,6 +54,7 @@ const mayScan = [
   'update lane set bucket_full_at = bucket_full_at + :by',
   'update lane set health_at = health_at + ?',
   'from sealing_key',
+  'select key from message limit 1',
   'from notice order by key limit',
   'select (select count(*) from pending)',
   'from worker',
