@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
+import { nearest } from '../domain/nearest.ts'
 import { parseExactly } from '../json/exact.ts'
-import { keyVariable, nearest } from '../runtime/config.ts'
+import { keyVariable } from '../runtime/config.ts'
 import { CommandError, exitCode } from './exit.ts'
 
 export interface ClientParts {
@@ -178,7 +179,7 @@ export class Client {
         this.#parts.key === undefined ? `Give one with --key or ${keyVariable}` : `Is --key or ${keyVariable} right`
       return new ApiProblem(`${detail} ${hint}${this.#parts.key === undefined ? '.' : '?'}`, status)
     }
-    if (status === 405 || (status === 404 && /no such route/i.test(detail))) {
+    if (status === 405 || (status === 404 && /^There is no route /.test(detail))) {
       return new ApiProblem(`The server does not know ${method} ${path}. It may be older than this program.`, status)
     }
     if (status === 404) return new ApiProblem(`${detail}${await this.#suggestion(path)}`, status)

@@ -29,7 +29,10 @@ export function addEventType(commands: RemoteCommands): void {
   group
     .add('create <name> <description>', 'create an event type', async (session, [name, description]) => {
       const body = { name, description, ...fieldsOf(session) }
-      session.show(await session.client.post('/event-type', { body }), (item) => describe(session, item))
+      const made = await session.client.post('/event-type', { body })
+      session.show(made, (item) => describe(session, item))
+      const { items } = await session.client.list('/event-type', { include_archived: true }, 2)
+      if (items.length === 1) session.terminal.printError(firstNote)
     })
     .option('--group <NAME>', 'the group it is shown in')
     .addOption(option('--schemas <JSON>', 'JSON Schemas of its payload by version', jsonValue))
@@ -77,6 +80,11 @@ export function addEventType(commands: RemoteCommands): void {
     .option('--dry-run', 'only show the changes')
     .option('--replace-all', 'archive event types that the document does not contain')
 }
+
+/** Printed after the first event type, because it changes what all applications may ask for. */
+const firstNote =
+  'Note: this is the first event type of the server. From now on, endpoints of all applications may name known event types only; ' +
+  'set SLUICE_CHECK_EVENT_TYPES=never on the server to accept any.'
 
 function fieldsOf({ options }: Session): Item {
   return { groupName: options.group, schemas: options.schemas }

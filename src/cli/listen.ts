@@ -63,14 +63,7 @@ async function register(session: Session, bound: Address, printer: Printer): Pro
   const path = pathOf('app', app, 'endpoint', uid)
   const url = (options.publicUrl as string | undefined) ?? `http://${formatAddress(bound)}/`
   const body = { url, uid, description: 'sluice listen', eventTypes: options.eventType, signature: options.profile }
-  try {
-    await client.put(path, { body })
-  } catch (error) {
-    if (!(error instanceof ApiProblem) || error.status !== 422) throw error
-    const hint =
-      'To permit private addresses, start the server with --local on this machine, or set SLUICE_ALLOW_NETWORKS.'
-    throw new CommandError(`${error.message}\n${hint}`, exitCode.misused, { cause: error })
-  }
+  await client.put(path, { body })
   const { key } = await client.get(`${path}/secret`)
   printer.verifyWith(text(key), (signatureHeaders ?? 'both') as SignatureHeaders)
   await client.post(`${path}/resume`, { body: {} })

@@ -28,6 +28,11 @@ export function noSuch(noun: string, name?: string): AppError {
   return new AppError('not_found', sentence)
 }
 
+/** The error for an unknown path, which it repeats up to a length that no reader minds. */
+export function noRoute(method: string, path: string): AppError {
+  return new AppError('not_found', `There is no route ${method} ${path.split('?', 1)[0]?.slice(0, 256)}.`)
+}
+
 /** `at` is the path to the value, such as `['body', 'throttleRate']`. */
 export interface FieldError {
   readonly at: readonly (string | number)[]

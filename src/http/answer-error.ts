@@ -173,7 +173,7 @@ function endWith(socket: Duplex, error: AppError, url = ''): void {
 
 function describe({ code }: NodeJS.ErrnoException): AppError {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    return new AppError('request_timeout', 'The request did not arrive in time.')
+    return new AppError('request_timeout', 'The request did not arrive in time (requestTimeout).')
   }
   if (code === 'HPE_HEADER_OVERFLOW') return new AppError('headers_too_large', 'The headers are too large.')
   return new AppError('invalid_request', 'The request is not valid HTTP.')

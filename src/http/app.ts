@@ -1,5 +1,5 @@
 import Fastify, { type FastifyInstance } from 'fastify'
-import { AppError } from '../domain/app-error.ts'
+import { noRoute } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { bodyKinds, isPublishing, kindOf } from '../operations/check.ts'
 import { routes } from '../operations/nouns.ts'
@@ -46,8 +46,8 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
     frameworkErrors: (error, request, reply) => answerError(error, request, reply as never, context),
   })
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context))
-  app.setNotFoundHandler(() => {
-    throw new AppError('not_found', 'There is no such route.')
+  app.setNotFoundHandler((request) => {
+    throw noRoute(request.method, request.url)
   })
   app.removeAllContentTypeParsers()
   rememberAddresses(app)

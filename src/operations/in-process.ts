@@ -1,7 +1,7 @@
 import { parse } from 'node:querystring'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { AppError, type FieldError } from '../domain/app-error.ts'
+import { AppError, type FieldError, noRoute } from '../domain/app-error.ts'
 import { audited, auditOf } from './audit-trail.ts'
 import { fixedCaller } from './auth.ts'
 import { checkerOf, kindOf, parseBody } from './check.ts'
@@ -37,7 +37,7 @@ export function inProcess(parts: Parts): Request {
       const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
       const limit = route.bodyLimit?.(parts) ?? parts.bodyLimitBytes
       if (bytes !== undefined && bytes.byteLength > limit) {
-        throw new AppError('payload_too_large', `The body is larger than ${limit} bytes.`)
+        throw new AppError('payload_too_large', `The body is larger than bodyLimit, ${limit} bytes.`)
       }
       const handled = await operationOf(route)({
         method,
@@ -90,7 +90,7 @@ function find(method: Method, target: string): Found {
   )
   const match = matching.find(({ route }) => route.method === method)
   if (match === undefined) {
-    if (matching.length === 0) throw new AppError('not_found', 'There is no such route.')
+    if (matching.length === 0) throw noRoute(method, path)
     throw new AppError('method_not_allowed', `The path does not have the method ${method}.`)
   }
   const names = match.steps.flatMap((step, i) => (step.startsWith(':') ? [[step.slice(1), given[i] ?? '']] : []))

@@ -29,11 +29,12 @@ export interface Context {
   readonly onBug: (error: unknown) => void
 }
 
-/** How many of a kind may exist; the names are those of the settings, which refusals mention. */
+/** Settings that refusals mention by these names: mostly how many of a kind may exist. */
 export interface Limits {
   readonly maxEndpointsPerApp: number
   readonly maxEventTypesPerEndpoint: number
   readonly maxSchedulesPerApp: number
+  readonly checkEventTypes: 'always' | 'never' | null
 }
 
 /** Everything that handlers work with. */

@@ -157,6 +157,11 @@ export const settings = {
   ),
   maxEndpointsPerApp: setting(count(1, 1e6), 1000, 'endpoints per application'),
   maxEventTypesPerEndpoint: setting(count(1, 1000), 500, 'event types per endpoint'),
+  checkEventTypes: setting(
+    choice(['always', 'never'] as const),
+    null,
+    'refuse endpoints that name unknown event types; default: once the server has any event type',
+  ),
   maxSchedulesPerApp: setting(count(1, 1e5), 1000, 'schedules per application'),
   retention: setting(
     duration(0, 3650 * day),

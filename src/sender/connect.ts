@@ -175,5 +175,5 @@ const loopback: readonly Resolved[] = [
 
 function refusal(host: string, address: string): ConnectFailure {
   const what = host === address ? host : `${host} (${address})`
-  return new ConnectFailure('blocked', `${what} is not a public address, and the operator has not allowed its network.`)
+  return new ConnectFailure('blocked', `${what} is not a public address, and allowNetworks does not permit it.`)
 }

@@ -125,7 +125,7 @@ export function checkUrl(text: string, policy: AddressPolicy): string[] {
   // A refused host is the whole problem: on an allowed network, http and any port are fine.
   const isPublic = !atHome && hostProblems.length === 0
   const problems: string[] = []
-  if (url.protocol === 'http:' && !policy.allowHttp && isPublic) problems.push('The URL does not use https.')
+  if (url.protocol === 'http:' && !policy.allowHttp && isPublic) problems.push(noHttps)
   if (url.username !== '' || url.password !== '') problems.push('The URL contains a user name or password.')
   if (text.includes('#')) problems.push('The URL contains a fragment.')
   problems.push(...hostProblems)
@@ -171,8 +171,16 @@ function isPrivateName(name: string): boolean {
   return !name.includes('.') || privateEndings.some((ending) => name.endsWith(ending))
 }
 
+const noHttps = 'The URL does not use https. The operator can permit http with allowHttp (SLUICE_ALLOW_HTTP).'
+
+/** How the operator permits a network. Loopback has a setting of its own. */
+function remedy(network: string): string {
+  const local = network.startsWith('127.') || network === '::1' ? '--local on its own machine, or with ' : ''
+  return `The operator can permit it with ${local}allowNetworks (such as SLUICE_ALLOW_NETWORKS=${network}).`
+}
+
 function addressProblems(address: string, policy: AddressPolicy): string[] {
-  return policy.permits(address) ? [] : [`The address ${address} is not a public one.`]
+  return policy.permits(address) ? [] : [`The address ${address} is not public. ${remedy(address)}`]
 }
 
 function nameProblems(name: string, policy: AddressPolicy): string[] {
@@ -181,7 +189,9 @@ function nameProblems(name: string, policy: AddressPolicy): string[] {
     return ['The host name is not a valid one.']
   }
   const refused = isLocalhost(name) ? !permitsLoopback(policy) : isPrivateName(name) && !policy.hasNetworks
-  return refused ? [`The host name ${name} is not a public one.`] : []
+  return refused
+    ? [`The host name ${name} is not public. ${remedy(isLocalhost(name) ? '127.0.0.1' : '10.0.0.0/8')}`]
+    : []
 }
 
 function hasControlOrSpace(text: string): boolean {

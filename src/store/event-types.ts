@@ -15,8 +15,10 @@ export interface EventTypes {
   listEventTypes(page: PageRequest<string>, includeArchived: boolean): Promise<Page<EventType>>
   /** Replaces or makes all of these at once; with `replaceAll` every other one is archived. */
   importEventTypes(inputs: readonly NewEventType[], replaceAll: boolean): Promise<void>
-  /** Those of the names that are no event type; none as long as there is no event type at all. */
-  unknownEventTypes(names: readonly string[]): Promise<string[]>
+  /** Those of the names that are no event type. Without any event type at all: none, or all of them with `always`. */
+  unknownEventTypes(names: readonly string[], always?: boolean): Promise<string[]>
+  /** The first names of event types that are not archived, in the order of their bytes. */
+  eventTypeNames(limit: number): Promise<string[]>
 }
 
 export type NewEventType = Omit<EventType, 'createdAt' | 'updatedAt'>

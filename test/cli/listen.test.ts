@@ -125,7 +125,7 @@ describe('listen for an application', () => {
     assert.equal(await listener.ended, 2)
     assert.match(
       listener.err,
-      /^Invalid request:\n {2}- url: The address 127\.0\.0\.1 is not a public one\.\nTo permit private addresses, start the server with --local/,
+      /^Invalid request:\n {2}- url: The address 127\.0\.0\.1 is not public\. The operator can permit it with --local on its own machine, or with allowNetworks \(such as SLUICE_ALLOW_NETWORKS=127\.0\.0\.1\)\.\n$/,
       'one problem for one cause',
     )
   })

@@ -22,7 +22,11 @@ describe('more commands', () => {
 
   test('event types are made, changed, archived, removed and imported', async () => {
     const { sluice, json } = place
-    await sluice(['event-type', 'create', 'video.up', 'A video is up', '--group', 'video'])
+    const first = await place.try('event-type create video.up Up --group video')
+    assert.match(first.err, /^Note: this is the first event type of the server\. .*SLUICE_CHECK_EVENT_TYPES=never/)
+    assert.equal((await place.try('event-type create video.down Down')).err, '')
+    await sluice('event-type delete video.down --expunge')
+    await sluice(['event-type', 'update', 'video.up', '--description', 'A video is up'])
     assert.match(await sluice('event-type list'), /^video\.up +video +A video is up +active$/m)
     assert.equal((await json('event-type update video.up --deprecated')).deprecated, true)
     assert.match(await sluice('event-type get video.up'), /^state +deprecated$/m)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { configOf } from '../../src/runtime/config.ts'
 import { type Answer, openApi } from './api.ts'
 
 const url = 'https://example.com/hook'
@@ -105,6 +106,30 @@ describe('endpoints', () => {
     ])
     const taken = await ask('PATCH', '/app/a/endpoint/e', { eventTypes: ['video.up', 'video.old', 'audio.*', '*'] })
     assert.equal(taken.status, 200)
+    const typo = await ask('PATCH', '/app/a/endpoint/e', { eventTypes: ['vidoe.up', 'quite.other'] })
+    assert.deepEqual(
+      typo.json.detail.map(({ loc, msg }: { loc: string[]; msg: string }) => [loc.join('.'), msg]),
+      [
+        ['body.eventTypes.0', 'unknown event type "vidoe.up"; did you mean "video.up"?'],
+        ['body.eventTypes.1', 'unknown event type "quite.other"'],
+      ],
+    )
+  })
+
+  test('by the setting, subscribe to known event types always, or to anything', async () => {
+    const always = await openApi({ limits: configOf({ checkEventTypes: 'always' }) })
+    const never = await openApi({ limits: configOf({ checkEventTypes: 'never' }) })
+    for (const { ask } of [always, never]) await ask('POST', '/app', { name: 'A', uid: 'a' })
+    const refused = await always.ask('POST', '/app/a/endpoint', { url, eventTypes: ['x'] })
+    assert.deepEqual([refused.status, problems(refused)], [422, ['body.eventTypes.0 event_type']])
+    await never.ask('POST', '/api/v1/event-type', { name: 'video.up', description: '' })
+    assert.equal((await never.ask('POST', '/app/a/endpoint', { url, eventTypes: ['x'] })).status, 201)
+  })
+
+  test('an unknown path is repeated in the answer, without its query and not for ever', async () => {
+    const { ask } = await openApi()
+    const { json } = await ask('GET', `/api/v1/nowhere/${'x'.repeat(300)}?secret=1`)
+    assert.equal(json.detail, `There is no route GET /api/v1/nowhere/${'x'.repeat(256 - '/api/v1/nowhere/'.length)}.`)
   })
 })
 

@@ -62,26 +62,29 @@ test('an invalid or disguised URL is refused', () => {
 })
 
 test('a refused host is one problem, whatever the scheme and the port', () => {
-  const address = ['The address 127.0.0.1 is not a public one.']
+  const remedy =
+    'The operator can permit it with --local on its own machine, or with allowNetworks (such as SLUICE_ALLOW_NETWORKS=127.0.0.1).'
+  const address = [`The address 127.0.0.1 is not public. ${remedy}`]
   assert.deepEqual(checkUrl('http://127.0.0.1:9000/', strict), address)
   assert.deepEqual(checkUrl('http://127.0.0.1:22/', strict), address)
-  assert.deepEqual(checkUrl('http://localhost:22/', strict), ['The host name localhost is not a public one.'])
+  assert.deepEqual(checkUrl('http://localhost:22/', strict), [`The host name localhost is not public. ${remedy}`])
+  assert.deepEqual(checkUrl('http://10.0.0.5/', strict), [
+    'The address 10.0.0.5 is not public. The operator can permit it with allowNetworks (such as SLUICE_ALLOW_NETWORKS=10.0.0.5).',
+  ])
 })
+
+const noHttps = 'The URL does not use https. The operator can permit http with allowHttp (SLUICE_ALLOW_HTTP).'
 
 test('plain http needs leave, or an address on an allowed network', () => {
   const http = new AddressPolicy({ allowNetworks: [], allowHttp: true })
-  assert.deepEqual(checkUrl('http://example.com/', strict), ['The URL does not use https.'])
+  assert.deepEqual(checkUrl('http://example.com/', strict), [noHttps])
   assert.deepEqual(checkUrl('http://example.com/', http), [])
-  assert.deepEqual(checkUrl('http://example.com/', local), ['The URL does not use https.'])
+  assert.deepEqual(checkUrl('http://example.com/', local), [noHttps])
   for (const url of ['http://127.0.0.1:3000/', 'http://[::1]:3000/', 'http://10.1.2.3/', 'http://localhost:3000/']) {
     assert.deepEqual(checkUrl(url, local), [], url)
     assert.notDeepEqual(checkUrl(url, http), [], url)
   }
-  assert.deepEqual(
-    checkUrl('http://receiver:3000/', local),
-    ['The URL does not use https.'],
-    'only its addresses can tell',
-  )
+  assert.deepEqual(checkUrl('http://receiver:3000/', local), [noHttps], 'only its addresses can tell')
 })
 
 test('only ports where a web server may be are accepted, except on an allowed network', () => {

@@ -2,6 +2,7 @@ import type { Static } from 'typebox'
 import { AppError, type FieldError, noSuch, quotaExceeded } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, managementApplication } from '../../domain/endpoint.ts'
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
+import { nearest } from '../../domain/nearest.ts'
 import type { NewEndpoint, Store } from '../../store/store.ts'
 import { makeSecret, readSecret, secretProblem } from '../../wire/secret.ts'
 import { endpointProblems, flowProblems, shapingProblems } from '../endpoint-problems.ts'
@@ -34,7 +35,8 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
     if (named > limits.maxEventTypesPerEndpoint) {
       throw quotaExceeded('An endpoint', limits.maxEventTypesPerEndpoint, 'event types', 'maxEventTypesPerEndpoint')
     }
-    return problems.length > 0 || !subscribesToEventTypes ? problems : unknownEventTypes(store, input)
+    if (problems.length > 0 || !subscribesToEventTypes || limits.checkEventTypes === 'never') return problems
+    return unknownEventTypes(store, input, limits.checkEventTypes === 'always')
   }
 
   return [
@@ -209,16 +211,39 @@ function checked<T extends Partial<NewEndpoint>>({ caller }: Incoming, fields: T
 }
 
 /** Subscriptions to event types that do not exist. */
-async function unknownEventTypes(store: Store, { eventTypes, filterTypes }: EndpointPatch): Promise<FieldError[]> {
+async function unknownEventTypes(
+  store: Store,
+  { eventTypes, filterTypes }: EndpointPatch,
+  always: boolean,
+): Promise<FieldError[]> {
   const fields = Object.entries({ eventTypes: eventTypes ?? [], filterTypes: filterTypes ?? [] })
   const names = fields.flatMap(([, patterns]) => patterns).filter((pattern) => !pattern.endsWith('*'))
   if (names.length === 0) return []
-  const unknown = new Set(await store.unknownEventTypes(names))
+  const unknown = new Set(await store.unknownEventTypes(names, always))
+  if (unknown.size === 0) return []
+  const hints = await suggestions(store, [...unknown])
   return fields.flatMap(([field, patterns]) =>
-    patterns.flatMap((pattern, i) =>
-      unknown.has(pattern)
-        ? [{ at: ['body', field, i], message: `is the unknown event type "${pattern}"`, type: 'event_type' }]
-        : [],
-    ),
+    patterns.flatMap((pattern, i) => {
+      if (!unknown.has(pattern)) return []
+      const message = `unknown event type ${JSON.stringify(pattern)}${hints.get(pattern) ?? ''}`
+      return [{ at: ['body', field, i], message, type: 'event_type' }]
+    }),
   )
+}
+
+/** Comparing two names takes the product of their lengths: these limits keep all of it below 2 million steps. */
+const suggested = { names: 3, longest: 48, among: 250 } as const
+
+/** The nearest known name for each of the first unknown ones. */
+async function suggestions(store: Store, unknown: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const isShort = (name: string) => name.length <= suggested.longest
+  const known = (await store.eventTypeNames(suggested.among)).filter(isShort)
+  const hints = unknown
+    .filter(isShort)
+    .slice(0, suggested.names)
+    .flatMap((name) => {
+      const meant = nearest(name, known)
+      return meant === undefined ? [] : [[name, `; did you mean ${JSON.stringify(meant)}?`] as const]
+    })
+  return new Map(hints)
 }

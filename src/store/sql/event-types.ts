@@ -69,6 +69,12 @@ const selectKnown = statement<{ name: string }>(
   ({ among }) => `select name from event_type where ${among('name', ':names', 'text')}`,
 )
 
+// The primary key in its order.
+const selectNames = statement<{ name: string }>(
+  'event-type-names',
+  'select name from event_type where not archived order by name limit :limit',
+)
+
 /** The kinds of events that are known. */
 export function eventTypes(port: Port): Methods<EventTypes> {
   function* put(sql: Transaction, input: NewEventType, onlyArchived = false): Work<EventType | undefined> {
@@ -120,10 +126,14 @@ export function eventTypes(port: Port): Methods<EventTypes> {
       })
     },
 
-    *unknownEventTypes(names) {
-      if ((yield* port.first(selectAny)) === undefined) return []
+    *unknownEventTypes(names, always = false) {
+      if (!always && (yield* port.first(selectAny)) === undefined) return []
       const known = new Set((yield* port.all(selectKnown, { names })).map((row) => row.name))
       return names.filter((name) => !known.has(name))
+    },
+
+    *eventTypeNames(limit) {
+      return (yield* port.all(selectNames, { limit })).map(({ name }) => name)
     },
   }
 }

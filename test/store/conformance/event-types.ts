@@ -94,9 +94,14 @@ export function eventTypes(open: Open): void {
   test('without any event type no name is unknown; with one, those are that have none', async (t) => {
     const { store } = await begin(t, open)
     assert.deepEqual(await store.unknownEventTypes(['x', 'y']), [])
+    assert.deepEqual(await store.unknownEventTypes(['x', 'y'], true), ['x', 'y'])
+    assert.deepEqual(await store.eventTypeNames(9), [])
     await store.createEventType({ ...named('y'), archived: true })
     assert.deepEqual(await store.unknownEventTypes(['x', 'y', 'z']), ['x', 'z'])
     assert.deepEqual(await store.unknownEventTypes([]), [])
+    assert.deepEqual(await store.eventTypeNames(9), [], 'it is archived')
+    await store.createEventType(named('w'))
+    assert.deepEqual(await store.eventTypeNames(9), ['w'])
   })
 }
 

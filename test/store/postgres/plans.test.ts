@@ -115,6 +115,7 @@ const readsWhole = new Set([
   'event-types',
   'event-types-down',
   'any-event-type',
+  'event-type-names',
   'archive-event-types',
   'last-audit',
   'list-notices',
