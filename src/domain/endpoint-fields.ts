@@ -42,7 +42,7 @@ interface EndpointField extends Field {
 
 const day = 86_400
 
-export const methods = ['POST', 'PUT', 'PATCH'] as const
+export const methods = ['POST', 'PUT', 'PATCH', 'DELETE', 'GET'] as const
 /**
  * `standard`: Standard Webhooks. `stored`: hex HMAC of the body alone, made at publish, the same on every attempt.
  * `timestamped`: `sha256=` + hex HMAC of `timestamp.body`. `github` and `stripe`: as those two sign.
@@ -148,7 +148,7 @@ export const endpointFields = {
     fallback: 'POST',
     noNull: true,
     flag: '--method <METHOD>',
-    description: 'HTTP method of deliveries: `POST` (default), `PUT` or `PATCH`.',
+    description: 'HTTP method of deliveries: `POST` (default), `PUT`, `PATCH`, `DELETE`, or `GET` without a body.',
   },
   retry: {
     column: 'retry',

@@ -72,15 +72,17 @@ function requestMaker(
 ): PreparedTarget['request'] {
   // Only Sluice sets these, under any name that the endpoint gives them.
   const reserved = new Set(signing.names.map((name) => name.toLowerCase()))
+  const hasBody = method !== 'GET'
   const headers = [
     ...without(reserved, ownHeaders),
     // A compressed answer would be kept compressed: nothing is ever decoded.
     ...['accept-encoding', 'identity'],
-    ...['content-type', ''],
+    ...(hasBody ? ['content-type', ''] : []),
     ...signing.names.flatMap((name) => [name, '']),
   ]
-  const contentTypeAt = headers.length - 2 * signing.names.length - 1
-  const request = { path, method, headers, body: noBytes as Uint8Array, blocking: false }
+  const signedAt = headers.length - 2 * signing.names.length + 1
+  const firstAt = hasBody ? signedAt - 2 : signedAt
+  const request = { path, method, headers, body: null as Uint8Array | null, blocking: false }
   let second = 0
   let timestamp = '0'
 
@@ -89,17 +91,18 @@ function requestMaker(
       second = Math.floor(now / 1000)
       timestamp = String(second)
     }
-    headers[contentTypeAt] = message.contentType
-    signing.values(headers, contentTypeAt + 2, message, timestamp, now)
+    if (hasBody) headers[firstAt] = message.contentType
+    signing.values(headers, signedAt, hasBody ? message : { id: message.id, body: noBytes }, timestamp, now)
     // The values before these are the endpoint's, and were checked when the target was prepared.
-    const wrong = unsendableAt(headers, contentTypeAt)
+    const wrong = unsendableAt(headers, firstAt)
     if (wrong >= 0) return `The header ${headers[wrong - 1]} of the message contains characters that cannot be sent.`
-    request.body = message.body
+    if (hasBody) request.body = message.body
     request.headers = message.headers ? withHeadersOf(message.headers, headers, reserved) : headers
     return request
   }
 }
 
+/** The body that a GET signs: receivers verify the bytes that they get. */
 const noBytes = new Uint8Array(0)
 
 /** Puts a message's headers first; they replace the endpoint's of the same name. */
