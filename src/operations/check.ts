@@ -4,7 +4,7 @@ import type { Scanner } from '../json/scan.ts'
 import type { FoundThings } from './lookup.ts'
 import { textWithout } from './read-publish.ts'
 import { anyBytes, type Incoming, isBodyOptional, type Route } from './route.ts'
-import { checkContents, compile, readJson, readQuery, refuseIf } from './validate.ts'
+import { checkContents, compile, nullsRemover, readJson, readQuery, refuseIf } from './validate.ts'
 
 /** How the bytes of a body are taken in. Fastify keeps one parser per scope, so routes are registered by kind. */
 export type BodyKind = 'value' | 'bytes' | 'split' | 'any' | 'lines'
@@ -31,7 +31,7 @@ export function parseBody(kind: BodyKind, scanner: Scanner, body: Buffer): unkno
 }
 
 /** Takes a body apart into its payload, which stays bytes, and the rest. Throws AppError when it is no acceptable JSON. */
-function splitBody(scanner: Scanner, bytes: Buffer) {
+function splitBody(scanner: Scanner, bytes: Buffer): Split {
   const span = scanner.scan(bytes, 'payload')
   const head = checkContents(JSON.parse(textWithout(bytes, span)))
   return { head, payload: span && bytes.subarray(span.start, span.end) }
@@ -54,9 +54,13 @@ function bodyReaderOf(route: Route): BodyReader {
   // The scanner refuses an empty body.
   if (isPublishing(kind)) return { read: (body) => body ?? noBytes, problemsOf: () => none }
   const isOptional = isBodyOptional(route)
+  const removeNulls =
+    kind === 'split' ? splitNulls(schema as TSchema) : kind === 'value' && nullsRemover(schema as TSchema)
   const read = (body: unknown) => {
     if (body === undefined && !isOptional) throw new AppError('invalid_json', 'The body is empty.')
-    return body === undefined ? {} : body
+    if (body === undefined) return {}
+    if (removeNulls) removeNulls(body)
+    return body
   }
   // The handler reads the lines, and refuses other JSON when it knows its application.
   if (kind === 'lines') return { read, problemsOf: () => none }
@@ -64,13 +68,31 @@ function bodyReaderOf(route: Route): BodyReader {
 }
 
 const openBrace = 0x7b
+const nullBytes = Buffer.from('null')
+
+interface Split {
+  head: unknown
+  payload: Buffer | undefined
+}
+
+/** Nulls of a body that was taken apart: those of its fields, and a payload that may be absent. */
+function splitNulls(schema: TSchema): (value: unknown) => void {
+  const { required = [] } = schema as unknown as { required?: readonly string[] }
+  const removeNulls = nullsRemover(schema)
+  const isRequired = required.includes('payload')
+  return (value) => {
+    const split = value as Split
+    removeNulls?.(split.head)
+    if (!isRequired && split.payload?.equals(nullBytes)) split.payload = undefined
+  }
+}
 
 function splitProblems(schema: TSchema): (value: unknown) => readonly FieldError[] {
   const { required = [] } = schema as unknown as { required?: readonly string[] }
   const problemsOf = compile(Type.Omit(schema as TObject<TProperties>, ['payload']), 'body')
   const isRequired = required.includes('payload')
   return (value) => {
-    const { head, payload } = value as ReturnType<typeof splitBody>
+    const { head, payload } = value as Split
     const problems = [...problemsOf(head)]
     const isObject = typeof head === 'object' && head !== null && !Array.isArray(head)
     const at = ['body', 'payload']
@@ -88,15 +110,32 @@ export interface CheckedCall extends FoundThings {
   readonly request: Incoming
 }
 
+/** The query of a route, and its problems. */
+type QueryReader = (query: unknown) => readonly [values: unknown, problems: readonly FieldError[]]
+
+/**
+ * An unknown parameter is refused where ignoring it would mean more than was asked for: in every read, because it may be
+ * a filter, and where the schema is closed. Elsewhere clients of other versions may send it.
+ */
+function queryReaderOf({ method, query: schema }: Route): QueryReader {
+  if (schema === undefined) return () => [{}, none]
+  const problemsOf = compile(schema, 'query')
+  const { additionalProperties } = schema as { readonly additionalProperties?: boolean }
+  const isStrict = method === 'GET' || additionalProperties === false
+  return (query) => {
+    const { values, unknown } = readQuery(schema, query)
+    const problems = problemsOf(values)
+    return [values, isStrict && unknown.length > 0 ? [...problems, ...unknown] : problems]
+  }
+}
+
 /** Compiles the checks of a route. The problems of the query and of the body are listed together. */
 export function checkerOf(route: Route): (request: Incoming) => CheckedCall {
-  const { query: schema } = route
-  const queryProblems = schema && compile(schema, 'query')
+  const readParameters = queryReaderOf(route)
   const body = bodyReaderOf(route)
   return (request) => {
-    const query = schema === undefined ? {} : readQuery(schema, request.query)
+    const [query, problems] = readParameters(request.query)
     const value = body.read(request.body)
-    const problems = queryProblems === undefined ? none : queryProblems(query)
     const more = body.problemsOf(value)
     refuseIf(more.length === 0 ? problems : [...problems, ...more])
     return { params: request.params as Record<string, string>, query, body: value, request }

@@ -18,20 +18,29 @@ export function inBody(fields: SimpleFields): Record<string, TSchema> {
   return Object.fromEntries(entries)
 }
 
-type QuerySchemas<F> = { [Name in keyof F & string as QueryName<Name>]: TOptional<TUnsafe<string>> }
+type QuerySchemas<F extends SimpleFields> = {
+  [Name in keyof F & string as QueryName<Name>]: TOptional<
+    TUnsafe<F[Name]['kind'] extends Kind<readonly string[]> ? string[] : string>
+  >
+}
 
 /** The type of `queryName`. */
 type QueryName<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${QueryName<Rest>}`
   : Name
 
-/** The schemas of fields in a query: names in snake case, and lists as text with commas. */
+/** A list in a query. */
+export function listInQuery(description: string) {
+  return Type.Array(Type.String({ maxLength: 256 }), {
+    maxItems: 1000,
+    description: `${description} Repeat the parameter, or separate the names by commas.`,
+  })
+}
+
+/** The schemas of fields in a query, with names in snake case. */
 export function inQuery<F extends SimpleFields>(fields: F): QuerySchemas<F> {
   const entries = Object.entries(fields).map(([name, { kind, description }]) => {
-    const schema =
-      kind.is === 'list'
-        ? Type.String({ description: 'Names, separated by commas' })
-        : described(schemaOf(kind), description)
+    const schema = kind.is === 'list' ? listInQuery(description) : described(schemaOf(kind), description)
     return [queryName(name), Type.Optional(schema)]
   })
   return Object.fromEntries(entries)
@@ -39,11 +48,8 @@ export function inQuery<F extends SimpleFields>(fields: F): QuerySchemas<F> {
 
 /** The values of fields in a query; null for those that are absent. */
 export function fromQuery<F extends SimpleFields>(fields: F, query: object): BodyOf<F> {
-  const given = new Map<string, string>(Object.entries(query))
-  const values = Object.entries(fields).map(([name, { kind }]) => {
-    const value = given.get(queryName(name)) ?? null
-    return [name, kind.is === 'list' && value !== null ? value.split(',') : value]
-  })
+  const given = new Map<string, unknown>(Object.entries(query))
+  const values = Object.keys(fields).map((name) => [name, given.get(queryName(name)) ?? null])
   return Object.fromEntries(values)
 }
 

@@ -7,7 +7,7 @@ import { headerProblems } from './endpoint-problems.ts'
 import { metadataProblems } from './fields.ts'
 import type { ApplicationIn } from './nouns/application-schema.ts'
 import { batchLimit, type EnvelopeIn, MessageHeadIn, type RawQuery } from './nouns/message-schema.ts'
-import { checkContents, compile, refuseIf } from './validate.ts'
+import { checkContents, compile, nullsRemover, refuseIf } from './validate.ts'
 
 /** A message as its producer sent it. */
 export interface ReadMessage {
@@ -30,6 +30,7 @@ const openBracket = 0x5b
 const json = 'application/json'
 
 const headProblems = compile(MessageHeadIn, 'body')
+const removeNulls = nullsRemover(MessageHeadIn)
 
 /** Takes a publish apart. Throws AppError with everything that is wrong with it. */
 export function readPublish(scanner: Scanner, body: Buffer, now: EpochMs): ReadMessage {
@@ -69,8 +70,8 @@ export function readRaw(query: RawQuery, contentType: string | undefined, body: 
   const input = {
     eventType: query.event_type,
     eventId: query.event_id ?? null,
-    channels: query.channels?.split(',') ?? null,
-    tags: query.tags?.split(',') ?? null,
+    channels: query.channels ?? null,
+    tags: query.tags ?? null,
     deliverAt: query.deliver_at ?? null,
     expiresAt: query.expires_at ?? null,
     expiresInSeconds: query.expires_in_seconds ?? null,
@@ -97,6 +98,7 @@ function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldEr
   const span = scanner.scan(body, 'payload')
   // The payload is cut out before parsing, so that its content costs nothing and stays as it is.
   const input = checkContents(JSON.parse(textWithout(body, span)))
+  removeNulls?.(input)
   problems.push(...headProblems(input))
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
   if (isObject && span === undefined) problems.push(payloadProblem('is required', 'required'))

@@ -37,22 +37,87 @@ function capped(problems: readonly FieldError[]): readonly FieldError[] {
 
 interface QuerySchema {
   readonly properties?: Readonly<Record<string, { readonly type?: unknown }>>
-  readonly additionalProperties?: boolean
 }
 
-/** Turns the texts of a query string into the types that the schema asks for; a text that cannot be turned stays, and is refused. */
-export function readQuery(schema: TSchema, query: unknown): Record<string, unknown> {
-  const { properties = {}, additionalProperties } = schema as QuerySchema
-  const isClosed = additionalProperties === false
-  const values: Record<string, unknown> = {}
-  for (const [name, text] of Object.entries(query as Record<string, unknown>)) {
-    if (!Object.hasOwn(properties, name) && !isClosed) continue
-    const type = Object.hasOwn(properties, name) ? properties[name]?.type : undefined
-    if (type === 'integer' && typeof text === 'string' && /^-?\d{1,15}$/.test(text)) values[name] = Number(text)
-    else if (type === 'boolean' && (text === 'true' || text === 'false')) values[name] = text === 'true'
-    else values[name] = text
+/** A query with the types that its schema asks for, and the names that the schema does not have. */
+interface ReadQuery {
+  readonly values: Readonly<Record<string, unknown>>
+  readonly unknown: readonly FieldError[]
+}
+
+/**
+ * Turns the texts of a query string into the types that the schema asks for; a text that cannot be turned stays, and is
+ * refused. A list may be repeated, have brackets (`a[]`, `a[0]`) or commas, in any mixture. One value alone may have
+ * brackets, and is refused when it is repeated.
+ */
+export function readQuery(schema: TSchema, query: unknown): ReadQuery {
+  const { properties = {} } = schema as QuerySchema
+  const given = new Map<string, string[]>()
+  for (const [written, texts] of Object.entries(query as Record<string, string | string[]>)) {
+    const name = written.replace(/\[\d*\]$/, '')
+    given.set(name, [...(given.get(name) ?? []), ...[texts].flat()])
   }
-  return values
+  const values: Record<string, unknown> = {}
+  const unknown: FieldError[] = []
+  for (const [name, texts] of given) {
+    if (Object.hasOwn(properties, name)) values[name] = typed(properties[name]?.type, texts)
+    else unknown.push({ at: ['query', name], message: unknownParameter(Object.keys(properties)), type: 'unknown' })
+  }
+  return { values, unknown }
+}
+
+function typed(type: unknown, texts: readonly string[]): unknown {
+  if (type === 'array') return texts.flatMap((text) => text.split(','))
+  const [text = '', ...others] = texts
+  if (others.length > 0) return texts
+  if (type === 'integer' && /^-?\d{1,15}$/.test(text)) return Number(text)
+  return type === 'boolean' && (text === 'true' || text === 'false') ? text === 'true' : text
+}
+
+function unknownParameter(known: readonly string[]): string {
+  return `is an unknown parameter; the parameters are ${known.join(', ')}`
+}
+
+interface BodySchema {
+  readonly type?: string | readonly string[]
+  readonly properties?: Readonly<Record<string, BodySchema>>
+  readonly required?: readonly string[]
+  readonly items?: BodySchema
+  readonly anyOf?: readonly BodySchema[]
+  readonly enum?: readonly unknown[]
+}
+
+/** Changes a parsed body in place. */
+type Change = (value: unknown) => void
+
+/**
+ * Compiles the removal of nulls from fields that may be absent but have no null of their own: there null means "not
+ * given", as Svix takes it. Undefined when the schema has no such field.
+ */
+export function nullsRemover(schema: TSchema): Change | undefined {
+  return removerOf(schema as BodySchema)
+}
+
+function removerOf({ properties = {}, required = [], items }: BodySchema): Change | undefined {
+  const ofItem = items && removerOf(items)
+  if (ofItem !== undefined) return (value) => Array.isArray(value) && value.forEach(ofItem)
+  const entries = Object.entries(properties)
+  const removable = entries.flatMap(([name, field]) => (required.includes(name) || takesNull(field) ? [] : [name]))
+  const inner = entries.flatMap(([name, field]) => {
+    const change = removerOf(field)
+    return change === undefined ? [] : [{ name, change }]
+  })
+  if (removable.length === 0 && inner.length === 0) return undefined
+  return (value) => {
+    if (typeof value !== 'object' || value === null) return
+    const object = value as Record<string, unknown>
+    for (const name of removable) if (object[name] === null) delete object[name]
+    for (const { name, change } of inner) if (Object.hasOwn(object, name)) change(object[name])
+  }
+}
+
+function takesNull({ type = [], anyOf = [], enum: values = [] }: BodySchema): boolean {
+  return [type].flat().includes('null') || values.includes(null) || anyOf.some(takesNull)
 }
 
 /** Keys that mean something to JavaScript itself. No setting needs them, and merging one would change every object. */

@@ -310,7 +310,7 @@ describe('a field that is wrong', () => {
       ['retry', 'waits', 'maxAttempts'],
       'is required',
     ],
-    ['PATCH', '/app/a/endpoint/e', { disabled: null }, ['disabled'], 'must be boolean'],
+    ['PATCH', '/app/a/endpoint/e', { disabled: 'no' }, ['disabled'], 'must be boolean'],
     ['PATCH', '/app/a/endpoint/e', { uid: 'ep_x' }, ['uid'], 'must match pattern "^(?!ep_)[a-zA-Z0-9\\-_.]+$"'],
     ['PATCH', '/app/a/endpoint/e', { url: 'ftp://example.com' }, ['url'], 'The URL does not begin with https://.'],
   ]

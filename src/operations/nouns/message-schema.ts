@@ -4,7 +4,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import type { Message, MessageFilter } from '../../domain/delivery.ts'
 import { messageFilterFields } from '../../domain/filter-fields.ts'
 import { keyTime } from '../../domain/ids.ts'
-import { inQuery } from '../field-schema.ts'
+import { inQuery, listInQuery } from '../field-schema.ts'
 import {
   described,
   flag,
@@ -94,12 +94,12 @@ export const ContentQuery = Type.Object({
 })
 export type ContentQuery = Static<typeof ContentQuery>
 
-/** The envelope of a raw publish, as a query. Lists are separated by commas. */
+/** The envelope of a raw publish, as a query. */
 export const RawQuery = Type.Object({
   event_type: described(EventType, about.eventType),
   event_id: optional(EventId, about.eventId),
-  channels: optional(Type.String({ maxLength: 1024 }), about.channels),
-  tags: optional(Type.String({ maxLength: 2048 }), about.tags),
+  channels: Type.Optional(listInQuery(about.channels)),
+  tags: Type.Optional(listInQuery(about.tags)),
   deliver_at: optional(Rfc3339, about.deliverAt),
   expires_at: optional(Rfc3339, about.expiresAt),
   expires_in_seconds: optional(integer(1, 90 * 24 * 3600), about.expiresInSeconds),
@@ -186,9 +186,9 @@ export type MessageListQuery = Static<typeof MessageListQuery>
 export function toMessageFilter(query: {
   readonly channel?: string
   readonly tag?: string
-  readonly event_types?: string
+  readonly event_types?: readonly string[]
 }): MessageFilter {
-  return { channel: query.channel, tag: query.tag, eventTypes: query.event_types?.split(',') }
+  return { channel: query.channel, tag: query.tag, eventTypes: query.event_types }
 }
 
 /** Which messages' contents to erase. */

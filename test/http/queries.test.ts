@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { routes } from '../../src/operations/nouns.ts'
+import { type Api, openApi } from './api.ts'
+import { fill, openPopulated } from './populated.ts'
+
+/** An application with one message of each of three event types. */
+async function withMessages(): Promise<Api> {
+  const api = await openApi()
+  await api.ask('POST', '/app', { name: 'A', uid: 'a' })
+  for (const type of ['a.one', 'b.two', 'c.three']) {
+    await api.ask('POST', '/app/a/msg', { eventType: type, payload: {} })
+  }
+  return api
+}
+
+describe('a list of event types filters when it is', () => {
+  for (const [how, query] of Object.entries({
+    'repeated, as Svix reads it': 'event_types=a.one&event_types=b.two',
+    'joined by a comma, as the SDKs send it': 'event_types=a.one,b.two',
+    'joined by an encoded comma': 'event_types=a.one%2Cb.two',
+    'in brackets': 'event_types[]=a.one&event_types[]=b.two',
+    'in encoded brackets': 'event_types%5B%5D=a.one&event_types%5B%5D=b.two',
+    'in numbered brackets': 'event_types[0]=a.one&event_types[1]=b.two',
+    'in all of these ways': 'event_types=a.one&event_types[]=a.one,b.two&event_types[7]=b.two',
+  })) {
+    test(how, async () => {
+      const { ask } = await withMessages()
+      const { json } = await ask('GET', `/app/a/msg?order=ascending&${query}`)
+      assert.deepEqual(
+        json.data.map(({ eventType }: { eventType: string }) => eventType),
+        ['a.one', 'b.two'],
+      )
+    })
+  }
+
+  test('a single value in brackets', async () => {
+    const { ask } = await withMessages()
+    assert.equal((await ask('GET', '/app/a/msg?limit[]=1')).json.data.length, 1)
+    assert.equal((await ask('GET', '/app/a/msg?limit[0]=1&limit[1]=2')).status, 422)
+  })
+
+  test('of a raw publish', async () => {
+    const { ask } = await withMessages()
+    const answer = await ask('POST', '/app/a/msg/raw?event_type=x&channels[]=one&channels=two,three', 'text', {
+      'content-type': 'text/plain',
+    })
+    assert.deepEqual(answer.json.channels, ['one', 'two', 'three'])
+  })
+})
+
+describe('an unknown parameter', () => {
+  test('of any read with parameters is refused with the known names', async () => {
+    const { ask, mine } = await openPopulated()
+    const reads = routes.filter(({ method, query }) => method === 'GET' && query !== undefined)
+    assert.ok(reads.length > 15)
+    for (const { path } of reads) {
+      const answer = await ask('GET', `/api/v1${fill(path, mine)}?event_type=x`)
+      assert.deepEqual(
+        [answer.status, answer.json.detail?.[0].loc],
+        [422, ['query', 'event_type']],
+        `${path}: ${answer.text}`,
+      )
+      assert.match(answer.json.detail[0].msg, /^is an unknown parameter; the parameters are \w+/)
+    }
+  })
+
+  test('of a change is ignored, because SDKs of other versions may send it', async () => {
+    const { ask } = await withMessages()
+    assert.equal((await ask('POST', '/app?get_if_exist=true', { name: 'B', uid: 'b' })).status, 201)
+  })
+})
