@@ -71,11 +71,6 @@ export function changedEndpoint(before: Endpoint, change: EndpointChange, now: E
   return { ...after, disabledReason: after.disabled ? 'operator' : null }
 }
 
-/** The uid a change sets, for saying which one is taken. */
-export function uidIn(change: EndpointChange): string | null {
-  return typeof change === 'function' ? null : (change.uid ?? null)
-}
-
 /** Whether a change ends the rest of a lane: it changes how the receiver is judged, or in which order it gets messages. */
 export function endsRest(before: Endpoint, after: Endpoint): boolean {
   const { circuit, circuitOrder, adaptive } = after.flow

@@ -74,8 +74,10 @@ describe('what a message may say', () => {
 
   test('an application that is missing is made from the message, under the uid in the path', async () => {
     const api = await openApi()
-    const body = { eventType: 'a', payload: {}, application: { name: 'New', uid: 'ignored' } }
+    const body = { eventType: 'a', payload: {}, application: { name: 'New', uid: 'fresh' } }
     assert.equal((await api.ask('POST', '/app/fresh/msg', { eventType: 'a', payload: {} })).status, 404)
+    const other = await api.ask('POST', '/app/fresh/msg', { ...body, application: { name: 'New', uid: 'other' } })
+    assert.deepEqual([other.status, other.json.detail[0].loc], [422, ['body', 'application', 'uid']])
     assert.equal((await api.ask('POST', '/app/fresh/msg', body)).status, 202)
     assert.equal((await api.ask('POST', '/app/fresh/msg', { ...body, application: { name: 'Other' } })).status, 202)
     assert.equal((await api.ask('GET', '/app/fresh')).json.name, 'New')

@@ -74,7 +74,7 @@ export const MessageHeadIn = Type.Object({
   ...EnvelopeIn.properties,
   application: maybe(
     ApplicationIn,
-    'Creates the application with this under the uid in the path, if it does not exist.',
+    'Creates the application in the path, if it does not exist; a `uid` in it must be that of the path.',
   ),
   /** With `rawPayload`, that text is delivered instead of the payload, as the `content-type` among the headers. */
   transformationsParams: maybe(

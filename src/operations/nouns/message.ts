@@ -15,6 +15,7 @@ import { writePage } from '../page.ts'
 import { messagesAsBytes, payloadOf } from '../payload.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
 import { anyBytes, type Incoming, type Noun, route } from '../route.ts'
+import { refuseIf } from '../validate.ts'
 import { type ApplicationIn, toNewApplication } from './application-schema.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
 import {
@@ -268,6 +269,10 @@ async function orMaking<T>(
     const mayMake = caller?.scopes.has('admin') === true && caller.app === null
     const missing = error instanceof AppError && error.code === 'not_found'
     if (!missing || !mayMake || app.startsWith('app_')) throw error
+  }
+  if (application.uid != null && application.uid !== app) {
+    const message = `must be the uid in the path, ${JSON.stringify(app)}`
+    refuseIf([{ at: ['body', 'application', 'uid'], message, type: 'uid' }])
   }
   try {
     await store.createApplication({ ...toNewApplication(application), uid: app })

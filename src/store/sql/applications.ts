@@ -92,7 +92,7 @@ type ApplicationMethods = Pick<
 export function applications(port: Port): Methods<ApplicationMethods> {
   return {
     *createApplication(input) {
-      return yield* conflictOnUid(port, input.uid, () =>
+      return yield* conflictOnUid(port, input, () =>
         port.transaction((sql) => insertNew(sql, 'app', insertApplication, () => valuesOf(input))),
       )
     },
@@ -114,7 +114,7 @@ export function applications(port: Port): Methods<ApplicationMethods> {
     },
 
     *updateApplication(key, change) {
-      return yield* conflictOnUid(port, change.uid ?? null, () =>
+      return yield* conflictOnUid(port, change, () =>
         port.transaction(function* (sql) {
           // The lock comes first, so that a change made meanwhile by another caller is not undone.
           if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined

@@ -2,7 +2,7 @@ import { noSuch, quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
-import { attemptsPerCount, changedEndpoint, type Endpoints, endsRest, isEnabled, uidIn } from '../endpoints.ts'
+import { attemptsPerCount, changedEndpoint, type Endpoints, endsRest, isEnabled } from '../endpoints.ts'
 import { listStart, toPage } from '../page.ts'
 import { bumpVersion } from './applications.ts'
 import {
@@ -115,7 +115,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
 
   return {
     *createEndpoint(app, input, atMost) {
-      return yield* conflictOnUid(port, input.uid, () =>
+      return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
           if ((yield* sql.first(bumpVersion, { app })) === undefined) {
             throw noSuch('application')
@@ -154,7 +154,8 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
     },
 
     *updateEndpoint(app, key, change) {
-      return yield* conflictOnUid(port, uidIn(change), () =>
+      const named = { uid: null as string | null }
+      return yield* conflictOnUid(port, named, () =>
         port.transaction(function* (sql) {
           const found = yield* sql.first(selectEndpoint, { key })
           if (found?.app !== app || (yield* sql.first(bumpVersion, { app })) === undefined) return undefined
@@ -163,6 +164,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
           if (row === undefined) return undefined
           const before = opened(row)
           const after = changedEndpoint(before, change, yield* sql.now())
+          named.uid = after.uid
           if (after.flow.region !== before.flow.region) yield* assertRegion(sql, app, after.flow.region)
           const values = settableValues(after, before, vault, row)
           const updated = yield* sql.first(updateEndpointRow, { ...values, key, disabled_reason: after.disabledReason })

@@ -123,12 +123,12 @@ export function* insertNew<Row>(
   throw new Error(`no free ${prefix} key found in ${identityTries} tries`)
 }
 
-/** Runs work that may store a uid; throws AppError `conflict` when the uid is taken. */
-export function* conflictOnUid<T>(port: Port, uid: string | null, work: () => Work<T>): Work<T> {
+/** Runs work that may store the uid of `named`; throws AppError `conflict` when the uid is taken. */
+export function* conflictOnUid<T>(port: Port, named: { uid?: string | null }, work: () => Work<T>): Work<T> {
   try {
     return yield* work()
   } catch (error) {
-    if (uid === null || !port.isUidTaken(error)) throw error
-    throw new AppError('conflict', `the uid ${JSON.stringify(uid)} is already in use`)
+    if (!port.isUidTaken(error)) throw error
+    throw new AppError('conflict', `The uid ${JSON.stringify(named.uid)} is already in use.`, [], { cause: error })
   }
 }

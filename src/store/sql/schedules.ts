@@ -132,7 +132,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
 
   return {
     *createSchedule(app, input, atMost = schedulesPerApp) {
-      return yield* conflictOnUid(port, input.uid, () =>
+      return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
           if ((yield* sql.first(lockApplication, { app })) === undefined) {
             throw noSuch('application')
@@ -159,7 +159,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     },
 
     *updateSchedule(app, key, change) {
-      return yield* conflictOnUid(port, change.uid ?? null, () =>
+      return yield* conflictOnUid(port, change, () =>
         port.transaction(function* (sql) {
           const row = yield* sql.first(lockSchedule, { key })
           if (row?.app !== app) return undefined
