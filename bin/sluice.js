@@ -1,8 +1,10 @@
 #!/usr/bin/env -S node --max-semi-space-size=6 --heap-growing-percent=100
 import { existsSync } from 'node:fs'
+import { nodeProblem } from './node-version.js'
 
-if (Number.parseInt(process.versions.node, 10) < 24) {
-  console.error(`Sluice needs Node 24 or newer; this is ${process.versions.node}.`)
+const problem = nodeProblem()
+if (problem !== undefined) {
+  console.error(problem)
   process.exit(2)
 }
 // In a checkout the program runs from its sources; the package has only what was built from them.

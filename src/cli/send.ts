@@ -1,3 +1,5 @@
+import { AppError } from '../domain/app-error.ts'
+import { Scanner } from '../json/scan.ts'
 import { type Item, pathOf, type Query } from './client.ts'
 import { instantOption, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
@@ -65,6 +67,7 @@ export async function readPayload({ terminal, options }: Session, given: string 
   if (payload.length === 0 && options.raw !== true) {
     throw new CommandError('The payload is empty. The smallest JSON object is {}.', exitCode.misused)
   }
+  if (options.raw !== true) assertJson(payload)
   return payload
 
   async function bytesOf(): Promise<Buffer> {
@@ -76,6 +79,19 @@ export async function readPayload({ terminal, options }: Session, given: string 
     }
     if (!given.startsWith(fileSign)) return Buffer.from(given)
     return readNamedFile(terminal, given.slice(fileSign.length))
+  }
+}
+
+/**
+ * Refuses a payload that is not JSON, before it is put between the other fields: the server would count bytes from their
+ * beginning, which the user never wrote, and a payload such as `1,"tags":["x"]` would add fields.
+ */
+function assertJson(payload: Buffer): void {
+  try {
+    new Scanner(0).scan(payload)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    throw new CommandError(error.message.replace(/^The (body|JSON text)/, 'The payload'), exitCode.misused)
   }
 }
 

@@ -305,8 +305,19 @@ describe('send', () => {
     const { sluice } = place
     assert.match(await sluice('send acme a.b @missing.json', 2), /^Cannot read missing\.json: no such file\.\n$/)
     assert.match(await sluice('send acme a.b -', 2, ''), /^The payload is empty/)
-    assert.match(await sluice(['send', 'acme', 'a.b', '{"a":'], 2), /not valid JSON/)
-    assert.match(await sluice(['send', 'acme', 'a.b', '{},"eventType":"c.d"'], 2), /eventType|duplicate/i)
+    const refusals: [string, string][] = [
+      ['{"a": x}', "The payload is not valid JSON: unexpected 'x' at byte 6.\n"],
+      ['{"a":', 'The payload ends too early.\n'],
+      ['1,"tags":["x"]', "The payload is not valid JSON: unexpected ',' at byte 1.\n"],
+    ]
+    for (const [payload, refusal] of refusals) {
+      assert.equal(await sluice(['send', 'acme', 'a.b', payload], 2), refusal, 'bytes of the payload are counted')
+      assert.equal(await sluice(['schedule', 'create', 'acme', '* * * * *', 'a.b', payload], 2), refusal)
+    }
+    assert.match(
+      await sluice(['send', 'acme', 'a.b', '{},"eventType":"c.d"'], 2),
+      /^The payload is not valid JSON: unexpected ',' at byte 2/,
+    )
     await sluice('send nobody a.b {}', 4)
   })
 })
