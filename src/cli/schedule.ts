@@ -2,6 +2,7 @@ import type { Command as Commander } from 'commander'
 import { choice, count } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
 import { readPayload, withPayload } from './send.ts'
 import { facts, instant, nameOf, table, text } from './table.ts'
 
@@ -11,7 +12,7 @@ const runsShown = 5
 export function addSchedule(commands: RemoteCommands): void {
   const schedule = commands.group(
     'schedule',
-    'scheduled (cron) messages: create, list, show, pause, resume, run, delete',
+    'scheduled (cron) messages: create, list, show, update, pause, resume, run, delete',
   )
 
   withFields(
@@ -19,13 +20,31 @@ export function addSchedule(commands: RemoteCommands): void {
       'create <app> <cron> <type> [payload]',
       'create a schedule by cron expression; the payload is JSON, @FILE, or - for standard input',
       async (session, [app, cron, eventType, given]) => {
-        const payload = await readPayload(session, given)
-        const body = withPayload({ cron, eventType, ...fieldsOf(session) }, payload)
+        const body = withBody(session, { cron, eventType, ...fieldsOf(session) }, await readPayload(session, given))
         const made = await session.client.post(pathOf('app', app, 'schedule'), { body })
         session.show(made, (item) => `Schedule ${nameOf(item)}\n${describe(session, item)}`)
       },
     ),
   )
+
+  withFields(
+    schedule.add(
+      'update <app> <schedule> [payload]',
+      'change fields of a schedule, and its payload if one is given; the others stay',
+      async (session, [app, ref, given]) => {
+        const { cron, eventType } = session.options
+        const fields = { cron, eventType, ...fieldsOf(session) }
+        const body = given === undefined ? fields : withBody(session, fields, await readPayload(session, given))
+        if (given === undefined && Object.values(fields).every((value) => value === undefined)) {
+          throw new CommandError('Nothing to change. Give a flag or a payload.', exitCode.misused)
+        }
+        const changed = await session.client.patch(pathOf('app', app, 'schedule', ref), { body })
+        session.show(changed, (item) => `Schedule ${nameOf(item)}\n${describe(session, item)}`)
+      },
+    ),
+  )
+    .option('--cron <EXPRESSION>', 'new expression; runs start from now')
+    .option('--event-type <TYPE>', 'new event type of its messages')
 
   schedule.list('list <app>', "list an application's schedules", ([app]) => ({
     path: pathOf('app', app, 'schedule'),
@@ -83,24 +102,35 @@ function withFields(command: Commander): Commander {
     .option('--timezone <ZONE>', 'IANA time zone such as Europe/Berlin (default: UTC)')
     .addOption(repeated('--channel <CHANNEL>', 'channel of its messages; may be repeated'))
     .addOption(repeated('--tag <TAG>', 'tag of its messages; may be repeated'))
+    .addOption(repeated('--header <NAME=VALUE>', 'header of its messages; may be repeated'))
+    .option('--raw', 'take the payload as it is; it need not be JSON')
+    .option('--content-type <TYPE>', 'content type of its messages (default: application/json)')
     .addOption(
       option('--missed <POLICY>', 'policy for missed runs: skip, once or all', choice(['skip', 'once', 'all'])),
     )
     .addOption(
       option('--missed-limit <NUMBER>', 'with all: maximum number of missed runs to make up for', count(1, 100)),
     )
-    .option('--paused', 'create it paused')
+    .option('--paused', 'paused: it runs only by hand')
     .addOption(repeated('--metadata <NAME=VALUE>', 'metadata; may be repeated'))
 }
 
 function fieldsOf({ options }: Session): Item {
-  const { uid, timezone, channel: channels, tag: tags, missed, missedLimit, paused, metadata } = options
-  return { uid, timezone, channels, tags, missed, missedLimit, paused, metadata: pairsOf(metadata) }
+  const { uid, timezone, channel: channels, tag: tags, missed, missedLimit, paused, contentType } = options
+  const [headers, metadata] = [pairsOf(options.header), pairsOf(options.metadata)]
+  return { uid, timezone, channels, tags, headers, contentType, missed, missedLimit, paused, metadata }
 }
 
-function nextOf({ paused, nextRuns }: Item): string {
+/** The fields with a payload: its bytes as they are, or as base64 when they need not be JSON. */
+function withBody({ options }: Session, fields: Item, payload: Buffer): Buffer | Item {
+  return options.raw === true ? { ...fields, bodyBase64: payload.toString('base64') } : withPayload(fields, payload)
+}
+
+function nextOf({ paused, nextRuns, cron }: Item): string {
   const [next] = (nextRuns ?? []) as unknown[]
-  return paused === true ? 'paused' : next === undefined ? '–' : instant(next)
+  if (paused === true) return 'paused'
+  if (next !== undefined) return instant(next)
+  return String(cron).startsWith('@after') ? 'after its deliveries' : '–'
 }
 
 function describe({ terminal }: Session, item: Item): string {
@@ -109,11 +139,13 @@ function describe({ terminal }: Session, item: Item): string {
   const about = facts(terminal, [
     ['id', text(item.id)],
     ['uid', text(item.uid)],
-    ['cron', `${text(item.cron)} (${text(item.timezone)})`],
+    ['cron', String(item.cron).startsWith('@') ? text(item.cron) : `${text(item.cron)} (${text(item.timezone)})`],
     ['event type', text(item.eventType)],
+    ['content type', text(item.contentType)],
+    ['headers', headersOf(item)],
     ['state', stateOf(item)],
     ['missed runs', item.missed === 'all' ? `all, ${text(item.missedLimit)} at most` : text(item.missed)],
-    ['next runs (UTC)', next.length === 0 ? '–' : next.join(', ')],
+    ['next runs (UTC)', next.length === 0 ? nextOf(item) : next.join(', ')],
   ])
   if (last.length === 0) return about
   const runs = table(
@@ -127,6 +159,12 @@ function describe({ terminal }: Session, item: Item): string {
     last,
   )
   return `${about}\n\n${runs}`
+}
+
+function headersOf({ headers, sensitiveHeaders }: Item): string | undefined {
+  const shown = Object.entries(headers as Item).map(([name, value]) => `${name}: ${text(value)}`)
+  const all = [...shown, ...(sensitiveHeaders as string[]).map((name) => `${name}: (hidden)`)]
+  return all.length === 0 ? undefined : all.join(', ')
 }
 
 function stateOf({ paused, failures }: Item): string {

@@ -5,7 +5,7 @@ import type { EpochMs } from './clock.ts'
 export const missedPolicies = ['skip', 'once', 'all'] as const
 export type MissedPolicy = (typeof missedPolicies)[number]
 
-/** A message that is published repeatedly, by a cron expression. */
+/** A message that is published repeatedly, by a cron expression or after the deliveries of the last run. */
 export interface Schedule extends Timing {
   readonly key: number
   readonly id: string
@@ -15,6 +15,8 @@ export interface Schedule extends Timing {
   /** The bytes of every message it publishes. */
   readonly body: Uint8Array
   readonly contentType: string
+  /** Headers of every message it publishes. */
+  readonly headers: Readonly<Record<string, string>> | null
   readonly channels: readonly string[] | null
   readonly tags: readonly string[] | null
   readonly missed: MissedPolicy
@@ -24,7 +26,7 @@ export interface Schedule extends Timing {
   readonly metadata: Readonly<Record<string, string>>
   /** Every tick up to here was run or skipped. */
   readonly reachedAt: EpochMs
-  /** The next tick; null when there is none. */
+  /** The next tick; null when there is none, and with `@after` until the deliveries of the last run have ended. */
   readonly nextAt: EpochMs | null
   /** Failed tries in a row. */
   readonly failures: number
@@ -70,10 +72,12 @@ export interface RunPlan {
  * `skip` runs none, `once` runs only the newest, `all` runs each, up to the limit.
  */
 export function planRuns(
-  schedule: Timing & Pick<Schedule, 'missed' | 'missedLimit' | 'reachedAt'>,
+  schedule: Timing & Pick<Schedule, 'missed' | 'missedLimit' | 'reachedAt' | 'nextAt'>,
   now: EpochMs,
 ): RunPlan {
-  const { missed, missedLimit, reachedAt } = schedule
+  const { missed, missedLimit, reachedAt, nextAt } = schedule
+  // It has one tick at a time, so a late one is never missed.
+  if (afterMs(schedule) !== undefined) return { ticks: nextAt === null || nextAt > now ? [] : [nextAt], skipped: null }
   // Usually there is one. Finding a tick takes about 0.1 ms, so more are looked for only when there are several.
   const latest = ticksBetween(schedule, reachedAt, now, 2)
   const due = latest.length < 2 ? latest : ticksBetween(schedule, reachedAt, now, Math.max(missedLimit + 1, countLimit))
@@ -105,8 +109,9 @@ export function tickEventId(id: string, tick: EpochMs): string {
   return `${id}-${new Date(tick).toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`
 }
 
-/** When a schedule runs: five fields of cron, read in a time zone. */
+/** When a schedule runs. */
 export interface Timing {
+  /** Five fields of cron, or six with seconds first, read in the time zone; or `@after` and a time such as `5m`. */
   readonly cron: string
   /** An IANA name such as `Europe/Berlin`. */
   readonly timezone: string
@@ -120,10 +125,15 @@ export function timingProblem(
   if (!isTimezone(timing.timezone)) {
     return { field: 'timezone', message: 'is not an IANA time zone such as Europe/Berlin or UTC' }
   }
-  const fields = timing.cron.trim().split(/\s+/)
-  if (fields.length !== 5) {
-    const shape = 'must have five fields: minute, hour, day of the month, month, day of the week'
-    return { field: 'cron', message: shape }
+  const wait = afterMs(timing)
+  if (wait !== undefined) {
+    if (wait >= shortestAfterMs && wait <= longestAfterMs) return undefined
+    return { field: 'cron', message: 'must be @after with 5s to 30d, such as @after 5m' }
+  }
+  const fields = fieldsOf(timing)
+  if (fields !== 5 && fields !== 6) {
+    const five = 'must have five fields (minute, hour, day of the month, month, day of the week)'
+    return { field: 'cron', message: `${five}, six with seconds first, or be @after and a time such as @after 5m` }
   }
   // A question mark means the moment at which the expression is read, which differs in every process.
   if (timing.cron.includes('?')) return { field: 'cron', message: 'must not contain a question mark' }
@@ -136,8 +146,40 @@ export function timingProblem(
   return undefined
 }
 
-/** The first tick after an instant; null when there is none. */
+const shortestAfterMs = 5000
+const longestAfterMs = 30 * 24 * 60 * 60_000
+const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** The time between the end of the last run's deliveries and the next run; undefined for an expression of cron. */
+export function afterMs({ cron }: Pick<Timing, 'cron'>): number | undefined {
+  const [, digits, unit] = /^@after\s+(\d{1,9})([smhd])$/.exec(cron.trim()) ?? []
+  return digits === undefined ? undefined : Number(digits) * unitMs[unit as keyof typeof unitMs]
+}
+
+/**
+ * How long a schedule with `@after` waits before it looks again whether the last deliveries have ended. The instant of the
+ * end is recorded, so the next run is exact as long as this is shorter than the time between the two.
+ */
+export function lookAgainMs(afterMs: number): number {
+  return Math.min(60_000, Math.max(1000, afterMs / 2))
+}
+
+/** The first tick of a schedule that starts now; null when there is none. */
+export function firstTick(timing: Timing, now: EpochMs): EpochMs | null {
+  const wait = afterMs(timing)
+  return wait === undefined ? nextTick(timing, now) : now + wait
+}
+
+/** The next `count` ticks that are known, in order. */
+export function knownTicks(schedule: Timing & Pick<Schedule, 'reachedAt' | 'nextAt'>, now: EpochMs, count: number) {
+  const { reachedAt, nextAt } = schedule
+  if (afterMs(schedule) === undefined) return nextTicks(schedule, Math.max(now, reachedAt), count)
+  return nextAt === null ? [] : [nextAt].slice(0, count)
+}
+
+/** The first tick after an instant; null when there is none, or when it depends on deliveries. */
 export function nextTick(timing: Timing, after: EpochMs): EpochMs | null {
+  if (afterMs(timing) !== undefined) return null
   return nextTicks(timing, after, 1)[0] ?? null
 }
 
@@ -150,8 +192,8 @@ export function nextTicks(timing: Timing, after: EpochMs, count: number): EpochM
 
 /** The last `count` ticks that lie after one instant and not after another, in order. */
 export function ticksBetween(timing: Timing, after: EpochMs, until: EpochMs, count: number): EpochMs[] {
-  // `previousRuns` answers ticks before an instant. Ticks are on the minute, so the next minute includes `until`.
-  const beyond = (Math.floor(until / minuteMs) + 1) * minuteMs
+  // `previousRuns` answers ticks before an instant. Ticks are on the second, so the next second includes `until`.
+  const beyond = (Math.floor(until / 1000) + 1) * 1000
   return patternOf(timing)
     .previousRuns(count, new Date(beyond))
     .map((date) => date.getTime())
@@ -159,10 +201,12 @@ export function ticksBetween(timing: Timing, after: EpochMs, until: EpochMs, cou
     .reverse()
 }
 
-const minuteMs = 60_000
-
 function patternOf({ cron, timezone }: Timing): Cron {
-  return new Cron(cron.trim(), { timezone, mode: '5-part' })
+  return new Cron(cron.trim(), { timezone, mode: fieldsOf({ cron }) === 6 ? '6-part' : '5-part' })
+}
+
+function fieldsOf({ cron }: Pick<Timing, 'cron'>): number {
+  return cron.trim().split(/\s+/).length
 }
 
 function isTimezone(name: string): boolean {

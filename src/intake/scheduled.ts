@@ -10,8 +10,9 @@ export type NewRun = Omit<ScheduleRun, 'ranAt' | 'message'>
 
 /** The envelope of a schedule's message. The dedupe key is unique per run, so that a dedupe window drops none. */
 export function envelopeOf(schedule: Schedule, eventId: string | null): Envelope {
-  const { eventType, channels, contentType, tags, id, revision } = schedule
-  return { eventType, eventId, channels, contentType, tags, delayMs: 0, dedupeKey: eventId ?? `${id}-run-${revision}` }
+  const { eventType, channels, contentType, headers, tags, id, revision } = schedule
+  const dedupeKey = eventId ?? `${id}-run-${revision}`
+  return { eventType, eventId, channels, contentType, headers, tags, delayMs: 0, dedupeKey }
 }
 
 /** Publishes a schedule's message now, also when it is paused. Rejects like `publish`, or with `not_found`. */

@@ -1,6 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
-import { planRuns, retryWaitMs, type Schedule, tickEventId } from '../domain/schedule.ts'
+import { decodeKey } from '../domain/ids.ts'
+import { afterMs, planRuns, retryWaitMs, type Schedule, tickEventId } from '../domain/schedule.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import { envelopeOf, type NewRun } from '../intake/scheduled.ts'
 import type { DueSchedule } from '../store/schedules.ts'
@@ -10,7 +11,7 @@ import type { Progress } from './leader.ts'
 /** Schedules read in one step, and the number of runs after which it ends. */
 const perStep = 20
 
-type ScheduleStore = Pick<Store, 'dueSchedules' | 'advanceSchedule' | 'findSchedule'>
+type ScheduleStore = Pick<Store, 'dueSchedules' | 'advanceSchedule' | 'findSchedule' | 'deliveriesEnd'>
 
 /**
  * Publishes the messages of schedules that are due. Each tick is one transaction that publishes its message and moves the
@@ -21,6 +22,8 @@ export class ScheduleRunner {
   readonly #store: ScheduleStore
   readonly #publisher: () => Publisher
   readonly #onTrouble: (error: unknown) => void
+  /** How far the deliveries of a message were found to have ended, by schedule: a message may have very many. */
+  readonly #walks = new Map<number, { readonly message: number; readonly from: number; readonly at: EpochMs }>()
 
   constructor(store: ScheduleStore, publisher: () => Publisher, onTrouble: (error: unknown) => void) {
     this.#store = store
@@ -32,12 +35,17 @@ export class ScheduleRunner {
   async step(): Promise<Progress> {
     const { now, schedules, nextInMs: inMs } = await this.#store.dueSchedules(perStep)
     let published = 0
+    let walking = false
     for (const schedule of schedules) {
-      published += await this.#run(schedule, now)
+      const wait = afterMs(schedule)
+      if (wait !== undefined && schedule.nextAt === null) {
+        const note = (error: unknown) => this.#note(schedule, schedule.reachedAt, error)
+        if (await this.#follow(schedule, wait).catch(note)) walking = true
+      } else published += await this.#run(schedule, now)
       // A schedule with many missed ticks does not make the step long: another process may lead soon, or this one stops.
       if (published >= perStep) return { more: true, inMs, published }
     }
-    return { more: schedules.length === perStep, inMs, published }
+    return { more: walking || schedules.length === perStep, inMs, published }
   }
 
   /** Runs the ticks of one schedule that are due; answers how many were published. */
@@ -65,6 +73,32 @@ export class ScheduleRunner {
       await this.#note(schedule, tick, error)
     }
     return published
+  }
+
+  /**
+   * Finds the next tick of a schedule with `@after`, if the deliveries of its last run have ended. True when there are more
+   * of them to look at: the schedule stays due.
+   */
+  async #follow(schedule: Schedule, waitMs: number): Promise<boolean> {
+    const { key, runs, reachedAt } = schedule
+    const last = runs.find(({ state, trigger }) => state === 'published' && trigger === 'cron')
+    const message = decodeKey('msg', last?.message ?? '')
+    const step = { publication: null, runs: [], reachedAt: null, retryInMs: null }
+    const walk = this.#walks.get(key)
+    const { from, at } = message !== undefined && walk?.message === message ? walk : { from: 0, at: reachedAt }
+    const end = message === undefined ? { at, next: null } : await this.#store.deliveriesEnd(message, from)
+    if (end === undefined) {
+      await this.#store.advanceSchedule(schedule, step)
+      return false
+    }
+    const endedAt = Math.max(at, end.at)
+    if (message !== undefined && end.next !== null) {
+      this.#walks.set(key, { message, from: end.next, at: endedAt })
+      return true
+    }
+    this.#walks.delete(key)
+    await this.#store.advanceSchedule(schedule, { ...step, nextAt: endedAt + waitMs })
+    return false
   }
 
   /** Answers false when another process has run the tick, or the schedule was changed meanwhile. */

@@ -108,7 +108,7 @@ export function queryOf(options: object = {}): string {
 }
 
 /** A schedule to create. */
-export type ScheduleIn = ScheduleHead & { readonly payload: object }
+export type ScheduleIn = ScheduleHead & { readonly payload?: object | undefined }
 /** The fields of a schedule to change; absent fields stay. */
 export type SchedulePatch = SchedulePatchHead & { readonly payload?: object | undefined }
 /** A schedule as the API shows it. */

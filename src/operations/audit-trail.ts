@@ -63,6 +63,8 @@ function redacted(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => {
       if (secretName.test(name) && inner !== null) return [name, '***']
+      if (name === 'bodyBase64' && typeof inner === 'string')
+        return [name, { bytes: Buffer.byteLength(inner, 'base64') }]
       if (name === 'headers' && typeof inner === 'object' && inner !== null) {
         return [name, Object.fromEntries(Object.keys(inner).map((header) => [header, '***']))]
       }

@@ -38,8 +38,22 @@ export interface Messages {
   expungeAttempt(attempt: AttemptKey): Promise<void>
   /** The messages that deliveries were coalesced into, in the order asked; undefined for others. */
   findCoalesced(deliveries: readonly DeliveryKey[]): Promise<(Coalesced | undefined)[]>
+  /**
+   * When the deliveries of a message ended, of those to the endpoints from `from` on, some hundred at a time; undefined
+   * while one of them is queued or not expanded yet.
+   */
+  deliveriesEnd(message: number, from: number): Promise<DeliveriesEnd | undefined>
   /** Erases a message's body and takes its deliveries out of every queue. An attempt under way may still arrive. */
   expungeMessage(message: number): Promise<void>
+}
+
+export interface DeliveriesEnd {
+  /** The latest recorded end; the instant of the message when there is none. */
+  readonly at: EpochMs
+  /** Whether the latest attempt of each succeeded. */
+  readonly allDelivered: boolean
+  /** Where to continue; null when these were the last. */
+  readonly next: number | null
 }
 
 export interface Coalesced {

@@ -1,13 +1,21 @@
 import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { defined } from '../domain/field.ts'
-import { nextTick, type Schedule, type ScheduleRun, withRun } from '../domain/schedule.ts'
+import {
+  afterMs,
+  firstTick,
+  lookAgainMs,
+  nextTick,
+  type Schedule,
+  type ScheduleRun,
+  withRun,
+} from '../domain/schedule.ts'
 import type { Page, PageRequest } from './page.ts'
 import type { Publication, Published } from './publishing.ts'
 
 /**
- * Messages that are published by a cron expression. A schedule begins with the first tick after it is made, resumed or
- * given another timing; earlier ticks are not missed.
+ * Messages that are published by a cron expression, or some time after the deliveries of the last run ended. A schedule
+ * begins with the first tick after it is made, resumed or given another timing; earlier ticks are not missed.
  */
 export interface Schedules {
   /** Rejects with AppError `conflict` when the uid is taken, and `quota_exceeded` when there are `atMost` already. */
@@ -38,6 +46,7 @@ export type NewSchedule = Pick<
   | 'eventType'
   | 'body'
   | 'contentType'
+  | 'headers'
   | 'channels'
   | 'tags'
   | 'missed'
@@ -67,6 +76,8 @@ export interface ScheduleStep {
   readonly reachedAt: EpochMs | null
   /** Look at it again after this long, because it failed; null for when its next tick comes. */
   readonly retryInMs: number | null
+  /** With `@after`: the next tick, now that the deliveries of the last run have ended. */
+  readonly nextAt?: EpochMs
 }
 
 export type Advanced = Published | { readonly state: 'moved' } | { readonly state: 'advanced' }
@@ -86,7 +97,7 @@ export function advanced(
   now: EpochMs,
 ): Pick<Schedule, 'reachedAt' | 'nextAt' | 'failures' | 'runs'> & { readonly dueAt: EpochMs | null } {
   const reachedAt = Math.max(before.reachedAt, step.reachedAt ?? before.reachedAt)
-  const nextAt = step.reachedAt === null ? before.nextAt : nextTick(before, reachedAt)
+  const nextAt = step.nextAt ?? (step.reachedAt === null ? before.nextAt : nextTick(before, reachedAt))
   const failed = step.retryInMs !== null
   const runs = step.runs.map((run) => ({
     ...run,
@@ -99,13 +110,17 @@ export function advanced(
     nextAt,
     failures: failed ? before.failures + 1 : step.reachedAt === null ? before.failures : 0,
     runs: runs.reduce<readonly ScheduleRun[]>(withRun, before.runs),
-    dueAt: before.paused ? null : step.retryInMs === null ? nextAt : now + Math.ceil(step.retryInMs),
+    dueAt: before.paused
+      ? null
+      : step.retryInMs === null
+        ? lookAt(before, nextAt, now)
+        : now + Math.ceil(step.retryInMs),
   }
 }
 
 /** A new schedule, as of now. */
 export function newSchedule(input: NewSchedule, now: EpochMs) {
-  const nextAt = nextTick(input, now)
+  const nextAt = firstTick(input, now)
   const clean = { reachedAt: now, nextAt, failures: 0, runs: [] as readonly ScheduleRun[] }
   return { ...input, ...clean, revision: 0, createdAt: now, updatedAt: now }
 }
@@ -119,10 +134,16 @@ export function changedSchedule(before: Schedule, change: Partial<NewSchedule>, 
   const retimed = after.cron !== before.cron || after.timezone !== before.timezone
   if (!resumed && !retimed) return { ...after, revision, updatedAt }
   const reachedAt = Math.max(now, before.reachedAt)
-  return { ...after, reachedAt, nextAt: nextTick(after, reachedAt), failures: 0, revision, updatedAt }
+  return { ...after, reachedAt, nextAt: firstTick(after, reachedAt), failures: 0, revision, updatedAt }
 }
 
 /** When a schedule that was made or changed is to be looked at. */
-export function dueAtOf(schedule: Pick<Schedule, 'paused' | 'nextAt'>): EpochMs | null {
-  return schedule.paused ? null : schedule.nextAt
+export function dueAtOf(schedule: Pick<Schedule, 'cron' | 'paused' | 'nextAt' | 'updatedAt'>): EpochMs | null {
+  return schedule.paused ? null : lookAt(schedule, schedule.nextAt, schedule.updatedAt)
+}
+
+/** When to look at a schedule: at its next tick, or in a while whether the deliveries of its last run have ended. */
+function lookAt({ cron }: Pick<Schedule, 'cron'>, nextAt: EpochMs | null, now: EpochMs): EpochMs | null {
+  const wait = afterMs({ cron })
+  return nextAt ?? (wait === undefined ? null : now + lookAgainMs(wait))
 }

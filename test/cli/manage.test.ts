@@ -132,6 +132,16 @@ describe('managing over the API', () => {
       await sluice('schedule show acme daily --next 2'),
       /^next runs \(UTC\) +20\S+ 0[56]:30:00, 20\S+ 0[56]:30:00$/m,
     )
+    const retimed = 'schedule update acme daily --timezone UTC --header x-shop=berlin --tag t --cron'.split(' ')
+    assert.match(
+      await sluice([...retimed, '15 30 8 * * *']),
+      /^cron +15 30 8 \* \* \* \(UTC\)$[\s\S]*^headers +x-shop: berlin$[\s\S]*^next runs.* 08:30:15,/m,
+    )
+    const raw = 'schedule update acme daily <ping/> --raw --content-type application/xml'
+    const { contentType, payload, tags } = await json<Record<string, unknown>>(raw)
+    assert.deepEqual([contentType, tags], ['application/xml', ['t']])
+    assert.deepEqual(payload, { contentType, base64: Buffer.from('<ping/>').toString('base64') })
+    assert.match(await sluice('schedule update acme daily', 2), /Nothing to change/)
     assert.match(await sluice('schedule pause acme daily'), /^Schedule daily is paused\.$/m)
     const { msgId } = await json('schedule run acme daily')
     assert.match(await sluice('schedule show acme daily'), new RegExp(`published by hand +${msgId}`))

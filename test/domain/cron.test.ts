@@ -105,6 +105,20 @@ test('looking back finds the same ticks as looking ahead, in every zone and over
   )
 })
 
+test('an expression of six fields begins with seconds', () => {
+  const timing = { cron: '*/20 59 23 * * *', timezone: 'UTC' }
+  const after = Date.parse('2026-11-15T23:59:10.500Z')
+  const ticks = nextTicks(timing, after, 3)
+  assert.deepEqual(
+    ticks.map((tick) => new Date(tick).toISOString()),
+    ['2026-11-15T23:59:20.000Z', '2026-11-15T23:59:40.000Z', '2026-11-16T23:59:00.000Z'],
+  )
+  const [first = 0, second = 0, third = 0] = ticks
+  assert.deepEqual(ticksBetween(timing, after, third, 12), ticks)
+  assert.deepEqual(ticksBetween(timing, first, second, 12), [second], 'the instant of the end is among them')
+  assert.deepEqual(ticksBetween(timing, first, second - 1, 12), [])
+})
+
 test('a problem of a timing names its field', () => {
   const problem = (cron: string, timezone = 'UTC') => timingProblem({ cron, timezone }, 0)
   for (const cron of [
@@ -114,13 +128,25 @@ test('a problem of a timing names its field', () => {
     '0 0 29 2 *',
     '0 0 * * 7',
     '0 0 * * 5#2',
+    '* * * * * *',
+    '*/15 30 7 * * MON-FRI',
+    '@after 5s',
+    ' @after  30d ',
   ]) {
     assert.equal(problem(cron), undefined, cron)
   }
   for (const cron of [
     '',
     '* * * *',
-    '* * * * * *',
+    '* * * * * * *',
+    '60 * * * * *',
+    '@after',
+    '@after 4s',
+    '@after 31d',
+    '@after -5m',
+    '@after 5',
+    '@after 5m 5s',
+    '@after 1e9s',
     '@daily',
     '@reboot',
     '60 * * * *',

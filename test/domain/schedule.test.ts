@@ -15,7 +15,7 @@ import {
 const minute = 60_000
 const hour = 60 * minute
 const start = Date.parse('2026-11-15T00:00:00Z')
-const hourly = { cron: '0 * * * *', timezone: 'UTC', missedLimit: 3, reachedAt: start }
+const hourly = { cron: '0 * * * *', timezone: 'UTC', missedLimit: 3, reachedAt: start, nextAt: null }
 
 describe('which ticks are run', () => {
   test('none before its time, and the one whose time has come, whatever the policy', () => {
@@ -60,13 +60,24 @@ describe('which ticks are run', () => {
     }
   })
 
+  test('with @after there is one tick, which is run however late it is', () => {
+    for (const missed of missedPolicies) {
+      const after = { ...hourly, cron: '@after 5m', missed }
+      assert.deepEqual(planRuns(after, start + hour), { ticks: [], skipped: null })
+      const due = { ...after, nextAt: start + 5 * minute }
+      assert.deepEqual(planRuns(due, start + 5 * minute - 1).ticks, [])
+      assert.deepEqual(planRuns(due, start + 5 * minute).ticks, [start + 5 * minute])
+      assert.deepEqual(planRuns(due, start + 50 * hour), { ticks: [start + 5 * minute], skipped: null })
+    }
+  })
+
   test('however often and whenever it is looked at, no tick is run twice, and with all none is lost', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...missedPolicies),
         fc.array(fc.integer({ min: 1, max: 40 * minute }), { minLength: 1, maxLength: 15 }),
         (missed, gaps) => {
-          const timing = { cron: '*/10 * * * *', timezone: 'Europe/Berlin', missedLimit: 5 }
+          const timing = { cron: '*/10 * * * *', timezone: 'Europe/Berlin', missedLimit: 5, nextAt: null }
           let [now, reachedAt, skipped] = [start, start, 0]
           const run: number[] = []
           for (const gap of gaps) {

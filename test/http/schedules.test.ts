@@ -47,7 +47,12 @@ test('what cannot be a schedule is refused with what is wrong with it', async ()
     return json.detail.map((error: { loc: string[]; msg: string }) => `${error.loc.join('.')} ${error.msg}`).join('; ')
   }
   assert.match(await refusal({ cron: '0 0 30 2 *' }), /body\.cron never comes/)
-  assert.match(await refusal({ cron: '* * * * * *' }), /body\.cron must have five fields/)
+  assert.match(await refusal({ cron: '* * * * * * *' }), /body\.cron must have five fields/)
+  assert.match(await refusal({ cron: '@after 1s' }), /body\.cron must be @after with 5s to 30d/)
+  assert.match(await refusal({ headers: { 'webhook-id': 'x' } }), /body\.headers\.webhook-id is a reserved header/)
+  assert.match(await refusal({ contentType: 'text/plain\r\nx: y' }), /body\.contentType is not a content type/)
+  assert.match(await refusal({ bodyBase64: 'AAAA' }), /body\.bodyBase64 cannot be combined with payload/)
+  assert.match(await refusal({ payload: undefined, bodyBase64: '%%' }), /body\.bodyBase64 is not base64/)
   assert.match(await refusal({ cron: '@hourly is it' }), /body\.cron must have five fields/)
   assert.match(
     await refusal({ cron: '61 * * * *' }),
@@ -88,6 +93,71 @@ test('a schedule is changed, replaced, made by its name and deleted', async () =
   assert.equal((await ask('PUT', '/app/acme/schedule/sch_nothere', { ...plain, payload: {} })).status, 404)
   assert.equal((await ask('DELETE', '/app/acme/schedule/nightly')).status, 204)
   assert.equal((await ask('DELETE', '/app/acme/schedule/nightly')).status, 404)
+})
+
+test('a schedule takes headers and any bytes with a content type, and its messages have them', async () => {
+  const { ask, store } = await openWithApp()
+  const bytes = Buffer.from([0xff, 0x00, 0x0a])
+  const made = await ask('POST', '/app/acme/schedule', {
+    ...plain,
+    uid: 'raw',
+    bodyBase64: bytes.toString('base64'),
+    contentType: 'image/x-odd',
+    headers: { 'X-Shop': 'berlin', authorization: 'Bearer open sesame' },
+  })
+  assert.equal(made.status, 201, made.text)
+  const { contentType, headers, sensitiveHeaders, payload } = made.json
+  assert.equal(contentType, 'image/x-odd')
+  assert.deepEqual(payload, { contentType: 'image/x-odd', base64: bytes.toString('base64') })
+  assert.equal(Object.values(headers).join(), 'berlin')
+  assert.deepEqual(sensitiveHeaders, ['authorization'])
+  assert.doesNotMatch(made.text, /sesame/)
+
+  const ran = await ask('POST', '/app/acme/schedule/raw/run')
+  const app = (await store.findApplication('acme'))?.key as number
+  const message = await store.findMessage(app, ran.json.msgId)
+  assert.deepEqual([message?.contentType, Buffer.from(message?.body ?? [])], ['image/x-odd', bytes])
+  assert.equal(message?.headers?.authorization, 'Bearer open sesame')
+
+  const patched = await ask('PATCH', '/app/acme/schedule/raw', { tags: ['t'] })
+  assert.deepEqual([patched.json.contentType, patched.json.sensitiveHeaders], ['image/x-odd', ['authorization']])
+  const json = await ask('PATCH', '/app/acme/schedule/raw', { payload: { n: 1 }, headers: null })
+  assert.deepEqual([json.json.contentType, json.json.payload], ['application/json', { n: 1 }])
+  assert.deepEqual([json.json.headers, json.json.sensitiveHeaders], [{}, []])
+  const renamed = await ask('PATCH', '/app/acme/schedule/raw', { contentType: 'application/cloudevents+json' })
+  assert.deepEqual([renamed.json.contentType, renamed.json.payload], ['application/cloudevents+json', { n: 1 }])
+  const audit = (await ask('GET', '/api/v1/audit?limit=50')).text
+  assert.match(audit, /x-odd/)
+  assert.doesNotMatch(audit, /sesame|\/wAK/, 'neither secrets nor bodies are in the audit log')
+})
+
+test('a change sets only the fields that a schedule has for its callers', async () => {
+  const { ask, store } = await openWithApp()
+  const made = await ask('POST', '/app/acme/schedule', { ...plain, uid: 'one', payload: {} })
+  const app = (await store.findApplication('acme'))?.key as number
+  const before = await store.findSchedule(app, 'one')
+  const own = {
+    key: 1,
+    app: 1,
+    id: 'sch_x',
+    nextAt: 1,
+    reachedAt: 1,
+    failures: 9,
+    runs: [],
+    revision: 70,
+    createdAt: 1,
+  }
+  await ask('PATCH', '/app/acme/schedule/one', { ...own, tags: ['t'] })
+  const after = await store.findSchedule(app, made.json.id)
+  assert.deepEqual([after?.nextAt, after?.failures, after?.createdAt], [before?.nextAt, 0, before?.createdAt])
+})
+
+test('a schedule with @after shows its next run only when it is known', async () => {
+  const { ask } = await openWithApp()
+  const made = await ask('POST', '/app/acme/schedule', { ...plain, cron: '@after 5m', uid: 'one', payload: {} })
+  assert.equal(made.status, 201, made.text)
+  assert.equal(made.json.nextRuns.length, 1)
+  assert.equal((await ask('GET', '/app/acme/schedule/one?next_runs=0')).json.nextRuns.length, 0)
 })
 
 test('schedules are listed a page at a time', async () => {

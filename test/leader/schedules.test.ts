@@ -1,17 +1,21 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
+import type { Endpoint } from '../../src/domain/endpoint.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { Leader } from '../../src/leader/leader.ts'
 import { leaderJobs } from '../../src/leader/leader-jobs.ts'
+import type { Settlement } from '../../src/store/delivering.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
+import { noEffects, plainEndpoint } from '../store/conformance/harness.ts'
 import { plainSchedule } from '../store/conformance/schedules.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 
 const second = 1000
 const minute = 60 * second
+const hour = 60 * minute
 const leaseMs = 10 * second
 
 /** A store in memory with an application, in virtual time that begins at a full minute. */
@@ -93,6 +97,65 @@ test('a schedule runs when its time comes, to the millisecond, and again each ti
   const { runs } = await place.schedule()
   for (const run of runs) assert(run.state === 'published' && run.ranAt - run.at < 10, JSON.stringify(run))
   assert.deepEqual(place.troubles, [])
+})
+
+test('a schedule with seconds runs every few seconds', async (t) => {
+  const place = await Place.open(t)
+  await place.store.createSchedule(place.app, { ...plainSchedule, cron: '*/20 * * * * *' })
+  place.lead('anna')
+  await place.clock.advance(minute + 1)
+  assert.equal((await place.published()).length, 3)
+  const { runs } = await place.schedule()
+  for (const run of runs) assert(run.state === 'published' && run.ranAt - run.at < 10, JSON.stringify(run))
+})
+
+test('a schedule with @after runs that long after the last delivery of its run before ended', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  const endpoints = [await store.createEndpoint(app, plainEndpoint), await store.createEndpoint(app, plainEndpoint)]
+  await store.createSchedule(app, { ...plainSchedule, cron: '@after 5m', channels: null })
+  const begun = clock.now()
+  place.lead('anna')
+  const worker = await store.join({ description: 'w', leaseMs: 10 * hour })
+  const settle = async (i: number, verdict: Settlement['verdict']) => {
+    await store.claim(worker, 10)
+    const endpoint = endpoints[i] as Endpoint
+    const read = { endpoint: endpoint.key, after: null, limit: 10 }
+    const found = await store.readDue([
+      { ...read, class: 0 },
+      { ...read, class: 1 },
+    ])
+    const row = found.flatMap(({ rows }) => rows)[0] ?? assert.fail('nothing is queued')
+    const tried = { startedAgoMs: 0, durationMs: 0, status: 200, error: null, response: null } as const
+    const code = verdict.state === 'delivered' ? 'delivered' : 'refused'
+    const attempt = { id: `atmpt_${clock.now()}_${i}`, ...tried, code } as const
+    await store.settle(worker, [{ endpoint: endpoint.key, app, row, attempt, verdict }], noEffects)
+  }
+  const runsAt = async () => (await place.schedule()).runs.map(({ at }) => at - begun).reverse()
+
+  await clock.advance(5 * minute + 1)
+  assert.deepEqual(await runsAt(), [5 * minute])
+  // While one delivery is open, it does not run, however long that takes.
+  await settle(0, { state: 'delivered' })
+  await settle(1, { state: 'waiting', waitMs: hour })
+  await clock.advance(2 * hour)
+  assert.deepEqual(await runsAt(), [5 * minute])
+  await settle(1, { state: 'dead', reason: 'exhausted' })
+  const endedAt = clock.now() - begun
+  await clock.advance(5 * minute - 1)
+  assert.deepEqual(await runsAt(), [5 * minute])
+  await clock.advance(2 * second)
+  assert.deepEqual(await runsAt(), [5 * minute, endedAt + 5 * minute])
+  assert.deepEqual(place.troubles, [])
+})
+
+test('a schedule with @after and no endpoint goes on from its own runs', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  await store.createSchedule(app, { ...plainSchedule, cron: '@after 1m' })
+  place.lead('anna')
+  await clock.advance(5 * minute + 10 * second)
+  assert.equal((await place.published()).length, 5)
 })
 
 test('when the leader dies another continues its schedules, within a few leases, and runs nothing twice', async (t) => {

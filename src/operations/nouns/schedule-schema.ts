@@ -3,8 +3,8 @@ import type { FieldError } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { defined } from '../../domain/field.ts'
 import {
+  knownTicks,
   missedPolicies,
-  nextTicks,
   type Schedule,
   type ScheduleRun,
   type Timing,
@@ -12,6 +12,8 @@ import {
 } from '../../domain/schedule.ts'
 import { withField } from '../../json/exact.ts'
 import type { NewSchedule } from '../../store/schedules.ts'
+import { isSensitiveHeader } from '../../wire/headers.ts'
+import { headerProblems } from '../endpoint-problems.ts'
 import {
   createdAt,
   described,
@@ -24,6 +26,7 @@ import {
   iso,
   Labels,
   Metadata,
+  metadataProblems,
   msgId,
   nullable,
   optional,
@@ -34,6 +37,7 @@ import {
   whole,
 } from '../fields.ts'
 import { PageQuery } from '../page.ts'
+import { isContentType } from '../read-publish.ts'
 import { EnvelopeIn, MessageOut, Payload, shownPayload } from './message-schema.ts'
 
 /** Future runs that are shown of one schedule, and of each in a list, by default. */
@@ -42,19 +46,24 @@ const nextListed = 1
 
 const payload = Type.Object(
   {},
-  { additionalProperties: true, description: 'Payload of every message, stored and delivered byte for byte.' },
+  {
+    additionalProperties: true,
+    description: 'Payload of every message, stored and delivered byte for byte; or give `bodyBase64`.',
+  },
 )
 
 const about = {
-  cron: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`.',
+  cron: 'Five fields: minute, hour, day of the month, month, day of the week; such as `30 7 * * MON-FRI`. Six fields begin with seconds. `@after 5m` runs five minutes after the last delivery of the run before has ended.',
   timezone: 'IANA time zone of the expression, such as `Europe/Berlin`; `UTC` by default.',
+  contentType:
+    'Content type of every message. A body without one gets `application/json`, or `application/octet-stream` with `bodyBase64`.',
   missedLimit: 'Largest number of missed runs to make up for, the newest; 10 by default.',
 }
 const missed = Type.Enum([...missedPolicies], {
   description:
     'Policy for runs that were missed by more than five minutes: `skip` drops them, `once` runs the newest, `all` runs each, up to `missedLimit`.',
 })
-const { eventType, channels, tags } = EnvelopeIn.properties
+const { eventType, channels, tags, headers } = EnvelopeIn.properties
 
 const head = {
   uid: Type.Optional(uid('sch')),
@@ -63,13 +72,19 @@ const head = {
   eventType,
   channels,
   tags,
+  headers,
+  contentType: optional(Type.String({ maxLength: 255 }), about.contentType),
+  bodyBase64: optional(
+    Type.String(),
+    'Body of every message as base64, instead of `payload`: any bytes, delivered as they are.',
+  ),
   missed: Type.Optional(missed),
   missedLimit: optional(integer(1, 100), about.missedLimit),
   paused: optional(Type.Boolean(), 'Whether the schedule is paused.'),
   metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
 }
 
-export const ScheduleIn = Type.Object({ ...head, payload })
+export const ScheduleIn = Type.Object({ ...head, payload: Type.Optional(payload) })
 export type ScheduleHead = Omit<Static<typeof ScheduleIn>, 'payload'>
 
 /** Changes a schedule: a field that is absent stays. */
@@ -103,6 +118,9 @@ export const ScheduleOut = Type.Object({
   eventType: MessageOut.properties.eventType,
   channels: MessageOut.properties.channels,
   tags: MessageOut.properties.tags,
+  contentType: text(about.contentType),
+  headers: described(Labels, 'Headers of every message, without those whose names mark them as secrets.'),
+  sensitiveHeaders: Type.Array(Type.String(), { description: 'Names of the headers whose values are not shown.' }),
   missed,
   missedLimit: whole(about.missedLimit),
   paused: flag('Whether the schedule is paused.'),
@@ -121,19 +139,57 @@ export const ScheduleRanOut = Type.Object({
 })
 
 /** Problems of the expression or the time zone of a schedule. */
-export function timingProblems(timing: Timing, now: EpochMs): FieldError[] {
+function timingProblems(timing: Timing, now: EpochMs): FieldError[] {
   const problem = timingProblem(timing, now)
   return problem === undefined ? [] : [{ at: ['body', problem.field], message: problem.message, type: problem.field }]
 }
 
-export function toNewSchedule(input: ScheduleHead, body: Uint8Array): NewSchedule {
+/** All problems of a request to create or change a schedule, beyond the shape of its fields. */
+export function scheduleProblems(
+  input: SchedulePatchHead,
+  payload: Uint8Array | undefined,
+  timing: Timing,
+  now: EpochMs,
+): FieldError[] {
+  const { contentType, bodyBase64, headers, metadata } = input
+  const problems = [...metadataProblems(metadata), ...headerProblems(headers), ...timingProblems(timing, now)]
+  const problem = (field: string, message: string) => problems.push({ at: ['body', field], message, type: field })
+  if (contentType !== undefined && !isContentType(contentType)) problem('contentType', 'is not a content type')
+  if (bodyBase64 === undefined) return problems
+  if (payload !== undefined) problem('bodyBase64', 'cannot be combined with payload')
+  if (Buffer.from(bodyBase64, 'base64').toString('base64') !== bodyBase64) problem('bodyBase64', 'is not base64')
+  return problems
+}
+
+/** The same for a request that sets every field: it must have a body, too. */
+export function newProblems(input: ScheduleHead, payload: Uint8Array | undefined, now: EpochMs): FieldError[] {
+  const { cron, timezone = 'UTC', bodyBase64 } = input
+  const problems = scheduleProblems(input, payload, { cron, timezone }, now)
+  if (payload !== undefined || bodyBase64 !== undefined) return problems
+  return [...problems, { at: ['body', 'payload'], message: 'is required, or bodyBase64', type: 'required' }]
+}
+
+/** The body that a request sets, and its content type; nothing when it sets none. */
+function bodyOf(
+  { bodyBase64, contentType }: SchedulePatchHead,
+  payload: Uint8Array | undefined,
+): { readonly body: Uint8Array | undefined; readonly contentType: string | undefined } {
+  if (bodyBase64 !== undefined) {
+    return { body: Buffer.from(bodyBase64, 'base64'), contentType: contentType ?? 'application/octet-stream' }
+  }
+  return { body: payload, contentType: contentType ?? (payload === undefined ? undefined : 'application/json') }
+}
+
+export function toNewSchedule(input: ScheduleHead, payload: Uint8Array | undefined): NewSchedule {
+  const { body = new Uint8Array(), contentType = 'application/json' } = bodyOf(input, payload)
   return {
     uid: input.uid ?? null,
     cron: input.cron.trim(),
     timezone: input.timezone ?? 'UTC',
     eventType: input.eventType,
     body,
-    contentType: 'application/json',
+    contentType,
+    headers: input.headers ?? null,
     channels: input.channels ?? null,
     tags: input.tags ?? null,
     missed: input.missed ?? 'once',
@@ -144,8 +200,8 @@ export function toNewSchedule(input: ScheduleHead, body: Uint8Array): NewSchedul
 }
 
 /** The fields that replacing sets; without them, `uid` and `paused` stay. */
-export function toScheduleReplacement(input: ScheduleHead, body: Uint8Array): Partial<NewSchedule> {
-  const { uid, paused, ...rest } = toNewSchedule(input, body)
+export function toScheduleReplacement(input: ScheduleHead, payload: Uint8Array | undefined): Partial<NewSchedule> {
+  const { uid, paused, ...rest } = toNewSchedule(input, payload)
   return {
     ...rest,
     ...(input.uid === undefined ? {} : { uid }),
@@ -154,24 +210,29 @@ export function toScheduleReplacement(input: ScheduleHead, body: Uint8Array): Pa
 }
 
 /** The fields that a request sets. */
-export function toScheduleChange(input: SchedulePatchHead, body: Uint8Array | undefined): Partial<NewSchedule> {
-  const { uid, cron, timezone, eventType, channels, tags, missed, missedLimit, paused, metadata } = input
-  return defined({ uid, cron, timezone, eventType, body, channels, tags, missed, missedLimit, paused, metadata })
+export function toScheduleChange(input: SchedulePatchHead, payload: Uint8Array | undefined): Partial<NewSchedule> {
+  const { uid, cron, timezone, eventType, channels, tags, headers, missed, missedLimit, paused, metadata } = input
+  const { body, contentType } = bodyOf(input, payload)
+  const fields = { uid, cron, timezone, eventType, channels, tags, headers, missed, missedLimit, paused, metadata }
+  return defined({ ...fields, body, contentType })
 }
 
 /** A schedule as callers see it, as bytes: the payload is the caller's own. */
 export function scheduleBytes(schedule: Schedule, now: EpochMs, count: number): Buffer {
-  const { key: _key, app: _app, body, contentType, reachedAt, nextAt: _next, revision: _revision, ...shown } = schedule
-  const ticks = schedule.paused ? [] : nextTicks(schedule, Math.max(now, reachedAt), count)
+  const { key: _key, app: _app, body, reachedAt: _reached, nextAt: _next, revision: _revision, ...shown } = schedule
+  const ticks = schedule.paused ? [] : knownTicks(schedule, now, count)
+  const headers = Object.entries(schedule.headers ?? {})
   const out = {
     ...shown,
+    headers: Object.fromEntries(headers.filter(([name]) => !isSensitiveHeader(name))),
+    sensitiveHeaders: headers.map(([name]) => name).filter(isSensitiveHeader),
     nextRuns: ticks.map(iso),
     lastRuns: schedule.runs.map(toRunOut),
     runs: undefined,
     createdAt: iso(schedule.createdAt),
     updatedAt: iso(schedule.updatedAt),
   }
-  return withField(Buffer.from(JSON.stringify(out)), 'payload', Buffer.from(shownPayload(body, contentType)))
+  return withField(Buffer.from(JSON.stringify(out)), 'payload', Buffer.from(shownPayload(body, schedule.contentType)))
 }
 
 export function shownOf({ next_runs: asked }: ScheduleQuery): number {

@@ -3,13 +3,14 @@ import { decodeKey } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import { runNow } from '../../intake/scheduled.ts'
 import { admin, read } from '../access.ts'
-import { listOf, metadataProblems } from '../fields.ts'
+import { listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { writePage } from '../page.ts'
 import { type Noun, Reply, type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import {
   listedOf,
+  newProblems,
   ScheduleIn,
   ScheduleListQuery,
   ScheduleOut,
@@ -17,8 +18,8 @@ import {
   ScheduleQuery,
   ScheduleRanOut,
   scheduleBytes,
+  scheduleProblems,
   shownOf,
-  timingProblems,
   toNewSchedule,
   toScheduleChange,
   toScheduleReplacement,
@@ -89,14 +90,13 @@ export const schedules: Noun = {
       id: 'v1.schedule.create',
       summary: 'Create a schedule: a message repeated by a cron expression',
       description:
-        'Five fields of cron in a time zone. A time that is skipped when clocks go forward runs at that moment; a time that exists twice runs the first time. Expressions that repeat within a day, such as every half hour, follow elapsed time. An application may have 1,000.',
+        'Five fields of cron in a time zone, or six with seconds first; or `@after 5m`, five minutes after the last delivery of the run before has ended. A time that is skipped when clocks go forward runs at that moment; a time that exists twice runs the first time. Expressions that repeat within a day, such as every half hour, follow elapsed time. An application may have 1,000.',
       query: ScheduleQuery,
       body: ScheduleIn,
       reading: 'split',
       answers: { 201: ScheduleOut },
       handle: async ({ app, query, body: { head, payload } }, { store, clock, limits }) => {
-        refuseIf(metadataProblems(head.metadata))
-        refuseIf(timingProblems({ cron: head.cron, timezone: head.timezone ?? 'UTC' }, clock.now()))
+        refuseIf(newProblems(head, payload, clock.now()))
         const created = await store.createSchedule(app.key, toNewSchedule(head, payload), limits.maxSchedulesPerApp)
         return scheduleBytes(created, clock.now(), shownOf(query))
       },
@@ -124,13 +124,14 @@ export const schedules: Noun = {
       answers: { 200: ScheduleOut, 201: ScheduleOut },
       lookup: 'upsert',
       handle: async ({ app, schedule, params, query, body: { head, payload } }, { store, clock, limits }) => {
-        refuseIf(metadataProblems(head.metadata))
-        refuseIf(timingProblems({ cron: head.cron, timezone: head.timezone ?? 'UTC' }, clock.now()))
+        const { schedule: ref } = params
+        const isName = isRef(ref) && !ref.startsWith('sch_')
+        if (schedule === undefined && !isName) throw noSuch('schedule', ref)
+        refuseIf(newProblems(head, payload, clock.now()))
         const replacement = toScheduleReplacement(head, payload)
         const replaced = schedule && (await store.updateSchedule(app.key, schedule.key, replacement))
         if (replaced) return scheduleBytes(replaced, clock.now(), shownOf(query))
-        const { schedule: ref } = params
-        if (!isRef(ref) || ref.startsWith('sch_')) throw noSuch('schedule', ref)
+        if (!isName) throw noSuch('schedule', ref)
         const named = toNewSchedule({ ...head, uid: head.uid ?? ref }, payload)
         const created = await store.createSchedule(app.key, named, limits.maxSchedulesPerApp)
         return new Reply(201, scheduleBytes(created, clock.now(), shownOf(query)))
@@ -142,16 +143,16 @@ export const schedules: Noun = {
       need: admin,
       id: 'v1.schedule.patch',
       summary: 'Change some fields of a schedule',
-      description: 'Absent fields stay. A new timing starts from now.',
+      description:
+        'Absent fields stay; a new body without a content type gets the default one. A new timing starts from now.',
       query: ScheduleQuery,
       body: SchedulePatch,
       reading: 'split',
       answers: { 200: ScheduleOut },
       handle: async ({ schedule, query, body: { head, payload } }, { store, clock }) => {
-        refuseIf(metadataProblems(head.metadata))
+        const { cron = schedule.cron, timezone = schedule.timezone } = head
+        refuseIf(scheduleProblems(head, payload, { cron, timezone }, clock.now()))
         const change = toScheduleChange(head, payload)
-        const { cron = schedule.cron, timezone = schedule.timezone } = change
-        refuseIf(timingProblems({ cron, timezone }, clock.now()))
         const changed = await store.updateSchedule(schedule.app, schedule.key, change)
         return scheduleBytes(found(changed, 'schedule', schedule.id), clock.now(), shownOf(query))
       },

@@ -161,7 +161,7 @@ interface Counts {
   attempts: number
 }
 
-type MessageMethods = Omit<Messages, 'expungeMessage'>
+type MessageMethods = Omit<Messages, 'expungeMessage' | 'deliveriesEnd'>
 
 /** Messages and their attempts. */
 export function messages(port: Port): Methods<MessageMethods> {

@@ -115,6 +115,23 @@ const eraseDead = statement(
      where ${among('endpoint', ':endpoints', 'bigint')} and message = :message`,
 )
 
+const selectDestinations = statement<{ endpoints: number[]; expanding: boolean }>(
+  'destinations',
+  `select endpoints, exists (select 1 from fan_out where fan_out.message = message.key) as expanding
+     from message where key = :message`,
+  { json: ['endpoints'], flags: ['expanding'] },
+)
+const selectEnds = statement<{ code: string | null } & Record<'ended_at' | 'died_at' | 'gave_way_at', EpochMs | null>>(
+  'delivery-ends',
+  ({ rowsOf }) => `
+    select (select code ${latestAttempt}) as code, (select at + duration_ms ${latestAttempt}) as ended_at,
+           (select died_at ${ofDelivery('dead')} limit 1) as died_at,
+           (select at ${ofDelivery('coalesced')} limit 1) as gave_way_at
+      from ${rowsOf(':deliveries', 'wanted', deliveryFields)}`,
+)
+/** Endpoints of a message whose deliveries are looked at in one call. */
+const endsAtOnce = 200
+
 interface Progress {
   /** The number of the latest attempt; null before the first. */
   readonly n: number | null
@@ -132,7 +149,7 @@ const most = Number.MAX_SAFE_INTEGER
 
 type QueueMethods = Pick<DeadLetters, 'replay' | 'findReplaying'> &
   Pick<Lanes, 'findQueued'> &
-  Pick<Messages, 'expungeMessage'>
+  Pick<Messages, 'expungeMessage' | 'deliveriesEnd'>
 
 /** Finds, adds and removes waiting deliveries. */
 export function queues(port: Port): Methods<QueueMethods> {
@@ -151,6 +168,27 @@ export function queues(port: Port): Methods<QueueMethods> {
       if (found === undefined) return undefined
       const row = yield* port.first(selectQueued, { ...found })
       return row && { class: found.class, dueAt: found.due_at, attempts: row.attempts, ahead: row.ahead }
+    },
+
+    *deliveriesEnd(message, from) {
+      const madeAt = keyTime(message)
+      // One reading of both: a message that is expanded meanwhile is seen with its rows.
+      const row = yield* port.first(selectDestinations, { message })
+      if (row === undefined) return { at: madeAt, allDelivered: false, next: null }
+      if (row.expanding) return undefined
+      const end = from + endsAtOnce
+      const deliveries = row.endpoints.slice(from, end).map((endpoint) => ({ endpoint, message }))
+      const next = end < row.endpoints.length ? end : null
+      if (deliveries.length === 0) return { at: madeAt, allDelivered: true, next }
+      if ((yield* findPlaces(port, deliveries, { areAccepted: true })).length > 0) return undefined
+      const ends = yield* port.all(selectEnds, { deliveries })
+      const instants = ends.flatMap(({ ended_at: endedAt, died_at: diedAt, gave_way_at: gaveWayAt }) => [
+        endedAt ?? madeAt,
+        diedAt ?? madeAt,
+        gaveWayAt ?? madeAt,
+      ])
+      const allDelivered = ends.every(({ code }) => code === 'delivered')
+      return { at: Math.max(madeAt, ...instants), allDelivered, next }
     },
 
     *expungeMessage(message) {

@@ -27,6 +27,7 @@ const settable = {
   eventType: 'event_type',
   body: 'body',
   contentType: 'content_type',
+  headers: 'headers',
   channels: 'channels',
   tags: 'tags',
   missed: 'missed',
@@ -41,7 +42,7 @@ const settable = {
 const settableColumns = [...Object.values(settable), 'due_at']
 const others = { key: 'key', id: 'id', app: 'app', runs: 'runs', createdAt: 'created_at', updatedAt: 'updated_at' }
 const columns = columnsOf<Schedule>({ ...settable, ...others })
-const shape: Shape<Schedule> = { json: ['channels', 'tags', 'metadata', 'runs'], flags: ['paused'] }
+const shape: Shape<Schedule> = { json: ['headers', 'channels', 'tags', 'metadata', 'runs'], flags: ['paused'] }
 
 const insertSchedule = statement<{ key: number; id: string }>(
   'insert-schedule',

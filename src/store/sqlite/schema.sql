@@ -294,7 +294,7 @@ CREATE TABLE schedule (
   revision integer not null default 0, -- grows with every change and every run: a run of an earlier one does nothing
   created_at integer not null,
   updated_at integer not null
-) strict;
+, headers text) strict;
 
 CREATE INDEX schedule_app on schedule (app, key);
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AppError } from '../../../src/domain/app-error.ts'
+import { keyTime } from '../../../src/domain/ids.ts'
 import type { Schedule } from '../../../src/domain/schedule.ts'
 import type { NewSchedule, ScheduleStep } from '../../../src/store/schedules.ts'
 import { begin, type Open, type World } from './harness.ts'
@@ -14,6 +15,7 @@ export const plainSchedule: NewSchedule = {
   eventType: 'report.due',
   body: new TextEncoder().encode('{"total": 1.0}'),
   contentType: 'application/json',
+  headers: { 'x-team': 'x' },
   channels: ['a'],
   tags: ['t'],
   missed: 'once',
@@ -131,6 +133,74 @@ export function schedules(open: Open): void {
     assert.deepEqual(run, published)
     assert.deepEqual(await store.counts(), { pending: 1, dead: 0, messages: 1, attempts: 0 })
     assert.equal((await world.head(endpoint)).message, answer.key)
+  })
+
+  test('with @after the next tick is known once the deliveries have ended; until then it is looked at in a while', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const made = await store.createSchedule(endpoint.app, { ...plainSchedule, cron: '@after 10s' })
+    assert.equal(made.nextAt, made.reachedAt + 10_000)
+    await world.harness.sql('update schedule set reached_at = 60000, next_at = 70000, due_at = 70000')
+    const due = (await store.findSchedule(endpoint.app, made.id)) as Schedule
+    const publication = await world.publication([endpoint])
+    await store.advanceSchedule(due, { ...publishing(due, publication), reachedAt: 70_000 })
+
+    const isWaiting = async (schedule: Schedule) => {
+      assert.equal(schedule.nextAt, null)
+      const { schedules: none, nextInMs = 0 } = await store.dueSchedules(10)
+      assert.deepEqual(none, [])
+      assert(nextInMs > 0 && nextInMs <= 5000, `looked at again in ${nextInMs} ms`)
+    }
+    const read = async () => (await store.findSchedule(endpoint.app, made.id)) as Schedule
+    await isWaiting(await read())
+    // Neither a change, nor another look, nor a run by hand lets it be forgotten.
+    await store.updateSchedule(endpoint.app, made.key, { eventType: 'other' })
+    await isWaiting(await read())
+    const still = { publication: null, runs: [], reachedAt: null, retryInMs: null }
+    await store.advanceSchedule(await read(), still)
+    await isWaiting(await read())
+
+    await store.advanceSchedule(await read(), { ...still, nextAt: 95_000 })
+    const known = await read()
+    assert.deepEqual([known.nextAt, known.reachedAt, known.failures], [95_000, 70_000, 0])
+    assert.deepEqual((await store.dueSchedules(10)).schedules.length, 1)
+    await store.updateSchedule(endpoint.app, made.key, { paused: true })
+    const resumed = await store.updateSchedule(endpoint.app, made.key, { paused: false })
+    assert.equal(resumed?.nextAt, (resumed?.reachedAt ?? 0) + 10_000)
+  })
+
+  test('the deliveries of a message have ended when none of them is queued', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application()
+    const [one, two] = [await world.endpoint(app), await world.endpoint(app)]
+    const worker = await world.join()
+    const { key } = await world.publish([one, two])
+    await world.claim(worker)
+    const end = () => store.deliveriesEnd(key, 0)
+    assert.equal(await end(), undefined)
+    await world.settle(worker, world.settlement(one, await world.head(one), { state: 'delivered' }))
+    assert.equal(await end(), undefined, 'one is fresh')
+    await world.settle(worker, world.settlement(two, await world.head(two), { state: 'waiting', waitMs: 0 }))
+    assert.equal(await end(), undefined, 'one waits for its retry')
+    await world.pass(5)
+    await world.settle(worker, world.settlement(two, await world.head(two, 1), { state: 'dead', reason: 'exhausted' }))
+    const letter = await store.findDead(two.key, key)
+    assert.deepEqual(await end(), { at: letter?.diedAt, allDelivered: false, next: null })
+    await store.replay([{ endpoint: two.key, message: key }])
+    assert.equal(await end(), undefined, 'one is replayed')
+    await world.settle(worker, world.settlement(two, await world.head(two, 2), { state: 'delivered' }))
+    const [last] = await store.latestAttempts([{ endpoint: two.key, message: key }])
+    const endedAt = Math.max(keyTime(key), (last?.at ?? 0) + 20)
+    assert.deepEqual(await end(), { at: endedAt, allDelivered: true, next: null })
+    const none = await world.publish([], { app: app.key })
+    assert.deepEqual(await store.deliveriesEnd(none.key, 0), {
+      at: keyTime(none.key),
+      allDelivered: true,
+      next: null,
+    })
+    assert.equal((await store.deliveriesEnd(4711, 0))?.next, null, 'there is no such message')
   })
 
   test('of many who run the same tick at once, one does', async (t) => {
