@@ -137,11 +137,12 @@ function crowdingSlowsDown(endpoint: EndpointFacts, begun: readonly BegunFact[],
     if (told.endpoint !== endpoint.key || !told.crowded || told.heardAt === Number.POSITIVE_INFINITY) continue
     const until = told.heardAt + windowMs
     const sent = begun.filter(({ at }) => at > told.heardAt && at <= until)
-    // What a worker missed, the next one that has the lane carries out.
+    // A worker that missed the signal of a command hears of it within two seconds; the next owner of the lane carries it out, too.
+    const hearingMs = history.attentive ? 0 : 2000
     const isObeyedLate = !history.attentive && sent.some(({ worker }) => worker !== told.worker)
     const isForgotten = history.orders.some(
       ({ endpoint: key, at, action }) =>
-        key === endpoint.key && action === 'reset' && at <= until && (at >= told.at || isObeyedLate),
+        key === endpoint.key && action === 'reset' && at <= until && (at >= told.at - hearingMs || isObeyedLate),
     )
     const isLost = told.worker.losses.some(({ at }) => at <= until)
     if (isForgotten || isLost || history.jumps.some((at) => at >= told.at && at <= until)) continue
