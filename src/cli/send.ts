@@ -32,12 +32,13 @@ export function addSend(commands: RemoteCommands): void {
     .option('--deliver-at <INSTANT>', 'deliver not before, such as 2026-11-15T10:00:00Z, or 2h for in two hours')
     .option('--expires-at <INSTANT>', 'discard if undelivered by then, such as 2026-11-15T10:00:00Z, or 2h')
     .option('--ordering-key <KEY>', 'endpoints with ordering by key deliver messages with the same key in order')
+    .option('--endpoint <ENDPOINT>', 'deliver to this endpoint alone, by id or uid, even if its filters do not match')
     .option('--raw', 'send the payload unchanged; it need not be JSON')
     .option('--content-type <TYPE>', 'content type of a raw payload (default: application/octet-stream)')
 }
 
 function envelopeOf(session: Session, eventType: string) {
-  const { eventId, channel, tag, orderingKey } = session.options as Query
+  const { eventId, channel, tag, orderingKey, endpoint } = session.options as Query
   return {
     eventType,
     eventId,
@@ -46,6 +47,7 @@ function envelopeOf(session: Session, eventType: string) {
     deliverAt: instantOption(session, 'deliverAt', 'ahead'),
     expiresAt: instantOption(session, 'expiresAt', 'ahead'),
     orderingKey,
+    endpoint,
   }
 }
 

@@ -3,6 +3,9 @@ import type { Flow } from './flow.ts'
 /** The part of an endpoint that decides which messages it gets. `null` means no restriction. */
 export interface Subscription {
   readonly endpoint: number
+  /** Names by which a message can be sent to the endpoint alone. */
+  readonly id?: string
+  readonly uid?: string | null
   readonly eventTypes: readonly string[] | null
   readonly channels: readonly string[] | null
   /** Missing for the default treatment. */
@@ -29,8 +32,12 @@ export function isPattern(text: string): boolean {
 /** An application's subscriptions, indexed for matching: built once per change of its endpoints, used once per message. */
 export class Matcher {
   readonly #byPattern = new Map<string, Subscription[]>()
+  readonly #subscriptions: readonly Subscription[]
+  /** Made when a message first names its endpoint. */
+  #byName: Map<string, number> | undefined
 
   constructor(subscriptions: readonly Subscription[]) {
+    this.#subscriptions = subscriptions
     for (const subscription of subscriptions) {
       for (const pattern of new Set(subscription.eventTypes ?? ['*'])) {
         const list = this.#byPattern.get(pattern)
@@ -49,6 +56,16 @@ export class Matcher {
       }
     }
     return [...found]
+  }
+
+  /** The endpoint with this id or uid, whatever it subscribes to; undefined when there is none. */
+  named(ref: string): number | undefined {
+    this.#byName ??= new Map(
+      this.#subscriptions.flatMap(({ endpoint, id, uid }) =>
+        [id, uid].flatMap((name) => (name == null ? [] : [[name, endpoint] as const])),
+      ),
+    )
+    return this.#byName.get(ref)
   }
 }
 

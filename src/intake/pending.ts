@@ -115,7 +115,7 @@ export class Pending<A extends Answer> {
   }
 
   #refused(subscriptions: AppSubscriptions, error: unknown): void {
-    if (this.#parts.preparer.isOutdated(subscriptions, error)) this.#again(subscriptions)
+    if (this.#parts.preparer.isOutdated(subscriptions, error, this.since)) this.#again(subscriptions)
     else this.refuse(error)
   }
 

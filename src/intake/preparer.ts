@@ -1,13 +1,13 @@
 import { AppError } from '../domain/app-error.ts'
-import type { Clock } from '../domain/clock.ts'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { allAtOnce, type Parts, Turns } from '../domain/turns.ts'
 import type { Filter, Filterable } from '../shaping/filter.ts'
 import type { Once } from '../store/publishing.ts'
 import type { Publication } from '../store/store.ts'
 import type { Admission } from './admission.ts'
-import { type Item, plainPublication } from './publication.ts'
+import { type Item, plainPublication, UnknownEndpoint } from './publication.ts'
 import type { AppSubscriptions } from './subscriptions.ts'
-import { stepsOf, treat } from './treat.ts'
+import { stepsOf, type Treated, treat } from './treat.ts'
 import { Allowances, atOnceSteps, type Work } from './work.ts'
 
 /** A refusal by limits that are older than this is not final: the endpoints may have changed since. */
@@ -93,8 +93,12 @@ export class Preparer {
     return this.#admit(subscriptions, allAtOnce(publicationsOf(subscriptions, [item], null, work)), 0)
   }
 
-  /** Whether a refusal may rest on limits that the endpoints no longer have: only storing a message would show it. */
-  isOutdated({ bounds, readAt }: AppSubscriptions, error: unknown): boolean {
+  /**
+   * Whether a refusal may rest on endpoints that have changed since: on their limits, or on a name that was unknown. Only
+   * storing a message would show it.
+   */
+  isOutdated({ bounds, readAt }: AppSubscriptions, error: unknown, startedAt: SteadyMs): boolean {
+    if (error instanceof UnknownEndpoint) return readAt < startedAt
     if (!(error instanceof AppError) || error.code !== 'overloaded') return false
     return bounds !== undefined && this.#clock.steady() - readAt > boundsFreshMs
   }
@@ -148,9 +152,16 @@ function* publicationsOf(
     const { treatments } = subscriptions
     const { envelope, body } = item
     const treated = treatments && (yield* treat(treatments, envelope, body, plain.endpoints, work))
-    publications.push(treated === undefined ? plain : { ...plain, ...treated })
+    publications.push(treated === undefined ? plain : withTreatment(plain, treated))
   }
   return publications
+}
+
+/** A publication as its endpoints treat it. A message that names its endpoint keeps the mark of that. */
+function withTreatment(plain: Publication, treated: Treated): Publication {
+  const [direct] = plain.special ?? []
+  if (direct === undefined) return { ...plain, ...treated }
+  return { ...plain, ...treated, special: [{ ...treated.special?.[0], ...direct }] }
 }
 
 function tooManyDeliveries(): AppError {

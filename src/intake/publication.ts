@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { AppError } from '../domain/app-error.ts'
+import type { Matcher } from '../domain/match.ts'
 import type { Once } from '../store/publishing.ts'
 import { type Publication, StoreTrouble } from '../store/store.ts'
 import type { AppSubscriptions } from './subscriptions.ts'
@@ -20,6 +21,8 @@ export interface Envelope {
   readonly dedupeKey?: string | null
   /** The delivery is a dead letter when it was not delivered within this time. */
   readonly expiresInMs?: number | null
+  /** The id or uid of the one endpoint that gets the message, whatever its event types, channels and filter. */
+  readonly endpoint?: string | null
   /** The time for which the body is kept, when it is shorter than that of the message. */
   readonly payloadForMs?: number | null
 }
@@ -32,6 +35,22 @@ export interface Item {
 
 const none: readonly Once[] = []
 
+/** Refuses a message that names an endpoint which the application does not have. */
+export class UnknownEndpoint extends AppError {
+  constructor(ref: string) {
+    const message = `must be the id or uid of an endpoint of the application, which has none called ${ref}`
+    super('validation', `The application has no endpoint ${ref}.`, [
+      { at: ['body', 'endpoint'], message, type: 'endpoint' },
+    ])
+  }
+}
+
+function endpointNamed(matcher: Matcher, ref: string): number {
+  const found = matcher.named(ref)
+  if (found === undefined) throw new UnknownEndpoint(ref)
+  return found
+}
+
 /** A message for all endpoints that match, before their filters and shapes are applied. */
 export function plainPublication(
   { app, version, matcher, dedupeMs }: AppSubscriptions,
@@ -39,7 +58,8 @@ export function plainPublication(
   request: Once | null,
 ): Publication {
   const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null } = envelope
-  const dedupe = dedupeMs === null ? null : dedupeOnce(app, envelope, body, dedupeMs)
+  const named = envelope.endpoint == null ? undefined : endpointNamed(matcher, envelope.endpoint)
+  const dedupe = dedupeMs === null ? null : dedupeOnce(app, envelope, body, dedupeMs, named)
   return {
     app,
     version,
@@ -54,7 +74,8 @@ export function plainPublication(
     payloadForMs: envelope.payloadForMs ?? null,
     expiresInMs: envelope.expiresInMs ?? null,
     orderingKey: envelope.orderingKey ?? null,
-    endpoints: matcher.match(eventType, channels),
+    endpoints: named === undefined ? matcher.match(eventType, channels) : [named],
+    ...(named !== undefined && { special: [{ endpoint: named, direct: true }] }),
     once: request === null && dedupe === null ? none : [request, dedupe].filter((once) => once !== null),
   }
 }
@@ -71,11 +92,18 @@ export function digest(...parts: readonly (string | Uint8Array)[]): string {
 }
 
 /** Identifies a publish within the application's dedupe window: by the producer's key, or by all that a receiver sees. */
-function dedupeOnce(app: number, envelope: Envelope, body: Uint8Array, windowMs: number): Once {
+function dedupeOnce(
+  app: number,
+  envelope: Envelope,
+  body: Uint8Array,
+  windowMs: number,
+  named: number | undefined,
+): Once {
   const { dedupeKey, eventType, channels, contentType } = envelope
+  const to = named === undefined ? [] : [String(named)]
   const of =
     dedupeKey == null
-      ? digest('content', eventType, JSON.stringify(channels), contentType, digest(body))
+      ? digest('content', eventType, JSON.stringify(channels), contentType, digest(body), ...to)
       : digest('key', dedupeKey)
   return { hash: digest('dedupe', String(app), of), fingerprint: '', ttlMs: windowMs }
 }

@@ -68,7 +68,8 @@ export class Publisher {
   }
 
   /** Stores a message for one endpoint alone, whatever the endpoint subscribes to. Rejects like `publish`. */
-  publishToOne(endpoint: Pick<Endpoint, 'app' | 'key'>, item: Item): Promise<Accepted> {
+  publishToOne(endpoint: Pick<Endpoint, 'app' | 'key' | 'id'>, { envelope, body }: Item): Promise<Accepted> {
+    const item = { envelope: { ...envelope, endpoint: endpoint.id }, body }
     return this.#publish(onlyEndpoint(this.#store, this.#clock, endpoint), '', item, null)
   }
 

@@ -2,7 +2,7 @@ import { noSuch } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { isUsualBound, type WaitingBound } from '../domain/flow.ts'
-import { Matcher, type Subscription } from '../domain/match.ts'
+import { Matcher } from '../domain/match.ts'
 import type { Store, Subscriptions } from '../store/store.ts'
 import type { Bounds } from './admission.ts'
 import { refusalFor } from './publication.ts'
@@ -91,8 +91,7 @@ export class SubscriptionCache implements SubscriptionSource {
 }
 
 /**
- * A source for one endpoint alone, which gets every message: its event types, channels, filter and coalescing do not apply.
- * Each publish reads it from the store.
+ * A source for one endpoint alone, without a dedupe window. Each publish reads it from the store.
  */
 export function onlyEndpoint(
   store: Pick<Store, 'subscriptions'>,
@@ -110,16 +109,10 @@ export function onlyEndpoint(
       if (stored === undefined || subscription === undefined) {
         throw noSuch('endpoint')
       }
-      return appSubscriptions(app, { ...stored, list: [matchingAll(subscription)], dedupeSeconds: null }, readAt)
+      return appSubscriptions(app, { ...stored, list: [subscription], dedupeSeconds: null }, readAt)
     },
     forget() {},
   }
-}
-
-function matchingAll({ endpoint, treatment }: Subscription): Subscription {
-  const all = { endpoint, eventTypes: null, channels: null }
-  if (treatment === undefined) return all
-  return { ...all, treatment: { ...treatment, flow: { ...treatment.flow, filter: null, coalesce: null } } }
 }
 
 /** Indexes the stored subscriptions of an application. */

@@ -72,7 +72,7 @@ export type Treated = Pick<Publication, 'endpoints' | 'special' | 'variants'>
 /**
  * Treats a message for each endpoint that matched it. When no work is left for a filter, the delivery becomes a dead
  * letter: the endpoint must not get an unwanted message, and no message is lost silently. A shape without work left is
- * applied when the delivery is sent.
+ * applied when the delivery is sent. A message that names its endpoint is neither filtered nor coalesced.
  */
 export function* treat(
   treatments: Treatments,
@@ -85,12 +85,13 @@ export function* treat(
   const forms = new Forms(body, work)
   const passes = filtering(envelope, forms, work)
   const coalesced = coalescing(envelope, body)
+  const isDirect = envelope.endpoint != null
   const endpoints: number[] = []
   const special: Special[] = []
   for (const endpoint of matched) {
     const treatment = treatments.get(endpoint)
     if (treatment !== undefined) yield
-    const passed = treatment?.filter ? yield* passes(treatment.filter) : true
+    const passed = treatment?.filter && !isDirect ? yield* passes(treatment.filter) : true
     if (passed === false) continue
     endpoints.push(endpoint)
     if (treatment === undefined) continue
@@ -104,7 +105,8 @@ export function* treat(
       special.push({ endpoint, ...form, drop: 'disabled' })
       continue
     }
-    const coalesce = treatment.flow.coalesce === null ? undefined : coalesced(treatment.flow.coalesce)
+    const { coalesce: policy } = treatment.flow
+    const coalesce = policy === null || isDirect ? undefined : coalesced(policy)
     const orderKey = orderKeyOf(treatment.flow.order, envelope.orderingKey ?? null)
     if (coalesce === undefined && form === undefined && orderKey === undefined) continue
     special.push({ endpoint, ...(coalesce && { coalesce }), ...(orderKey !== undefined && { orderKey }), ...form })

@@ -77,6 +77,7 @@ export function readRaw(query: RawQuery, contentType: string | undefined, body: 
     expiresInSeconds: query.expires_in_seconds ?? null,
     dedupeKey: query.dedupe_key ?? null,
     orderingKey: query.ordering_key ?? null,
+    endpoint: query.endpoint ?? null,
   }
   const type = contentType ?? 'application/octet-stream'
   const problems = headProblems(checkContents(input)).map((problem) => ({ ...problem, at: inQuery(problem.at) }))
@@ -157,9 +158,9 @@ function envelopeOf(
   const expiresInMs = expiresAt === null ? null : Math.max(0, expiresAt - now)
   const hours = input.payloadRetentionHours ?? (input.payloadRetentionPeriod ?? 0) * 24
   const payloadForMs = hours === 0 ? null : hours * 3_600_000
-  const { orderingKey = null } = input
+  const { orderingKey = null, endpoint = null } = input
   const times = { delayMs, payloadForMs, expiresInMs }
-  return { eventType, eventId, channels, tags, headers, dedupeKey, orderingKey, contentType, ...times }
+  return { eventType, eventId, channels, tags, headers, dedupeKey, orderingKey, endpoint, contentType, ...times }
 }
 
 function instantOf(text: string | null, now: EpochMs, at: FieldError['at'], problems: FieldError[]): EpochMs | null {

@@ -99,6 +99,8 @@ export interface Special {
   readonly variant?: number
   /** It waits for the end of the window, and replaces the delivery that already waits under the same key. */
   readonly coalesce?: { readonly key: string; readonly windowMs: number }
+  /** The message names this endpoint: no other endpoint missed it. */
+  readonly direct?: true
 }
 
 /** A body, a signature or both that some endpoints get. Fixed when the message is accepted. */

@@ -68,6 +68,9 @@ describe('managing over the API', () => {
     assert.match(await sluice('dead list acme --reason disabled'), new RegExp(`${sent.id} +bounded +disabled +untried`))
     assert.match(await sluice(`dead show acme ${sent.id}`), /^reason +disabled$/m)
     assert.match(await sluice('endpoint update acme bounded --overflow drop', 2), /overflow/)
+    const straight = await json('send acme other.type {} --endpoint bounded')
+    assert.match(await sluice('dead list acme --reason disabled'), new RegExp(`${straight.id} +bounded`))
+    assert.match(await sluice('send acme other.type {} --endpoint nobody', 2), /none called nobody/)
     await sluice('endpoint delete acme bounded')
   })
 

@@ -101,6 +101,17 @@ test('replaying missing messages sends those that the endpoint subscribes to and
   assert.deepEqual(await replayed(w, late), [])
 })
 
+test('a message for one named endpoint is missing at no other', async (t) => {
+  const w = await world(t)
+  const app = await w.application()
+  const first = await w.endpoint(app)
+  const late = await w.endpoint(app)
+  const [missed] = await publishMany(w, first, 1, 'video.new')
+  await w.publish([first], { special: [{ endpoint: first.key, direct: true }] })
+  await run(w, { type: 'endpoint.replay', input: { ...ever, endpoint: late.key } }, app.key)
+  assert.deepEqual(await replayed(w, late), [missed])
+})
+
 test("replaying missing messages applies the endpoint's filter", async (t) => {
   const w = await world(t)
   const app = await w.application()

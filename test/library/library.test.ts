@@ -179,6 +179,26 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await assert.rejects(sluice.request('GET', `/app/acme/msg/${undone.id}`), { code: 'not_found' })
     })
 
+    test('a message for one named endpoint goes to it alone, also in a transaction', async (t) => {
+      const place = await openPlace(t, dialect)
+      const receiver = await Receiver.listen(t)
+      const sluice = await embed(t, place)
+      await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+      for (const uid of ['one', 'other']) {
+        await sluice.endpoints.create('acme', { url: `${receiver.url}/${uid}`, uid, filter: 'false' })
+      }
+      const first = await sluice.publish('acme', { ...event, endpoint: 'one' })
+      const own = await connect(t, place)
+      await own.run('begin')
+      await assert.rejects(own.publishWith(sluice, 'acme', { ...event, endpoint: 'none' }), { code: 'validation' })
+      const second = await own.publishWith(sluice, 'acme', { ...event, endpoint: 'one' })
+      await own.run('commit')
+      second.committed()
+      await receiver.until('both came', () => receiver.arrivals.length >= 2)
+      const came = receiver.arrivals.map(({ path, headers }) => `${path} ${headers['webhook-id']}`)
+      assert.deepEqual(came.toSorted(), [`/one ${first.id}`, `/one ${second.id}`].toSorted())
+    })
+
     test('publishing with a connection says what is wrong, with the message and with the connection', async (t) => {
       const place = await openPlace(t, dialect)
       const sluice = await embed(t, place, { deliver: false })

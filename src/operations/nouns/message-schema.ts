@@ -33,6 +33,7 @@ export const EventType = Type.String({ minLength: 1, maxLength: 256, pattern: na
 const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
 
 const Rfc3339 = Type.String({ pattern: rfc3339Pattern })
+const EndpointRef = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 const ownKey = Type.String({ minLength: 1, maxLength: 256 })
 
 /** Descriptions of the fields that requests and answers share. */
@@ -45,6 +46,8 @@ const about = {
   expiresAt: 'Discard if undelivered by then, up to 90 days ahead.',
   expiresInSeconds: 'The same as a time from now; give one of the two.',
   dedupeKey: 'Key of the dedupe window of the application, instead of the content.',
+  endpoint:
+    'The one endpoint that gets the message, by id or uid, even if its event types, channels and filter do not match. A paused or disabled endpoint gets it later, as usual.',
   orderingKey: 'Messages with the same key are delivered one after the other to endpoints with `order: key`.',
 }
 const headers = maybe(
@@ -64,6 +67,7 @@ export const EnvelopeIn = Type.Object({
   headers,
   dedupeKey: maybe(ownKey, about.dedupeKey),
   orderingKey: maybe(ownKey, about.orderingKey),
+  endpoint: maybe(EndpointRef, about.endpoint),
   payloadRetentionPeriod: maybe(integer(5, 90), 'Days until the payload is erased, if earlier than the message.'),
   payloadRetentionHours: maybe(integer(1, 90 * 24), 'The same in hours; takes precedence over the days.'),
 })
@@ -105,6 +109,7 @@ export const RawQuery = Type.Object({
   expires_in_seconds: optional(integer(1, 90 * 24 * 3600), about.expiresInSeconds),
   dedupe_key: optional(ownKey, about.dedupeKey),
   ordering_key: optional(ownKey, about.orderingKey),
+  endpoint: optional(EndpointRef, about.endpoint),
   ...ContentQuery.properties,
 })
 export type RawQuery = Static<typeof RawQuery>

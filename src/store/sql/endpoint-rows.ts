@@ -117,7 +117,7 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
 
 /** The columns that decide whether an endpoint gets a message, and how. */
 export interface SubscriptionRow
-  extends Pick<EndpointRow, 'key' | 'id' | 'event_types' | 'channels' | 'disabled' | 'flow'> {
+  extends Pick<EndpointRow, 'key' | 'id' | 'uid' | 'event_types' | 'channels' | 'disabled' | 'flow'> {
   /** Null where the flow is the default one. */
   readonly secrets: string | readonly Secret[] | null
 }
@@ -128,7 +128,8 @@ export function toSubscription(
   { vault, log }: StoreContext,
   regions: ReadonlyMap<string, string | null>,
 ): Subscription {
-  const subscription = { endpoint: row.key, eventTypes: row.event_types, channels: row.channels }
+  const { key: endpoint, id, uid, event_types: eventTypes, channels } = row
+  const subscription = { endpoint, id, uid, eventTypes, channels }
   if (row.flow === null) return subscription
   const flow = toFlow(row.flow)
   const place = { app, endpoint: row.key, field: 'secrets' }

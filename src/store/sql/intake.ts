@@ -27,7 +27,7 @@ type Row = VersionRow | (Omit<VersionRow, 'key'> & SubscriptionRow)
 // One statement, so that the version belongs to the endpoints. Leans on endpoint_app.
 const selectSubscriptions = statement<Row>(
   'subscriptions',
-  `select a.version, a.dedupe_s, e.key, e.id, e.event_types, e.channels, e.disabled, e.flow,
+  `select a.version, a.dedupe_s, e.key, e.id, e.uid, e.event_types, e.channels, e.disabled, e.flow,
           case when e.flow is not null then e.secrets end as secrets
      from application as a left join endpoint as e on e.app = a.key and e.deleted_at is null
     where a.key = :app and a.deleted_at is null

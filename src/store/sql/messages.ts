@@ -50,7 +50,10 @@ const selectSummaries = statement<MessageSummary>(
 const selectAccepted = statement<{ key: number }>(
   'accepted-for',
   ({ among, has }) => `
-    select key from message where ${among('key', ':keys', 'bigint')} and ${has('endpoints', ':endpoint')} order by key`,
+    select key from message
+     where ${among('key', ':keys', 'bigint')}
+       and (${has('endpoints', ':endpoint')} or cast(plan as text) like '%"direct"%')
+     order by key`,
 )
 const countEndpoints = statement<DestinationCount>(
   'count-destinations',

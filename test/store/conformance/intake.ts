@@ -9,12 +9,14 @@ export function intake(open: Open): void {
     const world = await begin(t, open)
     const app = await world.application()
     const all = await world.endpoint(app)
-    const some = await world.endpoint(app, { eventTypes: ['video.*'], channels: ['eu'], disabled: true })
+    const some = await world.endpoint(app, {
+      ...{ uid: 'some', eventTypes: ['video.*'], channels: ['eu'], disabled: true },
+    })
     await world.endpoint(await world.application())
     const list = (await world.store.subscriptions(app.key))?.list.toSorted((a, b) => a.endpoint - b.endpoint)
     assert.deepEqual(list, [
-      { endpoint: all.key, eventTypes: null, channels: null },
-      { endpoint: some.key, eventTypes: ['video.*'], channels: ['eu'] },
+      { endpoint: all.key, id: all.id, uid: null, eventTypes: null, channels: null },
+      { endpoint: some.key, id: some.id, uid: 'some', eventTypes: ['video.*'], channels: ['eu'] },
     ])
   })
 
