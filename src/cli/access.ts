@@ -134,7 +134,7 @@ export function addAudit(commands: RemoteCommands): void {
     query: queryOf(session, auditFilterFields),
     empty: 'No changes.',
     columns: [
-      { title: 'WHEN (UTC)', cell: ({ timestamp }) => instant(timestamp) },
+      { title: 'WHEN', cell: ({ timestamp }) => instant(timestamp) },
       { title: 'WHO', cell: 'actor', flexible: true },
       { title: 'FROM', cell: 'ip', flexible: true },
       { title: 'WHAT', cell: 'action' },

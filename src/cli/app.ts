@@ -17,7 +17,7 @@ export function addApp(commands: RemoteCommands): void {
       { title: 'ID', cell: 'id' },
       { title: 'UID', cell: 'uid', flexible: true },
       { title: 'NAME', cell: 'name', flexible: true },
-      { title: 'CREATED (UTC)', cell: ({ createdAt }) => instant(createdAt) },
+      { title: 'CREATED', cell: ({ createdAt }) => instant(createdAt) },
     ],
   }))
 
@@ -133,7 +133,7 @@ export function addRegion(commands: RemoteCommands): void {
     empty: `No regions. Create one: sluice region create ${app} NAME`,
     columns: [
       { title: 'NAME', cell: 'name', flexible: true },
-      { title: 'CREATED (UTC)', cell: ({ createdAt }) => instant(createdAt) },
+      { title: 'CREATED', cell: ({ createdAt }) => instant(createdAt) },
     ],
   }))
 

@@ -158,7 +158,7 @@ function describe({ terminal }: Session, letter: Item): string {
     terminal,
     [
       { title: 'TRY', cell: 'attempt', align: 'right' },
-      { title: 'AT (UTC)', cell: ({ timestamp }) => instant(timestamp) },
+      { title: 'AT', cell: ({ timestamp }) => instant(timestamp) },
       { title: 'HTTP', cell: statusCode, align: 'right' },
       { title: 'MS', cell: 'responseDurationMs', align: 'right' },
       { title: 'OUTCOME', cell: outcome, flexible: true },

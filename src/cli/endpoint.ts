@@ -6,6 +6,7 @@ import { type Item, pathOf } from './client.ts'
 import { jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldFacts, fieldsOf, type Readers, unsetField } from './field-options.ts'
+import { outcome, statusCode, statusColour } from './messages.ts'
 import { facts, grouped, instant, nameOf, text } from './table.ts'
 
 const day = 86_400_000
@@ -14,7 +15,7 @@ const day = 86_400_000
 export function addEndpoint(commands: RemoteCommands): void {
   const endpoint = commands.group(
     'endpoint',
-    'endpoints: list, create, get, update, delete, pause, resume, secret, rotate',
+    'endpoints: list, create, get, update, delete, test, pause, resume, secret, rotate',
   )
   const of = (app: string, ref: string) => pathOf('app', app, 'endpoint', ref)
 
@@ -79,6 +80,12 @@ export function addEndpoint(commands: RemoteCommands): void {
     },
   )
 
+  endpoint.add(
+    'test <app> <endpoint> [type]',
+    'send an example event to an endpoint and show its answer',
+    async (session, [app, ref, type]) => testEndpoint(session, app, ref, type),
+  )
+
   endpoint.add('pause <app> <endpoint>', 'pause an endpoint until it is resumed', async (session, [app, ref]) => {
     await session.client.post(`${of(app, ref)}/pause`, { body: {} })
     session.show(
@@ -114,6 +121,48 @@ export function addEndpoint(commands: RemoteCommands): void {
     )
     .option('--secret <SECRET>', 'the new secret (default: a random one)')
     .addOption(option('--grace <DURATION>', 'how long the old secret still signs (default: 24h)', duration(0, 7 * day)))
+}
+
+/** Always known to the server. */
+const ping = 'svix.ping'
+/** The first attempt of an example is waited for this long. */
+const answerWaitMs = 15_000
+const askMs = 250
+
+/** Sends an example and waits for its first attempt. Without a type, the first that the endpoint subscribes to. */
+async function testEndpoint(session: Session, app: string, ref: string, type: string | undefined): Promise<void> {
+  const { client, world } = session
+  const path = pathOf('app', app, 'endpoint', ref)
+  const { eventTypes } = type === undefined ? await client.get(path) : {}
+  const subscribed = ((eventTypes ?? []) as string[]).find((name) => !name.endsWith('*'))
+  const message = await client.post(`${path}/send-example`, { body: { eventType: type ?? subscribed ?? ping } })
+  const id = text(message.id)
+  const until = world.clock.steady() + answerWaitMs
+  for (;;) {
+    const { items } = await client.list(pathOf('app', app, 'attempt', 'msg', id), {}, 1)
+    const [attempt] = items
+    if (attempt !== undefined) return showAnswer(session, message, attempt)
+    if (world.clock.steady() >= until) break
+    await new Promise<void>((resolve) => void world.clock.after(askMs, resolve))
+  }
+  throw new CommandError(
+    `Queued ${id}, and no attempt was made within ${span(answerWaitMs)}. The reason: sluice why ${app} ${id} ${ref}`,
+    exitCode.failed,
+  )
+}
+
+function showAnswer(session: Session, message: Item, attempt: Item): void {
+  const result = `${statusCode(attempt)}  ${outcome(attempt)}  (${text(attempt.responseDurationMs)} ms)`
+  session.show({ message, attempt }, () =>
+    facts(session.terminal, [
+      ['sent', `${text(message.eventType)}  ${text(message.id)}`],
+      ['to', text(attempt.url)],
+      ['answer', session.terminal.style(statusColour(attempt), result)],
+    ]),
+  )
+  if (attempt.statusText !== 'success') {
+    throw new CommandError('The receiver did not accept it. Sluice retries it by the retry policy.', exitCode.failed)
+  }
 }
 
 /** The state of an endpoint, with the reason why it was disabled. */

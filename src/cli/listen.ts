@@ -171,7 +171,7 @@ class Printer {
           : terminal.style('red', `✗ ${problem}`)
     const path = method === 'POST' && url === '/' ? '' : `  ${`${method} ${url}`}`
     const note = again ? terminal.style('dim', '  again') : ''
-    const time = terminal.style('dim', new Date(now).toISOString().slice(11, 19))
+    const time = terminal.style('dim', `${new Date(now).toISOString().slice(11, 19)}Z`)
     terminal.print(`${time}  ${verdict}  ${id || '(no webhook-id)'}${path}${note}`)
     terminal.print(`${indented(contentOf(body))}\n`)
   }

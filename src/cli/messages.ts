@@ -30,7 +30,7 @@ function messagesOf(session: Session, app: string): Listing {
     query: { ...queryOf(session, messageFilterFields), with_content: session.json },
     empty: 'No messages.',
     columns: [
-      { title: 'ACCEPTED (UTC)', cell: ({ timestamp }) => instant(timestamp) },
+      { title: 'ACCEPTED', cell: ({ timestamp }) => instant(timestamp) },
       { title: 'MESSAGE', cell: 'id' },
       { title: 'EVENT TYPE', cell: 'eventType', flexible: true },
       { title: 'EVENT ID', cell: 'eventId', flexible: true },
@@ -68,7 +68,7 @@ function destinationsTable({ terminal }: Session, destinations: readonly Item[])
       { title: 'ENDPOINT', cell: nameOf },
       { title: 'URL', cell: 'url', flexible: true },
       { title: 'STATUS', cell: statusText, colour: statusColour },
-      { title: 'NEXT ATTEMPT (UTC)', cell: ({ nextAttempt }) => instant(nextAttempt) },
+      { title: 'NEXT ATTEMPT', cell: ({ nextAttempt }) => instant(nextAttempt) },
     ],
     destinations,
   )
@@ -103,7 +103,7 @@ export function addAttempts(commands: RemoteCommands): void {
         empty: 'No attempts.',
         columns: [
           when,
-          { title: other === 'msg' ? 'MESSAGE' : 'ENDPOINT', cell: `${other}Id` },
+          other === 'msg' ? { title: 'MESSAGE', cell: 'msgId' } : endpointColumn,
           ...rest,
           ...(headers ? [answerHeaders] : []),
         ],
@@ -116,10 +116,17 @@ export function addAttempts(commands: RemoteCommands): void {
   addFields(command, messageFilterFields)
 }
 
+/** The endpoint of an attempt by its uid, its URL, or the id of a deleted one. */
+export const endpointColumn: Column<Item> = {
+  title: 'ENDPOINT',
+  cell: ({ endpointUid, url, endpointId }) => text(endpointUid ?? (url === '' ? endpointId : url)),
+  flexible: true,
+}
+
 /** Svix's number for an attempt that failed. */
 export const failedStatus = 2
 
-const when: Column<Item> = { title: 'AT (UTC)', cell: ({ timestamp }) => instant(timestamp) }
+const when: Column<Item> = { title: 'AT', cell: ({ timestamp }) => instant(timestamp) }
 const rest: readonly Column<Item>[] = [
   { title: 'TRY', cell: 'attempt', align: 'right' },
   { title: 'HTTP', cell: statusCode, align: 'right' },

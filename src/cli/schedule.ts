@@ -55,7 +55,7 @@ export function addSchedule(commands: RemoteCommands): void {
       { title: 'CRON', cell: 'cron' },
       { title: 'TIME ZONE', cell: 'timezone', flexible: true },
       { title: 'EVENT TYPE', cell: 'eventType', flexible: true },
-      { title: 'NEXT RUN (UTC)', cell: nextOf },
+      { title: 'NEXT RUN', cell: nextOf },
     ],
   }))
 
@@ -145,13 +145,13 @@ function describe({ terminal }: Session, item: Item): string {
     ['headers', headersOf(item)],
     ['state', stateOf(item)],
     ['missed runs', item.missed === 'all' ? `all, ${text(item.missedLimit)} at most` : text(item.missed)],
-    ['next runs (UTC)', next.length === 0 ? nextOf(item) : next.join(', ')],
+    ['next runs', next.length === 0 ? nextOf(item) : next.join(', ')],
   ])
   if (last.length === 0) return about
   const runs = table(
     terminal,
     [
-      { title: 'RUN (UTC)', cell: ({ at }) => instant(at) },
+      { title: 'RUN', cell: ({ at }) => instant(at) },
       { title: 'STATE', cell: runState },
       { title: 'MESSAGE', cell: 'msgId' },
       { title: 'WHY', cell: 'error', flexible: true },

@@ -90,9 +90,9 @@ export function text(value: unknown): string {
   return (typeof value === 'object' ? JSON.stringify(value) : String(value)).replace(/[\r\n\t]+/g, ' ')
 }
 
-/** An instant to the second, in UTC: `2026-11-15 09:40:12`. */
+/** An instant to the second, in UTC: `2026-11-15 09:40:12Z`. */
 export function instant(value: unknown): string {
-  return typeof value === 'string' ? value.slice(0, 19).replace('T', ' ') : text(value)
+  return typeof value === 'string' ? `${value.slice(0, 19).replace('T', ' ')}Z` : text(value)
 }
 
 /** The time since an instant, in one unit: `5 m ago`. */

@@ -93,7 +93,7 @@ function print({ terminal, json }: Session, { app, name }: Followed, attempt: It
   if (json) return terminal.print(toJson(attempt))
   const room = terminal.columns ?? Number.POSITIVE_INFINITY
   const idWidth = room < 110 ? 16 : 31
-  const time = terminal.style('dim', text(attempt.timestamp).slice(11, 23))
+  const time = terminal.style('dim', text(attempt.timestamp).slice(11, 24))
   const where = shorten(`${app}/${name}`, 20).padEnd(20)
   const id = shorten(text(attempt.msgId), idWidth)
   const tookMs = `${text(attempt.responseDurationMs)} ms`.padStart(8)

@@ -57,6 +57,8 @@ export const attempt = need('admin', ['CreateAttempts', 'ManageEndpoint'])
 export const publish: Need = { ...need('publish', []), audited: 'none' }
 /** Ending one's own session, with any portal token. */
 export const endSession: Need = { ...need('admin', capabilities), shared: true }
+/** Asking what the key or token of the request may do. */
+export const ownAccess: Need = { ...need('read', capabilities), shared: true }
 /** Everything else. */
 export const admin = need('admin', [])
 
@@ -66,6 +68,24 @@ export function mayCall(caller: Caller, { scope, portal, shared }: Need, withinA
   const { scopes: held, capabilities: granted } = caller
   if (granted !== undefined) return portal.some((capability) => granted.has(capability))
   return held.has('admin') || held.has(scope)
+}
+
+/** Why a caller may not call a route, as a sentence. */
+export function refusalOf({ scopes: held, capabilities: granted, app }: Caller, { scope, portal }: Need): string {
+  if (granted !== undefined) {
+    if (portal.length === 0) return 'A portal token may not do that; it takes an API key.'
+    if (portal.some((capability) => granted.has(capability))) return 'A portal token is for one application only.'
+    if (isReadOnly(granted)) return 'This portal token is read-only.'
+    return `This portal token does not have the capability ${portal.join(' or ')}.`
+  }
+  if (!held.has('admin') && !held.has(scope))
+    return `This key does not permit that: it takes a key with the scope ${scope}.`
+  return `This key does not permit that: it is for the application ${app?.id} only.`
+}
+
+/** Whether a portal token may only look. */
+export function isReadOnly(granted: ReadonlySet<string>): boolean {
+  return granted.size === 1 && granted.has('ViewBase')
 }
 
 function need(scope: Scope, portal: readonly Capability[]): Need {

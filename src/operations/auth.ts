@@ -6,7 +6,7 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { noteUseEveryMs } from '../store/access.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
-import { type Caller, mayCall, type Need } from './access.ts'
+import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
 import { FailureLimit } from './keyed-rate.ts'
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -191,7 +191,7 @@ export class Authenticator {
     if (caller === undefined) throw this.#refusal(request, 'The API key is not valid.')
     const params = request.params as { app?: string }
     if (!mayCall(caller, need, params.app !== undefined)) {
-      throw new AppError('insufficient_access', 'This key does not permit that.')
+      throw new AppError('insufficient_access', refusalOf(caller, need))
     }
     request.caller = caller
     if (caller.app === null || params.app === undefined) return

@@ -22,7 +22,7 @@ describe('managing over the API', () => {
     assert.deepEqual([made.uid, made.name, made.throttleRate], ['other', 'Other', 7])
     assert.equal((await json('app create Other --uid other --if-missing')).id, made.id)
     const lines = (await sluice('app list')).split('\n')
-    assert.match(lines[0] ?? '', /^ID +UID +NAME +CREATED \(UTC\)$/)
+    assert.match(lines[0] ?? '', /^ID +UID +NAME +CREATED$/)
     assert.ok(lines.some((line) => line.startsWith(`${made.id}  other  Other  20`)))
     assert.deepEqual((await json('app get acme')).metadata, { team: 'video' })
     assert.match(await sluice('app get acme'), /^metadata +\{"team":"video"\}$/m)
@@ -36,7 +36,7 @@ describe('managing over the API', () => {
     const { sluice, json } = place
     const eu = await json('region create acme eu')
     assert.match(String(eu.secret), /^rgn_/)
-    assert.match(await sluice('region list acme'), /^NAME +CREATED \(UTC\)\neu +20/)
+    assert.match(await sluice('region list acme'), /^NAME +CREATED\neu +20/)
     const shape = '{"drop":["/email"],"pseudonymize":["/user"]}'
     const made = await json([
       ...'endpoint create acme http://127.0.0.1:9/ --uid shaped --region eu --signature github --shape'.split(' '),
@@ -133,7 +133,7 @@ describe('managing over the API', () => {
     assert.match(await sluice('schedule list acme'), /^sch_\S+ +daily +30 7 \* \* \* +Europe\/Berlin +report\.due +20/m)
     assert.match(
       await sluice('schedule show acme daily --next 2'),
-      /^next runs \(UTC\) +20\S+ 0[56]:30:00, 20\S+ 0[56]:30:00$/m,
+      /^next runs +20\S+ 0[56]:30:00Z, 20\S+ 0[56]:30:00Z$/m,
     )
     const retimed = 'schedule update acme daily --timezone UTC --header x-shop=berlin --tag t --cron'.split(' ')
     assert.match(
@@ -189,6 +189,15 @@ describe('managing over the API', () => {
     assert.match(await sluice('endpoint get acme main'), /^state +circuit open$/m)
     assert.match(await sluice('lane acme main'), /^state +circuit open$/m)
     await sluice('circuit reset acme main')
+    // No receiver listens there: the attempt fails, and the command says how.
+    const tested = await place.try('endpoint test acme main')
+    assert.equal(tested.ended, 1)
+    assert.match(tested.out, /^sent +svix\.ping +msg_\w+\nto +http:\/\/127\.0\.0\.1:8\/\nanswer +– +connect_refused/m)
+    const id = /msg_\w+/.exec(tested.out)?.[0]
+    assert.match(
+      await sluice(`attempts acme --message ${id}`),
+      /^AT +ENDPOINT .*\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ +main /,
+    )
     assert.equal(await sluice('endpoint secret acme main'), `${made.secret}\n`)
     await sluice('endpoint rotate acme main --grace 1h')
     assert.notEqual(await sluice('endpoint secret acme main'), `${made.secret}\n`)

@@ -59,7 +59,7 @@ describe('sluice why', () => {
     const told = await sluice('why w --endpoint one')
     assert.match(told, /^paused: The endpoint is paused; waiting deliveries are sent once it is resumed\.\n/)
     assert.match(told, /^waiting +1 \(fresh 1, timed 0, replay 0\)\noldest +just now\n/m)
-    assert.match(told, /^as of +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(last stored\)$/m)
+    assert.match(told, /^as of +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ \(last stored\)$/m)
     await sluice('why w --endpoint nobody', 4)
   })
 

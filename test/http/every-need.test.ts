@@ -12,7 +12,7 @@ import { type DeclaredRoute, declaredRoutes } from './declared-routes.ts'
 const open = ['/health', '/health/ping', '/openapi.json']
 
 /** What anybody bound to one application may ask for although it is no application's own. */
-const shared = ['GET /event-type', 'GET /event-type/:name', 'POST /auth/logout']
+const shared = ['GET /event-type', 'GET /event-type/:name', 'GET /auth/access', 'POST /auth/logout']
 
 /** What changes nothing but messages. */
 const publishing = ['/app/:app/msg', '/app/:app/msg/batch', '/app/:app/msg/raw', '/app/:app/msg/precheck/active']

@@ -59,6 +59,39 @@ describe('an application token', () => {
     }
   })
 
+  test('asks what it may do, and a refusal says why', async () => {
+    const { letIn, ask } = await openPortal()
+    const access = async (as: (method: string, path: string) => Promise<Answer>) =>
+      (await as('GET', '/auth/access')).json
+    const all = { manageEndpoints: true, viewSecrets: true, changeSecrets: true, sendAgain: true }
+    const none = { manageEndpoints: false, viewSecrets: false, changeSecrets: false, sendAgain: false }
+    const whole = await letIn()
+    const { permissions, readOnly, appId } = await access(whole.as)
+    assert.deepEqual([permissions, readOnly, appId], [all, false, (await ask('GET', '/app/a')).json.id])
+    const looking = await letIn({ readOnly: true })
+    const looks = await access(looking.as)
+    assert.deepEqual([looks.permissions, looks.readOnly, looks.capabilities], [none, true, ['ViewBase']])
+    const some = await letIn({ capabilities: ['ViewBase', 'CreateAttempts'] })
+    assert.deepEqual((await access(some.as)).permissions, { ...none, sendAgain: true })
+    const { json: key } = await ask('GET', `${api}/auth/access`)
+    assert.deepEqual([key.scopes, key.capabilities, key.permissions], [['admin'], null, all])
+
+    const pause = '/app/a/endpoint/one/pause'
+    for (const [refused, detail] of [
+      [await looking.as('POST', pause), 'This portal token is read-only.'],
+      [await some.as('POST', pause), 'This portal token does not have the capability ManageEndpoint.'],
+      [await whole.as('PATCH', '/app/a', { name: 'x' }), 'A portal token may not do that; it takes an API key.'],
+    ] as const) {
+      assert.deepEqual([refused.status, refused.json.code, refused.json.detail], [403, 'insufficient_access', detail])
+    }
+    const { json: reader } = await ask('POST', `${api}/api-key`, { name: 'r', scopes: ['read'], app: 'a' })
+    const bound = (method: string, path: string) =>
+      ask(method, `${api}${path}`, undefined, { authorization: `Bearer ${reader.token}` })
+    assert.match((await bound('POST', pause)).json.detail, /it takes a key with the scope admin\.$/)
+    assert.match((await bound('GET', '/app')).json.detail, /it is for the application app_\w+ only\.$/)
+    assert.equal((await access(bound)).readOnly, true)
+  })
+
   test('that is read-only, or has some capabilities, has no others', async () => {
     const { letIn } = await openPortal()
     const statuses = async (input: Record<string, unknown>) => {

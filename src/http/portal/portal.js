@@ -29,6 +29,9 @@ function keep(given) {
 
 let session = readSession()
 
+/** The permissions of the token: the page offers nothing else. */
+let may = {}
+
 async function call(method, path, body) {
   const response = await fetch(`api/v1/app/${session.app}${path}`, {
     method,
@@ -101,8 +104,15 @@ function el(name, attributes = {}, ...children) {
 }
 
 const button = (label, click, kind = '') => el('button', { type: 'button', class: kind, click }, label)
+/** An instant to the second in UTC, as everywhere; the title has the local time. */
 const when = (instant) =>
-  instant ? el('time', { datetime: instant, title: instant }, new Date(instant).toLocaleString()) : '–'
+  instant
+    ? el(
+        'time',
+        { datetime: instant, title: `${new Date(instant).toLocaleString()} local time` },
+        `${instant.slice(0, 19).replace('T', ' ')} UTC`,
+      )
+    : '–'
 const pill = (text, kind) => el('span', { class: `pill ${kind}` }, text)
 
 function table(titles, rows) {
@@ -183,29 +193,34 @@ function endpointCard(endpoint) {
     el(
       'div',
       { class: 'row' },
-      button(
-        'Edit',
-        act(() => edit(endpoint)),
-      ),
-      endpoint.paused
-        ? button('Resume', order('resume', 'Resumed: what waited is on its way.'))
-        : button('Pause', order('pause', 'Paused: what is published meanwhile waits.')),
-      endpoint.disabled
-        ? button('Enable', change({ disabled: false }, 'Enabled: what was held is on its way.'))
-        : button('Disable', change({ disabled: true }, 'Disabled.')),
-      button(
-        'Secret',
-        act(() => secret(path)),
-      ),
-      button(
-        'Send example',
-        act(() => example(path)),
-      ),
-      button(
-        'Delete',
-        act(() => remove(path, endpoint.url)),
-        'danger',
-      ),
+      may.manageEndpoints && [
+        button(
+          'Edit',
+          act(() => edit(endpoint)),
+        ),
+        endpoint.paused
+          ? button('Resume', order('resume', 'Resumed. Waiting messages are sent.'))
+          : button('Pause', order('pause', 'Paused. New messages wait.')),
+        endpoint.disabled
+          ? button('Enable', change({ disabled: false }, 'Enabled. Waiting messages are sent.'))
+          : button('Disable', change({ disabled: true }, 'Disabled.')),
+      ],
+      may.viewSecrets &&
+        button(
+          'Secret',
+          act(() => secret(path)),
+        ),
+      may.sendAgain &&
+        button(
+          'Send example',
+          act(() => example(path)),
+        ),
+      may.manageEndpoints &&
+        button(
+          'Delete',
+          act(() => remove(path, endpoint.url)),
+          'danger',
+        ),
     ),
   )
 }
@@ -219,13 +234,16 @@ async function endpoints() {
       'div',
       { class: 'bar' },
       el('span', { class: 'soft' }, `${data.length}${done ? '' : '+'} endpoints`),
-      button(
-        'Add endpoint',
-        act(() => edit()),
-        'main',
-      ),
+      may.manageEndpoints &&
+        button(
+          'Add endpoint',
+          act(() => edit()),
+          'main',
+        ),
     ),
-    data.length === 0 ? el('p', { class: 'empty' }, 'No endpoints yet. Add one to begin to receive events.') : '',
+    data.length === 0
+      ? el('p', { class: 'empty' }, `No endpoints yet.${may.manageEndpoints ? ' Add one to receive events.' : ''}`)
+      : '',
     data.map(endpointCard),
   )
 }
@@ -302,7 +320,7 @@ async function secret(path) {
     el(
       'div',
       { class: 'end' },
-      button('Rotate', rotate, 'danger'),
+      may.changeSecrets && button('Rotate', rotate, 'danger'),
       button('Close', () => dialog.close()),
     ),
   )
@@ -401,11 +419,12 @@ async function detail(id) {
         await detail(id)
       }, 'It is sent again.')
       const [state, kind] = statuses[endpoint.status] ?? ['ended', 'warn']
-      return [endpoint.url, pill(state, kind), why?.detail ?? '', button('Resend', resend)]
+      return [endpoint.url, pill(state, kind), why?.detail ?? '', may.sendAgain ? button('Resend', resend) : '']
     }),
   )
   const tries = attempts.data.map((attempt) => [
     when(attempt.timestamp),
+    attempt.url || el('code', { class: 'soft' }, attempt.endpointId),
     pill(String(attempt.responseStatusCode || 'no answer'), attempt.status === 0 ? 'good' : 'bad'),
     `${attempt.responseDurationMs ?? 0} ms`,
     el('code', {}, attempt.response ?? ''),
@@ -419,7 +438,7 @@ async function detail(id) {
       typeof message.payload === 'string' ? message.payload : (JSON.stringify(message.payload, null, 2) ?? ''),
     ),
     goes.length > 0 ? table(['Endpoint', 'State', 'Why', ''], goes) : el('p', {}, 'No endpoint asked for it.'),
-    tries.length > 0 ? table(['Attempt', 'Answer', 'Took', 'Response'], tries) : '',
+    tries.length > 0 ? table(['Attempt', 'Endpoint', 'Answer', 'Took', 'Response'], tries) : '',
     el(
       'div',
       { class: 'end' },
@@ -450,7 +469,7 @@ async function dead() {
     ],
     'No dead letters: everything arrived, or is still on its way.',
   )
-  return el('div', {}, el('div', { class: 'bar' }, el('span'), button('Replay all', replayAll)), list)
+  return el('div', {}, el('div', { class: 'bar' }, el('span'), may.sendAgain && button('Replay all', replayAll)), list)
 }
 
 // — The page —
@@ -501,6 +520,8 @@ else ask(offered)
 
 async function begin() {
   document.querySelector('nav').hidden = false
+  const answer = await fetch('api/v1/auth/access', { headers: { authorization: `Bearer ${session.token}` } })
+  may = answer.ok ? (await answer.json()).permissions : {}
   document.getElementById('app-name').textContent = (await call('GET', '')).name
   await show('endpoints')
 }

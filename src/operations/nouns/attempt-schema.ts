@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { Attempt, AttemptSummary, MessageSummary } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/messages.ts'
-import { endpointId, id, instant, integer, msgId, nullable, optional, text, url, whole } from '../fields.ts'
+import { endpointId, id, instant, integer, msgId, nullable, optional, text, uidOut, url, whole } from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
 import { EndpointOut } from './endpoint-schema.ts'
@@ -64,6 +64,7 @@ export const MessageAttemptOut = Type.Object({
   id,
   msgId,
   endpointId,
+  endpointUid: uidOut,
   url,
   response: text('Answer of the receiver, cut short; without an answer, the error.'),
   responseHeaders: nullable(
@@ -102,6 +103,7 @@ export function toAttemptOut(
     id: attempt.id,
     msgId: message.id,
     endpointId: endpoint?.id ?? '',
+    endpointUid: endpoint?.uid ?? null,
     url: endpoint?.url ?? '',
     response: withContent ? reply : '',
     responseHeaders: withContent ? attempt.responseHeaders : null,

@@ -1,9 +1,22 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
-import { admin, capabilities, endSession } from '../access.ts'
+import {
+  admin,
+  attempt,
+  type Caller,
+  capabilities,
+  changeSecret,
+  endSession,
+  isReadOnly,
+  manage,
+  mayCall,
+  type Need,
+  ownAccess,
+  viewSecret,
+} from '../access.ts'
 import { fixedCaller, hashApiKey, makeAppToken } from '../auth.ts'
-import { flag, integer, maybe, metadataProblems, namePattern, text } from '../fields.ts'
+import { flag, integer, maybe, metadataProblems, namePattern, nullable, text } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, type Noun, type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
@@ -44,6 +57,44 @@ const ApplicationTokenExpireIn = Type.Object({
   sessionIds: Type.Optional(Type.Array(sessionId, { maxItems: 1000, description: 'Only tokens of these sessions.' })),
 })
 
+const AccessOut = Type.Object({
+  id: text('Id of the key or token.'),
+  appId: nullable(text('The one application that it is for; null for all.')),
+  scopes: Type.Array(Type.String(), { description: 'Scopes of an API key; none for a portal token.' }),
+  capabilities: nullable(
+    Type.Array(Type.String(), { description: 'Capabilities of a portal token; null for an API key.' }),
+  ),
+  readOnly: flag('Whether it may change nothing.'),
+  permissions: Type.Object(
+    {
+      manageEndpoints: flag('Create, change, pause and delete endpoints.'),
+      viewSecrets: flag('See the secrets of endpoints.'),
+      changeSecrets: flag('Rotate the secrets of endpoints.'),
+      sendAgain: flag('Send messages again, and send examples.'),
+    },
+    { description: 'What it may do in its application, so that a page offers nothing else.' },
+  ),
+})
+
+function toAccessOut(caller: Caller): Out<typeof AccessOut> {
+  const { id, app, scopes, capabilities: granted } = caller
+  const may = (need: Need) => mayCall(caller, need, true)
+  const readOnly = granted === undefined ? !scopes.has('admin') && !scopes.has('publish') : isReadOnly(granted)
+  return {
+    id,
+    appId: app?.id ?? null,
+    scopes: [...scopes],
+    capabilities: granted === undefined ? null : [...granted],
+    readOnly,
+    permissions: {
+      manageEndpoints: may(manage),
+      viewSecrets: may(viewSecret),
+      changeSecrets: may(changeSecret),
+      sendAgain: may(attempt),
+    },
+  }
+}
+
 /** Makes a token for the portal of an application, and the link that carries it. */
 async function letIn(
   { store, randomText, publicUrl }: Parts,
@@ -68,7 +119,7 @@ async function letIn(
 export const authentication: Noun = {
   tag: 'Authentication',
   description: 'Tokens for the portal of one application.',
-  schemas: { AppPortalAccessIn, AppPortalAccessOut, ApplicationTokenExpireIn },
+  schemas: { AppPortalAccessIn, AppPortalAccessOut, ApplicationTokenExpireIn, AccessOut },
   routes: [
     route({
       method: 'POST',
@@ -112,6 +163,15 @@ export const authentication: Noun = {
         await store.expireAppTokens(app.key, sessionIds.length === 0 ? null : sessionIds, (expiry ?? 0) * 1000)
         auth.forget()
       },
+    }),
+    route({
+      method: 'GET',
+      path: '/auth/access',
+      need: ownAccess,
+      id: 'v1.authentication.access',
+      summary: 'Get what the key or token of this request may do',
+      answers: { 200: AccessOut },
+      handle: ({ request: { caller } }) => toAccessOut(caller ?? fixedCaller),
     }),
     route({
       method: 'POST',

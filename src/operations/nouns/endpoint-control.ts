@@ -8,7 +8,7 @@ import type { CircuitAction } from '../../domain/flow.ts'
 import type { Envelope } from '../../intake/publication.ts'
 import type { EndpointChange, Store } from '../../store/store.ts'
 import { attempt, manage, view } from '../access.ts'
-import { described, instantPattern, integer, optional } from '../fields.ts'
+import { described, instantPattern, integer, iso, optional } from '../fields.ts'
 import { toleranceMs } from '../instant.ts'
 import { found } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
@@ -83,15 +83,18 @@ async function countEnds({ key }: Endpoint, query: Static<typeof StatsQuery>, st
 const ping = 'svix.ping'
 const pingExample = { success: true }
 
-async function exampleFor({ store, bodyLimitBytes }: Parts, name: string, index: number): Promise<unknown> {
+/** The example of an event type without a schema, in the form that Standard Webhooks recommends for payloads. */
+function plainExample(type: string, now: EpochMs): JsonObject {
+  return { type, timestamp: iso(now), data: { example: true } }
+}
+
+async function exampleFor({ store, clock, bodyLimitBytes }: Parts, name: string, index: number): Promise<unknown> {
   if (name === ping) return pingExample
   const known = await store.findEventType(name)
-  if (known === undefined) throw noSuch('event type', name)
-  const schema = newestSchema(known.schemas)
-  if (schema === undefined) {
-    refuseIf([{ at: ['body', 'eventType'], message: 'has no schema to make an example from', type: 'schema' }])
-    return undefined
-  }
+  // While there is no event type at all, messages of any name can be published.
+  if (known === undefined && (await store.unknownEventTypes([name])).length > 0) throw noSuch('event type', name)
+  const schema = newestSchema(known?.schemas ?? null)
+  if (schema === undefined) return plainExample(name, clock.now())
   const example = exampleWithin(schema, index, bodyLimitBytes)
   // A payload is an object, as everywhere.
   return typeof example === 'object' && example !== null && !Array.isArray(example) ? example : { value: example }
@@ -202,7 +205,8 @@ export const endpointControlRoutes: readonly Route[] = [
     need: attempt,
     id: 'v1.endpoint.send-example',
     summary: 'Send an example of an event type to an endpoint',
-    description: '`svix.ping` is always there; any other example is made from the schema of the event type.',
+    description:
+      'Made from the schema of the event type; without a schema, `type`, `timestamp` and `data`. `svix.ping` is always there.',
     body: EventExampleIn,
     answers: { 200: MessageOut },
     handle: async ({ endpoint, body: { eventType, exampleIndex = 0 } }, parts) => {
