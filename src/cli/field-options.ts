@@ -84,7 +84,7 @@ export function queryOf(session: Session, fields: Fields): Query {
 /** The field of the API that goes back to its default by `--unset`, named by its flag or by itself. */
 export function unsetField(
   name: string,
-  fields: Readonly<Record<string, { readonly flag?: string; readonly noNull?: true }>>,
+  fields: Readonly<Record<string, { readonly flag?: string; readonly noNull?: true; readonly description?: string }>>,
 ): string {
   const unsettable = Object.entries(fields).flatMap(([field, { flag, noNull }]) =>
     flag === undefined || noNull === true ? [] : [{ field, flag: flagName(flag) }],

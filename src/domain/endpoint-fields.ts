@@ -298,6 +298,13 @@ export const endpointFields = {
     flag: '--signature <PROFILE>',
     description: `Signature profile of the requests: ${signatureProfiles.map((word) => `\`${word}\``).join(', ')}; \`standard\` by default.`,
   },
+  version: {
+    flow: 'version',
+    kind: integer(1, 65_535),
+    fallback: 1,
+    stays: true,
+    description: "Version that Svix's clients give an endpoint; it changes nothing.",
+  },
 } as const satisfies Readonly<Record<string, EndpointField>>
 
 type Fields = typeof endpointFields

@@ -17,6 +17,15 @@ export interface EventType {
   readonly updatedAt: EpochMs
 }
 
+/** Whether a caller sees the event type: one without feature flags, or with one of the caller's. Null sees all. */
+export function isShownTo(
+  flags: ReadonlySet<string> | null,
+  { featureFlags }: Pick<EventType, 'featureFlags'>,
+): boolean {
+  if (flags === null || featureFlags === null || featureFlags.length === 0) return true
+  return featureFlags.some((flag) => flags.has(flag))
+}
+
 export type JsonObject = Readonly<Record<string, unknown>>
 
 /** The schema of the newest version, by number. */

@@ -16,7 +16,7 @@ export type SimpleForm =
   | { readonly is: 'choice'; readonly words: readonly string[] }
   | { readonly is: 'boolean' }
   | { readonly is: 'instant' }
-  | { readonly is: 'list'; readonly of: SimpleForm; readonly max: number; readonly unique: boolean }
+  | { readonly is: 'list'; readonly of: SimpleForm; readonly max: number }
   /** Text by name. */
   | { readonly is: 'labels' }
   | { readonly is: 'headers' }
@@ -75,9 +75,9 @@ export function choice<const Word extends string>(words: readonly Word[]): Kind<
   return { is: 'choice', words }
 }
 
-/** One value at least, and no value twice unless `unique` is false. */
-export function list(of: Kind<string>, max: number, unique = true): Kind<readonly string[]> {
-  return { is: 'list', of, max, unique }
+/** One value at least. A value that is given twice counts once. */
+export function list(of: Kind<string>, max: number): Kind<readonly string[]> {
+  return { is: 'list', of, max }
 }
 
 export const boolean: Kind<boolean> = { is: 'boolean' }

@@ -12,13 +12,13 @@ const periodFields = {
   after: {
     kind: instant,
     flag: '--after <INSTANT>',
-    description: 'Only items after this instant, RFC 3339.',
-    help: 'only after',
+    description: 'Only items from this instant on, RFC 3339.',
+    help: 'only from this instant on',
   },
 } as const satisfies Fields
 
 const eventTypes = {
-  kind: list(text(undefined, 256), 1000, false),
+  kind: list(text(undefined, 256), 1000),
   flag: '--event-type <TYPE>',
   description: 'Event types: names, groups such as `video.*`, or `*`; null for all.',
   help: 'only this event type',

@@ -23,6 +23,8 @@ export interface Caller {
   readonly scopes: ReadonlySet<string>
   /** Undefined for an API key. */
   readonly capabilities: ReadonlySet<string> | undefined
+  /** The feature flags of an application token; absent or null for a caller that sees every event type. */
+  readonly featureFlags?: ReadonlySet<string> | null
   /** The one application the caller may see; null for all. */
   readonly app: AppRef | null
 }

@@ -168,7 +168,9 @@ export class Authenticator {
     }
     if (!isAppToken(text)) return undefined
     const found = await store.findAppToken(hash)
-    return found && { ...found, scopes: new Set<string>(), capabilities: new Set(found.capabilities) }
+    if (found === undefined) return undefined
+    const featureFlags = found.featureFlags && new Set(found.featureFlags)
+    return { ...found, scopes: new Set<string>(), capabilities: new Set(found.capabilities), featureFlags }
   }
 
   /** Notes the use in the background, once a minute at most. */

@@ -9,6 +9,7 @@ import { withField } from '../json/exact.ts'
 import type { Scanner, Span } from '../json/scan.ts'
 import type { BroughtLetter, Contents } from '../store/dead-letters.ts'
 import { headerProblems } from './endpoint-problems.ts'
+import { distinct } from './fields.ts'
 import { DeadLineIn, toDeadOut } from './nouns/dead-letter-schema.ts'
 import { isJsonObject } from './nouns/message-schema.ts'
 import { isContentType, textWithout } from './read-publish.ts'
@@ -71,7 +72,8 @@ export function readLine(scanner: Scanner, line: Buffer, now: EpochMs, problems:
   if (read === undefined) return undefined
   const { input, payload } = read
   const { msgId, endpointId, endpointUid = null, reason, attempts, responseStatusCode: status, code, error } = input
-  const { contentType = null, eventType, eventId = null, channels = null, tags = null, headers = null } = input
+  const { contentType = null, eventType, eventId = null, headers = null } = input
+  const [channels, tags] = [distinct(input.channels), distinct(input.tags)]
   const { orderingKey = null, orderKey = null, variant = null } = input
   const key = decodeKey('msg', msgId)
   const instants = readAll(input, problems)

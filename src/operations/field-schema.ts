@@ -78,7 +78,6 @@ export function schemaOf(form: SimpleForm): TSchema {
       return Type.Array(schemaOf(form.of), {
         minItems: 1,
         maxItems: form.max,
-        ...(form.unique && { uniqueItems: true }),
       })
     case 'labels':
       return Metadata

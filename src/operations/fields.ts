@@ -139,6 +139,11 @@ export function texts(description: string) {
   return nullable(Type.Array(Type.String(), { description }))
 }
 
+/** Names as they are kept: each once. */
+export function distinct(names: readonly string[] | null | undefined): readonly string[] | null {
+  return names == null ? null : [...new Set(names)]
+}
+
 /** An instant as answers write it. */
 export function iso(at: EpochMs): string {
   return new Date(at).toISOString()

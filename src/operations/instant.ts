@@ -29,14 +29,14 @@ export const toleranceMs = 5 * 60 * 1000
 
 const lookBackMs = 90 * 24 * 60 * 60 * 1000
 
-/** The time a list covers: what lies between `after` and `before`, or without either the last 90 days. */
+/** The time a list covers: from `after` on, up to `before`, or without either the last 90 days. */
 export function readTimes(
   query: { readonly before?: string; readonly after?: string },
   now: EpochMs,
 ): { from: EpochMs; until: EpochMs } {
   const { before, after } = readInstants('query', { before: query.before, after: query.after })
   const oldest = before === undefined ? now - lookBackMs : 0
-  return { from: after === undefined ? oldest : after + 1, until: before ?? Number.MAX_SAFE_INTEGER }
+  return { from: after ?? oldest, until: before ?? Number.MAX_SAFE_INTEGER }
 }
 
 /** The same time as a range of keys. */

@@ -4,7 +4,7 @@ import type { Parts } from '../domain/turns.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../json/scan.ts'
 import { headerProblems } from './endpoint-problems.ts'
-import { metadataProblems } from './fields.ts'
+import { distinct, metadataProblems } from './fields.ts'
 import type { ApplicationIn } from './nouns/application-schema.ts'
 import { batchLimit, type EnvelopeIn, MessageHeadIn, type RawQuery } from './nouns/message-schema.ts'
 import { checkContents, compile, nullsRemover, refuseIf } from './validate.ts'
@@ -153,7 +153,8 @@ function envelopeOf(
   { deliverAt, expiresAt }: Instants,
   now: EpochMs,
 ): Envelope {
-  const { eventType, eventId = null, channels = null, tags = null, headers = null, dedupeKey = null } = input
+  const { eventType, eventId = null, headers = null, dedupeKey = null } = input
+  const [channels, tags] = [distinct(input.channels), distinct(input.tags)]
   const delayMs = deliverAt === null ? 0 : Math.max(0, deliverAt - now)
   const expiresInMs = expiresAt === null ? null : Math.max(0, expiresAt - now)
   const hours = input.payloadRetentionHours ?? (input.payloadRetentionPeriod ?? 0) * 24

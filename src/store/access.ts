@@ -70,6 +70,8 @@ export interface NewAppToken {
   readonly hash: Uint8Array
   /** Svix's names: `ViewBase`, `ManageEndpoint`, … */
   readonly capabilities: readonly string[]
+  /** The feature flags whose event types it sees; null or absent for all. */
+  readonly featureFlags?: readonly string[] | null
   readonly sessionId: string | null
   /** The API key that it ends with; null or absent for none. */
   readonly madeBy?: number | null
@@ -81,6 +83,7 @@ export interface AppToken {
   readonly id: string
   readonly app: AppRef
   readonly capabilities: readonly string[]
+  readonly featureFlags: readonly string[] | null
   readonly sessionId: string | null
   readonly createdAt: EpochMs
   readonly expiresAt: EpochMs

@@ -11,14 +11,21 @@ export interface EventTypes {
   /** Answers whether there was one. */
   deleteEventType(name: string): Promise<boolean>
   findEventType(name: string): Promise<EventType | undefined>
-  /** By name, in the order of its bytes. */
-  listEventTypes(page: PageRequest<string>, includeArchived: boolean): Promise<Page<EventType>>
+  /** By name, in the order of its bytes; those that a caller with these feature flags sees, null for all. */
+  listEventTypes(
+    page: PageRequest<string>,
+    includeArchived: boolean,
+    flags?: ReadonlySet<string> | null,
+  ): Promise<Page<EventType>>
   /** Replaces or makes all of these at once; with `replaceAll` every other one is archived. */
   importEventTypes(inputs: readonly NewEventType[], replaceAll: boolean): Promise<void>
-  /** Those of the names that are no event type. Without any event type at all: none, or all of them with `always`. */
-  unknownEventTypes(names: readonly string[], always?: boolean): Promise<string[]>
-  /** The first names of event types that are not archived, in the order of their bytes. */
-  eventTypeNames(limit: number): Promise<string[]>
+  /**
+   * The event types among these names. Undefined as long as there is no event type at all, unless `always` is set.
+   */
+  eventTypesAmong(names: readonly string[], always?: boolean): Promise<readonly EventTypeSummary[] | undefined>
+  /** The first names of event types that are not archived, in the order of their bytes, as by `listEventTypes`. */
+  eventTypeNames(limit: number, flags?: ReadonlySet<string> | null): Promise<string[]>
 }
 
+export type EventTypeSummary = Pick<EventType, 'name' | 'archived' | 'featureFlags'>
 export type NewEventType = Omit<EventType, 'createdAt' | 'updatedAt'>

@@ -49,7 +49,7 @@ describe('endpoints', () => {
       },
     )
     const after = await store.findEndpoint(app, 'f')
-    assert.deepEqual([after?.secrets, after?.headers], [before?.secrets, { 'x-y': 'z' }])
+    assert.deepEqual([after?.secrets, after?.headers], [before?.secrets, { 'X-Y': 'z' }])
     assert.equal((await ask('PUT', `/app/a/endpoint/ep_${'0'.repeat(27)}`, { url })).status, 404)
     assert.deepEqual(problems(await ask('PUT', '/app/a/endpoint/f', {})), ['body.url required'])
   })
@@ -104,8 +104,6 @@ describe('endpoints', () => {
     assert.deepEqual(problems(await ask('POST', '/app/a/endpoint', { url, eventTypes: ['x'] })), [
       'body.eventTypes.0 event_type',
     ])
-    const taken = await ask('PATCH', '/app/a/endpoint/e', { eventTypes: ['video.up', 'video.old', 'audio.*', '*'] })
-    assert.equal(taken.status, 200)
     const typo = await ask('PATCH', '/app/a/endpoint/e', { eventTypes: ['vidoe.up', 'quite.other'] })
     assert.deepEqual(
       typo.json.detail.map(({ loc, msg }: { loc: string[]; msg: string }) => [loc.join('.'), msg]),
@@ -114,6 +112,18 @@ describe('endpoints', () => {
         ['body.eventTypes.1', 'unknown event type "quite.other"'],
       ],
     )
+    const archived = await ask('PATCH', '/app/a/endpoint/e', { eventTypes: ['video.up', 'video.old'] })
+    assert.deepEqual([archived.status, problems(archived)], [422, ['body.eventTypes.1 event_type']])
+    assert.match(archived.text, /archived event type \\"video\.old\\"/)
+    const wanted = { eventTypes: ['video.up', 'audio.*', '*'] }
+    assert.equal((await ask('PATCH', '/app/a/endpoint/e', wanted)).status, 200)
+    // An endpoint that subscribed before keeps an archived event type.
+    await ask('DELETE', '/api/v1/event-type/video.up')
+    assert.equal((await ask('PATCH', '/app/a/endpoint/e', wanted)).status, 200)
+    assert.equal((await ask('PUT', '/app/a/endpoint/e', { url, ...wanted })).status, 200)
+    assert.deepEqual(problems(await ask('POST', '/app/a/endpoint', { url, ...wanted })), [
+      'body.eventTypes.0 event_type',
+    ])
   })
 
   test('by the setting, subscribe to known event types always, or to anything', async () => {
@@ -130,6 +140,28 @@ describe('endpoints', () => {
     const { ask } = await openApi()
     const { json } = await ask('GET', `/api/v1/nowhere/${'x'.repeat(300)}?secret=1`)
     assert.equal(json.detail, `There is no route GET /api/v1/nowhere/${'x'.repeat(256 - '/api/v1/nowhere/'.length)}.`)
+  })
+
+  test('keep each event type and channel once, and the version they are given', async () => {
+    const { ask } = await withEndpoint()
+    const given = { url, eventTypes: ['b', 'a', 'b'], channels: ['c', 'c'], version: 2 }
+    const made = await ask('POST', '/app/a/endpoint', given)
+    assert.deepEqual(
+      [made.status, made.json.eventTypes, made.json.channels, made.json.version],
+      [201, ['b', 'a'], ['c'], 2],
+    )
+    const changed = await ask('PATCH', `/app/a/endpoint/${made.json.id}`, { filterTypes: ['a', 'a'], version: 7 })
+    assert.deepEqual([changed.json.eventTypes, changed.json.version], [['a'], 7])
+    assert.equal((await ask('PUT', `/app/a/endpoint/${made.json.id}`, { url })).json.version, 7)
+    assert.deepEqual(problems(await ask('POST', '/app/a/endpoint', { url, version: 0 })), ['body.version minimum'])
+    assert.equal((await ask('GET', '/app/a/endpoint/e')).json.version, 1)
+    const sent = await ask('POST', '/app/a/msg', {
+      eventType: 'x',
+      payload: {},
+      channels: ['c', 'd', 'c'],
+      tags: ['t', 't'],
+    })
+    assert.deepEqual([sent.status, sent.json.channels, sent.json.tags], [202, ['c', 'd'], ['t']])
   })
 })
 

@@ -178,7 +178,7 @@ describe('what became of a message', () => {
       destinations.map((d: { uid: string; status: number; statusText: string }) => [d.uid, d.status, d.statusText]),
       [
         ['one', 0, 'success'],
-        ['two', 1, 'pending'],
+        ['two', 3, 'sending'],
       ],
     )
     assert.equal(destinations[0].nextAttempt, null)

@@ -34,6 +34,29 @@ describe('an application token', () => {
     assert.match(elsewhere.json.url, /^https:\/\/hooks\.example\.com\/portal#app=/)
   })
 
+  test('sees event types with feature flags only if it has one of them', async () => {
+    const { letIn, ask } = await openPortal()
+    await ask('POST', `${api}/event-type`, { name: 'plain', description: '' })
+    await ask('POST', `${api}/event-type`, { name: 'secret', description: '', featureFlag: 'beta' })
+    const schemas = { 1: { type: 'object' } }
+    await ask('POST', `${api}/event-type`, { name: 'both', description: '', featureFlags: ['x', 'beta'], schemas })
+    const names = async (as: (method: string, path: string) => Promise<Answer>) =>
+      (await as('GET', '/event-type')).json.data.map(({ name }: { name: string }) => name)
+    const { as: outside } = await letIn()
+    assert.deepEqual(await names(outside), ['plain'])
+    assert.equal((await outside('GET', '/event-type/secret')).status, 404)
+    assert.equal((await outside('POST', '/app/a/endpoint/one/send-example', { eventType: 'both' })).status, 404)
+    const refused = await outside('PATCH', '/app/a/endpoint/one', { eventTypes: ['plain', 'secret'] })
+    assert.match(refused.text, /unknown event type \\"secret\\"/)
+    const { as: inside } = await letIn({ featureFlags: ['beta', 'other'] })
+    assert.deepEqual(await names(inside), ['both', 'plain', 'secret'])
+    assert.equal((await inside('GET', '/event-type/secret')).status, 200)
+    assert.equal((await inside('PATCH', '/app/a/endpoint/one', { eventTypes: ['plain', 'secret'] })).status, 200)
+    // What an operator subscribed the endpoint to stays, whoever changes the endpoint.
+    assert.equal((await outside('PATCH', '/app/a/endpoint/one', { eventTypes: ['secret'] })).status, 200)
+    assert.equal((await ask('GET', `${api}/event-type`)).json.data.length, 3)
+  })
+
   test('may read and manage the endpoints of its application, and nothing of any other', async () => {
     const { letIn } = await openPortal()
     const { as } = await letIn()

@@ -50,14 +50,22 @@ describe("Svix's SDK with attempts", () => {
     const [message] = (await svix.messageAttempt.listAttemptedMessages('a', 'bad', { withContent: true })).data
     assert.deepEqual(
       [message?.id, message?.payload, message?.status, message?.statusText],
-      [id, { n: 1 }, 1, 'pending'],
+      [id, { n: 1 }, 3, 'sending'],
     )
     assert.ok(message?.nextAttempt && message.nextAttempt.getTime() > message.timestamp.getTime())
-    assert.equal((await svix.messageAttempt.listAttemptedMessages('a', 'bad', { status: 0 })).data.length, 0)
+    for (const [status, count] of [
+      [0, 0],
+      [1, 0],
+      [2, 0],
+      [3, 1],
+    ] as const) {
+      const { data: shown } = await svix.messageAttempt.listAttemptedMessages('a', 'bad', { status })
+      assert.equal(shown.length, count, `status ${status}`)
+    }
     assert.equal((await svix.messageAttempt.listAttemptedMessages('a', 'good', { status: 0 })).data.length, 1)
     const { data } = await svix.messageAttempt.listAttemptedDestinations('a', id)
     const standing = data.map(({ uid, statusText }) => `${uid} ${statusText}`)
-    assert.deepEqual(standing.sort(), ['bad pending', 'good success'])
+    assert.deepEqual(standing.sort(), ['bad sending', 'good success'])
   })
 
   test('gets one, expunges what was answered, and sends again by hand', async (t) => {

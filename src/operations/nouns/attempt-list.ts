@@ -92,13 +92,17 @@ export function attemptsAt(
       const met = rows.filter(meets)
       const heads = await store.loadSummaries([...new Set(met.map((row) => row.message))])
       const byKey = new Map(heads.map((head) => [head.key, head]))
-      const replaying = await replayingAmong(store, met)
-      const dead = await deadAmong(store, met)
-      return met.flatMap((row) => {
+      const [replaying, dead, coalesced] = await Promise.all([
+        replayingAmong(store, met),
+        deadAmong(store, met),
+        store.findCoalesced(met),
+      ])
+      return met.flatMap((row, i) => {
         const message = byKey.get(row.message)
         if (message === undefined || !meetsFilter(message, messageFilter)) return []
         const pair = pairOf(row.endpoint, row.message)
-        const facts = { message, latest: row, replaying: replaying.has(pair), dead: dead.has(pair) }
+        const known = { replaying: replaying.has(pair), dead: dead.has(pair), coalesced: coalesced[i] }
+        const facts = { message, latest: row, ...known }
         return isShown(facts) ? [{ row, ...facts }] : []
       })
     },

@@ -44,6 +44,7 @@ const statusTexts = ['success', 'pending', 'fail', 'sending', 'canceled'] as con
 export const success = 0
 export const pending = 1
 export const fail = 2
+export const sending = 3
 export const canceled = 4
 export type Status = 0 | 1 | 2 | 3 | 4
 
@@ -137,7 +138,10 @@ export interface StatusFacts {
   readonly coalesced?: Coalesced | undefined
 }
 
-/** The status of a message at an endpoint. An expunged or coalesced delivery waits for nothing. */
+/**
+ * The status of a message at an endpoint: `pending` before the first attempt, `sending` between two, as Svix has it. An
+ * expunged or coalesced delivery waits for nothing.
+ */
 function destinationStatus({ message, latest, replaying, dead, coalesced }: StatusFacts): Status {
   if (replaying) return pending
   if (dead) return fail
@@ -146,7 +150,8 @@ function destinationStatus({ message, latest, replaying, dead, coalesced }: Stat
   if (coalesced !== undefined && (latest === undefined || latest.at <= coalesced.at)) return canceled
   const waits = latest === undefined || latest.nextAt !== null
   if (!waits) return fail
-  return message.expunged ? canceled : pending
+  if (message.expunged) return canceled
+  return latest === undefined ? pending : sending
 }
 
 /** The fields as an answer shows them. */
@@ -154,7 +159,7 @@ export function toStatusOut(facts: StatusFacts, expanded: boolean) {
   const exact = destinationStatus(facts)
   const status = exact === canceled && !expanded ? fail : exact
   const { latest } = facts
-  const isRetry = status === pending && !facts.replaying && latest?.nextAt != null
+  const isRetry = status === sending && latest?.nextAt != null
   return {
     status,
     statusText: statusTexts[status],

@@ -41,9 +41,11 @@ const AppPortalAccessIn = Type.Object({
   readOnly: maybe(flag('Read-only: the same as the one capability `ViewBase`.')),
   expiry: maybe(integer(60, week), 'Seconds from now.'),
   sessionId: maybe(sessionId, 'Name by which this token can be ended, together with others.'),
-  /** Accepted for Svix's clients. */
   featureFlags: Type.Optional(
-    Type.Array(Type.String({ maxLength: 256, pattern: namePattern }), { description: "Kept for Svix's clients." }),
+    Type.Array(Type.String({ maxLength: 256, pattern: namePattern }), {
+      maxItems: 100,
+      description: 'The token sees event types without feature flags, and those with one of these.',
+    }),
   ),
 })
 
@@ -107,6 +109,7 @@ async function letIn(
     app: app.key,
     hash: hashApiKey(token),
     capabilities: input.readOnly === true ? ['ViewBase'] : (input.capabilities ?? capabilities),
+    featureFlags: input.featureFlags ?? [],
     sessionId: input.sessionId ?? null,
     // The key of the settings has no row; the tokens it makes end by themselves or with expire-all.
     madeBy: caller?.id === fixedCaller.id ? null : (caller?.key ?? null),

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { noSuch } from '../../domain/app-error.ts'
 import { type Clock, type EpochMs, parseInstant } from '../../domain/clock.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
-import { type JsonObject, newestSchema } from '../../domain/event-type.ts'
+import { isShownTo, type JsonObject, newestSchema } from '../../domain/event-type.ts'
 import { ExampleTooLarge, exampleOf, exampleValuesLimit } from '../../domain/example.ts'
 import type { CircuitAction } from '../../domain/flow.ts'
 import type { Envelope } from '../../intake/publication.ts'
@@ -12,7 +12,7 @@ import { described, instantPattern, integer, iso, optional } from '../fields.ts'
 import { toleranceMs } from '../instant.ts'
 import { found } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
-import { type Route, route } from '../route.ts'
+import { type Incoming, type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { EndpointOut, showEndpoint } from './endpoint-schema.ts'
 import { eventTypeName } from './event-type-import.ts'
@@ -88,11 +88,17 @@ function plainExample(type: string, now: EpochMs): JsonObject {
   return { type, timestamp: iso(now), data: { example: true } }
 }
 
-async function exampleFor({ store, clock, bodyLimitBytes }: Parts, name: string, index: number): Promise<unknown> {
+async function exampleFor(
+  { store, clock, bodyLimitBytes }: Parts,
+  caller: Incoming['caller'],
+  name: string,
+  index: number,
+): Promise<unknown> {
   if (name === ping) return pingExample
   const known = await store.findEventType(name)
+  if (known !== undefined && !isShownTo(caller?.featureFlags ?? null, known)) throw noSuch('event type', name)
   // While there is no event type at all, messages of any name can be published.
-  if (known === undefined && (await store.unknownEventTypes([name])).length > 0) throw noSuch('event type', name)
+  if (known === undefined && (await store.eventTypesAmong([name])) !== undefined) throw noSuch('event type', name)
   const schema = newestSchema(known?.schemas ?? null)
   if (schema === undefined) return plainExample(name, clock.now())
   const example = exampleWithin(schema, index, bodyLimitBytes)
@@ -209,8 +215,8 @@ export const endpointControlRoutes: readonly Route[] = [
       'Made from the schema of the event type; without a schema, `type`, `timestamp` and `data`. `svix.ping` is always there.',
     body: EventExampleIn,
     answers: { 200: MessageOut },
-    handle: async ({ endpoint, body: { eventType, exampleIndex = 0 } }, parts) => {
-      const payload = Buffer.from(JSON.stringify(await exampleFor(parts, eventType, exampleIndex)))
+    handle: async ({ endpoint, body: { eventType, exampleIndex = 0 }, request }, parts) => {
+      const payload = Buffer.from(JSON.stringify(await exampleFor(parts, request.caller, eventType, exampleIndex)))
       const { key, id } = await parts.publisher.publishToOne(endpoint, {
         envelope: envelopeOf(eventType),
         body: payload,

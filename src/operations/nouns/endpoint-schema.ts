@@ -8,7 +8,7 @@ import {
   type ValueOf,
 } from '../../domain/endpoint-fields.ts'
 import { type EndpointState, endpointStates } from '../../domain/endpoint-state.ts'
-import type { Typed } from '../../domain/field.ts'
+import type { Form, Typed } from '../../domain/field.ts'
 import type { NewEndpoint } from '../../store/store.ts'
 import { mergedHeaders } from '../../wire/headers.ts'
 import { schemaOf, shown } from '../field-schema.ts'
@@ -41,11 +41,17 @@ type ShownSchemas = {
 const fields = fieldEntries.map(([name, field]) => {
   const { kind, description } = field
   const schema = kind.is === 'object' ? policies[name as ObjectName].schema : schemaOf(kind)
-  return { name, ...field, schema: described<TSchema>(schema, description), read: readerOf(name, field.times ?? 1) }
+  return {
+    name,
+    ...field,
+    schema: described<TSchema>(schema, description),
+    read: readerOf(name, kind, field.times ?? 1),
+  }
 })
 
 /** How the domain keeps the value of a request. */
-function readerOf(name: FieldName, times: number): (value: never) => unknown {
+function readerOf(name: FieldName, { is }: Form, times: number): (value: never) => unknown {
+  if (is === 'list') return (values: readonly string[]) => [...new Set(values)]
   if (name === 'url') return (url: string) => new URL(url).href
   if (name === 'headers') return (headers: Readonly<Record<string, string>>) => mergedHeaders(headers)
   if (name in policies) return policies[name as ObjectName].read
@@ -116,7 +122,6 @@ export const EndpointOut = Type.Object({
     description:
       'Stored parts that no longer open. Nothing is sent until each is replaced: rotate the secret, or put the headers.',
   }),
-  version: Type.Integer({ description: 'Always 1.' }),
   createdAt,
   updatedAt,
 })
@@ -186,7 +191,6 @@ export function toStoredOut(endpoint: Endpoint): Omit<Out<typeof EndpointOut>, '
     disabledReason: endpoint.disabledReason,
     paused: endpoint.paused,
     damaged: (endpoint.damaged ?? []).map((field) => (field === 'secrets' ? ('secret' as const) : field)),
-    version: 1,
     createdAt: iso(endpoint.createdAt),
     updatedAt: iso(endpoint.updatedAt),
   }

@@ -1,6 +1,7 @@
 import type { Static } from 'typebox'
 import { AppError, type FieldError, noSuch, quotaExceeded } from '../../domain/app-error.ts'
 import { type Application, type Endpoint, managementApplication } from '../../domain/endpoint.ts'
+import { isShownTo } from '../../domain/event-type.ts'
 import { defaultFlow, type Flow } from '../../domain/flow.ts'
 import { nearest } from '../../domain/nearest.ts'
 import type { NewEndpoint, Store } from '../../store/store.ts'
@@ -29,14 +30,19 @@ import type { Place } from './endpoints.ts'
 export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place): Route[] {
   const one = `${path}/:endpoint` as const
 
-  async function problemsOf(input: EndpointPatch, { store, checkUrl, limits }: Parts): Promise<FieldError[]> {
+  async function problemsOf(
+    input: EndpointPatch,
+    { store, checkUrl, limits }: Parts,
+    { caller }: Incoming,
+    before?: Endpoint,
+  ): Promise<FieldError[]> {
     const problems = endpointProblems(input, checkUrl)
     const named = (input.eventTypes ?? input.filterTypes ?? []).length
     if (named > limits.maxEventTypesPerEndpoint) {
       throw quotaExceeded('An endpoint', limits.maxEventTypesPerEndpoint, 'event types', 'maxEventTypesPerEndpoint')
     }
     if (problems.length > 0 || !subscribesToEventTypes || limits.checkEventTypes === 'never') return problems
-    return unknownEventTypes(store, input, limits.checkEventTypes === 'always')
+    return eventTypeProblems(store, input, limits.checkEventTypes === 'always', caller?.featureFlags ?? null, before)
   }
 
   return [
@@ -77,7 +83,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
         refuseHiding(request, body)
         const secret =
           body.secret == null ? makeSecret(parts.randomBytes) : readSecret(body.secret, body.signature ?? 'standard')
-        const problems = await problemsOf(body, parts)
+        const problems = await problemsOf(body, parts, request)
         refuseIf(secret === undefined ? [...problems, secretProblem('secret')] : problems)
         const app = ownerOf(call)
         const made = checked(request, toNewEndpoint(body, secret ?? ''))
@@ -106,7 +112,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       handle: async (call, parts) => {
         const { body, params, request, endpoint } = call
         refuseHiding(request, body)
-        refuseIf(await problemsOf(body, parts))
+        refuseIf(await problemsOf(body, parts, request, endpoint))
         const replaced = endpoint && (await replace(parts.store, request, endpoint, body))
         if (replaced) return showEndpoint(parts, replaced)
         const { created, ...made } = await createNamed(parts, request, ownerOf(call), params.endpoint, body)
@@ -124,7 +130,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       answers: { 200: EndpointOut },
       handle: async ({ endpoint, body, request, params }, parts) => {
         refuseHiding(request, body)
-        refuseIf(await problemsOf(body, parts))
+        refuseIf(await problemsOf(body, parts, request, endpoint))
         const change = toEndpointChange(body)
         const changed = await parts.store.updateEndpoint(endpoint.app, endpoint.key, (stored) =>
           checked(request, change, stored),
@@ -210,22 +216,30 @@ function checked<T extends Partial<NewEndpoint>>({ caller }: Incoming, fields: T
   return fields
 }
 
-/** Subscriptions to event types that do not exist. */
-async function unknownEventTypes(
+/**
+ * Subscriptions to event types that do not exist, that the caller does not see, or that are archived. An endpoint that
+ * subscribed to one before keeps it.
+ */
+async function eventTypeProblems(
   store: Store,
   { eventTypes, filterTypes }: EndpointPatch,
   always: boolean,
+  flags: ReadonlySet<string> | null,
+  before: Endpoint | undefined,
 ): Promise<FieldError[]> {
   const fields = Object.entries({ eventTypes: eventTypes ?? [], filterTypes: filterTypes ?? [] })
-  const names = fields.flatMap(([, patterns]) => patterns).filter((pattern) => !pattern.endsWith('*'))
-  if (names.length === 0) return []
-  const unknown = new Set(await store.unknownEventTypes(names, always))
-  if (unknown.size === 0) return []
-  const hints = await suggestions(store, [...unknown])
+  const names = new Set(fields.flatMap(([, patterns]) => patterns).filter((pattern) => !pattern.endsWith('*')))
+  const known = names.size === 0 ? undefined : await store.eventTypesAmong([...names], always)
+  if (known === undefined) return []
+  for (const { name } of known) if (before?.eventTypes?.includes(name)) names.delete(name)
+  const shown = new Map(known.filter((each) => isShownTo(flags, each)).map((each) => [each.name, each]))
+  const unknown = [...names].filter((name) => !shown.has(name))
+  const hints = unknown.length === 0 ? undefined : await suggestions(store, unknown, flags)
   return fields.flatMap(([field, patterns]) =>
-    patterns.flatMap((pattern, i) => {
-      if (!unknown.has(pattern)) return []
-      const message = `unknown event type ${JSON.stringify(pattern)}${hints.get(pattern) ?? ''}`
+    patterns.flatMap((name, i) => {
+      if (!names.has(name) || shown.get(name)?.archived === false) return []
+      const state = shown.has(name) ? 'archived' : 'unknown'
+      const message = `${state} event type ${JSON.stringify(name)}${hints?.get(name) ?? ''}`
       return [{ at: ['body', field, i], message, type: 'event_type' }]
     }),
   )
@@ -234,10 +248,14 @@ async function unknownEventTypes(
 /** Comparing two names takes the product of their lengths: these limits keep all of it below 2 million steps. */
 const suggested = { names: 3, longest: 48, among: 250 } as const
 
-/** The nearest known name for each of the first unknown ones. */
-async function suggestions(store: Store, unknown: readonly string[]): Promise<ReadonlyMap<string, string>> {
+/** The nearest known name that the caller sees, for each of the first unknown ones. */
+async function suggestions(
+  store: Store,
+  unknown: readonly string[],
+  flags: ReadonlySet<string> | null,
+): Promise<ReadonlyMap<string, string>> {
   const isShort = (name: string) => name.length <= suggested.longest
-  const known = (await store.eventTypeNames(suggested.among)).filter(isShort)
+  const known = (await store.eventTypeNames(suggested.among, flags)).filter(isShort)
   const hints = unknown
     .filter(isShort)
     .slice(0, suggested.names)

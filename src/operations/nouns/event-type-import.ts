@@ -26,7 +26,11 @@ export const fields = {
     }),
   ),
   featureFlags: maybe(
-    Type.Array(flagName, { maxItems: 100, uniqueItems: true, description: "Kept for Svix's clients." }),
+    Type.Array(flagName, {
+      maxItems: 100,
+      uniqueItems: true,
+      description: 'Feature flags: only portal tokens with one of them see the event type; null for all.',
+    }),
   ),
   featureFlag: maybe(flagName, "Svix's older field for the first of `featureFlags`."),
   groupName: maybe(flagName, "Kept for Svix's clients."),

@@ -1,10 +1,14 @@
 import { type Static, Type } from 'typebox'
-import type { EventType } from '../../domain/event-type.ts'
+import { noSuch } from '../../domain/app-error.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { type EventType, isShownTo } from '../../domain/event-type.ts'
 import { defined } from '../../domain/field.ts'
+import { Turns } from '../../domain/turns.ts'
 import type { NewEventType } from '../../store/event-types.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
 import { createdAt, flag, iso, listOf, nullable, optional, text, updatedAt } from '../fields.ts'
+import { jsonSchemaProblems } from '../json-schema.ts'
 import { found, lookUp } from '../lookup.ts'
 import { PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
@@ -85,6 +89,13 @@ const iterators = {
   iteratorOf: ({ name }: EventType) => `evtype_${name}`,
 }
 
+/** Refuses schemas of an event type that are no JSON Schemas. */
+async function refuseWrongSchemas({ schemas }: Static<typeof EventTypePatch>, clock: Clock): Promise<void> {
+  for (const [version, schema] of Object.entries(schemas ?? {})) {
+    refuseIf(await Turns.by(clock).run(jsonSchemaProblems(schema, ['body', 'schemas', version])))
+  }
+}
+
 function findEventType(store: Store, name: string): Promise<EventType> {
   return lookUp('event type', name, store.findEventType)
 }
@@ -111,13 +122,13 @@ export const eventTypes: Noun = {
       description: 'By name. Schemas come only with `with_content`.',
       query: EventTypeQuery,
       answers: { 200: listOf(EventTypeOut) },
-      handle: ({ query }, { store }) => {
+      handle: ({ query, request }, { store }) => {
         const { include_archived: archivedToo = false, with_content: withContent = false } = query
         return paginateBy(
           iterators,
           query,
           'ascending',
-          (page) => store.listEventTypes(page, archivedToo),
+          (page) => store.listEventTypes(page, archivedToo, request.caller?.featureFlags ?? null),
           (eventType) => toEventTypeOut(eventType, withContent),
           8,
         )
@@ -132,8 +143,10 @@ export const eventTypes: Noun = {
       description: 'An archived event type of the same name is restored.',
       body: EventTypeIn,
       answers: { 201: EventTypeOut },
-      handle: async ({ body }, { store }) =>
-        toEventTypeOut(await store.createEventType(toNewEventType(body.name, body))),
+      handle: async ({ body }, { store, clock }) => {
+        await refuseWrongSchemas(body, clock)
+        return toEventTypeOut(await store.createEventType(toNewEventType(body.name, body)))
+      },
     }),
     route({
       method: 'GET',
@@ -142,7 +155,11 @@ export const eventTypes: Noun = {
       id: 'v1.event-type.get',
       summary: 'Get an event type',
       answers: { 200: EventTypeOut },
-      handle: async ({ params }, { store }) => toEventTypeOut(await findEventType(store, params.name)),
+      handle: async ({ params: { name }, request }, { store }) => {
+        const eventType = await findEventType(store, name)
+        if (!isShownTo(request.caller?.featureFlags ?? null, eventType)) throw noSuch('event type', name)
+        return toEventTypeOut(eventType)
+      },
     }),
     route({
       method: 'PUT',
@@ -152,8 +169,9 @@ export const eventTypes: Noun = {
       summary: 'Replace an event type, or create it',
       body: EventTypeUpdate,
       answers: { 200: EventTypeOut, 201: EventTypeOut },
-      handle: async ({ params, body }, { store }) => {
+      handle: async ({ params, body }, { store, clock }) => {
         refuseIf(nameProblems(params))
+        await refuseWrongSchemas(body, clock)
         const { eventType, created } = await store.putEventType(toNewEventType(params.name, body))
         return new Reply(created ? 201 : 200, toEventTypeOut(eventType))
       },
@@ -167,8 +185,9 @@ export const eventTypes: Noun = {
       description: 'Absent fields stay; null unsets.',
       body: EventTypePatch,
       answers: { 200: EventTypeOut },
-      handle: async ({ params: { name }, body }, { store }) => {
+      handle: async ({ params: { name }, body }, { store, clock }) => {
         await findEventType(store, name)
+        await refuseWrongSchemas(body, clock)
         return toEventTypeOut(found(await store.updateEventType(name, toEventTypeChange(body)), 'event type', name))
       },
     }),

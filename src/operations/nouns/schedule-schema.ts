@@ -17,6 +17,7 @@ import { headerProblems } from '../endpoint-problems.ts'
 import {
   createdAt,
   described,
+  distinct,
   flag,
   Instant,
   id,
@@ -190,8 +191,8 @@ export function toNewSchedule(input: ScheduleHead, payload: Uint8Array | undefin
     body,
     contentType,
     headers: input.headers ?? null,
-    channels: input.channels ?? null,
-    tags: input.tags ?? null,
+    channels: distinct(input.channels),
+    tags: distinct(input.tags),
     missed: input.missed ?? 'once',
     missedLimit: input.missedLimit ?? 10,
     paused: input.paused ?? false,
@@ -211,7 +212,8 @@ export function toScheduleReplacement(input: ScheduleHead, payload: Uint8Array |
 
 /** The fields that a request sets. */
 export function toScheduleChange(input: SchedulePatchHead, payload: Uint8Array | undefined): Partial<NewSchedule> {
-  const { uid, cron, timezone, eventType, channels, tags, headers, missed, missedLimit, paused, metadata } = input
+  const { uid, cron, timezone, eventType, headers, missed, missedLimit, paused, metadata } = input
+  const [channels, tags] = [input.channels, input.tags].map((names) => names && distinct(names))
   const { body, contentType } = bodyOf(input, payload)
   const fields = { uid, cron, timezone, eventType, channels, tags, headers, missed, missedLimit, paused, metadata }
   return defined({ ...fields, body, contentType })

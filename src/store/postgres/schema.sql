@@ -22,7 +22,8 @@ create table app_token (
   session_id text,
   created_at bigint not null,
   expires_at bigint not null,
-  made_by bigint
+  made_by bigint,
+  feature_flags json
 );
 CREATE INDEX app_token_app ON public.app_token USING btree (app);
 CREATE INDEX app_token_expires ON public.app_token USING btree (expires_at);

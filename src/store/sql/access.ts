@@ -13,7 +13,7 @@ type ApiKeyRow = Omit<ApiKey, 'app'> & AppColumns & { readonly app: number | nul
 type AppTokenRow = Omit<AppToken, 'app'> & AppColumns & { readonly app: number }
 
 const keyShape: Shape<ApiKeyRow> = { json: ['scopes'] }
-const tokenShape: Shape<AppTokenRow> = { json: ['capabilities'] }
+const tokenShape: Shape<AppTokenRow> = { json: ['capabilities', 'featureFlags'] }
 
 /** The id and uid of a row's application. Each is a probe for one row: a join could read all applications. */
 const applicationOf = (table: string) => `
@@ -63,13 +63,13 @@ const countWorkingAdminKeys = statement<{ count: number }>(
 )
 
 const selectTokens = `
-  select app_token.key, app_token.id, app, ${applicationOf('app_token')}, capabilities, session_id as "sessionId",
-         created_at as "createdAt", expires_at as "expiresAt"
+  select app_token.key, app_token.id, app, ${applicationOf('app_token')}, capabilities, feature_flags as "featureFlags",
+         session_id as "sessionId",         created_at as "createdAt", expires_at as "expiresAt"
     from app_token`
 const insertAppToken = statement<{ key: number }>(
   'insert-app-token',
-  `insert into app_token (key, id, app, hash, capabilities, session_id, made_by, created_at, expires_at)
-   values (:key, :id, :app, :hash, :capabilities, :session_id, :made_by, :now, :now + cast(:expires_in_ms as bigint))
+  `insert into app_token (key, id, app, hash, capabilities, feature_flags, session_id, made_by, created_at, expires_at)
+   values (:key, :id, :app, :hash, :capabilities, :feature_flags, :session_id, :made_by, :now, :now + cast(:expires_in_ms as bigint))
    on conflict (key) do nothing returning key`,
 )
 // Leans on the unique index over the hash. A token ends with the API key that made it.
@@ -138,9 +138,10 @@ export function access(port: Port): Methods<Keys> {
       return (yield* port.first(countWorkingAdminKeys))?.count ?? 0
     },
 
-    *createAppToken({ app, hash, capabilities, sessionId, madeBy = null, expiresInMs }) {
+    *createAppToken({ app, hash, capabilities, featureFlags = null, sessionId, madeBy = null, expiresInMs }) {
       yield* port.all(sweepAppTokens)
-      const fields = { app, hash, capabilities: toJson(capabilities), session_id: sessionId, made_by: madeBy }
+      const lists = { capabilities: toJson(capabilities), feature_flags: toJson(featureFlags) }
+      const fields = { app, hash, ...lists, session_id: sessionId, made_by: madeBy }
       const row = yield* port.transaction(function* (sql) {
         const values = { ...fields, expires_in_ms: rounded(expiresInMs) }
         const { key } = yield* insertNew(sql, 'apptok', insertAppToken, () => values)

@@ -1,7 +1,7 @@
 import { AppError } from '../../domain/app-error.ts'
-import type { EventType } from '../../domain/event-type.ts'
+import { type EventType, isShownTo } from '../../domain/event-type.ts'
 import { defined } from '../../domain/field.ts'
-import type { EventTypes, NewEventType } from '../event-types.ts'
+import type { EventTypeSummary, EventTypes, NewEventType } from '../event-types.ts'
 import { toPage } from '../page.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, type Values, valuesOf } from './statement.ts'
@@ -64,15 +64,18 @@ const archiveOthers = statement(
      where not archived and not ${among('name', ':names', 'text')}`,
 )
 const selectAny = statement('any-event-type', 'select 1 from event_type limit 1')
-const selectKnown = statement<{ name: string }>(
-  'known-event-types',
-  ({ among }) => `select name from event_type where ${among('name', ':names', 'text')}`,
+const selectAmong = statement<EventTypeSummary>(
+  'event-types-among',
+  ({ among }) => `
+    select name, archived, feature_flags as "featureFlags" from event_type where ${among('name', ':names', 'text')}`,
+  { json: ['featureFlags'], flags: ['archived'] },
 )
 
 // The primary key in its order.
-const selectNames = statement<{ name: string }>(
+const selectNames = statement<Omit<EventTypeSummary, 'archived'>>(
   'event-type-names',
-  'select name from event_type where not archived order by name limit :limit',
+  'select name, feature_flags as "featureFlags" from event_type where not archived order by name limit :limit',
+  { json: ['featureFlags'] },
 )
 
 /** The kinds of events that are known. */
@@ -112,9 +115,18 @@ export function eventTypes(port: Port): Methods<EventTypes> {
       return yield* port.first(selectEventType, { name })
     },
 
-    *listEventTypes({ limit, order, after }, includeArchived) {
-      const values = { after, archived_too: includeArchived, limit: limit + 1 }
-      return toPage(yield* port.all(selectEventTypes[order], values), limit)
+    *listEventTypes({ limit, order, after }, includeArchived, flags = null) {
+      const shown: EventType[] = []
+      for (let from = after; ; ) {
+        const rows = yield* port.all(selectEventTypes[order], {
+          after: from,
+          archived_too: includeArchived,
+          limit: limit + 1,
+        })
+        shown.push(...rows.filter((row) => isShownTo(flags, row)))
+        if (shown.length > limit || rows.length <= limit) return toPage(shown.slice(0, limit + 1), limit)
+        from = rows.at(-1)?.name ?? from
+      }
     },
 
     *importEventTypes(inputs, replaceAll) {
@@ -126,14 +138,14 @@ export function eventTypes(port: Port): Methods<EventTypes> {
       })
     },
 
-    *unknownEventTypes(names, always = false) {
-      if (!always && (yield* port.first(selectAny)) === undefined) return []
-      const known = new Set((yield* port.all(selectKnown, { names })).map((row) => row.name))
-      return names.filter((name) => !known.has(name))
+    *eventTypesAmong(names, always = false) {
+      if (!always && (yield* port.first(selectAny)) === undefined) return undefined
+      return yield* port.all(selectAmong, { names })
     },
 
-    *eventTypeNames(limit) {
-      return (yield* port.all(selectNames, { limit })).map(({ name }) => name)
+    *eventTypeNames(limit, flags = null) {
+      const rows = yield* port.all(selectNames, { limit })
+      return rows.filter((row) => isShownTo(flags, row)).map(({ name }) => name)
     },
   }
 }

@@ -17,7 +17,7 @@ CREATE TABLE app_token (
   session_id text,
   created_at integer not null,
   expires_at integer not null
-, made_by integer) strict;
+, made_by integer, feature_flags text) strict;
 
 CREATE INDEX app_token_app on app_token (app);
 

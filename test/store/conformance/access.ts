@@ -101,10 +101,10 @@ export function access(open: Open): void {
   test('an application token works until it expires', async (t) => {
     const world = await begin(t, open)
     const app = await world.application('acme')
-    const input = { app: app.key, capabilities: ['ViewBase'], sessionId: 's', expiresInMs: 20 }
+    const input = { app: app.key, capabilities: ['ViewBase'], featureFlags: ['beta'], sessionId: 's', expiresInMs: 20 }
     const made = await world.store.createAppToken({ ...input, hash: hashOf(1) })
     assert.equal(made.expiresAt, made.createdAt + 20)
-    assert.deepEqual([made.capabilities, made.sessionId], [['ViewBase'], 's'])
+    assert.deepEqual([made.capabilities, made.featureFlags, made.sessionId], [['ViewBase'], ['beta'], 's'])
     assert.deepEqual(made.app, { key: app.key, id: app.id, uid: 'acme' })
     const longer = await world.store.createAppToken({ ...input, hash: hashOf(2), expiresInMs: 60_000 })
     await world.pass(25)

@@ -93,15 +93,46 @@ export function eventTypes(open: Open): void {
 
   test('without any event type no name is unknown; with one, those are that have none', async (t) => {
     const { store } = await begin(t, open)
-    assert.deepEqual(await store.unknownEventTypes(['x', 'y']), [])
-    assert.deepEqual(await store.unknownEventTypes(['x', 'y'], true), ['x', 'y'])
+    assert.equal(await store.eventTypesAmong(['x', 'y']), undefined)
+    assert.deepEqual(await store.eventTypesAmong(['x', 'y'], true), [])
     assert.deepEqual(await store.eventTypeNames(9), [])
-    await store.createEventType({ ...named('y'), archived: true })
-    assert.deepEqual(await store.unknownEventTypes(['x', 'y', 'z']), ['x', 'z'])
-    assert.deepEqual(await store.unknownEventTypes([]), [])
+    await store.createEventType({ ...named('y'), archived: true, featureFlags: ['beta'] })
+    assert.deepEqual(await store.eventTypesAmong(['x', 'y', 'z']), [
+      { name: 'y', archived: true, featureFlags: ['beta'] },
+    ])
+    assert.deepEqual(await store.eventTypesAmong([]), [])
     assert.deepEqual(await store.eventTypeNames(9), [], 'it is archived')
-    await store.createEventType(named('w'))
+    await store.createEventType({ ...named('w'), featureFlags: ['beta'] })
     assert.deepEqual(await store.eventTypeNames(9), ['w'])
+    assert.deepEqual(await store.eventTypeNames(9, new Set(['beta'])), ['w'])
+    assert.deepEqual(await store.eventTypeNames(9, new Set()), [])
+  })
+
+  test('those with feature flags are listed for callers that have one of them, in full pages', async (t) => {
+    const { store } = await begin(t, open)
+    for (let i = 0; i < 9; i++) {
+      await store.createEventType({
+        ...named(`t${i}`),
+        featureFlags: i % 3 === 0 ? null : [i % 3 === 1 ? 'one' : 'two'],
+      })
+    }
+    const walked = async (flags: readonly string[] | null, order: 'ascending' | 'descending') => {
+      const pages: string[][] = []
+      for (let after: string | null = null; ; ) {
+        const { items, done } = await store.listEventTypes({ limit: 2, order, after }, false, flags && new Set(flags))
+        pages.push(items.map(({ name }) => name))
+        if (done) return pages
+        after = items.at(-1)?.name ?? null
+      }
+    }
+    assert.deepEqual(await walked([], 'ascending'), [['t0', 't3'], ['t6']])
+    assert.deepEqual(await walked([], 'descending'), [['t6', 't3'], ['t0']])
+    assert.deepEqual(await walked(['two', 'three'], 'ascending'), [
+      ['t0', 't2'],
+      ['t3', 't5'],
+      ['t6', 't8'],
+    ])
+    assert.equal((await walked(null, 'ascending')).flat().length, 9)
   })
 }
 
