@@ -2,7 +2,7 @@ import type { Command as Commander } from 'commander'
 import { applicationFields, signatureFamilies } from '../domain/application-fields.ts'
 import { choice, count, duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
+import { change, option, pairsOf, type RemoteCommands, repeated, type Session } from './command.ts'
 import { addFields, fieldFacts, fieldsOf, unsetField } from './field-options.ts'
 import { counted, countLimit, facts, instant, nameOf, text } from './table.ts'
 
@@ -37,7 +37,7 @@ export function addApp(commands: RemoteCommands): void {
     app.add('update <app>', 'change the given fields of an application', async (session, [ref]) => {
       const { name } = session.options as { name?: string }
       const body = { name, ...bodyOf(session) }
-      session.show(await session.client.patch(pathOf('app', ref), { body }), (item) => describe(session, item))
+      session.show(await change(session, pathOf('app', ref), body), (item) => describe(session, item))
     }),
   )
     .option('--name <NAME>', 'display name')

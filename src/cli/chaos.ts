@@ -77,7 +77,7 @@ async function run({ terminal, clock, randomText }: World, options: Options): Pr
     else {
       const colour = choice.behaviour === 'success' ? 'green' : choice.behaviour === 'limit' ? 'yellow' : 'red'
       const word = terminal.style(colour, choice.behaviour.padEnd(7))
-      terminal.print(`${terminal.style('dim', at.slice(11, 24))}  ${word}  ${String(id)}`)
+      terminal.print(`${terminal.style('dim', at.slice(11, 24))}  ${word}  ${String(id)}  ${arrived.request.url}`)
     }
   }
   const address = { host: options.host as string, port: options.port as number }

@@ -41,10 +41,13 @@ const pageLimit = 250
 /** The server refused a request, or its response was not understood. */
 export class ApiProblem extends CommandError {
   readonly status: number
+  /** The stable code of the error, when the server gave one. */
+  readonly code: string | undefined
 
-  constructor(message: string, status: number) {
+  constructor(message: string, status: number, code?: string) {
     super(message, exitCodeOf(status))
     this.status = status
+    this.code = code
   }
 }
 
@@ -173,18 +176,22 @@ export class Client {
     if (problem === undefined) {
       return new ApiProblem(`${this.url} answers ${method} ${path} with ${status}. Is it a Sluice server?`, status)
     }
-    const { detail } = problem
+    const { detail, code } = problem
     if (status === 401) {
       const hint =
         this.#parts.key === undefined ? `Give one with --key or ${keyVariable}` : `Is --key or ${keyVariable} right`
-      return new ApiProblem(`${detail} ${hint}${this.#parts.key === undefined ? '.' : '?'}`, status)
+      return new ApiProblem(`${detail} ${hint}${this.#parts.key === undefined ? '.' : '?'}`, status, code)
     }
     if (status === 405 || (status === 404 && /^There is no route /.test(detail))) {
-      return new ApiProblem(`The server does not know ${method} ${path}. It may be older than this program.`, status)
+      return new ApiProblem(
+        `The server does not know ${method} ${path}. It may be older than this program.`,
+        status,
+        code,
+      )
     }
-    if (status === 404) return new ApiProblem(`${detail}${await this.#suggestion(path)}`, status)
+    if (status === 404) return new ApiProblem(`${detail}${await this.#suggestion(path)}`, status, code)
     const wait = response.headers.get('retry-after')
-    return new ApiProblem(wait === null ? detail : `${detail} Try again in ${wait} s.`, status)
+    return new ApiProblem(wait === null ? detail : `${detail} Try again in ${wait} s.`, status, code)
   }
 
   /** The most similar application, when the one in the path does not exist. */
@@ -214,7 +221,7 @@ function exitCodeOf(status: number): number {
 }
 
 /** The detail of an error's body; undefined when the text is something else. */
-function readProblem(text: string): { detail: string } | undefined {
+function readProblem(text: string): { detail: string; code: string } | undefined {
   let parsed: unknown
   try {
     parsed = JSON.parse(text)
@@ -224,11 +231,11 @@ function readProblem(text: string): { detail: string } | undefined {
   }
   const { detail, code } = (parsed ?? {}) as { detail?: unknown; code?: unknown }
   if (typeof code !== 'string') return undefined
-  if (!Array.isArray(detail)) return { detail: String(detail) }
+  if (!Array.isArray(detail)) return { detail: String(detail), code }
   const lines = (detail as { loc: (string | number)[]; msg: string }[]).map(
     ({ loc, msg }) => `  - ${loc.slice(1).join('.') || loc.join('.')}: ${msg}`,
   )
-  return { detail: `Invalid request:\n${lines.join('\n')}` }
+  return { detail: `Invalid request:\n${lines.join('\n')}`, code }
 }
 
 function queryText(query: Query = {}): string {

@@ -161,6 +161,14 @@ export class RemoteCommands {
   }
 }
 
+/** Changes the given fields of a resource. Without any it asks for no change, which the audit log would keep. */
+export async function change({ client, terminal }: Session, path: string, body: Item): Promise<Item> {
+  if (Object.values(body).some((value) => value !== undefined)) return client.patch(path, { body })
+  const unchanged = await client.get(path)
+  terminal.printError('Nothing was changed: no option was given.')
+  return unchanged
+}
+
 /** A flag with a typed value, such as a duration. */
 export function option<T>(flags: string, description: string, kind: Kind<T>): Option {
   return new Option(flags, description).argParser((raw) => parse(kind, raw))

@@ -3,7 +3,7 @@ import { endpointFields, type ObjectName } from '../domain/endpoint-fields.ts'
 import { span } from '../domain/phrases.ts'
 import { duration, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
-import { jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
+import { change, jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldFacts, fieldsOf, type Readers, unsetField } from './field-options.ts'
 import { outcome, statusCode, statusColour } from './messages.ts'
@@ -56,7 +56,7 @@ export function addEndpoint(commands: RemoteCommands): void {
         ...changeOf(session),
         ...Object.fromEntries(unset.map((field) => [unsetField(field, endpointFields), null])),
       }
-      session.show(await session.client.patch(of(app, ref), { body }), (item) => describe(session, item))
+      session.show(await change(session, of(app, ref), body), (item) => describe(session, item))
     }),
   )
     .option('--target <URL>', 'new URL')
@@ -115,8 +115,16 @@ export function addEndpoint(commands: RemoteCommands): void {
       async (session, [app, ref]) => {
         const { secret, grace } = session.options as { secret?: string; grace?: number }
         const gracePeriodSeconds = grace === undefined ? undefined : Math.floor(grace / 1000)
-        await session.client.post(`${of(app, ref)}/secret/rotate`, { body: { key: secret, gracePeriodSeconds } })
-        session.show(await session.client.get(`${of(app, ref)}/secret`), ({ key }) => secretLine(session, key))
+        const body = { key: secret, gracePeriodSeconds }
+        const rotated = await session.client.post(`${of(app, ref)}/secret/rotate`, { body })
+        const endsAt = new Date(session.world.clock.now() + (grace ?? day)).toISOString()
+        session.show<Item>({ ...rotated, oldSecretEndsAt: endsAt }, ({ key }) => {
+          const old = grace === 0 ? 'signs no more' : `also signs until ${instant(endsAt)} UTC`
+          return facts(session.terminal, [
+            ['secret', session.terminal.style('green', text(key))],
+            ['old secret', old],
+          ])
+        })
       },
     )
     .option('--secret <SECRET>', 'the new secret (default: a random one)')
@@ -281,8 +289,4 @@ function describe({ terminal }: Session, item: Item): string {
 function coalesceText({ windowMs, key }: Item): string {
   const kind = key == null ? 'event type' : `event type and ${text(key)}`
   return `the newest of ${span(Number(windowMs))} by ${kind}`
-}
-
-function secretLine({ terminal }: Session, key: unknown): string {
-  return facts(terminal, [['secret', terminal.style('green', text(key))]])
 }

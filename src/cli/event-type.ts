@@ -1,5 +1,5 @@
 import { type Item, pathOf } from './client.ts'
-import { jsonValue, option, type RemoteCommands, type Session } from './command.ts'
+import { change, jsonValue, option, type RemoteCommands, type Session } from './command.ts'
 import { counted, facts, instant, text } from './table.ts'
 import { readFileOrInput } from './terminal.ts'
 
@@ -41,7 +41,7 @@ export function addEventType(commands: RemoteCommands): void {
     .add('update <name>', 'change the given fields of an event type', async (session, [name]) => {
       const { description, archived, deprecated } = session.options
       const body = { description, archived, deprecated, ...fieldsOf(session) }
-      const item = await session.client.patch(pathOf('event-type', name), { body })
+      const item = await change(session, pathOf('event-type', name), body)
       session.show(item, (changed) => describe(session, changed))
     })
     .option('--description <TEXT>', 'description')

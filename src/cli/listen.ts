@@ -51,7 +51,11 @@ export function addListen(commands: RemoteCommands): void {
     .addOption(repeated('--event-type <TYPE>', 'with --app: only this event type; may be repeated'))
     .option('--public-url <URL>', 'with --app: URL that reaches this receiver (default: the address it listens on)')
     .option('--keep', 'with --app: keep the endpoint, paused, so that messages wait for the next `sluice listen`')
-    .addOption(option('--status <STATUS>', 'HTTP status to answer with', count(200, 599)).default(200))
+    .addOption(
+      option('--status <STATUS>', 'HTTP status to answer with; 401 if the signature is wrong', count(200, 599)).default(
+        200,
+      ),
+    )
 }
 
 /** Creates the endpoint and reads its secret; the returned function deletes or pauses it. */
@@ -83,6 +87,9 @@ async function getOrCreateApp(client: Client, app: string): Promise<Item> {
     return client.post('/app', { query: { get_if_exists: true }, body: { name: app, uid: app } })
   }
 }
+
+/** The answer to a request whose signature is wrong. */
+const refusedStatus = 401
 
 class Printer {
   readonly #session: Session
@@ -141,7 +148,7 @@ class Printer {
     const now = world.clock.now()
     const problem = this.#verify?.({ headers: request.headers, body }, now)
     const verified = this.#verify === undefined ? undefined : problem === undefined
-    response.writeHead(options.status as number).end()
+    response.writeHead(problem === undefined ? (options.status as number) : refusedStatus).end()
     this.#requests++
     if (verified) this.#verified++
     const id = receivedId(request, this.#names)

@@ -4,6 +4,7 @@ import { StoreTrouble } from '../store/store.ts'
 import { addAudit, addKey } from './access.ts'
 import { addApp, addRegion } from './app.ts'
 import { addChaos } from './chaos.ts'
+import type { ApiProblem } from './client.ts'
 import { RemoteCommands, type World } from './command.ts'
 import { addCompletion } from './completion.ts'
 import { addDead } from './dead.ts'
@@ -33,7 +34,12 @@ export async function runProgram(given: World, args: readonly string[]): Promise
     await program.parseAsync(args, { from: 'user' })
     return code
   } catch (error) {
-    return explain(world, error)
+    const asJson = args.includes('--json')
+    const { code: exit, message } = explain(error)
+    if (message === undefined) return exit
+    const { status, code: problem } = error as Partial<ApiProblem>
+    world.terminal.printError(asJson ? toJson({ error: message, exitCode: exit, status, code: problem }) : message)
+    return exit
   }
 }
 
@@ -46,7 +52,9 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
     .exitOverride()
     .configureOutput({
       writeOut: (text) => world.terminal.print(text.trimEnd()),
+      // Errors are printed once, by `runProgram`; help of a group without a command also comes here.
       writeErr: (text) => world.terminal.printError(text.trimEnd()),
+      outputError: () => {},
     })
 
   program.commandsGroup('Run:')
@@ -95,21 +103,22 @@ function termOf(command: Commander): string {
   return [command.name(), ...operands].join(' ')
 }
 
-/** Prints an expected error, once. Any other error is a bug and crashes with its trace. */
-function explain({ terminal }: World, error: unknown): number {
-  // Commander has already printed the error.
-  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.misused
+/** The exit code and the message of an expected error. Any other error is a bug and crashes with its trace. */
+function explain(error: unknown): { readonly code: number; readonly message?: string } {
+  if (error instanceof CommanderError) {
+    // Help and the version end as errors, too, and have been printed.
+    if (error.exitCode === 0) return { code: exitCode.ok }
+    return error.code === 'commander.help'
+      ? { code: exitCode.misused }
+      : { code: exitCode.misused, message: error.message }
+  }
   if (error instanceof ConfigError) {
-    terminal.printError(`${error.message}\n\nRun \`sluice config --help\` to see every setting.`)
-    return exitCode.misused
+    const message = `${error.message}\n\nRun \`sluice config --help\` to see every setting.`
+    return { code: exitCode.misused, message }
   }
   if (error instanceof StoreTrouble) {
-    terminal.printError(`The store is not available: ${error.message}.`)
-    return exitCode.failed
+    return { code: exitCode.failed, message: `The store is not available: ${error.message}.` }
   }
-  if (error instanceof CommandError) {
-    terminal.printError(error.message)
-    return error.exitCode
-  }
+  if (error instanceof CommandError) return { code: error.exitCode, message: error.message }
   throw error
 }

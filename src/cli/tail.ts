@@ -77,12 +77,20 @@ async function endpointsOf({ client, options }: Session): Promise<{ app: string;
   return found
 }
 
+/** Each attempt comes with its message, for the event type, and without the payload. */
+const withType = { with_msg: true, with_content: false }
+
 /** All attempts newer than the last one printed, oldest first. */
 async function newerThan(client: Client, lane: Followed, query: { status: number | undefined }): Promise<Item[]> {
   const found: Item[] = []
   for (;;) {
     const before = lane.newer
-    const { data, done, prevIterator } = await client.page(lane.path, { ...query, iterator: before, limit: 250 })
+    const { data, done, prevIterator } = await client.page(lane.path, {
+      ...query,
+      ...withType,
+      iterator: before,
+      limit: 250,
+    })
     found.push(...data.toReversed())
     if (data.length > 0) lane.newer = prevIterator ?? before
     if (done || data.length === 0 || before === undefined) return found
@@ -93,13 +101,14 @@ function print({ terminal, json }: Session, { app, name }: Followed, attempt: It
   if (json) return terminal.print(toJson(attempt))
   const room = terminal.columns ?? Number.POSITIVE_INFINITY
   const idWidth = room < 110 ? 16 : 31
+  const type = shorten(text((attempt.msg as Item | undefined)?.eventType), 20).padEnd(20)
   const time = terminal.style('dim', text(attempt.timestamp).slice(11, 24))
   const where = shorten(`${app}/${name}`, 20).padEnd(20)
   const id = shorten(text(attempt.msgId), idWidth)
   const tookMs = `${text(attempt.responseDurationMs)} ms`.padStart(8)
-  const result = shorten(outcome(attempt), Math.max(9, room - idWidth - 52))
+  const result = shorten(outcome(attempt), Math.max(9, room - idWidth - 74))
   const coloured = terminal.style(statusColour(attempt), result)
-  terminal.print(`${time}  ${where}  ${id}  ${statusCode(attempt).padStart(3)} ${tookMs}  ${coloured}`)
+  terminal.print(`${time}  ${where}  ${type}  ${id}  ${statusCode(attempt).padStart(3)} ${tookMs}  ${coloured}`)
 }
 
 function pause({ world }: Session, ms: number): Promise<false> {

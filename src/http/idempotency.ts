@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 import { usedKey } from '../intake/publication.ts'
-import { hasKey, onceOf, queryOf } from '../operations/idempotency.ts'
+import { hasKey, onceOf, queryOf, replayed } from '../operations/idempotency.ts'
 import type { Once } from '../store/publishing.ts'
 import type { HttpContext } from './context.ts'
 
@@ -40,7 +40,7 @@ export function answerOnce(scope: FastifyInstance, { store, onBug }: Pick<HttpCo
       return
     }
     const { status, body } = reservation.answer
-    reply.code(status)
+    reply.code(status).headers(replayed)
     if (body.byteLength > 0) reply.header('content-type', json)
     await reply.send(body.byteLength > 0 ? body : undefined)
   })

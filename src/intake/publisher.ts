@@ -14,6 +14,8 @@ import { appSubscriptions, onlyEndpoint, SubscriptionCache, type SubscriptionSou
 export interface Accepted {
   readonly key: number
   readonly id: string
+  /** `repeated` when an earlier message stands for this one, which was not stored. */
+  readonly state: 'accepted' | 'repeated'
 }
 
 /** A message that exists once the caller's transaction commits. */
@@ -198,7 +200,8 @@ function messageOf(answer: Published, { envelope }: Item): Accepted {
 }
 
 function messagesOf(answer: PublishedTogether, items: readonly Item[]): readonly Accepted[] {
-  if (answer.state === 'accepted' || answer.state === 'repeated') return answer.messages
+  const { state } = answer
+  if (state === 'accepted' || state === 'repeated') return answer.messages.map((message) => ({ ...message, state }))
   if (answer.state === 'conflict') {
     const { message } = usedEventId(items[answer.index]?.envelope.eventId ?? null, answer.id)
     throw new AppError('conflict', `Message ${answer.index}: ${message}`)

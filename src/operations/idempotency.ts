@@ -5,6 +5,9 @@ import type { Incoming } from './route.ts'
 
 const keyLimit = 255
 
+/** The header of an answer that was given before: nothing was carried out for this request. */
+export const replayed = { 'idempotent-replayed': 'true' } as const
+
 /** Whether the request has an Idempotency-Key. */
 export function hasKey({ headers }: Incoming): boolean {
   return headers['idempotency-key'] !== undefined

@@ -73,7 +73,7 @@ describe('looking back', () => {
     // The first ones may be attempted before it has looked for the first time.
     while (!/tailed\/here/.test(tail.out)) sent.add(String((await json('send tailed new.one {}')).id))
     const last = String((await json('send tailed new.one {}')).id)
-    await tail.says(new RegExp(`tailed/here +${last} +200 +\\d+ ms +delivered\n`))
+    await tail.says(new RegExp(`tailed/here +new\\.one +${last} +200 +\\d+ ms +delivered\n`))
     tail.child.kill('SIGINT')
     assert.equal(await tail.ended, 0)
     const shown = [...tail.out.matchAll(/ (msg_\w+) /g)].map(([, id]) => id as string)

@@ -26,7 +26,7 @@ describe('listen alone', () => {
     await program.says(/✓ verified {2}msg_1\n {10}\{\n {12}"n": 1\.0\n {10}\}\n/)
     await post('msg_1', '{"n":1.0}', true)
     await program.says(/✓ verified {2}msg_1 {2}again\n/)
-    await post('msg_2', 'plain \u001b[31mtext', false)
+    assert.equal((await post('msg_2', 'plain \u001b[31mtext', false)).status, 401, 'a wrong signature is refused')
     await program.says(/✗ the signature is wrong {2}msg_2\n {10}plain ·\[31mtext\n/)
     await fetch(`${url}path`, { method: 'PUT', body: new Uint8Array([0xff, 0]) })
     await program.says(/✗ not signed {2}\(no webhook-id\) {2}PUT \/path\n {10}\(2 bytes that are not text\)\n/)

@@ -247,6 +247,48 @@ describe('managing over the API', () => {
     assert.match(keyless.err, /Give one with --key or SLUICE_API_KEY\.\n$/)
   })
 
+  test('with --json errors are JSON, those of the server, of this program and of the command line', async () => {
+    const errorOf = async (args: string) => {
+      const { ended, err } = await place.try(`${args} --json`)
+      const { exitCode, ...rest } = JSON.parse(err)
+      assert.equal(exitCode, ended)
+      return rest
+    }
+    assert.deepEqual(await errorOf('app get acne'), {
+      error: 'There is no application "acne". Did you mean acme?',
+      status: 404,
+      code: 'not_found',
+    })
+    assert.deepEqual(await errorOf('app create X --metadata x'), { error: '"x" must be NAME=VALUE.' })
+    assert.match((await errorOf('app list --limt 3')).error, /unknown option '--limt'/)
+  })
+
+  test('an update without options changes nothing, says so and leaves no row in the audit log', async () => {
+    const rows = async () => (await place.json<unknown[]>('audit list')).length
+    await place.sluice('endpoint create acme https://example.com/hook --uid idle')
+    const before = await rows()
+    for (const args of ['app update acme', 'endpoint update acme idle']) {
+      const { ended, out, err } = await place.try(args)
+      assert.deepEqual([ended, err], [0, 'Nothing was changed: no option was given.\n'])
+      assert.match(out, /^id +\w+/)
+    }
+    assert.equal(await rows(), before)
+    await place.sluice('endpoint update acme idle --rate 3')
+    assert.equal(await rows(), before + 1)
+  })
+
+  test('a rotation says when the old secret stops', async () => {
+    await place.sluice('endpoint create acme https://example.com/hook --uid turning')
+    const day = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10)
+    assert.match(
+      await place.sluice('endpoint rotate acme turning'),
+      new RegExp(
+        `^secret +whsec_\\S+\nold secret +also signs until (${day}|\\d{4}-\\d\\d-\\d\\d) \\d\\d:\\d\\d:\\d\\d UTC\n$`,
+      ),
+    )
+    assert.match(await place.sluice('endpoint rotate acme turning --grace 0s'), /^old secret +signs no more$/m)
+  })
+
   test('a server that is not there, or is something else, is told apart', async (t) => {
     const { run } = workplace()
     const other = createServer((_request, response) => response.writeHead(418).end('tea')).listen(0, '127.0.0.1')

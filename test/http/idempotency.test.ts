@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { type Api, openApi } from './api.ts'
 
 const key = (text: string) => ({ 'idempotency-key': text })
+const replayed = ({ headers }: { headers: Record<string, unknown> }) => headers['idempotent-replayed']
 const message = { eventType: 'a', payload: { n: 1 } }
 
 async function apiWith(): Promise<Api> {
@@ -18,8 +19,23 @@ describe('a publish under an Idempotency-Key', () => {
     const first = await api.ask('POST', '/app/acme/msg', body, key('k1'))
     const again = await api.ask('POST', '/app/acme/msg', body, key('k1'))
     assert.deepEqual([again.status, again.text], [202, first.text])
+    assert.deepEqual([first, again].map(replayed), [undefined, 'true'])
     assert.equal((await api.store.counts()).messages, 1)
     assert.equal((await api.ask('POST', '/app/acme/msg', body, key('k2'))).status, 409, 'its eventId is used')
+  })
+
+  test('is marked as replayed, like a batch, a raw publish and every other POST', async () => {
+    const api = await apiWith()
+    for (const [path, body] of [
+      ['/app/acme/msg/batch', { messages: [message, message] }],
+      ['/app/acme/msg/raw?event_type=a', 'text'],
+      ['/app', { name: 'Other' }],
+    ] as const) {
+      const first = await api.ask('POST', path, body, key('k'))
+      const again = await api.ask('POST', path, body, key('k'))
+      assert.deepEqual([again.status, again.text], [first.status, first.text])
+      assert.deepEqual([first, again].map(replayed), [undefined, 'true'], path)
+    }
   })
 
   test('is one publish by whatever spelling of the path it comes', async () => {

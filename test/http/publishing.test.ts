@@ -167,10 +167,12 @@ describe('a batch', () => {
 })
 
 describe('a raw publish', () => {
-  test('takes any bytes of any type and answers them as base64', async () => {
+  test('takes any bytes of any type, and answers them as base64 only when asked', async () => {
     const api = await apiWith()
     const bytes = Buffer.from([0, 255, 254, 1])
-    const path = '/app/acme/msg/raw?event_type=pic.new&event_id=e1&channels=a,b&tags=t1,t2'
+    const brief = await api.ask('POST', '/app/acme/msg/raw?event_type=pic.new', bytes, { 'content-type': 'image/png' })
+    assert.deepEqual([brief.status, brief.json.payload], [202, {}])
+    const path = '/app/acme/msg/raw?event_type=pic.new&event_id=e1&channels=a,b&tags=t1,t2&with_content=true'
     const { status, json } = await api.ask('POST', path, bytes, { 'content-type': 'image/png' })
     assert.equal(status, 202)
     assert.deepEqual(json.payload, { contentType: 'image/png', base64: bytes.toString('base64') })
@@ -188,9 +190,9 @@ describe('a raw publish', () => {
 
   test('of JSON shows the JSON, and of broken JSON does not break the answer', async () => {
     const api = await apiWith()
-    const good = await api.ask('POST', '/app/acme/msg/raw?event_type=a', '{"a":1.0}')
+    const good = await api.ask('POST', '/app/acme/msg/raw?event_type=a&with_content=true', '{"a":1.0}')
     assert.match(good.text, /"payload":\{"a":1\.0\}/)
-    const broken = await api.ask('POST', '/app/acme/msg/raw?event_type=a', '{"a":')
+    const broken = await api.ask('POST', '/app/acme/msg/raw?event_type=a&with_content=true', '{"a":')
     assert.equal(broken.status, 202)
     assert.equal(Buffer.from(broken.json.payload.base64, 'base64').toString(), '{"a":')
     const { json } = await api.ask('GET', `/app/acme/msg/${broken.json.id}`)

@@ -110,7 +110,7 @@ export const RawQuery = Type.Object({
   dedupe_key: optional(ownKey, about.dedupeKey),
   ordering_key: optional(ownKey, about.orderingKey),
   endpoint: optional(EndpointRef, about.endpoint),
-  ...ContentQuery.properties,
+  with_content: optional(Type.Boolean(), 'Whether the answer includes the payload, in base64; false by default.'),
 })
 export type RawQuery = Static<typeof RawQuery>
 

@@ -8,13 +8,13 @@ import type { Once } from '../../store/publishing.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, publish, view } from '../access.ts'
 import { listOf } from '../fields.ts'
-import { hasKey, onceOf, queryOf } from '../idempotency.ts'
+import { hasKey, onceOf, queryOf, replayed } from '../idempotency.ts'
 import { keyRangeOf, readTimes } from '../instant.ts'
 import { isRef } from '../lookup.ts'
 import { writePage } from '../page.ts'
 import { messagesAsBytes, payloadOf } from '../payload.ts'
 import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publish.ts'
-import { anyBytes, type Incoming, type Noun, route } from '../route.ts'
+import { anyBytes, type Incoming, type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { type ApplicationIn, toNewApplication } from './application-schema.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
@@ -72,7 +72,7 @@ export const messages: Noun = {
         const { envelope, body, application } = message
         const send = async () => publisher.publish(app, envelope, body, await onceFor(publisher, app, request, bytes))
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
-        return shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload)
+        return answered(accepted, shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload))
       },
     }),
     route({
@@ -95,7 +95,8 @@ export const messages: Noun = {
         const application = batch.find((message) => message.application !== null)?.application ?? null
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
         const withContent = query.with_content ?? true
-        return list(batch.map((m, i) => shown(m, accepted[i] as Accepted, withContent ? m.payload : noPayload)))
+        const bodies = batch.map((m, i) => shown(m, accepted[i] as Accepted, withContent ? m.payload : noPayload))
+        return answered(accepted[0], list(bodies))
       },
     }),
     route({
@@ -115,8 +116,9 @@ export const messages: Noun = {
         const about = Buffer.from(`${queryOf(request.url)}\n${envelope.contentType}\n`)
         const once = hasKey(request) ? await onceFor(publisher, app, request, Buffer.concat([about, bytes])) : null
         const accepted = await publisher.publish(app, envelope, body, once)
-        const withContent = query.with_content ?? true
-        return shown(message, accepted, withContent ? shownPayload(body, envelope.contentType) : noPayload)
+        // The caller has the bytes; in base64 they would come back a third larger.
+        const payload = query.with_content === true ? shownPayload(body, envelope.contentType) : noPayload
+        return answered(accepted, shown(message, accepted, payload))
       },
     }),
     route({
@@ -238,6 +240,11 @@ async function onceFor(
   content: Uint8Array,
 ): Promise<Once | null> {
   return hasKey(request) ? onceOf(request, { app: await publisher.keyOf(app) }, content) : null
+}
+
+/** The answer to a publish. One that only repeats an earlier message says so. */
+function answered(accepted: Accepted | undefined, body: Buffer): Reply<202, Buffer> {
+  return new Reply(202, body, accepted?.state === 'repeated' ? replayed : {})
 }
 
 function shown({ envelope, deliverAt, expiresAt }: ReadMessage, accepted: Accepted, payload: Uint8Array): Buffer {
