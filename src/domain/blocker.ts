@@ -119,6 +119,11 @@ const paced: ReadonlySet<BlockerReason> = new Set(['rate_limited', 'failing', 's
 /** Equal instants that were rounded at different moments differ by less than this. */
 const roundingMs = 50
 
+/** Whether the blocker lets one delivery go at a time, so that its end says nothing about a delivery behind others. */
+export function isPaced({ reason }: { readonly reason: string }): boolean {
+  return (paced as ReadonlySet<string>).has(reason)
+}
+
 /** Whether only an operator ends the blocker. */
 export function needsOperator({ reason }: Blocker): boolean {
   return needOperator.has(reason)
@@ -171,12 +176,14 @@ function storedBlockers(lane: LaneStatus): Blocker[] {
 }
 
 /** The blockers that the owner's snapshot shows. Limits that expired after the snapshot are left out. */
-function ownerBlockers({ at, snapshot }: LiveSnapshot, { now, rateFrom = null }: LaneStatus): Blocker[] {
+function ownerBlockers({ at, snapshot }: LiveSnapshot, lane: LaneStatus): Blocker[] {
+  const { now, rateFrom = null, holdUntil } = lane
+  const { openUntil } = new Health(lane.health ?? null, lane.healthAgeMs ?? 0, now)
   const { holdMs, tokenMs, rate, inFlight, concurrency, standstill } = snapshot
   const { circuit = 'closed', silentMs = 0, paceMs = 0, appMs = 0, failuresMs = 0 } = snapshot
-  const open = circuitOpen(silentMs === null ? null : at + silentMs, now)
+  const open = circuitOpen(silentMs === null ? null : asStored(at + silentMs, openUntil), now)
   return [
-    ...endsAt('held', at + holdMs, now),
+    ...endsAt('held', asStored(at + holdMs, holdUntil), now),
     ...(open.length === 0 && circuit !== 'closed' && inFlight > 0 ? [probing] : open),
     ...endsAt('failing', at + failuresMs, now),
     ...endsAt('slowed', at + paceMs, now),
@@ -186,6 +193,11 @@ function ownerBlockers({ at, snapshot }: LiveSnapshot, { now, rateFrom = null }:
     ...(standstill === null ? [] : [standstills[standstill]]),
     ...crowded(snapshot),
   ]
+}
+
+/** The stored instant where it is the owner's, give or take rounding: every caller is then given the same one. */
+function asStored(until: EpochMs, stored: EpochMs): EpochMs {
+  return Math.abs(until - stored) <= roundingMs ? stored : until
 }
 
 function blocker(reason: BlockerReason, detail: string, until: EpochMs | null = null): Blocker {

@@ -13,6 +13,7 @@ import {
   speedOf,
 } from './blocker.ts'
 import type { EpochMs } from './clock.ts'
+import type { Flow } from './flow.ts'
 import { count, moment, perSecond } from './phrases.ts'
 
 /** Why the deliveries of an endpoint wait. */
@@ -23,10 +24,12 @@ export interface EndpointWhy extends Explanation<BlockerReason | 'idle' | 'deliv
 
 /** The facts that the answer is made from. */
 export interface WaitingFacts {
-  readonly endpoint: Stoppable
+  readonly endpoint: Stoppable & { readonly flow: Pick<Flow, 'coalesce'> }
   readonly lane: LaneStatus & {
     readonly waiting: readonly [fresh: number, timed: number, replay: number]
     readonly nextTimedAt: EpochMs | null
+    /** The attempts of the delivery that is due then. */
+    readonly nextTimedAttempts: number
     readonly oldestSince: EpochMs | null
   }
   /** The number of waiting deliveries, as far as they were counted. */
@@ -58,11 +61,17 @@ function dueBlockers(facts: WaitingFacts): Blocker[] {
   if (waiting[0] + waiting[2] === 0 && nextTimedAt !== null && nextTimedAt > now) {
     const what = atLeast(facts.total, facts.isExact, 'delivery is due later', 'deliveries are due later')
     const detail = `${capital(what)}, the first at ${moment(nextTimedAt, now)}.`
-    return [{ reason: 'waiting_for_retry', detail, until: nextTimedAt }]
+    return [{ reason: reasonForLater(facts), detail, until: nextTimedAt }]
   }
   if (owner !== null) return []
   const until = dueAt !== null && dueAt > now ? dueAt : null
   return [{ reason: 'waiting_for_worker', detail: 'Deliveries are due. A worker is about to take them.', until }]
+}
+
+/** Why the first delivery is due later: a delivery that was never tried waits for no retry. */
+function reasonForLater({ endpoint, lane }: WaitingFacts): BlockerReason {
+  if (lane.nextTimedAttempts > 0) return 'waiting_for_retry'
+  return endpoint.flow.coalesce === null ? 'scheduled' : 'coalescing'
 }
 
 function deliveringText(facts: WaitingFacts): string {

@@ -1,7 +1,7 @@
 import { noSuch } from '../domain/app-error.ts'
-import type { LaneStatus } from '../domain/blocker.ts'
+import { isPaced, type LaneStatus } from '../domain/blocker.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
-import { type Attempt, fresh, type Message, replay } from '../domain/delivery.ts'
+import { type Attempt, type AttemptSummary, fresh, replay, timed } from '../domain/delivery.ts'
 import {
   type EffectiveRate,
   type Endpoint,
@@ -10,10 +10,10 @@ import {
   retryPolicyOf,
   type ServerDefaults,
 } from '../domain/endpoint.ts'
-import { type EndpointState, endpointState } from '../domain/endpoint-state.ts'
+import { type EndpointState, endpointState, type StateFacts } from '../domain/endpoint-state.ts'
 import { readSnapshot } from '../domain/snapshot.ts'
 import { Turns } from '../domain/turns.ts'
-import { type Why, whyNotDelivered } from '../domain/why.ts'
+import { type Why, type WhyFacts, whyNotDelivered } from '../domain/why.ts'
 import { type EndpointWhy, type QueueSort, type WaitingTotals, whyWaiting } from '../domain/why-waiting.ts'
 import {
   countLimit,
@@ -64,6 +64,26 @@ export interface ExplainedEndpoint {
   readonly oldestSince: EpochMs | null
 }
 
+/** The message of a delivery that is explained. */
+export type ExplainedMessage = WhyFacts['message']
+
+/** A delivery that waits, in a list. */
+export interface WaitingDelivery {
+  readonly message: ExplainedMessage
+  readonly endpoint: Endpoint
+  /** Its latest attempt; undefined before the first. */
+  readonly latest: Pick<AttemptSummary, 'n' | 'code' | 'status' | 'nextAt'> | undefined
+  /** Whether it waits to be sent once more on request. */
+  readonly replaying: boolean
+}
+
+/** Lanes as they were looked at. */
+export interface Look {
+  readonly lanes: ReadonlyMap<number, StatedLane>
+  readonly asked: Asked
+}
+type StatedLane = LaneStatus & StateFacts
+
 /** The endpoints of an application, or of all, that are worst off. */
 export interface ExplainedWorst {
   readonly totals: WaitingTotals
@@ -84,9 +104,12 @@ export class Explainer {
     this.#serverDefaults = serverDefaults
   }
 
-  async delivery(message: Message, endpoint: Endpoint): Promise<ExplainedDelivery> {
+  async delivery(message: ExplainedMessage, endpoint: Endpoint): Promise<ExplainedDelivery> {
+    return this.#explainDelivery(message, endpoint, await this.#ask([endpoint.key]))
+  }
+
+  async #explainDelivery(message: ExplainedMessage, endpoint: Endpoint, asked: Asked): Promise<ExplainedDelivery> {
     const delivery = { endpoint: endpoint.key, message: message.key }
-    const asked = await this.#ask([endpoint.key])
     // The queue is read first: a delivery that ends between the reads is then found among the ended ones.
     const row = await this.#findQueued(delivery, endpoint)
     const [dead, [coalesced], [latest], lane] = await Promise.all([
@@ -153,22 +176,50 @@ export class Explainer {
     return this.#lane(endpoint, await this.#ask([endpoint.key]))
   }
 
-  /** The states of endpoints, in their order. The owners of busy lanes are asked, all at once. */
-  async states(endpoints: readonly Endpoint[]): Promise<EndpointState[]> {
-    const stored = await this.#store.laneStates(endpoints.map(({ key }) => key))
-    const lanes = new Map(stored.map((lane) => [lane.endpoint, lane]))
-    const busy = endpoints.filter((each) => !isStopped(each) && lanes.get(each.key)?.owner != null)
+  /** Looks at lanes, for `states` and `nextAttempts`. The owners of busy lanes are asked, all at once. */
+  async look(endpoints: readonly Endpoint[]): Promise<Look> {
+    const stored = await this.#store.laneStates([...new Set(endpoints.map(({ key }) => key))])
+    const byKey = new Map(stored.map((lane) => [lane.endpoint, lane]))
+    const busy = endpoints.filter((each) => !isStopped(each) && byKey.get(each.key)?.owner != null)
     const asked = busy.length === 0 ? noneAsked : await this.#ask(busy.map(({ key }) => key))
-    return endpoints.map((endpoint) => {
-      const lane = lanes.get(endpoint.key)
-      if (lane === undefined) return endpointState(endpoint, undefined)
+    const lanes = new Map<number, StatedLane>()
+    for (const endpoint of endpoints) {
+      const lane = byKey.get(endpoint.key)
+      if (lane === undefined) continue
       const live = asked.get(endpoint.key)?.live ?? null
       // The answer came after the state was read.
       const now = Math.max(lane.now, live?.at ?? 0)
       const { rateFrom } = effectiveRate(endpoint, lane.appSettings, this.#serverDefaults)
       const owner = lane.owner === null ? null : unnamed
-      return endpointState(endpoint, { ...lane, rateFrom, now, owner, live })
-    })
+      lanes.set(endpoint.key, { ...lane, rateFrom, now, owner, live, first: null, silent: false })
+    }
+    return { lanes, asked }
+  }
+
+  /** The states of endpoints, in their order. */
+  async states(endpoints: readonly Endpoint[], look?: Look): Promise<EndpointState[]> {
+    const { lanes } = look ?? (await this.look(endpoints))
+    return endpoints.map((endpoint) => endpointState(endpoint, lanes.get(endpoint.key)))
+  }
+
+  /**
+   * When each of these waiting deliveries moves next: the instant that `delivery` gives. For most, the state of their lane
+   * tells; the queue is read for deliveries that keep an order, coalesce, or wait for a limit that others may use first.
+   */
+  async nextAttempts(waiting: readonly WaitingDelivery[], { lanes, asked }: Look): Promise<(EpochMs | null)[]> {
+    const found: (EpochMs | null)[] = []
+    for (let at = 0; at < waiting.length; at += lanesAtOnce) {
+      await Turns.by(this.#clock).next()
+      const some = waiting.slice(at, at + lanesAtOnce).map(async (delivery) => {
+        const lane = lanes.get(delivery.endpoint.key)
+        if (lane === undefined) return null
+        const why = whyByLane(delivery, lane)
+        if (why !== undefined) return why.nextAt
+        return (await this.#explainDelivery(delivery.message, delivery.endpoint, asked)).why.nextAt
+      })
+      found.push(...(await Promise.all(some)))
+    }
+    return found
   }
 
   async state(endpoint: Endpoint): Promise<EndpointState> {
@@ -255,6 +306,17 @@ export class Explainer {
     const rate = effectiveRate(endpoint, lane.appSettings, this.#serverDefaults)
     return { ...lane, ...rate, live, silent: isSame && lane.owner !== null && live === null, first: null }
   }
+}
+
+/** Why a delivery waits, by the state of its lane; undefined where that depends on the deliveries in front of it. */
+function whyByLane({ message, endpoint, latest, replaying }: WaitingDelivery, lane: LaneStatus): Why | undefined {
+  if (endpoint.flow.order !== 'none' || endpoint.flow.coalesce !== null) return undefined
+  const dueAt = replaying ? null : (latest?.nextAt ?? message.deliverAt)
+  const itsClass = replaying ? replay : dueAt === null ? fresh : timed
+  const queued = { class: itsClass, dueAt: dueAt ?? 0, attempts: latest?.n ?? 0, ahead: 0 }
+  const why = whyNotDelivered({ message, endpoint, latest, dead: undefined, queued, lane })
+  const dependsOnOthers = isPaced(why) || (why.reason === 'waiting_for_worker' && why.nextAt !== null)
+  return dependsOnOthers ? undefined : why
 }
 
 /** Deliveries of other classes that go first: fresh ones before retries, both before replays. An ordered lane ignores classes. */

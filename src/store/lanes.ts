@@ -206,7 +206,10 @@ export interface QueuedRow {
 
 /** The few stored facts of a lane that show in a list of endpoints. */
 export interface LaneState
-  extends Pick<LaneFacts, 'now' | 'dueAt' | 'holdUntil' | 'notBefore' | 'health' | 'healthAgeMs' | 'appSettings'> {
+  extends Pick<
+    LaneFacts,
+    'now' | 'dueAt' | 'holdUntil' | 'notBefore' | 'health' | 'healthAgeMs' | 'appSettings' | 'workersAlive'
+  > {
   readonly endpoint: number
   readonly owner: number | null
 }
@@ -229,6 +232,8 @@ export interface LaneFacts {
   readonly waiting: readonly [fresh: number, timed: number, replay: number]
   /** When the earliest timed row is due. */
   readonly nextTimedAt: EpochMs | null
+  /** The attempts of the row that is due then. */
+  readonly nextTimedAttempts: number
   /** Since when the longest waiting of the counted rows has been waiting. */
   readonly oldestSince: EpochMs | null
   /** How well the receiver does, as it was last saved, and how long ago that was. */

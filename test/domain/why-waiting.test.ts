@@ -9,7 +9,7 @@ const later = now + 60_000
 
 /** Three fresh deliveries in the hands of a worker. */
 const facts: WaitingFacts = {
-  endpoint: { disabled: false, disabledReason: null, paused: false },
+  endpoint: { disabled: false, disabledReason: null, paused: false, flow: { coalesce: null } },
   lane: {
     now,
     owner: { description: 'a worker', leaseUntil: later },
@@ -22,6 +22,7 @@ const facts: WaitingFacts = {
     silent: false,
     waiting: [3, 0, 0],
     nextTimedAt: null,
+    nextTimedAttempts: 1,
     oldestSince: now - 5000,
   },
   total: 3,
@@ -49,6 +50,15 @@ const cases: [reason: string, nextAt: number | null, facts: WaitingFacts][] = [
   ['paused', null, { ...withLane({ ...free, holdUntil: later }), endpoint: paused }],
   ['waiting_for_worker', now + 5, withLane(free)],
   ['waiting_for_retry', later, withLane({ waiting: [0, 4, 0], nextTimedAt: later })],
+  ['scheduled', later, withLane({ waiting: [0, 4, 0], nextTimedAt: later, nextTimedAttempts: 0 })],
+  [
+    'coalescing',
+    later,
+    {
+      ...withLane({ waiting: [0, 4, 0], nextTimedAt: later, nextTimedAttempts: 0 }),
+      endpoint: { ...facts.endpoint, flow: { coalesce: { windowMs: 2000, key: null } } },
+    },
+  ],
   ['waiting_for_retry', later, withLane({ ...free, dueAt: later, waiting: [0, 4, 0], nextTimedAt: later })],
   ['delivering', null, withLane({ waiting: [0, 4, 0], nextTimedAt: now })],
   ['delivering', null, withLane({ waiting: [0, 4, 1], nextTimedAt: later })],

@@ -170,7 +170,7 @@ describe('what became of a message', () => {
     const refused = await settle(
       'two',
       { status: 500, code: 'refused', response: Buffer.from('oops'), responseHeaders: { server: 'hook/2' } },
-      { state: 'waiting', waitMs: 0 },
+      { state: 'waiting', waitMs: 3_600_000 },
     )
 
     const destinations = (await ask('GET', '/app/a/msg/e/endpoint')).json.data

@@ -174,7 +174,7 @@ const openEnded = new Set([
 function isAbout(told: Prediction, arrival: Arrival): boolean {
   const key = keyOf(arrival)
   if (told.message !== 0) return key === told.message
-  const mayBePassed = told.reason === 'waiting_for_retry' || told.reason === 'behind_head'
+  const mayBePassed = ['waiting_for_retry', 'scheduled', 'coalescing', 'behind_head'].includes(told.reason)
   return !mayBePassed || key <= told.newestKey
 }
 

@@ -1,8 +1,22 @@
 import { type Static, Type } from 'typebox'
+import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, AttemptSummary, MessageSummary } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/messages.ts'
-import { endpointId, id, instant, integer, msgId, nullable, optional, text, uidOut, url, whole } from '../fields.ts'
+import {
+  endpointId,
+  id,
+  instant,
+  integer,
+  isoOrNull,
+  msgId,
+  nullable,
+  optional,
+  text,
+  uidOut,
+  url,
+  whole,
+} from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import type { Out } from '../route.ts'
 import { EndpointOut } from './endpoint-schema.ts'
@@ -56,7 +70,11 @@ const status = {
 /** The status of a message at an endpoint. */
 const statusFields = {
   ...status,
-  nextAttempt: nullable(instant('Time of the next attempt.')),
+  nextAttempt: nullable(
+    instant(
+      'Time of the next attempt, not before the circuit, a Retry-After and the schedule allow it; null when that is now, unknown, or an operator must act.',
+    ),
+  ),
   coalescedInto: nullable(text('The message of the same kind that took its place unsent')),
 }
 
@@ -154,16 +172,24 @@ function destinationStatus({ message, latest, replaying, dead, coalesced }: Stat
   return latest === undefined ? pending : sending
 }
 
-/** The fields as an answer shows them. */
-export function toStatusOut(facts: StatusFacts, expanded: boolean) {
+/** Whether a delivery with this status has an attempt left. */
+export function isWaiting(status: Status): boolean {
+  return status === pending || status === sending
+}
+
+/** The status as an answer shows it. */
+export function shownStatus(facts: StatusFacts, expanded: boolean): Status {
   const exact = destinationStatus(facts)
-  const status = exact === canceled && !expanded ? fail : exact
-  const { latest } = facts
-  const isRetry = status === sending && latest?.nextAt != null
+  return exact === canceled && !expanded ? fail : exact
+}
+
+/** The fields as an answer shows them. `nextAt` is the next instant of a delivery that waits. */
+export function toStatusOut(facts: StatusFacts, expanded: boolean, nextAt: EpochMs | null) {
+  const status = shownStatus(facts, expanded)
   return {
     status,
     statusText: statusTexts[status],
-    nextAttempt: isRetry ? new Date(latest.nextAt).toISOString() : null,
-    coalescedInto: exact === canceled ? (facts.coalesced?.into ?? null) : null,
+    nextAttempt: isWaiting(status) ? isoOrNull(nextAt) : null,
+    coalescedInto: destinationStatus(facts) === canceled ? (facts.coalesced?.into ?? null) : null,
   }
 }

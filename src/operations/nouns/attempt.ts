@@ -1,6 +1,8 @@
+import type { EpochMs } from '../../domain/clock.ts'
 import { withFields } from '../../json/exact.ts'
 import type { ListedAttempt, Order } from '../../store/messages.ts'
 import { admin, view } from '../access.ts'
+import type { Explainer, Look, WaitingDelivery } from '../explainer.ts'
 import { listOf } from '../fields.ts'
 import { numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
 import { messagesAsBytes } from '../payload.ts'
@@ -18,10 +20,12 @@ import {
   AttemptedQuery,
   AttemptQuery,
   EndpointMessageOut,
+  isWaiting,
   MessageAttemptOut,
   MessageEndpointOut,
   OneAttemptQuery,
   type StatusFacts,
+  shownStatus,
   toAttemptOut,
   toStatusOut,
 } from './attempt-schema.ts'
@@ -72,9 +76,9 @@ export const attempts: Noun = {
       query: AttemptedQuery,
       answers: { 200: listOf(EndpointMessageOut) },
       handle: ({ endpoint, query }, parts) => {
-        const { store, clock } = parts
+        const { store, clock, explainer } = parts
         const { status, expanded_statuses: expanded = false, with_content: withContent = true } = query
-        const isShown = (facts: StatusFacts) => status === undefined || status === toStatusOut(facts, expanded).status
+        const isShown = (facts: StatusFacts) => status === undefined || status === shownStatus(facts, expanded)
         const list: Walked<ListedAttempt, Tried, AttemptPlace> = {
           ...attemptsAt(parts, endpoint, query, (attempt) => attempt.isLatest, isShown),
           bytesOf: ({ message }) => (withContent ? message.bytes : 0),
@@ -82,7 +86,13 @@ export const attempts: Noun = {
         return writePage(clock, query, list, async (items) => {
           const heads = items.map(({ message }) => message)
           const messages = await messagesAsBytes(store, heads, withContent)
-          return items.map((facts, i) => withFields(messages[i] as Buffer, toStatusOut(facts, expanded)))
+          const next = await nextOf(
+            explainer,
+            items.map((facts) => ({ ...facts, endpoint, message: { ...facts.message, endpoints: [endpoint.key] } })),
+          )
+          return items.map((facts, i) =>
+            withFields(messages[i] as Buffer, toStatusOut(facts, expanded, next[i] ?? null)),
+          )
         })
       },
     }),
@@ -111,10 +121,13 @@ export const attempts: Noun = {
             parse: (text) => (text.startsWith('key.') ? numbers.parse(text.slice('key.'.length), 1)?.[0] : undefined),
           },
         )
-        const states = await explainer.states(list.data.map(({ endpoint }) => endpoint))
+        const endpoints = list.data.map(({ endpoint }) => endpoint)
+        const look = await explainer.look(endpoints)
+        const states = await explainer.states(endpoints, look)
+        const next = await nextOf(explainer, list.data, look)
         const data = list.data.map(({ endpoint, ...facts }, i) => ({
           ...toEndpointOut(endpoint, states[i] ?? 'active'),
-          ...toStatusOut(facts, false),
+          ...toStatusOut(facts, false, next[i] ?? null),
         }))
         return { ...list, data }
       },
@@ -165,6 +178,22 @@ export const attempts: Noun = {
       handle: (call, parts) => attemptsOf(parts, call, call.query, call.endpoint),
     }),
   ],
+}
+
+/** When each delivery that waits moves next; null for the others. */
+async function nextOf(
+  explainer: Explainer,
+  deliveries: readonly (StatusFacts & WaitingDelivery)[],
+  known?: Look,
+): Promise<(EpochMs | null)[]> {
+  const waits = deliveries.map((facts) => isWaiting(shownStatus(facts, true)))
+  const waiting = deliveries.filter((_, i) => waits[i])
+  if (waiting.length === 0) return deliveries.map(() => null)
+  const next = await explainer.nextAttempts(
+    waiting,
+    known ?? (await explainer.look(waiting.map(({ endpoint }) => endpoint))),
+  )
+  return waits.map((itWaits) => (itWaits ? (next.shift() ?? null) : null))
 }
 
 /** Keys behind a position, in the asked order. */

@@ -20,11 +20,13 @@ const selectSnapshots = statement<Omit<StoredAnswer, 'snapshotAt'> & { readonly 
     select endpoint, owner, snapshot, snapshot_at from lane where ${among('endpoint', ':endpoints', 'bigint')}
      order by endpoint`,
 )
+const workersAlive = '(select count(*) from worker where ended_at is null and lease_until >= :now) as workers_alive'
 const selectStates = statement<StateRow>(
   'lane-states',
   ({ among }) => `
     select endpoint, :now as now, owner, due_at, hold_until, not_before, health, health_at,
-           (select settings from application where key = lane.app limit 1) as app_settings
+           (select settings from application where key = lane.app limit 1) as app_settings,
+           ${workersAlive}
       from lane where ${among('endpoint', ':endpoints', 'bigint')}`,
   { json: ['app_settings'] },
 )
@@ -35,8 +37,10 @@ const selectLane = statement<LaneRow>(
           lane.health, lane.health_at, worker.description, worker.lease_until,
           (select due_at from pending where endpoint = :endpoint and class = ${timed} order by due_at limit 1)
             as next_timed_at,
+          (select attempts from pending where endpoint = :endpoint and class = ${timed} order by due_at, message limit 1)
+            as next_timed_attempts,
           (select settings from application where key = lane.app limit 1) as app_settings,
-          (select count(*) from worker where ended_at is null and lease_until >= :now) as workers_alive
+          ${workersAlive}
      from lane join endpoint on endpoint.key = lane.endpoint and endpoint.deleted_at is null
      left join worker on worker.id = lane.owner
     where lane.endpoint = :endpoint`,
@@ -138,13 +142,14 @@ interface LaneRow {
   readonly health: string | null
   readonly health_at: EpochMs
   readonly next_timed_at: EpochMs | null
+  readonly next_timed_attempts: number | null
   readonly workers_alive: number
   readonly app_settings: ApplicationSettings | null
 }
 
 type StateRow = { readonly endpoint: number } & Pick<
   LaneRow,
-  'now' | 'owner' | 'due_at' | 'hold_until' | 'not_before' | 'health' | 'health_at' | 'app_settings'
+  'now' | 'owner' | 'due_at' | 'hold_until' | 'not_before' | 'health' | 'health_at' | 'app_settings' | 'workers_alive'
 >
 
 /** Behind every row. */
@@ -174,6 +179,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
         notBefore: row.not_before,
         waiting: [freshCount, timedCount, replayCount],
         nextTimedAt: row.next_timed_at,
+        nextTimedAttempts: row.next_timed_attempts ?? 0,
         oldestSince: since.length === 0 ? null : Math.min(...since),
         ...savedHealth(row),
         workersAlive: row.workers_alive,
@@ -191,6 +197,7 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
         holdUntil: row.hold_until,
         notBefore: row.not_before,
         ...savedHealth(row),
+        workersAlive: row.workers_alive,
         appSettings: row.app_settings ?? {},
       }))
     },
