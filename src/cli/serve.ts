@@ -100,7 +100,7 @@ export async function stopDelivering(delivering: Delivering, limitMs: number, lo
     return exitCode.ok
   } catch (error) {
     if (!(error instanceof StoreTrouble)) throw error
-    log.error({ err: error }, 'stopped without releasing lanes: the store cannot be reached')
+    log.error(`stopped without releasing lanes: the store cannot be reached: ${error.message}`)
     return exitCode.failed
   }
 }

@@ -13,6 +13,7 @@ import type { Config } from '../runtime/settings.ts'
 import { version } from '../runtime/version.ts'
 import { openSender } from '../sender/open.ts'
 import type { Store } from '../store/store.ts'
+import type { StoreTroubles } from './store-troubles.ts'
 
 /** Deliveries under way. */
 export interface Delivering {
@@ -29,6 +30,7 @@ export interface DeliveringParts {
   readonly config: Config
   readonly store: Store
   readonly log: Logger
+  readonly troubles: StoreTroubles
   readonly publisher: () => Publisher
   /** Names the process in `sluice lane` and in logs. */
   readonly description: string
@@ -55,7 +57,7 @@ export function serverDefaultsOf(config: Config): ServerDefaults {
 
 /** Delivers from the store until stopped. */
 export async function startDelivering(parts: DeliveringParts): Promise<Delivering> {
-  const { config, store, log, description } = parts
+  const { config, store, log, troubles, description } = parts
   const sender = openSender({
     clock: systemClock,
     version,
@@ -84,13 +86,13 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     waitingLimit: config.maxWaitingPerEndpoint,
     description,
     log: (sentence) => log.info(sentence),
-    onTrouble: (error) => log.warn({ err: error }, 'trouble while delivering; trying again'),
+    onTrouble: (error) => troubles.note(error, 'trouble while delivering; trying again'),
   })
   await engine.start()
   const leader = startLeading(parts)
   return {
     async stop(limitMs) {
-      await leader.stop().catch((error) => log.warn({ err: error }, 'stopped without handing the lead on'))
+      await leader.stop().catch((error) => troubles.note(error, 'stopped without handing the lead on'))
       await engine.stop(limitMs)
       await sender.close()
     },
@@ -100,9 +102,9 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
 }
 
 /** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */
-function startLeading({ config, store, log, publisher, description }: DeliveringParts): Leader {
+function startLeading({ config, store, log, troubles, publisher, description }: DeliveringParts): Leader {
   const onTrouble = (error: unknown, job: string) =>
-    log.warn({ err: error, job }, 'trouble while leading; trying again')
+    troubles.note(error, 'trouble while leading; trying again', { job })
   const leader = new Leader({
     store,
     clock: systemClock,

@@ -18,6 +18,7 @@ import { AddressPolicy, checkUrl } from '../sender/guard.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
 import { type Delivering, serverDefaultsOf, startDelivering } from './delivering.ts'
+import { StoreTroubles } from './store-troubles.ts'
 
 /** A process that works on a SQLite file owns it, or is a guest beside its owner. */
 export type Role = 'owner' | 'guest'
@@ -56,9 +57,18 @@ export interface Parts {
  */
 export async function openParts(config: Config, log: Logger, role: Role = 'owner'): Promise<Parts> {
   const depths = new Depths(systemClock)
-  const store = countingEnds(await openStore(config, log, role), depths, systemClock)
+  const troubles = new StoreTroubles(systemClock, log)
+  const opened = countingEnds(await openStore(config, log, troubles, role), depths, systemClock)
+  troubles.follow(opened)
+  const store: Store = {
+    ...opened,
+    close() {
+      troubles.stop()
+      return opened.close()
+    },
+  }
   const adminKey = await fixedAdminKey(config, store)
-  const publisher = once(() => makePublisher(config, store, depths, log))
+  const publisher = once(() => makePublisher(config, store, depths, troubles))
   const context = once(() => contextOf(config, adminKey, store, publisher(), log))
   const handlers = once(() => partsOf(context()))
   return {
@@ -70,7 +80,7 @@ export async function openParts(config: Config, log: Logger, role: Role = 'owner
       const { buildApp } = await import('../http/app.ts')
       return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
     },
-    startDelivering: (description) => startDelivering({ config, store, log, publisher, description }),
+    startDelivering: (description) => startDelivering({ config, store, log, troubles, publisher, description }),
   }
 }
 
@@ -99,7 +109,7 @@ function once<T>(make: () => T): () => T {
 }
 
 /** Opens the store that the settings name. */
-async function openStore(config: Config, log: Logger, role: Role): Promise<Store> {
+async function openStore(config: Config, log: Logger, troubles: StoreTroubles, role: Role): Promise<Store> {
   const { store } = config
   const contextOf = (): StoreContext => ({
     clock: systemClock,
@@ -107,6 +117,7 @@ async function openStore(config: Config, log: Logger, role: Role): Promise<Store
     randomText: systemRandomText,
     vault: openVault(loadEncryptionKeys(config, systemRandomBytes), systemRandomBytes),
     log: (sentence) => log.warn(sentence),
+    onTrouble: (sentence) => troubles.say(sentence),
   })
   if (store.kind === 'postgres') {
     const { openPostgresStore } = await import('../store/postgres/open.ts')
@@ -136,8 +147,8 @@ export async function newestSchema({ store }: Config): Promise<{ readonly versio
   return knownMigrations().at(-1) ?? { version: 0, name: 'empty' }
 }
 
-function makePublisher(config: Config, store: Store, depths: Depths, log: Logger): Publisher {
-  depths.follow(store, (error) => log.warn({ err: error }, 'waiting deliveries could not be counted; trying again'))
+function makePublisher(config: Config, store: Store, depths: Depths, troubles: StoreTroubles): Publisher {
+  depths.follow(store, (error) => troubles.note(error, 'waiting deliveries could not be counted; trying again'))
   const limits = {
     perEndpoint: config.maxWaitingPerEndpoint,
     perApplication: config.maxWaitingPerApp,

@@ -65,8 +65,10 @@ export interface StoreContext {
   readonly randomText: RandomText
   /** Seals endpoints' secrets and headers before they are stored. */
   readonly vault: Vault
-  /** Called with one sentence when something noteworthy happens that no caller waits for, such as a lost connection. */
+  /** Called with one sentence when something noteworthy happens that no caller waits for. */
   readonly log?: (sentence: string) => void
+  /** Called with one sentence when work in the background met trouble with the database; the store tries again. */
+  readonly onTrouble?: (sentence: string) => void
 }
 
 /** The database is busy, gone or full. The call may or may not have taken effect; repeating it is safe. */

@@ -58,6 +58,18 @@ test('a database that crashes and comes back under load costs nothing that was a
   for (const entry of inDoubt) entry.outcome = { state: 'unknown' }
   ledger.audit(receiver)
   assert.ok(server.isRunning && worker.isRunning, 'nobody had to be started again')
+  for (const { logged } of [server, worker]) {
+    const lines = logged.split('\n').filter((line) => /store|postgres|trouble/.test(line))
+    t.diagnostic(lines.join('\n'))
+    assert.equal(lines.filter((line) => line.includes('store lost: postgres: ')).length, 1)
+    assert.equal(lines.filter((line) => line.includes('store back after ')).length, 1)
+    // Beside these, a line every ten seconds of the outage.
+    assert.ok(
+      lines.every((line) => /store (lost|still lost|back)/.test(line)),
+      lines.join('\n'),
+    )
+    assert.doesNotMatch(logged, /"stack"/)
+  }
 
   function again(): number {
     return [...copies(receiver).values()].filter((count) => count > 1).length

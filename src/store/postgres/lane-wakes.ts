@@ -188,7 +188,7 @@ export class LaneWakes {
       if (row?.woken) this.#signals.lanes()
       return gapMs
     } catch (error) {
-      this.#context.log?.(`postgres: lanes could not be woken, trying again: ${(error as Error).message}`)
+      this.#context.onTrouble?.(`postgres: lanes could not be woken, trying again: ${(error as Error).message}`)
       if (!(error instanceof StoreTrouble)) return retryMs
       for (const [endpoint, dueAt] of requests) this.request([endpoint], dueAt, onlyFresh)
       return retryMs

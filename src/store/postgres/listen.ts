@@ -81,7 +81,6 @@ export class Listener {
       return
     }
     this.#use(client)
-    this.#context.log?.('postgres: listening again')
     this.#signals.everything()
   }
 
@@ -109,7 +108,7 @@ export class Listener {
     this.#client = undefined
     this.#cancelTimer?.()
     client.end().catch(() => {})
-    this.#context.log?.(`postgres: the listening connection was lost: ${error.message}`)
+    this.#context.onTrouble?.(`postgres: the listening connection was lost: ${error.message}`)
     this.#retryLater()
   }
 }

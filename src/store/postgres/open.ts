@@ -47,9 +47,9 @@ const verdictMs = 1000
 /** Opens the database, makes sure that a commit survives power loss, and brings the tables up to date. */
 export async function openPostgresStore(context: StoreContext, options: PostgresOptions): Promise<Store> {
   const { url, connections = 4 } = options
-  const log = (sentence: string) => context.log?.(sentence)
-  const durable = openSessions({ url, durable: true, connections, log })
-  const relaxed = openSessions({ url, durable: false, connections, log })
+  const onTrouble = (sentence: string) => context.onTrouble?.(sentence)
+  const durable = openSessions({ url, durable: true, connections, onTrouble })
+  const relaxed = openSessions({ url, durable: false, connections, onTrouble })
   try {
     // The first connection is refused when the server is not durable, before anything is written.
     await durable.run(pingServer)

@@ -104,7 +104,7 @@ export interface PartitionKeeper {
 
 const hourMs = 60 * 60 * 1000
 
-export function keepPartitions(sessions: Sessions, { clock, log }: StoreContext): PartitionKeeper {
+export function keepPartitions(sessions: Sessions, { clock, onTrouble }: StoreContext): PartitionKeeper {
   let lookedAt = clock.steady()
   let underWay: Promise<void> = Promise.resolve()
   return {
@@ -112,7 +112,9 @@ export function keepPartitions(sessions: Sessions, { clock, log }: StoreContext)
       if (clock.steady() - lookedAt < hourMs) return
       lookedAt = clock.steady()
       underWay = ensurePartitions(sessions, now).catch((error) => {
-        log?.(`postgres: the partitions of the coming days could not be made, trying again later: ${error.message}`)
+        onTrouble?.(
+          `postgres: the partitions of the coming days could not be made, trying again later: ${error.message}`,
+        )
       })
     },
     idle: () => underWay,

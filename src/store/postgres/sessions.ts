@@ -36,7 +36,7 @@ export interface SessionOptions {
   /** Whether a commit waits until it is on disk. */
   readonly durable: boolean
   readonly connections: number
-  readonly log: (sentence: string) => void
+  readonly onTrouble: (sentence: string) => void
 }
 
 const statementTimeoutMs = 10_000
@@ -116,7 +116,7 @@ export function openSessions(options: SessionOptions): Sessions {
     idleTimeoutMillis: 60_000,
     onConnect: (client: pg.ClientBase) => prepare(client, options.durable),
   } as pg.PoolConfig)
-  pool.on('error', (error) => options.log(`postgres: an idle connection was lost: ${error.message}`))
+  pool.on('error', (error) => options.onTrouble(`postgres: an idle connection was lost: ${error.message}`))
   // A connection in use reports its loss through the statement; unheard, the event would end the process.
   pool.on('connect', (client) => client.on('error', () => {}))
 

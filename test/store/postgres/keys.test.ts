@@ -16,7 +16,7 @@ const insertEventless: Statement = {
 test('of two processes with the same node number, the one that meets a taken key goes on with another', async (t) => {
   const server = await sharedServer()
   const url = await newDatabase()
-  const sessions = openSessions({ url, durable: true, connections: 1, log: () => {} })
+  const sessions = openSessions({ url, durable: true, connections: 1, onTrouble: () => {} })
   t.after(() => sessions.end())
   // Both believe that it is the same instant, so both make the same keys.
   const time = new ServerTime(new VirtualClock())
@@ -37,7 +37,7 @@ test('of two processes with the same node number, the one that meets a taken key
 
 test('another unique value that is taken is not tried again', async (t) => {
   const url = await newDatabase()
-  const sessions = openSessions({ url, durable: true, connections: 1, log: () => {} })
+  const sessions = openSessions({ url, durable: true, connections: 1, onTrouble: () => {} })
   t.after(() => sessions.end())
   const keys = new Keys(sessions, new ServerTime(new VirtualClock()))
   let tries = 0

@@ -78,7 +78,7 @@ const dayMs = 24 * 60 * 60 * 1000
 test('there is a partition for today and the next three days, made once by however many ask', async () => {
   const server = await sharedServer()
   const url = await newDatabase()
-  const sessions = openSessions({ url, durable: true, connections: 4, log: () => {} })
+  const sessions = openSessions({ url, durable: true, connections: 4, onTrouble: () => {} })
   const later = Date.UTC(2031, 0, 31, 12)
   await Promise.all([1, 2, 3, 4].map(() => ensurePartitions(sessions, later)))
   await sessions.end()
@@ -119,7 +119,7 @@ test('a day whose rows already lie in the default partition stays there, and doe
     `insert into message values (${firstKeyAt(at)}, 'm', 1, 't', null, null, 'text/plain', '{}', 'x')`,
     url,
   )
-  const sessions = openSessions({ url, durable: true, connections: 1, log: () => {} })
+  const sessions = openSessions({ url, durable: true, connections: 1, onTrouble: () => {} })
   await ensurePartitions(sessions, at - dayMs)
   await sessions.end()
   const { rows } = await server.query(

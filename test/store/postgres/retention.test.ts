@@ -12,7 +12,7 @@ const limits = { historyMs: 30 * day, deadMs: 30 * day }
 
 /** Partitions for the four days from then on, made as they would have been then. */
 async function makeDays(url: string, at: number): Promise<void> {
-  const sessions = openSessions({ url, durable: true, connections: 1, log: () => {} })
+  const sessions = openSessions({ url, durable: true, connections: 1, onTrouble: () => {} })
   try {
     await ensurePartitions(sessions, at)
   } finally {

@@ -1,0 +1,116 @@
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { span } from '../domain/phrases.ts'
+import type { Logger } from '../runtime/log.ts'
+import { StoreTrouble } from '../store/store.ts'
+
+/** While the store is lost, one line is logged this often. */
+const repeatMs = 10_000
+/** The store is asked this often whether it is back. It remembers a verdict for a second. */
+const askMs = 1100
+/** A store that does not answer for this long counts as lost. */
+const answerMs = 2000
+
+/**
+ * Logs trouble with the store for all parts of the process together. When the store is lost, many parts meet it many times
+ * a second; the log has one line when it goes, one every ten seconds, and one when it is back.
+ */
+export class StoreTroubles {
+  readonly #clock: Clock
+  readonly #log: Pick<Logger, 'warn'>
+  #ping: (() => Promise<unknown>) | undefined
+  #watching = false
+  #stopped = false
+  /** The latest trouble. */
+  #message = ''
+  #minorSaidAt: SteadyMs = Number.NEGATIVE_INFINITY
+  #cancel = () => {}
+
+  constructor(clock: Clock, log: Pick<Logger, 'warn'>) {
+    this.#clock = clock
+    this.#log = log
+  }
+
+  /** Sets the store that is asked whether it answers. */
+  follow(store: { ping(): Promise<unknown> }): void {
+    this.#ping = () => store.ping()
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancel()
+  }
+
+  /** Logs an error that a part met. Anything but trouble with the store is a bug and logged with its stack. */
+  note(error: unknown, sentence: string, fields: object = {}): void {
+    if (error instanceof StoreTrouble) this.say(error.message)
+    else this.#log.warn({ err: error, ...fields }, sentence)
+  }
+
+  /** Logs trouble with the store that a part met. */
+  say(message: string): void {
+    this.#message = message
+    if (this.#watching || this.#stopped) return
+    this.#watching = true
+    void this.#watch()
+  }
+
+  async #watch(): Promise<void> {
+    const since = this.#clock.steady()
+    if (await this.#isWell()) this.#sayMinor()
+    else await this.#untilBack(since)
+    this.#watching = false
+  }
+
+  /** Asks twice: the first answer may be a verdict from before the trouble. */
+  async #isWell(): Promise<boolean> {
+    if (!(await this.#answers())) return false
+    await this.#wait()
+    return this.#stopped || (await this.#answers())
+  }
+
+  #sayMinor(): void {
+    const now = this.#clock.steady()
+    if (this.#stopped || now - this.#minorSaidAt < repeatMs) return
+    this.#minorSaidAt = now
+    this.#log.warn(`trouble with the store, trying again: ${this.#message}`)
+  }
+
+  async #untilBack(since: SteadyMs): Promise<void> {
+    this.#log.warn(`store lost: ${this.#message}`)
+    for (let saidAt = since; !this.#stopped; ) {
+      await this.#wait()
+      if (await this.#answers()) break
+      const now = this.#clock.steady()
+      if (now - saidAt < repeatMs) continue
+      saidAt = now
+      if (!this.#stopped) this.#log.warn(`store still lost after ${span(now - since)}: ${this.#message}`)
+    }
+    if (!this.#stopped) this.#log.warn(`store back after ${span(this.#clock.steady() - since)}`)
+  }
+
+  /** Whether the store answers in time. */
+  #answers(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(answerMs, () => resolve(false))
+      const end = (answer: boolean) => {
+        cancel()
+        resolve(answer)
+      }
+      const asked = this.#ping?.() ?? Promise.reject(new StoreTrouble('the store is not open yet'))
+      void asked.then(
+        () => end(true),
+        () => end(false),
+      )
+    })
+  }
+
+  #wait(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(askMs, resolve)
+      this.#cancel = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+}
