@@ -18,6 +18,7 @@ export type {
   Lanes,
   StartedTask,
 } from './library/deliveries.ts'
+export type { Attempt, Attempts, HistoryOptions, Message, Messages } from './library/history.ts'
 export type {
   ApplicationOut,
   Applications,
@@ -29,10 +30,12 @@ export type {
   ScheduleOut,
   SchedulePatch,
   Schedules,
+  SecretRotation,
 } from './library/manage.ts'
 export type { NewMessage, PublishedMessage } from './library/message.ts'
 export type { SluiceOptions } from './library/options.ts'
 export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './library/sluice.ts'
+export { type ReceivedWebhook, SignatureError, type VerifyOptions, verify } from './library/verify.ts'
 export type { Method, Request } from './operations/in-process.ts'
 export { ConfigError } from './runtime/config.ts'
 export { version } from './runtime/version.ts'

@@ -119,7 +119,7 @@ export function addEndpoint(commands: RemoteCommands): void {
         const rotated = await session.client.post(`${of(app, ref)}/secret/rotate`, { body })
         const endsAt = new Date(session.world.clock.now() + (grace ?? day)).toISOString()
         session.show<Item>({ ...rotated, oldSecretEndsAt: endsAt }, ({ key }) => {
-          const old = grace === 0 ? 'signs no more' : `also signs until ${instant(endsAt)} UTC`
+          const old = grace === 0 ? 'signs no more' : `also signs until ${instant(endsAt)}`
           return facts(session.terminal, [
             ['secret', session.terminal.style('green', text(key))],
             ['old secret', old],

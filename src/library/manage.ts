@@ -62,6 +62,17 @@ export interface Endpoints {
   resetCircuit(app: string, endpoint: string): Promise<EndpointOut>
   /** The secret that the receiver verifies signatures with. */
   secret(app: string, endpoint: string): Promise<string>
+  /**
+   * Replaces the secret, by a random one or the given one, and resolves with it. The old secret also signs for the grace
+   * period, a day by default.
+   */
+  rotateSecret(app: string, endpoint: string, rotation?: SecretRotation): Promise<string>
+}
+
+/** The new secret of an endpoint. */
+export interface SecretRotation {
+  readonly key?: string | undefined
+  readonly gracePeriodSeconds?: number | undefined
 }
 
 export function applications(request: Request): Applications {
@@ -90,6 +101,10 @@ export function endpoints(request: Request): Endpoints {
     resetCircuit: (app, endpoint) => request('POST', `${at(app, endpoint)}/circuit/reset`),
     async secret(app, endpoint) {
       const { key } = await request<{ key: string }>('GET', `${at(app, endpoint)}/secret`)
+      return key
+    },
+    async rotateSecret(app, endpoint, rotation = {}) {
+      const { key } = await request<{ key: string }>('POST', `${at(app, endpoint)}/secret/rotate`, rotation)
       return key
     },
   }

@@ -11,6 +11,7 @@ import { systemTerminal } from '../runtime/process.ts'
 import { formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { type DeadLetters, deadLetters, type Explain, explain, type Lanes, lanes } from './deliveries.ts'
+import { type Attempts, attempts, type Messages, messages } from './history.ts'
 import { type Applications, applications, type Endpoints, endpoints, type Schedules, schedules } from './manage.ts'
 import { type NewMessage, type PublishedMessage, published, readMessage } from './message.ts'
 import { readOptions, type SluiceOptions } from './options.ts'
@@ -36,6 +37,8 @@ export interface Sluice extends AsyncDisposable {
   readonly lanes: Lanes
   readonly deadLetters: DeadLetters
   readonly schedules: Schedules
+  readonly messages: Messages
+  readonly attempts: Attempts
   /** The URL of the API, such as `http://127.0.0.1:8484`; undefined without `listen`. */
   readonly url: string | undefined
 
@@ -148,6 +151,8 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
     lanes: lanes(request),
     deadLetters: deadLetters(request),
     schedules: schedules(request),
+    messages: messages(request),
+    attempts: attempts(request),
     explain: explain(request),
     request,
     url: running.url,

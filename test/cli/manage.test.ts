@@ -138,7 +138,7 @@ describe('managing over the API', () => {
     const retimed = 'schedule update acme daily --timezone UTC --header x-shop=berlin --tag t --cron'.split(' ')
     assert.match(
       await sluice([...retimed, '15 30 8 * * *']),
-      /^cron +15 30 8 \* \* \* \(UTC\)$[\s\S]*^headers +x-shop: berlin$[\s\S]*^next runs.* 08:30:15,/m,
+      /^cron +15 30 8 \* \* \* \(UTC\)$[\s\S]*^headers +x-shop: berlin$[\s\S]*^next runs.* 08:30:15Z,/m,
     )
     const raw = 'schedule update acme daily <ping/> --raw --content-type application/xml'
     const { contentType, payload, tags } = await json<Record<string, unknown>>(raw)
@@ -264,7 +264,7 @@ describe('managing over the API', () => {
   })
 
   test('an update without options changes nothing, says so and leaves no row in the audit log', async () => {
-    const rows = async () => (await place.json<unknown[]>('audit list')).length
+    const rows = async () => (await place.json<unknown[]>('audit list --limit 9999')).length
     await place.sluice('endpoint create acme https://example.com/hook --uid idle')
     const before = await rows()
     for (const args of ['app update acme', 'endpoint update acme idle']) {
@@ -279,12 +279,9 @@ describe('managing over the API', () => {
 
   test('a rotation says when the old secret stops', async () => {
     await place.sluice('endpoint create acme https://example.com/hook --uid turning')
-    const day = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10)
     assert.match(
       await place.sluice('endpoint rotate acme turning'),
-      new RegExp(
-        `^secret +whsec_\\S+\nold secret +also signs until (${day}|\\d{4}-\\d\\d-\\d\\d) \\d\\d:\\d\\d:\\d\\d UTC\n$`,
-      ),
+      /^secret +whsec_\S+\nold secret +also signs until \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\n$/,
     )
     assert.match(await place.sluice('endpoint rotate acme turning --grace 0s'), /^old secret +signs no more$/m)
   })

@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { AppError, ConfigError, FileOwnedError, NotEnlistableError, openSluice } from '../../src/index.ts'
+import {
+  AppError,
+  ConfigError,
+  FileOwnedError,
+  NotEnlistableError,
+  openSluice,
+  SignatureError,
+  verify,
+} from '../../src/index.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { openPlace, pendingCount, sqlitePlace } from '../e2e/place.ts'
 import { Receiver } from '../e2e/receiver.ts'
@@ -287,6 +295,46 @@ describe('the library', () => {
     await assert.rejects(sluice.request('GET', '/nothing/here'), { code: 'not_found' })
   })
 
+  test('looks back over messages and attempts, sends again, and verifies what a receiver got', async (t) => {
+    const receiver = await Receiver.listen(t)
+    const sluice = await embed(t, await sqlitePlace(t))
+    await sluice.applications.create({ name: 'Acme', uid: 'acme' })
+    await sluice.endpoints.create('acme', { uid: 'main', url: `${receiver.url}/hook` })
+    const { id } = await sluice.publish('acme', { eventType: 'a.b', payload: { n: 1 }, tags: ['red'] })
+    await sluice.publish('acme', { eventType: 'c.d', payload: {} })
+    const attempt = await eventually('it is delivered', async () => {
+      const { data } = await sluice.attempts.ofMessage('acme', id)
+      return data[0]
+    })
+    assert.deepEqual([attempt.msgId, attempt.statusText], [id, 'success'])
+    await eventually('both are', async () => (await sluice.attempts.atEndpoint('acme', 'main')).data.length === 2)
+    assert.equal((await sluice.messages.get('acme', id)).eventType, 'a.b')
+    for (const which of [{ eventTypes: ['a.b'] }, { tag: 'red' }]) {
+      assert.deepEqual(
+        (await sluice.messages.list('acme', which)).data.map((message) => message.id),
+        [id],
+      )
+    }
+    const { reason } = await sluice.explain('acme', 'main', id)
+    const known: typeof reason = 'delivered'
+    assert.equal(reason, known)
+    // @ts-expect-error: a reason is one of the known names
+    const unknown: typeof reason = 'lost'
+    assert.ok(unknown)
+    await sluice.messages.resend('acme', id, 'main')
+    await eventually('it came again', async () => (await sluice.attempts.ofMessage('acme', id)).data.length === 2)
+
+    const secret = await sluice.endpoints.secret('acme', 'main')
+    const received = receiver.arrivals.find(({ headers }) => headers['webhook-id'] === id)
+    assert.ok(received)
+    verify(received, secret)
+    verify({ ...received, body: received.body.toString() }, secret)
+    assert.throws(() => verify({ ...received, body: '{"n":2}' }, secret), SignatureError)
+    assert.throws(() => verify(received, 'nonsense'), TypeError)
+    await sluice.messages.expunge('acme', id)
+    assert.notDeepEqual((await sluice.messages.get('acme', id)).payload, { n: 1 })
+  })
+
   test('manages applications and endpoints', async (t) => {
     const sluice = await embed(t, await sqlitePlace(t), { deliver: false })
     const app = await sluice.applications.getOrCreate({ name: 'Acme', uid: 'acme' })
@@ -302,7 +350,11 @@ describe('the library', () => {
     assert.deepEqual([changed.throttleRate, changed.description], [null, 'calm'])
     assert.deepEqual(await sluice.endpoints.get('acme', endpoint.id), changed)
     assert.deepEqual((await sluice.endpoints.list('acme')).data, [changed])
-    assert.match(await sluice.endpoints.secret('acme', endpoint.id), /^whsec_/)
+    const first = await sluice.endpoints.secret('acme', endpoint.id)
+    assert.match(first, /^whsec_/)
+    const second = await sluice.endpoints.rotateSecret('acme', endpoint.id, { gracePeriodSeconds: 60 })
+    assert.notEqual(second, first)
+    assert.equal(await sluice.endpoints.secret('acme', endpoint.id), second)
     await sluice.endpoints.pause('acme', endpoint.id)
     assert.equal((await sluice.endpoints.get('acme', endpoint.id)).paused, true)
     await sluice.endpoints.resume('acme', endpoint.id)

@@ -1,7 +1,8 @@
 import { Type } from 'typebox'
-import type { Blocker } from '../../domain/blocker.ts'
+import type { Blocker, BlockerReason } from '../../domain/blocker.ts'
 import type { Message } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
+import type { WhyReason } from '../../domain/why.ts'
 import { describeAll, type QueueSort, queueSorts, wideBlockers } from '../../domain/why-waiting.ts'
 import { countLimit } from '../../store/lanes.ts'
 import { read, view } from '../access.ts'
@@ -60,16 +61,21 @@ const WhyQuery = Type.Object({
   ),
 })
 
+/** Text whose values the library knows by type. The reference leaves them open, because new ones come. */
+function named<Names extends string>(description: string) {
+  return Type.Unsafe<Names>(text(description))
+}
+
 /** One reason why deliveries wait. */
 const BlockerOut = Type.Object({
-  reason: text('By name, such as `held`, `rate_limited` or `paused`'),
+  reason: named<BlockerReason>('By name, such as `held`, `rate_limited` or `paused`'),
   detail: text('The same as a sentence.'),
   until: nullable(instant('Time at which it ends by itself; null when unknown, or when an operator must act.')),
 })
 
-const reason = text(
-  'By name, such as `held`, `rate_limited`, `waiting_for_retry` or `delivered`; of blockers, the first',
-)
+const reasonMeaning =
+  'By name, such as `held`, `rate_limited`, `waiting_for_retry` or `delivered`; of blockers, the first'
+const endpointReason = named<BlockerReason | 'delivering' | 'idle'>(reasonMeaning)
 const detail = text('The same as a sentence.')
 const nextAt = nullable(instant('Earliest time at which it moves on by itself.'))
 const blockers = Type.Array(BlockerOut, { description: 'Everything that blocks it, the most decisive first.' })
@@ -81,7 +87,7 @@ const isLive = flag(
 export const WhyOut = Type.Object({
   msgId,
   endpointId,
-  reason,
+  reason: named<WhyReason>(reasonMeaning),
   detail,
   nextAt,
   expectedAt: nullable(instant('Estimated time of the next attempt, at the recent pace.')),
@@ -100,7 +106,7 @@ export const EndpointWhyOut = Type.Object({
   endpointId,
   uid: uidOut,
   url,
-  reason,
+  reason: endpointReason,
   detail,
   nextAt,
   emptyAt: nullable(instant('Estimated time at which the queue is empty, at the recent pace.')),
