@@ -1,4 +1,4 @@
-import { type Field, integer, seconds, type Typed } from './field.ts'
+import { type Field, integer, labels, seconds, type Typed } from './field.ts'
 
 const day = 86_400
 
@@ -22,6 +22,13 @@ export const applicationFields = {
     flag: '--default-burst <NUMBER>',
     description:
       'Attempts that may be saved up at each endpoint without its own rate and burst; a tenth of a period by default.',
+  },
+  headerTemplates: {
+    kind: labels,
+    flag: '--header-template <NAME=TEMPLATE>',
+    description:
+      'Header templates of all its endpoints, by name; an endpoint replaces those of the same name. See `headerTemplates` of an endpoint.',
+    help: 'a header of every delivery with values such as {eventType}, {attempt} or {deliveryId}',
   },
 } as const satisfies Readonly<Record<string, Field>>
 

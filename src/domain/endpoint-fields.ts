@@ -177,6 +177,15 @@ export const endpointFields = {
     flag: '--metadata <NAME=VALUE>',
     description: 'Your own labels, up to 4096 bytes as JSON.',
   },
+  headerTemplates: {
+    flow: 'headerTemplates',
+    kind: labels,
+    fallback: null,
+    flag: '--header-template <NAME=TEMPLATE>',
+    description:
+      'Headers of every attempt with values of the delivery, by name, such as `{"X-Event": "{eventType}"}`. Values: `{eventType}`, `{attempt}`, `{deliveryId}`, `{messageId}`, `{endpointId}`, `{timestamp}`. `User-Agent` replaces that of Sluice.',
+    help: 'a header of every delivery with values such as {eventType}, {attempt} or {deliveryId}',
+  },
   connectTimeoutMs: {
     flow: 'connectTimeoutMs',
     kind: milliseconds(100, 300_000),

@@ -15,6 +15,7 @@ import type { Scheduler } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import { bodyShaper } from '../shaping/shape.ts'
 import type { ClaimedLane, LaneRest, Store } from '../store/store.ts'
+import { mergedHeaders } from '../wire/headers.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
 import { type Delivery, type LaneSettings, limitsOf, OwnedLane, orderingOf } from './owned-lane.ts'
@@ -92,6 +93,8 @@ export class LaneRegistry {
       damaged: endpoint.damaged !== undefined,
       signature: endpoint.flow.signature,
       signatureHeaders: endpoint.appSettings?.signatureHeaders ?? null,
+      endpointId: endpoint.id,
+      headerTemplates: mergedHeaders(endpoint.appSettings?.headerTemplates ?? {}, endpoint.flow.headerTemplates ?? {}),
       shape: bodyShaper(endpoint),
     })
     return { endpoint, target, policy: retryPolicyOf(endpoint), rules: rulesOf(endpoint, healthDefaults) }

@@ -102,6 +102,7 @@ export class Pump {
       },
       (outcome) => this.#end(delivery, outcome),
       this.#maySend,
+      delivery.row.priorAttempts + delivery.row.attempts + 1,
     )
   }
 

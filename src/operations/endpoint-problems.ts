@@ -3,6 +3,7 @@ import type { Flow, Shape } from '../domain/flow.ts'
 import { isPattern } from '../domain/match.ts'
 import { pointerDepthLimit, readPointer } from '../json/pointer.ts'
 import { checkFilter, FilterError } from '../shaping/filter.ts'
+import { type HeaderTemplates, templateProblem, templatesLimit } from '../wire/header-templates.ts'
 import { isHeaderName, isReservedHeader, isSendable } from '../wire/headers.ts'
 import { headerBytesLimit, metadataProblems } from './fields.ts'
 import type { EndpointPatch } from './nouns/endpoint-schema.ts'
@@ -16,6 +17,7 @@ export function endpointProblems(input: EndpointPatch, checkUrl: (url: string) =
     ...patternProblems('eventTypes', eventTypes),
     ...patternProblems('filterTypes', filterTypes),
     ...headerProblems(headers),
+    ...templateProblems(input.headerTemplates),
     ...metadataProblems(metadata),
     ...burstProblems(burst, input.throttleRate === undefined ? input.rateLimit : input.throttleRate),
   ]
@@ -47,6 +49,18 @@ export function headerProblems(headers: Readonly<Record<string, string>> | null 
     problems.push({ at: ['body', 'headers'], message, type: 'maxBytes' })
   }
   return problems
+}
+
+/** Problems of the header templates of an endpoint or an application. */
+export function templateProblems(templates: HeaderTemplates | null | undefined): FieldError[] {
+  const entries = Object.entries(templates ?? {})
+  const problems = entries.slice(0, templatesLimit).flatMap(([name, template]): FieldError[] => {
+    const message = templateProblem(name, template)
+    return message === undefined ? [] : [{ at: ['body', 'headerTemplates', name], message, type: 'header' }]
+  })
+  if (entries.length <= templatesLimit) return problems
+  const message = `must have at most ${templatesLimit} headers`
+  return [...problems, { at: ['body', 'headerTemplates'], message, type: 'maxProperties' }]
 }
 
 function burstProblems(burst: number | null | undefined, rate: number | null | undefined): FieldError[] {

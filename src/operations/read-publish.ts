@@ -3,7 +3,7 @@ import { type EpochMs, parseInstant } from '../domain/clock.ts'
 import type { Parts } from '../domain/turns.ts'
 import type { Envelope } from '../intake/publication.ts'
 import { type Scanner, type Span, spansOfElements } from '../json/scan.ts'
-import { headerProblems } from './endpoint-problems.ts'
+import { headerProblems, templateProblems } from './endpoint-problems.ts'
 import { distinct, metadataProblems } from './fields.ts'
 import type { ApplicationIn } from './nouns/application-schema.ts'
 import { batchLimit, type EnvelopeIn, MessageHeadIn, type RawQuery } from './nouns/message-schema.ts'
@@ -109,7 +109,7 @@ function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldEr
   const payload = body.subarray(span.start, span.end)
   const raw = head.transformationsParams?.rawPayload ?? null
   const contentType = raw === null ? json : rawContentType(head, problems)
-  problems.push(...metadataProblems(head.application?.metadata))
+  problems.push(...metadataProblems(head.application?.metadata), ...templateProblems(head.application?.headerTemplates))
   const envelope = readEnvelope(head, contentType, now, problems)
   return {
     envelope,

@@ -34,6 +34,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   readonly #onLeave: () => void
   readonly #onEnd: (outcome: Outcome) => void
   readonly #mayLeave: (() => boolean) | undefined
+  readonly #number: number
   readonly #startedAt: SteadyMs
   #connection: Connection
   #starting = true
@@ -59,6 +60,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     onLeave: () => void,
     onEnd: (outcome: Outcome) => void,
     mayLeave?: () => boolean,
+    number = 1,
   ) {
     super()
     this.#wire = wire
@@ -67,6 +69,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     this.#onLeave = onLeave
     this.#onEnd = onEnd
     this.#mayLeave = mayLeave
+    this.#number = number
     this.#startedAt = wire.clock.steady()
     this.#connection = wire.pool.take(target.origin)
     wire.deadlines.add(this, this.#startedAt, this.#connection.fresh ? target.connectTimeoutMs : target.timeoutMs)
@@ -175,7 +178,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
 
   #dispatch(): void {
     this.#connection.begin(() => this.#flooded())
-    const request = this.#target.request(this.#message, this.#wire.clock.now())
+    const request = this.#target.request(this.#message, this.#wire.clock.now(), this.#number)
     if (typeof request === 'string') return this.#breakOff({ outcome: 'blocked', message: request })
     this.#connection.client.dispatch(request, this)
   }

@@ -56,14 +56,14 @@ export function openSender(context: SenderContext): Sender {
     open(target) {
       const prepared = prepareTarget(target, policy, `Sluice/${context.version}`, context.signatureHeaders)
       return {
-        send(message, onLeave, onEnd, mayLeave) {
+        send(message, onLeave, onEnd, mayLeave, attemptNumber) {
           if (closed) return endLater(unanswered('aborted', 'Sluice is shutting down.'), onEnd)
           if (typeof prepared === 'string') return endLater(unanswered('blocked', prepared), onEnd)
           if (clock.now() >= prepared.signsUntil) {
             return endLater(unanswered('blocked', 'Every secret of the endpoint has expired.'), onEnd)
           }
           const begin = (its: OutgoingMessage) => {
-            const attempt = new Attempt(wire, prepared, its, onLeave, onEnd, mayLeave)
+            const attempt = new Attempt(wire, prepared, its, onLeave, onEnd, mayLeave, attemptNumber)
             return () => attempt.abort()
           }
           if (target.shape === undefined || message.variant != null) return begin(message)

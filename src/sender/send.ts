@@ -3,6 +3,7 @@ import type { Method, Secret } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Parts } from '../domain/turns.ts'
+import type { HeaderTemplates } from '../wire/header-templates.ts'
 
 /** Where an endpoint's deliveries go and how they are signed. */
 export interface Target {
@@ -20,6 +21,10 @@ export interface Target {
   readonly signature?: SignatureProfile
   /** Names of the signature headers; the sender's default when it is missing. */
   readonly signatureHeaders?: SignatureHeaders | null
+  /** The endpoint's id, for header templates. */
+  readonly endpointId?: string
+  /** Headers with values of the delivery; they give way to headers of the same name. */
+  readonly headerTemplates?: HeaderTemplates
   /** Shapes a body that was not shaped when its message was accepted; undefined when nothing of it may be sent. */
   readonly shape?: ((body: Uint8Array) => Parts<Uint8Array | undefined>) | undefined
 }
@@ -27,6 +32,7 @@ export interface Target {
 /** A message about to be sent to one target. */
 export interface OutgoingMessage {
   readonly id: string
+  readonly eventType?: string
   readonly body: Uint8Array
   readonly contentType: string
   /** The message's own headers; they go before the endpoint's. */
@@ -56,12 +62,14 @@ export interface OpenTarget {
    * attempt: `onEnd` follows at once with `aborted`, or with the status when one had arrived.
    *
    * `mayLeave` is asked immediately before the request is written, each time; after a no the attempt ends as `aborted`.
-   * Connecting takes time, and a process that was stopped meanwhile handles the socket before its timers.
+   * Connecting takes time, and a process that was stopped meanwhile handles the socket before its timers. `attempt` is the
+   * number of the attempt, 1 by default.
    */
   send(
     message: OutgoingMessage,
     onLeave: () => void,
     onEnd: (outcome: Outcome) => void,
     mayLeave?: () => boolean,
+    attempt?: number,
   ): () => void
 }

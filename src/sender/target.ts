@@ -2,6 +2,7 @@ import type { Dispatcher } from 'undici'
 import type { SignatureFamily } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Method } from '../domain/endpoint.ts'
+import { type HeaderTemplate, readTemplates } from '../wire/header-templates.ts'
 import { unsendableAt, wireHeaders } from '../wire/headers.ts'
 import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
 import type { Origin } from './connect.ts'
@@ -19,7 +20,7 @@ export interface PreparedTarget {
    * The request for one message, signed as of `now`; a text instead when its head cannot be sent. Every call answers the
    * same object, filled in again.
    */
-  request(message: OutgoingMessage, now: EpochMs): Dispatcher.DispatchOptions | string
+  request(message: OutgoingMessage, now: EpochMs, attempt: number): Dispatcher.DispatchOptions | string
 }
 
 /** Prepares a target; answers an error text when nothing may or can be sent to it. */
@@ -34,6 +35,8 @@ export function prepareTarget(
   if (problems.length > 0) return problems.join(' ')
   const headers = wireHeaders(target.headers)
   if (headers === undefined) return 'One of the headers of the endpoint cannot be sent.'
+  const templates = readTemplates(target.headerTemplates ?? {})
+  if (templates === undefined) return 'One of the header templates of the endpoint cannot be sent.'
   const profile = target.signature ?? 'standard'
   const signers = target.secrets.flatMap(({ secret, expiresAt }) => {
     const sign = signerOf(profile, secret)
@@ -54,8 +57,10 @@ export function prepareTarget(
     request: requestMaker(
       target.method ?? 'POST',
       url.pathname + url.search,
-      ['user-agent', userAgent, ...headers],
+      headers,
       signing,
+      userAgent,
+      templating(templates, headers, signing.names, target.endpointId ?? ''),
     ),
   }
 }
@@ -69,29 +74,35 @@ function requestMaker(
   path: string,
   ownHeaders: readonly string[],
   signing: Signing,
+  userAgent: string,
+  templating: Templating,
 ): PreparedTarget['request'] {
   // Only Sluice sets these, under any name that the endpoint gives them.
   const reserved = new Set(signing.names.map((name) => name.toLowerCase()))
   const hasBody = method !== 'GET'
   const headers = [
+    ...without(templating.names, ['user-agent', userAgent]),
     ...without(reserved, ownHeaders),
     // A compressed answer would be kept compressed: nothing is ever decoded.
     ...['accept-encoding', 'identity'],
+    ...templating.list,
     ...(hasBody ? ['content-type', ''] : []),
     ...signing.names.flatMap((name) => [name, '']),
   ]
   const signedAt = headers.length - 2 * signing.names.length + 1
-  const firstAt = hasBody ? signedAt - 2 : signedAt
+  const contentTypeAt = signedAt - 2
+  const firstAt = (hasBody ? contentTypeAt : signedAt) - templating.list.length
   const request = { path, method, headers, body: null as Uint8Array | null, blocking: false }
   let second = 0
   let timestamp = '0'
 
-  return (message, now) => {
+  return (message, now, attempt) => {
     if (second !== Math.floor(now / 1000)) {
       second = Math.floor(now / 1000)
       timestamp = String(second)
     }
-    if (hasBody) headers[firstAt] = message.contentType
+    if (templating.list.length > 0) templating.fill(headers, firstAt, message, attempt, timestamp)
+    if (hasBody) headers[contentTypeAt] = message.contentType
     signing.values(headers, signedAt, hasBody ? message : { id: message.id, body: noBytes }, timestamp, now)
     // The values before these are the endpoint's, and were checked when the target was prepared.
     const wrong = unsendableAt(headers, firstAt)
@@ -99,6 +110,36 @@ function requestMaker(
     if (hasBody) request.body = message.body
     request.headers = message.headers ? withHeadersOf(message.headers, headers, reserved) : headers
     return request
+  }
+}
+
+/** The headers that templates make: names, known in advance, and values, made per attempt. */
+interface Templating {
+  /** Names and empty values in turn. */
+  readonly list: readonly string[]
+  /** The names in lower case. */
+  readonly names: ReadonlySet<string>
+  /** Puts the values of one request into every second place of a list, from `at` on. */
+  fill(list: string[], at: number, message: OutgoingMessage, attempt: number, timestamp: string): void
+}
+
+/** Templates give way to the endpoint's own headers and to those of the signature. */
+function templating(
+  all: readonly HeaderTemplate[],
+  headers: readonly string[],
+  signatureNames: readonly string[],
+  endpointId: string,
+): Templating {
+  const taken = [...headers.filter((_, i) => i % 2 === 0), ...signatureNames].map((name) => name.toLowerCase())
+  const templates = all.filter(({ name }) => !taken.includes(name.toLowerCase()))
+  return {
+    list: templates.flatMap(({ name }) => [name, '']),
+    names: new Set(templates.map(({ name }) => name.toLowerCase())),
+    fill(list, at, { id: messageId, eventType = '' }, attempt, timestamp) {
+      const deliveryId = `${messageId}.${endpointId}`
+      const values = { eventType, attempt, deliveryId, messageId, endpointId, timestamp }
+      for (const [i, template] of templates.entries()) list[at + 2 * i] = template.fill(values)
+    },
   }
 }
 

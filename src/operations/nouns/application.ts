@@ -3,6 +3,7 @@ import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, type Caller, read, view } from '../access.ts'
+import { templateProblems } from '../endpoint-problems.ts'
 import { listOf, metadataProblems, optional } from '../fields.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
@@ -29,7 +30,11 @@ const CreateQuery = Type.Object({
 type NewApplication = Static<typeof ApplicationIn>
 
 function refuseProblems(input: Static<typeof ApplicationPatch>): void {
-  refuseIf([...metadataProblems(input.metadata), ...signatureHeaderProblems(input)])
+  refuseIf([
+    ...metadataProblems(input.metadata),
+    ...signatureHeaderProblems(input),
+    ...templateProblems(input.headerTemplates),
+  ])
 }
 
 export const applications: Noun = {
