@@ -43,11 +43,11 @@ describe('looking back', () => {
     const one = await sluice(`messages a ${first.id}`)
     assert.match(one, /^ {2}"big": 9007199254740993$/m)
     assert.match(one, /^good +http\S+ +success +–$/m)
-    assert.match(one, /^bad +http\S+ +pending +\d{4}-/m)
+    assert.match(one, /^bad +http\S+ +sending +\d{4}-/m)
     assert.match(await sluice('attempts a --message e-1'), /^20\S+ \S+Z +\S+ +1 +503 +\d+ +refused/m)
     assert.match(
       await sluice('attempts a --message e-1 --headers'),
-      /RESPONSE HEADERS\n.*refused.* content-length: 0$/m,
+      /RESPONSE HEADERS\n(?:.*\n)*.*refused.* content-length: 0$/m,
     )
     const failed = await json<{ msgId: string; responseStatusCode: number }[]>('attempts a --endpoint bad --failed')
     assert.deepEqual(

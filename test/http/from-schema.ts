@@ -30,7 +30,7 @@ const meaningful: Readonly<Record<string, readonly string[]>> = {
   filterTypes: ['*', 'mine.*'],
   cron: ['0 7 * * *', '*/5 * * * MON-FRI', '30 2 29 2 *'],
   timezone: ['UTC', 'Europe/Berlin'],
-  since: ['2026-01-01T00:00:00Z', '1970-01-01T00:00:00+01:00'],
+  since: [new Date(Date.now() - 3_600_000).toISOString(), '1970-01-01T00:00:00+01:00'],
   until: ['2099-12-31T23:59:59Z'],
   filter: ['true', 'payload.views > 1000 && eventType == "x"'],
   region: [`region-mine-${'0'.repeat(18)}`],
