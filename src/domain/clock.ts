@@ -23,9 +23,22 @@ export interface Clock {
 /** A number in [0, 1). */
 export type Random = () => number
 
-/** Reads an instant of RFC 3339; NaN when it is invalid. `Date.parse` alone would read February 31 as March 3. */
+/**
+ * Reads an instant in the forms of RFC 3339 and those that Svix's server takes beside them: a space instead of `T`, `UTC`
+ * or an offset without a colon, any number of decimals. A plus that a query decoded to a space counts as a plus. Without
+ * seconds, too. NaN for any other text, and for days such as February 31, which `Date.parse` would read as March 3.
+ */
 export function parseInstant(text: string): EpochMs {
-  const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)/.exec(text) ?? []
+  const parts = instantForm.exec(text)
+  if (parts === null) return Number.NaN
+  const [, year = '', month = '', day = '', minutes = '', seconds = '00', decimals = '', zone = ''] = parts
   const days = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
-  return Number(day) <= days ? Date.parse(text) : Number.NaN
+  if (Number(day) > days) return Number.NaN
+  const offset = /^(z|utc)$/i.test(zone) ? 'Z' : zone.replace(/^ /, '+').replace(/(\d\d):?(\d\d)$/, '$1:$2')
+  return Date.parse(`${year}-${month}-${day}T${minutes}:${seconds}.${decimals.slice(0, 3).padEnd(3, '0')}${offset}`)
 }
+
+/** The forms of an instant, as the source of a regular expression. */
+export const instantPattern =
+  '^(\\d{4})-(\\d\\d)-(\\d\\d)[Tt ](\\d\\d:\\d\\d)(?::(\\d\\d)(?:\\.(\\d+))?)? ?([Zz]|UTC|[+ -]\\d\\d:?\\d\\d)$'
+const instantForm = new RegExp(instantPattern)

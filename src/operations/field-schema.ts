@@ -1,6 +1,7 @@
 import { type TOptional, type TSchema, type TUnsafe, Type } from 'typebox'
+import { instantPattern } from '../domain/clock.ts'
 import { type Kind, queryName, type SimpleForm } from '../domain/field.ts'
-import { described, Headers, instantPattern, integer, Metadata, maybe, namePattern } from './fields.ts'
+import { described, Headers, integer, Metadata, maybe, namePattern } from './fields.ts'
 
 /** Fields without an object among them, such as a filter. */
 type SimpleFields = Readonly<Record<string, { readonly kind: Kind; readonly description: string }>>

@@ -1,13 +1,9 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
-import type { EpochMs } from '../domain/clock.ts'
+import { type EpochMs, instantPattern } from '../domain/clock.ts'
 
 /** A name a caller chooses: regions, event types, channels. */
 export const namePattern = '^[a-zA-Z0-9\\-_.]+$'
-/** An instant as RFC 3339 writes it, with or without seconds. */
-export const instantPattern = '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?(Z|[+-]\\d\\d:\\d\\d)$'
-/** The same as producers write it: with seconds, and with all that RFC 3339 permits. */
-export const rfc3339Pattern = '^\\d{4}-\\d{2}-\\d{2}[Tt ]\\d{2}:\\d{2}:\\d{2}(\\.\\d{1,9})?([Zz]|[+-]\\d{2}:\\d{2})$'
 /** A JSON pointer (RFC 6901), and one to something within the whole. */
 export const pointerPattern = '^(/([^~/]|~[01])*)*$'
 export const innerPointerPattern = '^(/([^~/]|~[01])*)+$'
@@ -16,7 +12,6 @@ export const innerPointerPattern = '^(/([^~/]|~[01])*)+$'
 export const patternMeanings: ReadonlyMap<string, string> = new Map([
   [namePattern, 'must be letters, digits, -, _ and . alone'],
   [instantPattern, 'must be an instant such as 2026-11-15T09:40:00Z'],
-  [rfc3339Pattern, 'must be an instant such as 2026-11-15T09:40:00Z'],
   [pointerPattern, 'must be a JSON pointer such as /user/id'],
   [innerPointerPattern, 'must be a JSON pointer such as /user/id'],
 ])

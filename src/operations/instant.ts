@@ -1,8 +1,7 @@
 import { Type } from 'typebox'
 import type { FieldError } from '../domain/app-error.ts'
-import { type EpochMs, parseInstant } from '../domain/clock.ts'
+import { type EpochMs, instantPattern, parseInstant } from '../domain/clock.ts'
 import { firstKeyAt } from '../domain/ids.ts'
-import { instantPattern } from './fields.ts'
 import { type Part, refuseIf } from './validate.ts'
 
 /** An instant, RFC 3339. */

@@ -249,6 +249,20 @@ export const numbers = {
   },
 }
 
+/**
+ * The same query, with an iterator of the list in place of the id of one of its items, which Svix's iterators are. `find`
+ * gives the iterator of an item, or undefined when the text is none of its ids.
+ */
+export async function fromItem<Query extends PageQuery>(
+  query: Query,
+  find: (id: string) => Promise<string | undefined>,
+): Promise<Query> {
+  if (query.iterator === undefined) return query
+  const [, minus = '', id = ''] = /^(-?)(.*)$/s.exec(query.iterator) ?? []
+  const iterator = await find(id)
+  return iterator === undefined ? query : { ...query, iterator: `${minus}${iterator}` }
+}
+
 /** Where a page starts. An iterator is the position to continue behind; with a minus in front, backwards. */
 function start<Position>(
   { iterator }: PageQuery,

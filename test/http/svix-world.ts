@@ -7,6 +7,7 @@ import { openParts } from '../../src/compose/parts.ts'
 import { configOf } from '../../src/runtime/config.ts'
 import { openLog } from '../../src/runtime/log.ts'
 import type { Store } from '../../src/store/store.ts'
+import { atEnd } from '../e2e/at-end.ts'
 import { checkResponses } from './response-check.ts'
 
 export interface Received {
@@ -47,7 +48,7 @@ export async function openSvixWorld(t: TestContext, settings: Parameters<typeof 
     response.statusCode = Number(path.slice(1)) || 200
     response.end('heard')
   })
-  t.after(() => {
+  atEnd(t, () => {
     receiver.close()
     receiver.closeAllConnections()
   })
@@ -70,7 +71,7 @@ export async function openSvixWorld(t: TestContext, settings: Parameters<typeof 
   const serverUrl = await app.listen({ host: '127.0.0.1', port: 0 })
   const delivering = await parts.startDelivering('test')
 
-  t.after(async () => {
+  atEnd(t, async () => {
     await delivering.stop(1000)
     await app.close()
     await store.close()

@@ -6,7 +6,8 @@ import {
   meetsFilter,
 } from '../../domain/delivery.ts'
 import type { Application, Endpoint } from '../../domain/endpoint.ts'
-import { decodeKey } from '../../domain/ids.ts'
+import { decodeKey, keyTime } from '../../domain/ids.ts'
+import { Turns } from '../../domain/turns.ts'
 import { withField } from '../../json/exact.ts'
 import type { AttemptBrief, AttemptKey, AttemptRange, DeliveryKey, ListedAttempt } from '../../store/messages.ts'
 import type { Store } from '../../store/store.ts'
@@ -108,12 +109,55 @@ export function attemptsAt(
     },
     keepsAll: false,
     positionOf: (row) => row,
-    write: ({ at, message, n }) => numbers.write(at, message, n),
+    write: writePlace,
     parse: (text) => {
       const [at, message, n] = numbers.parse(text, 3) ?? []
       return at === undefined || message === undefined || n === undefined ? undefined : { at, message, n }
     },
   }
+}
+
+const lookedAtOnce = 250
+const lookups = 8
+
+/** The iterator behind an attempt at an endpoint, which its id names. */
+export async function behindAttempt(
+  { store, clock }: Pick<Parts, 'store' | 'clock'>,
+  endpoint: Endpoint,
+  id: string,
+): Promise<string | undefined> {
+  const key = decodeKey('atmpt', id)
+  if (key === undefined) return undefined
+  // A worker makes the id by its own clock, when the attempt has ended: the attempt mostly began a little before.
+  const made = keyTime(key) + 1
+  for (const [order, from, until] of [
+    ['descending', 0, made],
+    ['ascending', made, Number.MAX_SAFE_INTEGER],
+  ] as const) {
+    let after: AttemptPlace | null = null
+    for (let i = 0; i < lookups; i++) {
+      const range: AttemptRange = { from, until, after, order, limit: lookedAtOnce }
+      const rows = await store.listAttempts(endpoint.key, range)
+      const row = rows.find((attempt) => attempt.id === id)
+      if (row !== undefined) return writePlace(row)
+      if (rows.length < lookedAtOnce) break
+      after = rows.at(-1) ?? null
+      await Turns.by(clock).next()
+    }
+  }
+  return undefined
+}
+
+/** The iterator behind a message that was tried at an endpoint, which its id names. */
+export async function behindMessage(store: Store, endpoint: Endpoint, id: string): Promise<string | undefined> {
+  const message = decodeKey('msg', id)
+  if (message === undefined) return undefined
+  const [latest] = await store.latestAttempts([{ endpoint: endpoint.key, message }])
+  return latest && writePlace(latest)
+}
+
+function writePlace({ at, message, n }: AttemptPlace): string {
+  return numbers.write(at, message, n)
 }
 
 /** A page of attempts, with their messages if asked. */

@@ -1,16 +1,19 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import { decodeKey } from '../../domain/ids.ts'
 import { withFields } from '../../json/exact.ts'
 import type { ListedAttempt, Order } from '../../store/messages.ts'
 import { admin, view } from '../access.ts'
 import type { Explainer, Look, WaitingDelivery } from '../explainer.ts'
 import { listOf } from '../fields.ts'
-import { numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
+import { fromItem, numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
 import { messagesAsBytes } from '../payload.ts'
 import { type Noun, route } from '../route.ts'
 import {
   type AttemptPlace,
   attemptsAt,
   attemptsOf,
+  behindAttempt,
+  behindMessage,
   meetsAttempt,
   statusesOf,
   type Tried,
@@ -47,7 +50,8 @@ export const attempts: Noun = {
       description: `Newest first; the last 90 days by default. ${shorterPages}`,
       query: AttemptQuery,
       answers: { 200: listOf(MessageAttemptOut) },
-      handle: ({ endpoint, query }, parts) => {
+      handle: async ({ endpoint, query: asked }, parts) => {
+        const query = await fromItem(asked, (id) => behindAttempt(parts, endpoint, id))
         const meets = (attempt: ListedAttempt) => meetsAttempt(attempt, query)
         return writeAttempts(
           parts,
@@ -75,8 +79,9 @@ export const attempts: Noun = {
       description: `Sorted by their latest attempt; the last 90 days by default. ${shorterPages}`,
       query: AttemptedQuery,
       answers: { 200: listOf(EndpointMessageOut) },
-      handle: ({ endpoint, query }, parts) => {
+      handle: async ({ endpoint, query: asked }, parts) => {
         const { store, clock, explainer } = parts
+        const query = await fromItem(asked, (id) => behindMessage(store, endpoint, id))
         const { status, expanded_statuses: expanded = false, with_content: withContent = true } = query
         const isShown = (facts: StatusFacts) => status === undefined || status === shownStatus(facts, expanded)
         const list: Walked<ListedAttempt, Tried, AttemptPlace> = {
@@ -118,7 +123,8 @@ export const attempts: Noun = {
             keepsAll: true,
             positionOf: (key: number) => key,
             write: (key) => `key.${numbers.write(key)}`,
-            parse: (text) => (text.startsWith('key.') ? numbers.parse(text.slice('key.'.length), 1)?.[0] : undefined),
+            parse: (text) =>
+              text.startsWith('key.') ? numbers.parse(text.slice('key.'.length), 1)?.[0] : decodeKey('ep', text),
           },
         )
         const endpoints = list.data.map(({ endpoint }) => endpoint)

@@ -9,8 +9,8 @@ import type { Store } from '../../store/store.ts'
 import { admin, viewShared } from '../access.ts'
 import { createdAt, flag, iso, listOf, nullable, optional, text, updatedAt } from '../fields.ts'
 import { jsonSchemaProblems } from '../json-schema.ts'
-import { found, lookUp } from '../lookup.ts'
-import { PageQuery, paginateBy } from '../page.ts'
+import { found, isRef, lookUp } from '../lookup.ts'
+import { fromItem, PageQuery, paginateBy } from '../page.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 import { compile, refuseIf } from '../validate.ts'
 import {
@@ -122,7 +122,12 @@ export const eventTypes: Noun = {
       description: 'By name. Schemas come only with `with_content`.',
       query: EventTypeQuery,
       answers: { 200: listOf(EventTypeOut) },
-      handle: ({ query, request }, { store }) => {
+      handle: async ({ query: asked, request }, { store }) => {
+        const query = await fromItem(asked, async (name) => {
+          const item = isRef(name) ? await store.findEventType(name) : undefined
+          const isShown = item !== undefined && isShownTo(request.caller?.featureFlags ?? null, item)
+          return isShown ? iterators.iteratorOf(item) : undefined
+        })
         const { include_archived: archivedToo = false, with_content: withContent = false } = query
         return paginateBy(
           iterators,

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { type Static, Type } from 'typebox'
-import type { EpochMs } from '../../domain/clock.ts'
+import { type EpochMs, instantPattern } from '../../domain/clock.ts'
 import type { Message, MessageFilter } from '../../domain/delivery.ts'
 import { messageFilterFields } from '../../domain/filter-fields.ts'
 import { keyTime } from '../../domain/ids.ts'
@@ -17,7 +17,6 @@ import {
   namePattern,
   nullable,
   optional,
-  rfc3339Pattern,
   text,
   texts,
 } from '../fields.ts'
@@ -32,7 +31,7 @@ export const EventType = Type.String({ minLength: 1, maxLength: 256, pattern: na
 /** An eventId has no dot, so that it can be signed. */
 const EventId = Type.String({ minLength: 1, maxLength: 256, pattern: '^(?!msg_)[a-zA-Z0-9\\-_]+$' })
 
-const Rfc3339 = Type.String({ pattern: rfc3339Pattern })
+const Rfc3339 = Type.String({ pattern: instantPattern })
 const EndpointRef = Type.String({ minLength: 1, maxLength: 256, pattern: namePattern })
 const ownKey = Type.String({ minLength: 1, maxLength: 256 })
 
