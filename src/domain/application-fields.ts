@@ -30,6 +30,12 @@ export const applicationFields = {
       'Header templates of all its endpoints, by name; an endpoint replaces those of the same name. See `headerTemplates` of an endpoint.',
     help: 'a header of every delivery with values such as {eventType}, {attempt} or {deliveryId}',
   },
+  maxInFlight: {
+    kind: integer(1, 100_000),
+    flag: '--max-in-flight <NUMBER>',
+    description:
+      'Attempts under way at once at all its endpoints together, over all workers; `inFlightPerApp` of each process by default.',
+  },
 } as const satisfies Readonly<Record<string, Field>>
 
 type Fields = typeof applicationFields

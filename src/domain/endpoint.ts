@@ -155,6 +155,12 @@ export function applicationShare(rate: number, workers: number): RateLimit {
   return { rate: rate / workers, periodMs: 1000, burst: Math.max(1, Math.floor(rate / 10 / workers)) }
 }
 
+/** One worker's share of the attempts that an application may have under way; at least one, so that none of its lanes starves. */
+export function inFlightShare(maxInFlight: number | undefined, workers: number): number {
+  if (maxInFlight === undefined) return Number.POSITIVE_INFINITY
+  return Math.max(1, Math.floor(maxInFlight / Math.max(1, workers)))
+}
+
 /** The endpoint's retry policy, with the endpoint's own limit for the age of a delivery. */
 export function retryPolicyOf({ retry, flow }: Pick<Endpoint, 'retry' | 'flow'>): RetryPolicy {
   const policy = retry ?? defaultRetryPolicy

@@ -145,6 +145,8 @@ export interface AppLanes<T> {
   /** The number of its lanes in this worker. */
   lanes: number
   inFlight: number
+  /** How many attempts it may have under way in this worker, beside the limit of every application. */
+  cap: number
   place: 'out' | 'ring' | 'crowded' | 'asleep'
   wakeAt: SteadyMs
   /** The application's rate, over all its lanes in this worker. */
@@ -154,7 +156,7 @@ export interface AppLanes<T> {
 
 export function newAppLanes<T>(key: number): AppLanes<T> {
   const none = { bucket: undefined, notBefore: Number.NEGATIVE_INFINITY, wakeAt: 0 }
-  return { key, ready: new Queue(), lanes: 0, inFlight: 0, place: 'out', ...none }
+  return { key, ready: new Queue(), lanes: 0, inFlight: 0, cap: Number.POSITIVE_INFINITY, place: 'out', ...none }
 }
 
 /** When the application's rate allows the next request: `now` or later. */

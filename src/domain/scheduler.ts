@@ -103,6 +103,15 @@ export class Scheduler<T> {
     this.#enqueue(app, now)
   }
 
+  /** Limits the attempts that an application has under way. Attempts beyond a lowered limit end as usual. */
+  limitInFlight(appKey: number, cap: number): void {
+    const app = this.#apps.get(appKey)
+    if (!app || app.cap === cap) return
+    app.cap = cap
+    // Whatever waits for room is looked at again.
+    this.#slotFreed = true
+  }
+
   /** When an application's rate allows the next request: `now` or later. */
   appReadyAt(lane: Lane<T>, now: SteadyMs): SteadyMs {
     return mayStartAt(lane.app, now)
@@ -184,7 +193,7 @@ export class Scheduler<T> {
   /** The slots that a lane shares with others, and those that it waits for. For snapshots: no decision uses it. */
   slotsOf(lane: Lane<T>, now: SteadyMs): { app: Slots; process: Slots; crowded: Crowded | null } {
     const { inFlight: limit, inFlightPerApp } = this.#limits
-    const app = { inFlight: lane.app.inFlight, limit: Math.min(limit, inFlightPerApp) }
+    const app = { inFlight: lane.app.inFlight, limit: Math.min(limit, inFlightPerApp, lane.app.cap) }
     const process = { inFlight: this.#inFlight, limit }
     if (!this.#maySendNow(lane, now)) return { app, process, crowded: null }
     if (process.inFlight >= limit) return { app, process, crowded: 'process' }
@@ -243,12 +252,16 @@ export class Scheduler<T> {
    * its kind of user may take count as free.
    */
   #room(app: AppLanes<T>, free: number): number {
-    return Math.min(this.#limits.inFlightPerApp, 2 * free) - app.inFlight
+    return Math.min(this.#limits.inFlightPerApp, app.cap, 2 * free) - app.inFlight
   }
 
   #crowds(lane: Lane<T>, free: number): boolean {
-    const room = this.#room(lane.app, free)
-    return (lane.app.inFlight > 0 && room <= 0) || lane.inFlight >= Math.max(1, room / 2)
+    const { app } = lane
+    const room = this.#room(app, free)
+    if (app.inFlight > 0 && room <= 0) return true
+    // A lane without neighbours may use up the application's own cap: no other lane needs the half that it would leave.
+    const shared = app.lanes > 1 || room < app.cap - app.inFlight ? room : Number.POSITIVE_INFINITY
+    return lane.inFlight >= Math.max(1, shared / 2)
   }
 
   /** Remembered for the 65,536 endpoints that were here last: a lane that hangs or fails is not new each time. */

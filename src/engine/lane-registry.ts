@@ -4,6 +4,7 @@ import {
   applicationShare,
   type CompleteEndpoint,
   type Endpoint,
+  inFlightShare,
   retryPolicyOf,
   type ServerDefaults,
   withDefaults,
@@ -26,7 +27,7 @@ import type { Settling } from './settling.ts'
 export class LaneRegistry {
   readonly #parts: LaneRegistryParts
   readonly #lanes = new Map<number, OwnedLane>()
-  /** The number of workers among which application rates are shared. */
+  /** The number of workers among which the limits of applications are shared. */
   #sharers = 1
   #stopped = false
   /** Owned lanes whose settings changed and could not be read. */
@@ -80,7 +81,7 @@ export class LaneRegistry {
     const owned = new OwnedLane(lane, this.#settingsOf(endpoint), health, now)
     if (this.#stopped) owned.stop()
     this.#lanes.set(endpoint.key, owned)
-    this.#throttle(endpoint, now)
+    this.#limitApplication(endpoint, now)
     this.#followRules(owned, now)
     reader.requestAll(owned)
   }
@@ -129,7 +130,10 @@ export class LaneRegistry {
     const now = clock.steady()
     const before = owned.endpoint
     owned.apply(this.#settingsOf(endpoint), now)
-    if (before.appThrottleRate !== endpoint.appThrottleRate) this.#throttle(endpoint, now)
+    const isLimitedOtherwise =
+      before.appThrottleRate !== endpoint.appThrottleRate ||
+      before.appSettings?.maxInFlight !== endpoint.appSettings?.maxInFlight
+    if (isLimitedOtherwise) this.#limitApplication(endpoint, now)
     this.#followRules(owned, now)
     // An operator's command to an ordered lane arrives as a change of its settings.
     if (owned.lane.order) reader.requestAll(owned)
@@ -152,23 +156,26 @@ export class LaneRegistry {
     return true
   }
 
-  /** Gives an application this worker's share of its rate over all its endpoints. */
-  #throttle({ app, appThrottleRate = null }: Endpoint, now: SteadyMs): void {
+  /** Gives an application this worker's share of its rate and of its attempts under way, over all its endpoints. */
+  #limitApplication({ app, appThrottleRate = null, appSettings }: Endpoint, now: SteadyMs): void {
     const { membership, scheduler } = this.#parts
+    scheduler.limitInFlight(app, inFlightShare(appSettings?.maxInFlight, membership.workers))
     const limit = appThrottleRate === null ? undefined : applicationShare(appThrottleRate, membership.workers)
     scheduler.throttle(app, limit, membership.sharesFrom, now)
   }
 
-  /** Follows a change in the number of workers: application rates are shared again, and surplus lanes leave. */
+  /** Follows a change in the number of workers: the limits of applications are shared again, and surplus lanes leave. */
   shareAmongWorkers(): void {
     const { clock, membership } = this.#parts
     if (membership.workers !== this.#sharers) {
       this.#sharers = membership.workers
       const now = clock.steady()
       const apps = new Map<number, Endpoint>()
-      for (const { endpoint } of this.#lanes.values())
-        if (endpoint.appThrottleRate != null) apps.set(endpoint.app, endpoint)
-      for (const endpoint of apps.values()) this.#throttle(endpoint, now)
+      for (const { endpoint } of this.#lanes.values()) {
+        const isLimited = endpoint.appThrottleRate != null || endpoint.appSettings?.maxInFlight !== undefined
+        if (isLimited) apps.set(endpoint.app, endpoint)
+      }
+      for (const endpoint of apps.values()) this.#limitApplication(endpoint, now)
     }
     if (membership.workers <= 1) return
     // Lanes beyond this worker's share leave, so that a worker that joins later gets some.

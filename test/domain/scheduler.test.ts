@@ -306,6 +306,33 @@ test('an application keeps its cap while attempts of removed lanes are still und
   assert.ok(scheduler.plan(0, 99).length > 0)
 })
 
+test('an application has no more under way than its own cap, over its lanes, and a lone lane may use all of it', () => {
+  const scheduler = new Scheduler<number>({ inFlight: 1000, inFlightPerApp: 512 })
+  const [one, two, other] = [addLane(scheduler, 1), addLane(scheduler, 1), addLane(scheduler, 2)]
+  scheduler.limitInFlight(1, 10)
+  for (const lane of [one, two, other]) offerMany(scheduler, lane, 100)
+  const starts = scheduler.plan(0, 999)
+  const byApp = countBy(starts.map(({ lane }) => lane.app.key))
+  assert.ok((byApp.get(1) ?? 0) <= 10 && (byApp.get(1) ?? 0) > 5, `${byApp.get(1)} of 10`)
+  assert.ok((byApp.get(2) ?? 0) > 50, 'other applications keep to the limit of all')
+
+  scheduler.remove(two)
+  for (const { lane } of starts) if (lane === two) scheduler.finish(two, 0)
+  scheduler.plan(0, 999)
+  assert.equal(one.inFlight, 10)
+  scheduler.limitInFlight(1, 3)
+  for (let i = 0; i < 7; i++) scheduler.finish(one, 0)
+  assert.deepEqual(
+    scheduler.plan(0, 999).filter(({ lane }) => lane === one),
+    [],
+  )
+  scheduler.finish(one, 0)
+  assert.equal(scheduler.plan(0, 999).filter(({ lane }) => lane === one).length, 1)
+  scheduler.limitInFlight(1, 5)
+  scheduler.plan(0, 999)
+  assert.equal(one.inFlight, 5)
+})
+
 test('50 lanes that hang leave room for the other lanes of their application', () => {
   const scheduler = new Scheduler<number>({ inFlight: 1024, inFlightPerApp: 512 })
   const hanging = Array.from({ length: 50 }, () => addLane(scheduler, 1))

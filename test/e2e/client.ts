@@ -46,8 +46,8 @@ export class Client {
     this.#base = base
   }
 
-  createApplication(name: string): Promise<{ id: string }> {
-    return this.#call('POST', '/app', { name, uid: name })
+  createApplication(name: string, fields: Readonly<Record<string, unknown>> = {}): Promise<{ id: string }> {
+    return this.#call('POST', '/app', { name, uid: name, ...fields })
   }
 
   createEndpoint(app: string, fields: Readonly<Record<string, unknown>>): Promise<EndpointView> {

@@ -5,7 +5,7 @@ import { Client } from './client.ts'
 import { eventually } from './eventually.ts'
 import { assertNoDuplicates, Ledger } from './ledger.ts'
 import { Load } from './load.ts'
-import { type Owner, owners, type Place, pendingCount, postgresPlace } from './place.ts'
+import { type Owner, openPlace, owners, type Place, pendingCount, postgresPlace } from './place.ts'
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
@@ -92,6 +92,51 @@ test('asked to stop a second time, it exits at once and another goes on', async 
   await ledger.allDelivered(receiver)
   ledger.audit(receiver)
 })
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  test(`${dialect}: an application never has more under way than its own limit, over all workers`, async (t) => {
+    const place = await openPlace(t, dialect)
+    const receiver = await Receiver.listen(t)
+    const ledger = new Ledger()
+    const size = dialect === 'sqlite' ? 1 : 3
+    const server = await Program.start(t, 'serve', place.store)
+    await Promise.all(Array.from({ length: size - 1 }, () => Program.start(t, 'worker', place.store)))
+    const client = new Client(server.api)
+    atEnd(t, () => client.close())
+    await client.createApplication('acme', { maxInFlight: 7 })
+    const paths = Array.from({ length: 12 }, (_, i) => `/slow-${i}`)
+    let most = 0
+    for (const path of paths) {
+      await ledger.subscribe(client, receiver, 'acme', path, { concurrency: 16 })
+      receiver.behave(path, () => {
+        most = Math.max(most, receiver.open.size)
+        return slowly(40)
+      })
+    }
+    await eachRenewed(place, size)
+    await ledger.publishAll(client, 'acme', 40)
+    await ledger.allDelivered(receiver)
+    assert.ok(most <= 7, `${most} attempts were under way at once`)
+    assert.ok(most > size, `${most} attempts at once leave most of the limit unused`)
+    ledger.audit(receiver)
+  })
+}
+
+/** Waits until each process has renewed its lease after all joined: it then knows how many share a limit. */
+async function eachRenewed(place: Place, size: number): Promise<void> {
+  const leases = async () => {
+    const rows = await place.query('select id, lease_until from worker where ended_at is null')
+    return new Map(rows.map((row) => [Number(row.id), Number(row.lease_until)]))
+  }
+  const before = await eventually('all joined', async () => {
+    const found = await leases()
+    return found.size === size ? found : undefined
+  })
+  await eventually('each renewed its lease', async () => {
+    const now = await leases()
+    return [...before].every(([id, until]) => (now.get(id) ?? 0) > until)
+  })
+}
 
 function slowly(ms: number): Promise<{ status: number }> {
   return new Promise((resolve) => setTimeout(resolve, ms, { status: 200 }))

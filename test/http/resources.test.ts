@@ -19,7 +19,13 @@ describe('applications', () => {
     assert.match(createdAt, timestamp)
     assert.equal(updatedAt, createdAt)
     const given = { uid: 'acme.1', name: 'Acme', throttleRate: 7, rateLimit: 7, metadata: { tier: 'gold' } }
-    const unset = { defaultRate: null, defaultPeriodSeconds: null, defaultBurst: null, headerTemplates: null }
+    const unset = {
+      defaultRate: null,
+      defaultPeriodSeconds: null,
+      defaultBurst: null,
+      headerTemplates: null,
+      maxInFlight: null,
+    }
     assert.deepEqual(rest, { ...given, ...unset, dedupeSeconds: null, signatureHeaders: null })
     assert.deepEqual((await ask('GET', `/app/${id}`)).json, created.json)
     assert.deepEqual((await ask('GET', '/app/acme.1')).json, created.json)
