@@ -99,7 +99,7 @@ export function openApiDocument(): OpenApiDocument {
       title: 'Sluice API',
       version,
       description:
-        "Webhook delivery that loses nothing and floods nobody. Where Svix's API has an operation, this one has it with the same shapes, so Svix's SDKs work here by changing the server URL.",
+        "Webhook delivery that loses nothing and floods nobody. It has the operations of Svix's open-source server, and more, with the same shapes, so Svix's SDKs work by changing the server URL.",
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],

@@ -80,7 +80,9 @@ describe('in every page', () => {
         return new RegExp(`^${method.toUpperCase()} (/api/v1)?${segments}$`)
       }),
     )
-    const wrong = current.flatMap((page) =>
+    // The page of Svix's operations names those that Sluice lacks, and has a test of its own.
+    const others = current.filter(({ path }) => path !== 'docs/svix-operations.md')
+    const wrong = others.flatMap((page) =>
       operationsOf(page)
         .filter((operation) => !patterns.some((pattern) => pattern.test(operation)))
         .map((operation) => `${page.path}: ${operation}`),
