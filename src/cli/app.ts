@@ -6,6 +6,12 @@ import { change, option, pairsOf, type RemoteCommands, repeated, type Session } 
 import { addFields, fieldFacts, fieldsOf, unsetField } from './field-options.ts'
 import { counted, countLimit, facts, instant, nameOf, text } from './table.ts'
 
+/** Commands find an application by its id or uid, never by its name. */
+function uidHint({ id, uid }: Item): string {
+  if (uid) return ''
+  return `\n\nIt has no uid, so commands find it by its id only. Give it one: sluice app update ${text(id)} --uid UID`
+}
+
 /** `sluice app`: applications. */
 export function addApp(commands: RemoteCommands): void {
   const app = commands.group('app', 'applications: list, create, get, update, portal, delete')
@@ -25,7 +31,7 @@ export function addApp(commands: RemoteCommands): void {
     app.add('create <name>', 'create an application', async (session, [name]) => {
       const query = { get_if_exists: session.options.ifMissing === true ? true : undefined }
       const created = await session.client.post('/app', { query, body: { name, ...bodyOf(session) } })
-      session.show(created, (item) => `Application ${nameOf(item)}\n${describe(session, item)}`)
+      session.show(created, (item) => `Application ${nameOf(item)}\n${describe(session, item)}${uidHint(item)}`)
     }),
   ).option('--if-missing', 'return the application with this uid if it exists already')
 

@@ -30,6 +30,11 @@ describe('managing over the API', () => {
     assert.match(await sluice('app delete other'), /^Deleted application other/)
     assert.match(await sluice('app get other', 4), /^There is no application "other"\.\n$/)
     assert.equal((await json<unknown[]>('app list --limit 1')).length, 1)
+    assert.match(
+      await sluice('app create Nameless'),
+      /find it by its id only\. Give it one: sluice app update app_\w+ --uid UID/,
+    )
+    assert.doesNotMatch(await sluice('app create Named --uid named'), /It has no uid/)
   })
 
   test('regions are made, listed and deleted; endpoints filter, shape and are signed by a profile', async () => {
