@@ -7,7 +7,7 @@ import { option, type RemoteCommands, repeated, type Session } from './command.t
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, queryOf } from './field-options.ts'
 import { addSettings, loadSettings } from './run.ts'
-import { ago, counted, countLimit, facts, instant, text } from './table.ts'
+import { ago, counted, countLimit, facts, instant, namesById, text } from './table.ts'
 
 const year = 365 * 86_400_000
 
@@ -40,8 +40,9 @@ export function addKey(commands: RemoteCommands): void {
   create.optionsGroup('With --admin, the settings of the server:')
   addSettings(create, ['store', 'encryptionKey'])
 
-  key.list('list', 'list keys, without their secrets', (_, { world }) => {
+  key.list('list', 'list keys, without their secrets', async (_, { world, client, json }) => {
     const now = world.clock.now()
+    const apps = json ? undefined : namesById((await client.list('/app', {}, countLimit)).items)
     return {
       path: '/api-key',
       empty: 'No keys.',
@@ -49,7 +50,7 @@ export function addKey(commands: RemoteCommands): void {
         { title: 'ID', cell: 'id' },
         { title: 'NAME', cell: 'name', flexible: true },
         { title: 'SCOPES', cell: 'scopes', flexible: true },
-        { title: 'APP', cell: 'appId', flexible: true },
+        { title: 'APP', cell: ({ appId }) => apps?.get(appId) ?? text(appId), flexible: true },
         {
           title: 'STATE',
           cell: (item) => stateOf(item, now),
@@ -125,22 +126,58 @@ function describe({ terminal }: Session, item: Item): string {
   return `${about}\n\nThe key. Keep it: it is not shown again.\n\n  ${shown}\n`
 }
 
+const verbs: Readonly<Record<string, string>> = {
+  GET: 'read',
+  POST: 'create',
+  PUT: 'replace',
+  PATCH: 'update',
+  DELETE: 'delete',
+}
+const things = new Set(['app', 'endpoint', 'schedule', 'region', 'event-type', 'api-key', 'dead'])
+
+/** A route of the audit log in words: `PATCH /app/:app/endpoint/:endpoint` is `update endpoint`. */
+export function operationOf(action: string): string {
+  const [, method = '', path = ''] = /^([A-Z]+) (\/.*)$/.exec(action) ?? []
+  const verb = verbs[method]
+  if (verb === undefined) return action
+  const words = path.split('/').slice(1)
+  const named = words.findLastIndex((word) => word.startsWith(':'))
+  const rest = words.slice(named + 1)
+  const noun = words[named - 1] ?? ''
+  if (rest.length === 0) return `${verb} ${noun}`
+  // The words behind the last name are a thing, or something that is done to the named one.
+  if (rest.length === 1 && things.has(rest[0] as string)) return `${verb} ${rest[0]}`
+  return [...(method === 'POST' ? [] : [verb]), ...rest, noun].join(' ').trim()
+}
+
+/** The path of a change without the version of the API, with the uid of its application. */
+function thingOf(target: string, apps: ReadonlyMap<unknown, string>): string {
+  const words = target.replace(/^\/api\/v1\//, '').split('/')
+  return words.map((word) => apps.get(word) ?? word).join('/')
+}
+
 /** `sluice audit`: the log of changes. Needs an admin key. */
 export function addAudit(commands: RemoteCommands): void {
   const audit = commands.group('audit', 'audit log of changes: list, verify')
 
-  const list = audit.list('list', 'list changes, newest first', (_, session) => ({
-    path: '/audit',
-    query: queryOf(session, auditFilterFields),
-    empty: 'No changes.',
-    columns: [
-      { title: 'WHEN', cell: ({ timestamp }) => instant(timestamp) },
-      { title: 'WHO', cell: 'actor', flexible: true },
-      { title: 'FROM', cell: 'ip', flexible: true },
-      { title: 'WHAT', cell: 'action' },
-      { title: 'OF', cell: 'target', flexible: true },
-    ],
-  }))
+  const list = audit.list('list', 'list changes, newest first', async (_, session) => {
+    const { client, json } = session
+    const listed = async (path: string) => (json ? [] : (await client.list(path, {}, countLimit)).items)
+    const keys = new Map((await listed('/api-key')).map(({ id, name }) => [id, text(name)]))
+    const apps = namesById(await listed('/app'))
+    return {
+      path: '/audit',
+      query: queryOf(session, auditFilterFields),
+      empty: 'No changes.',
+      columns: [
+        { title: 'WHEN', cell: ({ timestamp }) => instant(timestamp) },
+        { title: 'WHO', cell: ({ actor }) => keys.get(actor) ?? text(actor), flexible: true },
+        { title: 'FROM', cell: 'ip', flexible: true },
+        { title: 'WHAT', cell: ({ action }) => operationOf(text(action)) },
+        { title: 'OF', cell: ({ target }) => thingOf(text(target), apps), flexible: true },
+      ],
+    }
+  })
   addFields(list, auditFilterFields)
 
   audit.add('verify', 'check that no row of the log was changed or removed', async (session) => {

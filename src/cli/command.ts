@@ -69,6 +69,9 @@ export interface Listing {
   readonly columns: readonly Column<Item>[]
 }
 
+/** Groups that are not called by a noun that can be counted. */
+const uncounted: ReadonlySet<string> = new Set(['audit', 'dead'])
+
 const serverGroup = 'Server:'
 /** The address of a server with default settings. */
 export const defaultUrl = `http://${formatAddress(settings.listen.fallback)}`
@@ -87,7 +90,10 @@ export class RemoteCommands {
 
   /** Adds a command that only groups others, and returns the commands below it. */
   group(name: string, description: string): RemoteCommands {
-    return this.below(this.#parent.command(name).description(description))
+    const command = this.#parent.command(name).description(description)
+    // Every noun that can be counted works in the singular and in the plural.
+    if (!uncounted.has(name)) command.alias(`${name}s`)
+    return this.below(command)
   }
 
   /** The commands below a command. */

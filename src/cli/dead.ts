@@ -6,7 +6,7 @@ import { exportDead, importDead } from './dead-file.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldsOf, queryOf } from './field-options.ts'
 import { outcome, statusCode } from './messages.ts'
-import { ago, counted, countLimit, facts, instant, nameOf, table, text } from './table.ts'
+import { ago, counted, countLimit, facts, instant, namesById, table, text } from './table.ts'
 import { finishTask, perSecondOption, withNoWait } from './task.ts'
 
 /** `sluice dead`: deliveries that used up their attempts or their time. */
@@ -16,15 +16,20 @@ export function addDead(commands: RemoteCommands): void {
   const listed = 'list dead letters, newest first; without an application, of all'
   const list = dead.list('list [app]', listed, async ([app], session) => {
     const path = deadOf(requireApp(session, app))
-    const names = session.json || app === undefined ? undefined : await endpointNames(session.client, app)
-    const nameIn = ({ endpointId }: Item) => names?.get(endpointId) ?? text(endpointId)
+    const { client, json } = session
+    // One list of names: of the endpoints, or for all applications of these.
+    const named = app === undefined ? '/app' : pathOf('app', app, 'endpoint')
+    const names = json ? undefined : namesById((await client.list(named, {}, countLimit)).items)
+    const nameIn = ({ endpointId, url }: Item) => names?.get(endpointId) ?? text(url || endpointId)
     return {
       path,
       query: queryOf(session, deadFilterFields),
       empty: 'No dead letters.',
       columns: [
         { title: 'DIED', cell: ({ diedAt }) => ago(diedAt, session.world.clock.now()) },
-        ...(app === undefined ? [{ title: 'APPLICATION', cell: 'appId' }] : []),
+        ...(app === undefined
+          ? [{ title: 'APPLICATION', cell: ({ appId }: Item) => names?.get(appId) ?? text(appId) }]
+          : []),
         { title: 'MESSAGE', cell: 'msgId' },
         { title: 'ENDPOINT', cell: nameIn, flexible: true },
         { title: 'REASON', cell: 'reason' },
@@ -127,11 +132,6 @@ async function lettersOf(client: Client, app: string, message: string, endpoint:
   }
   if (letters.length > 0) return letters
   throw new CommandError('The message is a dead letter at no endpoint.', exitCode.notFound)
-}
-
-async function endpointNames(client: Client, app: string): Promise<Map<unknown, string>> {
-  const { items } = await client.list(pathOf('app', app, 'endpoint'), {}, 1000)
-  return new Map(items.map((item) => [item.id, nameOf(item)]))
 }
 
 /** The outcome of the last attempt, with the HTTP status if there was a response. */

@@ -21,7 +21,7 @@ export function addMessages(commands: RemoteCommands): void {
   const command = commands.add('messages <app> [message]', summary, (session, [app, ref]) =>
     ref === undefined ? printList(session, messagesOf(session, app)) : showOne(session, app, ref),
   )
-  addFields(command, messageFilterFields).addOption(limitOption())
+  addFields(command, messageFilterFields).addOption(limitOption()).alias('message')
 }
 
 function messagesOf(session: Session, app: string): Listing {
@@ -113,6 +113,7 @@ export function addAttempts(commands: RemoteCommands): void {
     .option('--endpoint <ENDPOINT>', 'attempts at this endpoint, by id or uid')
     .option('--failed', 'only failed attempts')
     .option('--headers', 'show the headers of each response, too')
+    .alias('attempt')
   addFields(command, messageFilterFields)
 }
 

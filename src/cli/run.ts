@@ -1,7 +1,15 @@
 import { type Command as Commander, Option } from 'commander'
 import { type Loaded, loadConfig, showSetting } from '../runtime/config.ts'
 import { duration } from '../runtime/setting-kinds.ts'
-import { flagOf, type SettingName, settingNames, settings, variableOf } from '../runtime/settings.ts'
+import {
+  apiSettings,
+  flagOf,
+  type Setting,
+  type SettingName,
+  settingNames,
+  settings,
+  variableOf,
+} from '../runtime/settings.ts'
 import { type Options, option, type World } from './command.ts'
 import { drain } from './drain.ts'
 import { exitCode } from './exit.ts'
@@ -12,9 +20,9 @@ type Run = (world: World, loaded: Loaded, options: Options) => Promise<number>
 
 /** Adds the commands that work on the store. Each takes every setting as a flag. */
 export function addRun(program: Commander, world: World, finish: (code: number) => void): void {
-  const add = (name: string, description: string, run: Run) => {
+  const add = (name: string, description: string, run: Run, shown: readonly SettingName[] = settingNames) => {
     const command = program.command(name).description(description)
-    addSettings(command, settingNames)
+    addSettings(command, settingNames, shown)
     return command.action(async (options: Options) => {
       world.terminal.whenReaderCloses('continue')
       finish(await run(world, loadSettings(world, options), options))
@@ -22,10 +30,10 @@ export function addRun(program: Commander, world: World, finish: (code: number) 
   }
   const day = 86_400_000
   add('serve', 'run the server: API and deliveries', serve)
-  add('worker', 'run a worker without an API, on a shared Postgres database', worker)
-  add('migrate', "bring the store's tables up to date", migrate)
+  add('worker', 'run a worker without an API, on a shared Postgres database', worker, deliverySettings)
+  add('migrate', "bring the store's tables up to date", migrate, storeSettings)
   add('config', 'print every setting with its value and source', printConfig).option('--json', 'print JSON')
-  add('drain', 'send the deliveries that are due, then exit (for cron)', drain)
+  add('drain', 'send the deliveries that are due, then exit (for cron)', drain, deliverySettings)
     .addOption(
       option(
         '--for <DURATION>',
@@ -54,21 +62,38 @@ export function loadSettings({ terminal }: World, options: Options): Loaded {
   })
 }
 
-/** Adds the flags of these settings, and `--config`. */
-export function addSettings(command: Commander, names: readonly SettingName[]): Commander {
+/** The settings that a process without an API uses. */
+const deliverySettings = settingNames.filter((name) => !apiSettings.has(name))
+const storeSettings: readonly SettingName[] = ['store', 'encryptionKey', 'logLevel', 'logFormat']
+
+/** Adds the flags of these settings, and `--config`. Flags that are not `shown` are accepted, and left out of the help. */
+export function addSettings(
+  command: Commander,
+  names: readonly SettingName[],
+  shown: readonly SettingName[] = names,
+): Commander {
   command.addOption(new Option('--config <FILE>', 'JSON file of settings (default: sluice.json, if it exists)'))
-  for (const name of names) command.addOption(optionFor(name))
+  for (const name of names) {
+    const flag = optionFor(name)
+    command.addOption(shown.includes(name) ? flag : flag.hideHelp())
+  }
   return command
 }
 
 function optionFor(name: SettingName): Option {
-  const { kind, help } = settings[name]
+  const { kind, help, fallback } = settings[name] as Setting<unknown>
   if (name === 'apiKey') return new Option(`${flagOf(name)} <TOKEN>`, help).hideHelp()
-  if (kind.placeholder === undefined) return new Option(flagOf(name), help)
+  const { placeholder } = kind
   // Choices are listed in the text: as part of the term they would take up the column.
-  const isChoice = kind.placeholder.includes('|')
-  const text = isChoice ? `${help}: ${kind.placeholder.replaceAll('|', ', ')}` : help
-  return new Option(`${flagOf(name)} <${isChoice ? 'WORD' : kind.placeholder}>`, text)
+  const isChoice = placeholder?.includes('|') === true
+  const choices = isChoice ? `: ${placeholder.replaceAll('|', ', ')}` : ''
+  const shown =
+    fallback === null || fallback === false ? '' : `default: ${kind.show(fallback as NonNullable<unknown>)}; `
+  const text = `${help}${choices} (${shown}${variableOf(name)})`
+  return new Option(
+    placeholder === undefined ? flagOf(name) : `${flagOf(name)} <${isChoice ? 'WORD' : placeholder}>`,
+    text,
+  )
 }
 
 /** `sluice migrate`: brings the store's tables up to date and prints their version. Every start migrates, too. */

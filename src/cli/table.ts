@@ -109,6 +109,11 @@ export function nameOf({ uid, id }: Item): string {
   return text(uid ?? id)
 }
 
+/** The names of listed resources by id, to show in place of ids. */
+export function namesById(items: readonly Item[]): ReadonlyMap<unknown, string> {
+  return new Map(items.map((item) => [item.id, nameOf(item)]))
+}
+
 /** A number with separators: `12,345`. */
 export function grouped(value: unknown): string {
   return Number(value).toLocaleString('en')

@@ -205,6 +205,33 @@ export const settings = {
   logFormat: setting(choice(logFormats), null, 'form of its lines; default: text on a terminal, else JSON'),
 } as const
 
+/** Settings that only a process with an API reads. */
+export const apiSettings: ReadonlySet<string> = new Set<keyof typeof settings>([
+  'listen',
+  'adminKey',
+  'apiKey',
+  'publicUrl',
+  'local',
+  'bodyLimit',
+  'maxCommitDelay',
+  'apiRate',
+  'portalRate',
+  'apiRatePerApp',
+  'publishRate',
+  'changesPerMinute',
+  'maxEndpointsPerApp',
+  'maxEventTypesPerEndpoint',
+  'checkEventTypes',
+  'maxSchedulesPerApp',
+  'requestTimeout',
+  'uploadPace',
+  'maxUploadPerClient',
+  'maxUpload',
+  'writeTimeout',
+  'maxUnreadPerClient',
+  'maxUnread',
+])
+
 export type SettingName = keyof typeof settings
 type ValueOf<S> = S extends Setting<infer T> ? T : never
 

@@ -61,6 +61,15 @@ describe('chaos', () => {
     assert.deepEqual(last, { requests: 7, success: 1, error: 2, limit: 1, hang: 1, drip: 1, reset: 1 })
   })
 
+  test('shows the path of each request', async () => {
+    const program = workplace().run('chaos --port 0 --success 1', { NO_COLOR: '1' })
+    const url = await program.says(/Misbehaving on (\S+)/)
+    await fetch(`${url}error/418?x=1`, { method: 'POST', headers: { 'webhook-id': 'msg_7' } })
+    await program.says(/ error {4}msg_7 {2}\/error\/418\?x=1\n/)
+    program.child.kill('SIGINT')
+    assert.equal(await program.ended, 0)
+  })
+
   test('refuses a share that is none', async () => {
     const program = workplace().run('chaos --error many')
     assert.equal(await program.ended, 2)

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { testEncryptionKey } from '../store/test-vault.ts'
-import { main, workplace } from './program.ts'
+import { main, runHere, workplace } from './program.ts'
 
 describe('config', () => {
   test('prints every setting with value and origin, and no secret, for people and as JSON', async () => {
@@ -34,6 +34,38 @@ describe('config', () => {
       ],
     )
     assert.ok(!`${people.out}${json.out}${people.err}${json.err}`.includes('hunter2-and-more'))
+  })
+})
+
+describe('help', () => {
+  const helpOf = async (command: string) => {
+    const { ended, out } = await runHere([command, '--help'], { directory: '.' }, {})
+    assert.equal(ended, 0)
+    return out.replace(/\s+/g, ' ')
+  }
+
+  test('names the default and the variable of every flag', async () => {
+    const serve = await helpOf('serve')
+    assert.match(serve, /--lease <DURATION> .*? \(default: 10s; SLUICE_LEASE\)/)
+    assert.match(serve, /--local permit .*? \(SLUICE_LOCAL\)/)
+    assert.match(serve, /--log-level <WORD> .*?: trace, debug, .*? \(default: info; SLUICE_LOG_LEVEL\)/)
+  })
+
+  test('leaves out the flags that a command does not use, and accepts them', async () => {
+    const worker = await helpOf('worker')
+    for (const flag of ['--listen', '--admin-key', '--api-rate', '--api-key']) assert.ok(!worker.includes(flag), flag)
+    assert.match(worker, /--in-flight </)
+    const migrate = await helpOf('migrate')
+    assert.deepEqual(migrate.match(/--[a-z-]+/g), [
+      '--config',
+      '--store',
+      '--encryption-key',
+      '--log-level',
+      '--log-format',
+      '--help',
+    ])
+    const { ended, err } = await runHere(['worker', '--listen', '127.0.0.1:0'], { directory: '.' }, {})
+    assert.deepEqual([ended, err.startsWith('Workers need a Postgres store.')], [2, true])
   })
 })
 

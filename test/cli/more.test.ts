@@ -53,7 +53,14 @@ describe('more commands', () => {
   test('the audit log says who did what and that it is whole', async () => {
     const { sluice, json } = place
     await sluice('app create Audited --uid audited')
-    assert.match(await sluice('audit list --limit 5'), /^20\d\d-.* +POST \/app\b.*$/m)
+    const { token } = await json('key create auditor --scope admin')
+    const { id } = await json(`app get audited --key ${token}`)
+    await sluice(`app update ${id} --name Renamed --key ${token}`)
+    const rows = await sluice('audit list --limit 5')
+    assert.match(rows, /^20\d\d-\S+ \S+ +auditor +\S+ +update app +app\/audited$/m, 'names in place of ids')
+    assert.match(rows, /^20\d\d-.* +fixed +\S+ +create app +app$/m)
+    const [newest] = await json<Record<string, unknown>[]>('audit list --limit 1')
+    assert.deepEqual([newest?.action, newest?.target], ['PATCH /app/:app', `/api/v1/app/${id}`], 'JSON has it as it is')
     assert.equal((await json('audit verify')).whole, true)
     assert.match(await sluice('audit verify'), /^The log is intact: \d+ rows\.$/m)
     assert.deepEqual(await json('audit list --before 2000-01-01T00:00:00Z'), [])
