@@ -69,6 +69,38 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     }
   })
 
+  test(`${dialect}: a Retry-After brings the next attempt, and the later of both where the policy asks for it`, async (t) => {
+    const place = await openPlace(t, dialect)
+    const receiver = await Receiver.listen(t)
+    const ledger = new Ledger()
+    const server = await Program.start(t, 'serve', place.store)
+    const client = new Client(server.api)
+    atEnd(t, () => client.close())
+    await client.createApplication('acme')
+    const hourly = { waits: { kind: 'list', ms: [3_600_000] }, jitter: 'none' }
+    await ledger.subscribe(client, receiver, 'acme', '/soon', { retry: hourly })
+    const patient = await ledger.subscribe(client, receiver, 'acme', '/later', {
+      retry: { ...hourly, retryAfter: 'later' },
+    })
+    for (const path of ['/soon', '/later']) {
+      receiver.behave(path, () =>
+        receiver.at(path).length > 1 ? { status: 200 } : { status: 429, headers: { 'retry-after': '1' } },
+      )
+    }
+    const { outcome } = await ledger.publish(client, 'acme')
+    const message = outcome.state === 'accepted' ? outcome.id : ''
+    await receiver.until('the receiver gets it again when it asked for it', () => receiver.at('/soon').length === 2)
+    const [first, second] = receiver.at('/soon')
+    assert.ok((second?.at as number) - (first?.endedAt as number) >= 1000, 'and not before')
+    const view = await eventually('the other attempt is recorded', async () => {
+      const list = await client.destinations('acme', message)
+      return list.find(({ id, nextAttempt }) => id === patient.endpoint && nextAttempt !== null)
+    })
+    const inMs = Date.parse(String(view.nextAttempt)) - Date.now()
+    assert.ok(inMs > 1_800_000, `the policy's own wait is longer: ${inMs} ms`)
+    assert.equal(receiver.at('/later').length, 1)
+  })
+
   test(`${dialect}: a delivery that used up its attempts is a dead letter with its last answer`, async (t) => {
     const place = await openPlace(t, dialect)
     const receiver = await Receiver.listen(t)
