@@ -21,7 +21,7 @@ export function endpointFieldsPage(): string {
 | --- | --- | --- | --- | --- |
 ${rows.join('\n')}
 
-In a \`PATCH\`, null goes back to the default, except for ${listed(({ noNull }) => noNull === true)}. A \`PUT\` sets absent fields to
+In a \`PATCH\`, null goes back to the default, except for ${listed(({ noNull }) => noNull === true)}, which stay as they are. A \`PUT\` sets absent fields to
 their defaults, except ${listed(({ stays }) => stays === true)}, which stay. \`--disable\` and \`--enable\` set \`disabled\`, and
 \`--unset FLAG\` sets null.
 

@@ -29,7 +29,7 @@ interface EndpointField extends Field {
   readonly fallback: unknown
   /** How many of the domain's units are one of the API's; 1 by default. */
   readonly times?: number
-  /** The API takes no null for it. */
+  /** It has no null: a null in a request means that the field is not given. */
   readonly noNull?: true
   readonly required?: true
   /** Replacing an endpoint without it leaves it as it is. */
