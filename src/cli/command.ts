@@ -152,19 +152,24 @@ export class RemoteCommands {
   }
 
   #open(options: Options): Session {
-    const { terminal, clock, version } = this.#world
+    const { terminal } = this.#world
     const json = options.json === true
-    const url = (options.url as string | undefined) ?? terminal.env[urlVariable] ?? defaultUrl
-    const key = (options.key as string | undefined) ?? terminal.env[keyVariable]
     return {
       world: this.#world,
       terminal,
-      client: new Client({ url, key, clock, version }),
+      client: openClient(this.#world, options),
       options,
       json,
       show: (value, human) => terminal.print(json ? toJson(value, 2) : human(value)),
     }
   }
+}
+
+/** A client for the server that the flags or the environment name. */
+export function openClient({ terminal, clock, version }: World, options: Options): Client {
+  const url = (options.url as string | undefined) ?? terminal.env[urlVariable] ?? defaultUrl
+  const key = (options.key as string | undefined) ?? terminal.env[keyVariable]
+  return new Client({ url, key, clock, version })
 }
 
 /** Changes the given fields of a resource. Without any it asks for no change, which the audit log would keep. */

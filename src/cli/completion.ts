@@ -1,9 +1,13 @@
-import { Argument, type Command as Commander } from 'commander'
-import type { World } from './command.ts'
-import { exitCode } from './exit.ts'
+import { Argument, type Command as Commander, InvalidArgumentError } from 'commander'
+import { type Client, type Item, pathOf } from './client.ts'
+import { openClient, type World } from './command.ts'
+import { CommandError, exitCode } from './exit.ts'
+import { nameOf } from './table.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
+/** The word with which the scripts ask for names, behind which stand the words of the line. */
+const namesWord = 'names'
 
 /** The words that can follow one command: its subcommands and flags, with their help. */
 interface Words {
@@ -17,15 +21,76 @@ export function addCompletion(program: Commander, world: World, finish: (code: n
   program
     .command('completion')
     .description('print a shell completion script')
-    .addArgument(new Argument('<shell>', 'name of the shell').choices(shells))
+    .addArgument(new Argument('<shell>', 'name of the shell').choices(shells).argParser(readShell))
+    .addArgument(new Argument('[words...]').argOptional())
     .addHelpText(
       'after',
       "\nbash: echo 'source <(sluice completion bash)' >> ~/.bashrc\nzsh:  echo 'source <(sluice completion zsh)' >> ~/.zshrc\nfish: sluice completion fish > ~/.config/fish/completions/sluice.fish",
     )
-    .action((shell: Shell) => {
-      world.terminal.print(scripts[shell](wordsOf(program)))
+    .action(async (shell: Shell | typeof namesWord, words: readonly string[]) => {
+      if (shell === namesWord) for (const name of await namesFor(program, world, words)) world.terminal.print(name)
+      else world.terminal.print(scripts[shell](wordsOf(program)))
       finish(exitCode.ok)
     })
+}
+
+function readShell(word: string): Shell | typeof namesWord {
+  const found = [...shells, namesWord].find((each) => each === word)
+  if (found === undefined) throw new InvalidArgumentError(`Allowed choices are ${shells.join(', ')}.`)
+  return found as Shell | typeof namesWord
+}
+
+/** A shell waits this long for names at most. */
+const namesMs = 700
+const mostNames = 250
+/** Names are put into the line of a shell, which must find nothing to carry out in them. */
+const plainName = /^[\w.:-]{1,256}$/
+
+/** Lists that the operands of commands name, by the operand; those of an application get its name. */
+const lists: Readonly<Record<string, (app: string) => string>> = {
+  app: () => '/app',
+  endpoint: (app) => pathOf('app', app, 'endpoint'),
+  schedule: (app) => pathOf('app', app, 'schedule'),
+  'event-type': () => '/event-type',
+  task: () => '/background-task',
+}
+
+/** The names that can be the next operand, asked of the server. None when it does not answer in time. */
+async function namesFor(program: Commander, world: World, words: readonly string[]): Promise<string[]> {
+  let command = program
+  const operands: string[] = []
+  for (const word of words) {
+    const child = operands.length > 0 ? undefined : command.commands.find((each) => isNamed(each, word))
+    if (child !== undefined) command = child
+    else if (!word.startsWith('-')) operands.push(word)
+  }
+  const wanted = command.registeredArguments[operands.length]?.name() ?? ''
+  const isEventType = command.parent?.name() === 'event-type' && wanted === 'name' && command.name() !== 'create'
+  const path = lists[isEventType ? 'event-type' : wanted]?.(operands[0] ?? '')
+  if (path === undefined) return []
+  const late = new Promise<Item[]>((resolve) => void world.clock.after(namesMs, () => resolve([])))
+  const items = await Promise.race([late, itemsAt(openClient(world, {}), path)])
+  return items
+    .map((item) => (typeof item.name === 'string' && isEventType ? item.name : nameIn(item)))
+    .filter((name) => plainName.test(name))
+}
+
+function isNamed(command: Commander, word: string): boolean {
+  return command.name() === word || command.aliases().includes(word)
+}
+
+function nameIn(item: Item): string {
+  return item.id === undefined ? String(item.name) : nameOf(item)
+}
+
+async function itemsAt(client: Client, path: string): Promise<Item[]> {
+  try {
+    return (await client.list(path, {}, mostNames)).items
+  } catch (error) {
+    // Without a server, a key or the application there are no names, and a shell has no place for the reason.
+    if (error instanceof CommandError) return []
+    throw error
+  }
 }
 
 const scripts: Readonly<Record<Shell, (all: readonly Words[]) => string>> = { bash, zsh, fish }
@@ -60,7 +125,11 @@ ${walk(all)}
   case "$place" in
 ${cases.join('\n')}
   esac
-  COMPREPLY=($(compgen -W "$found" -- "\${COMP_WORDS[COMP_CWORD]}"))
+  local word="\${COMP_WORDS[COMP_CWORD]}"
+  if [[ $COMP_CWORD -gt 1 && $word != -* ]]; then
+    found="$found $(sluice completion names -- "\${words_before[@]}" 2>/dev/null)"
+  fi
+  COMPREPLY=($(compgen -W "$found" -- "$word"))
 }
 complete -o default -F _sluice sluice`
 }
@@ -80,6 +149,9 @@ ${walk(all)}
   case "$place" in
 ${cases.join('\n')}
   esac
+  if [[ $CURRENT -gt 2 && $words[CURRENT] != -* ]]; then
+    found+=(\${(f)"$(sluice completion names -- $words_before 2>/dev/null)"})
+  fi
   _describe 'sluice' found || _files
 }
 compdef _sluice sluice`
@@ -100,5 +172,7 @@ function fish(all: readonly Words[]): string {
       return `complete -c sluice -f -n '${where}' ${what} -d '${quote(help)}'`
     })
   })
-  return ['# sluice completion for fish', ...lines].join('\n')
+  const names =
+    "complete -c sluice -f -n 'not __fish_use_subcommand' -a '(sluice completion names -- (commandline -opc)[2..] 2>/dev/null)'"
+  return ['# sluice completion for fish', ...lines, names].join('\n')
 }

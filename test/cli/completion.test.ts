@@ -4,7 +4,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
-import { workplace } from './program.ts'
+import { main, served, workplace } from './program.ts'
 
 const run = promisify(execFile)
 
@@ -24,6 +24,25 @@ describe('completion', () => {
     assert.equal(await complete('sluice', 'endpoint', 'rotate', 'demo', '--gr'), '--grace')
     assert.equal(await complete('sluice', 'send', '--event-'), '--event-id')
     assert.equal(await complete('sluice', 'serve', '--in-flight-'), '--in-flight-per-app')
+  })
+
+  test('completes names from the server in bash, and stays silent without one', async () => {
+    const place = await served(workplace())
+    await place.sluice('app create Acme --uid acme')
+    await place.sluice('endpoint create acme https://example.com/ --uid main')
+    await place.sluice('event-type create video.up Up')
+    const script = join(place.directory, 'names.bash')
+    writeFileSync(script, await place.sluice('completion bash'))
+    const complete = async (env: Record<string, string>, ...words: string[]) => {
+      const line = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _sluice; echo "\${COMPREPLY[@]}"`
+      const sluice = `sluice() { '${process.execPath}' '${main}' "$@"; }`
+      const options = { env: { ...process.env, ...env } }
+      return (await run('bash', ['-c', `${sluice}; source '${script}'; ${line}`], options)).stdout.trim()
+    }
+    assert.equal(await complete(place.env, 'sluice', 'endpoint', 'get', 'ac'), 'acme')
+    assert.equal(await complete(place.env, 'sluice', 'endpoints', 'show', 'acme', 'ma'), 'main')
+    assert.equal(await complete(place.env, 'sluice', 'event-type', 'delete', 'vid'), 'video.up')
+    assert.equal(await complete({ SLUICE_URL: 'http://127.0.0.1:1' }, 'sluice', 'endpoint', 'get', 'ac'), '')
   })
 
   for (const [shell, path] of [
