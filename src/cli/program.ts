@@ -21,6 +21,7 @@ import { addTail } from './tail.ts'
 import { addTask } from './task.ts'
 import { cleanTerminal, toJson } from './terminal.ts'
 import { addWhy } from './why.ts'
+import { addWorkers } from './workers.ts'
 
 /** Runs a command line and returns its exit code. An error that the caller can act on is printed as one message. */
 export async function runProgram(given: World, args: readonly string[]): Promise<number> {
@@ -75,6 +76,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addAttempts(remote)
   addWhy(remote)
   addLane(remote)
+  addWorkers(remote)
   addResend(remote)
   addDead(remote)
   addTask(remote)

@@ -8,6 +8,7 @@ import { leaderJobs } from '../leader/leader-jobs.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { permittedNetworks } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
+import { thisProcess } from '../runtime/process.ts'
 import { systemRandom, systemRandomText } from '../runtime/random.ts'
 import type { Config } from '../runtime/settings.ts'
 import { version } from '../runtime/version.ts'
@@ -85,6 +86,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     health: { circuit: circuitOf(config), disableAfterMs: config.disableAfter },
     waitingLimit: config.maxWaitingPerEndpoint,
     description,
+    process: { version, ...thisProcess },
     log: (sentence) => log.info(sentence),
     onTrouble: (error) => troubles.note(error, 'trouble while delivering; trying again'),
   })
@@ -116,6 +118,8 @@ function startLeading({ config, store, log, troubles, publisher, description }: 
       publisher,
       retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
       waitingLimit: config.maxWaitingPerEndpoint,
+      leaseMs: config.lease,
+      log: (sentence) => log.info(sentence),
       onTrouble: (error) => onTrouble(error, 'schedules'),
     }),
     log: (sentence) => log.info(sentence),

@@ -3,9 +3,10 @@ import { type Class, classes } from '../domain/delivery.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { HealthDefaults } from '../domain/health-facts.ts'
 import type { RandomText } from '../domain/ids.ts'
+import { count } from '../domain/phrases.ts'
 import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
-import type { Store, StoredMessage } from '../store/store.ts'
+import type { Renewal, Store, StoredMessage, WorkerReport } from '../store/store.ts'
 import { Bodies } from './bodies.ts'
 import { LaneRegistry } from './lane-registry.ts'
 import { Loop } from './loop.ts'
@@ -20,6 +21,10 @@ import { Snapshots } from './snapshots.ts'
 import { WorkerJobs } from './worker-jobs.ts'
 
 const housekeepingMs = 250
+/** A lane of a dead worker is claimed within this many leases of its end. */
+const takeOverLeases = 3
+/** Workers that a log line looks among. */
+const listedWorkers = 100
 const bodyCacheBytes = 16 * 1024 * 1024
 /** How long a shutdown tries to record results. Without a store it would wait for ever; others send them again. */
 const recordLimitMs = 5000
@@ -60,7 +65,11 @@ export class Engine {
     const bodies = new Bodies(store, bodyCacheBytes)
     const membership = new Membership({
       ...{ store, clock, leaseMs, description, onTrouble },
+      report: () => parts.process && { ...parts.process, inFlight: scheduler.inFlight },
       onRenewed: () => this.#registry.shareAmongWorkers(),
+      onDied: (workers) => {
+        for (const each of workers) parts.log?.(diedText(each))
+      },
       onLapsed: () => this.#pump.abortAll(),
       onLost: () => this.#lost(),
     })
@@ -88,7 +97,10 @@ export class Engine {
     this.#registry = registry
     this.#bodies = bodies
     this.#pump = pump
-    this.#ownership = new Ownership({ store, clock, membership, registry, onTrouble })
+    this.#ownership = new Ownership({
+      ...{ store, clock, membership, registry, onTrouble },
+      onUnclean: (lanes) => void this.#sayTakenOver(lanes),
+    })
     this.#jobs = new WorkerJobs({ store, clock, registry, settling, waitingLimit, onTrouble })
     this.#snapshots = new Snapshots({ store, clock, scheduler, membership, registry, pump, queue, loop, onTrouble })
   }
@@ -237,10 +249,29 @@ export class Engine {
     this.#ownership.lose()
   }
 
+  /** Logs a take-over with the workers that died lately. Lanes whose limits changed are unclean, too, and no worker died. */
+  async #sayTakenOver(lanes: number): Promise<void> {
+    const { store, clock, leaseMs, log } = this.#parts
+    try {
+      const since = clock.now() - takeOverLeases * leaseMs
+      const died = (await store.listWorkers(listedWorkers)).filter((each) => each.died && (each.endedAt ?? 0) > since)
+      if (died.length === 0) return
+      const names = died.map(({ worker, description }) => `worker ${worker}, ${description}`).join('; ')
+      log?.(`took over ${count(lanes, 'lane')} after the death of ${names}`)
+    } catch (error) {
+      this.#trouble(error)
+    }
+  }
+
   #trouble(error: unknown): void {
     this.#loop.pause()
     this.#parts.onTrouble(error)
   }
+}
+
+/** The log line for a worker that was declared dead. */
+function diedText({ worker, description, lanes }: NonNullable<Renewal['died']>[number]): string {
+  return `worker ${worker} (${description}) died: its lease expired; ${count(lanes, 'lane')} of it are free for other workers`
 }
 
 export interface EngineParts {
@@ -257,6 +288,8 @@ export interface EngineParts {
   readonly health: HealthDefaults
   /** Shown to operators: names this process. */
   readonly description: string
+  /** Shown to operators in the list of workers. */
+  readonly process?: Omit<WorkerReport, 'inFlight'>
   readonly log?: (sentence: string) => void
   /** Trouble with the store, or a bug; the engine goes on by itself. */
   onTrouble(error: unknown): void

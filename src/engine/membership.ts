@@ -1,5 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Renewal, Store } from '../store/store.ts'
+import type { Renewal, Store, WorkerReport } from '../store/store.ts'
 
 /**
  * This worker's membership among the workers. It may send only while it is sure of its lease, which it measures with a
@@ -72,7 +72,7 @@ export class Membership {
     const worker = this.#worker
     let renewal: Renewal | undefined
     try {
-      renewal = await store.renew(worker, leaseMs)
+      renewal = await store.renew(worker, leaseMs, this.#parts.report?.())
     } catch (error) {
       this.#parts.onTrouble(error)
     }
@@ -83,6 +83,7 @@ export class Membership {
       this.workers = renewal.workers
       this.activeLanes = renewal.activeLanes
       this.fewestLanes = renewal.fewestLanes
+      if (renewal.died !== undefined && renewal.died.length > 0) this.#parts.onDied?.(renewal.died)
       this.#parts.onRenewed()
     }
     // After trouble it renews again soon: a lease that lapses stops all deliveries of this worker.
@@ -122,7 +123,11 @@ export interface MembershipParts {
   readonly clock: Clock
   readonly leaseMs: number
   readonly description: string
+  /** The report about this worker that operators see. */
+  report?(): WorkerReport | undefined
   onRenewed(): void
+  /** This worker declared others dead. */
+  onDied?(workers: NonNullable<Renewal['died']>): void
   /** The lease ran out, and may be renewed later: attempts in flight must end now. */
   onLapsed(): void
   /** The worker owns nothing any more. */

@@ -76,6 +76,8 @@ export class Ownership {
         const claim = await store.claim(worker, claimLanes, this.#claimLost)
         this.#claimLost = false
         if (worker === membership.worker) for (const lane of claim.lanes) registry.take(lane)
+        const unclean = claim.lanes.filter(({ clean }) => !clean).length
+        if (unclean > 0) this.#parts.onUnclean?.(unclean)
         if (claim.lanes.length >= claimLanes) this.#claimAgain = true
         waitMs = Math.min(pollMs, claim.nextInMs ?? pollMs)
         if (!this.#claimAgain) this.#nextLaneAt = clock.steady() + (claim.nextInMs ?? Number.POSITIVE_INFINITY)
@@ -175,5 +177,7 @@ export interface OwnershipParts {
   readonly clock: Clock
   readonly membership: Membership
   readonly registry: LaneRegistry
+  /** This many lanes were claimed whose last owner did not release them, or whose limits changed since. */
+  onUnclean?(lanes: number): void
   onTrouble(error: unknown): void
 }

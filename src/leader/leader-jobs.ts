@@ -24,6 +24,9 @@ export interface LeaderJobsParts {
   readonly retention: RetentionLimits
   /** How many deliveries may wait at an endpoint that sets no limit of its own. */
   readonly waitingLimit: number
+  /** The lease of workers. */
+  readonly leaseMs?: number
+  readonly log?: (sentence: string) => void
   onTrouble(error: unknown): void
 }
 
@@ -34,6 +37,8 @@ export function leaderJobs({
   publisher,
   retention,
   waitingLimit,
+  leaseMs = 15 * second,
+  log,
   onTrouble,
 }: LeaderJobsParts): LeaderJob[] {
   const sweep = new RestingSweep(store, waitingLimit)
@@ -60,6 +65,11 @@ export function leaderJobs({
         await store.reconcile()
         return false
       },
+    },
+    {
+      name: 'workers',
+      everyMs: 5 * second,
+      step: logDeaths(store, clock, leaseMs, log),
     },
     {
       name: 'bounds',
@@ -100,4 +110,26 @@ export function leaderJobs({
       },
     },
   ]
+}
+
+/** Workers that the leader looks at. */
+const listedWorkers = 200
+
+/** Logs each death of a worker once. A new leader also logs deaths of the last few leases: its predecessor may be among them. */
+function logDeaths(
+  store: Pick<Store, 'listWorkers'>,
+  clock: Clock,
+  leaseMs: number,
+  log: LeaderJobsParts['log'],
+): LeaderJob['step'] {
+  const logged = new Set<number>()
+  return async () => {
+    const since = clock.now() - 3 * leaseMs - 15 * second
+    for (const { worker, description, died, endedAt } of await store.listWorkers(listedWorkers)) {
+      if (!died || endedAt === null || endedAt < since || logged.has(worker)) continue
+      logged.add(worker)
+      log?.(`worker ${worker} (${description}) is dead; other workers deliver for it`)
+    }
+    return false
+  }
 }

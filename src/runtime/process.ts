@@ -146,3 +146,6 @@ export async function exitWith(program: Promise<number>): Promise<never> {
 export function commandLine(): string[] {
   return process.argv.slice(2)
 }
+
+/** The process that this is, for lists of processes. */
+export const thisProcess = { host: hostname(), pid: process.pid }

@@ -28,7 +28,7 @@ export function restMs(ms: number): number {
 export interface Ownership {
   join(worker: NewWorker): Promise<number>
   /** Extends the lease, and declares workers dead whose lease has lapsed. `alive: false`: this worker was declared dead. */
-  renew(worker: number, leaseMs: number): Promise<Renewal>
+  renew(worker: number, leaseMs: number, report?: WorkerReport): Promise<Renewal>
   /** Releases every lane and leaves. Other workers make the deliveries that this one had not settled. */
   leave(worker: number): Promise<void>
   /**
@@ -63,6 +63,34 @@ export interface Renewal {
   readonly activeLanes: number
   /** How many lanes the worker owns that owns the fewest. */
   readonly fewestLanes: number
+  /** Workers that this renewal declared dead, each with the number of lanes that it owned. */
+  readonly died?: readonly { readonly worker: number; readonly description: string; readonly lanes: number }[]
+}
+
+/** A worker's report about itself, for operators. */
+export interface WorkerReport {
+  readonly version: string
+  readonly host: string
+  readonly pid: number
+  /** Attempts under way. */
+  readonly inFlight: number
+}
+
+/** A worker, as the store knows it. */
+export interface ListedWorker {
+  readonly worker: number
+  readonly description: string
+  /** Null until its first renewal. */
+  readonly report: WorkerReport | null
+  readonly joinedAt: EpochMs
+  /** When it last extended its lease. */
+  readonly seenAt: EpochMs
+  readonly leaseUntil: EpochMs
+  readonly endedAt: EpochMs | null
+  /** Whether it was declared dead; false for a worker that left. */
+  readonly died: boolean
+  readonly lanes: number
+  readonly leads: boolean
 }
 
 export interface Claim {

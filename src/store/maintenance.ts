@@ -2,6 +2,7 @@ import type { StoredNotice } from '../domain/notice.ts'
 import type { Applications } from './applications.ts'
 import { bringForwardMs } from './dead-letters.ts'
 import type { Endpoints } from './endpoints.ts'
+import type { ListedWorker } from './lanes.ts'
 
 /** The work that keeps a store in shape, and the one process that does it. */
 export interface Maintenance extends Leading, Retention, Notices, Sweeping {}
@@ -46,6 +47,8 @@ export interface Leading {
   resign(candidate: Candidate): Promise<void>
   /** The leader at this moment; undefined when there is none. */
   leader(): Promise<Leader | undefined>
+  /** Workers, the newest first; ended ones are kept for a week. */
+  listWorkers(limit: number): Promise<ListedWorker[]>
 }
 
 export interface Candidate {

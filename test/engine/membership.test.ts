@@ -1,18 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Membership } from '../../src/engine/membership.ts'
-import { type NewWorker, type Renewal, StoreTrouble } from '../../src/store/store.ts'
+import { type NewWorker, type Renewal, StoreTrouble, type WorkerReport } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 import { HeldCalls } from './held-calls.ts'
 
 const leaseMs = 9000
 const alive: Renewal = { alive: true, workers: 3, activeLanes: 40, fewestLanes: 5 }
+const report: WorkerReport = { version: '1', host: 'h', pid: 1, inFlight: 0 }
 const dead: Renewal = { alive: false, workers: 2, activeLanes: 40, fewestLanes: 5 }
 
 function open() {
   const clock = new VirtualClock()
   const join = new HeldCalls<[NewWorker], number>()
-  const renew = new HeldCalls<[number, number], Renewal>()
+  const renew = new HeldCalls<[number, number, WorkerReport?], Renewal>()
   const leave = new HeldCalls<[number], void>()
   const events: string[] = []
   const membership = new Membership({
@@ -20,6 +21,8 @@ function open() {
     clock,
     leaseMs,
     description: 'a test',
+    report: () => report,
+    onDied: (workers) => void events.push(`died: ${workers.map(({ worker }) => worker)}`),
     onRenewed: () => void events.push('renewed'),
     onLapsed: () => void events.push('lapsed'),
     onLost: () => void events.push('lost'),
@@ -52,7 +55,7 @@ test('a worker joins with its description and lease, and learns how many share t
   assert.deepEqual(join.seen, [[{ leaseMs, description: 'a test' }]])
   join.next().answer(7)
   await clock.settle()
-  assert.deepEqual(renew.seen, [[7, leaseMs]])
+  assert.deepEqual(renew.seen, [[7, leaseMs, report]])
   renew.next().answer(alive)
   await joined
   assert.equal(membership.worker, 7)
@@ -142,7 +145,7 @@ test('a worker declared dead loses everything at once and joins again under anot
   assert.equal(membership.worker, 0)
   join.next().answer(2)
   await clock.settle()
-  assert.deepEqual(renew.next().args, [2, leaseMs])
+  assert.deepEqual(renew.next().args, [2, leaseMs, report])
   assert.equal(membership.worker, 2)
   assert.ok(membership.holdsLease(clock.steady()))
 })
@@ -212,4 +215,14 @@ test('a join that is answered after the end gives no right to send and sets no t
   assert.equal(renew.open, 0)
   assert.equal(clock.nextTimerAt(), undefined)
   assert.deepEqual(events, ['lost'])
+})
+
+test('workers that a renewal declared dead are reported, once', async () => {
+  const { clock, renew, events } = await openJoined()
+  await clock.advance(leaseMs / 3)
+  renew.next().answer({ ...alive, died: [{ worker: 5, description: 'x', lanes: 2 }] })
+  await clock.advance(leaseMs / 3)
+  renew.next().answer({ ...alive, died: [] })
+  await clock.settle()
+  assert.deepEqual(events, ['died: 5', 'renewed', 'renewed'])
 })

@@ -1,7 +1,8 @@
 import { Type } from 'typebox'
-import { StoreTrouble } from '../../store/store.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import { type ListedWorker, StoreTrouble } from '../../store/store.ts'
 import { read } from '../access.ts'
-import { instant, iso, nullable, optional, text, whole } from '../fields.ts'
+import { flag, Instant, instant, iso, isoOrNull, nullable, optional, text, whole } from '../fields.ts'
 import { type Noun, type Out, Reply, route } from '../route.ts'
 
 const Part = Type.Object({ status: Type.Enum(['healthy', 'unhealthy'], { description: 'Whether it works.' }) })
@@ -26,6 +27,53 @@ const LeaderOut = Type.Object({
   ),
 })
 
+const WorkerOut = Type.Object({
+  id: whole('Number of the worker, higher for later ones.'),
+  name: text('Program, process id and host.'),
+  version: nullable(text('Version of Sluice.')),
+  host: nullable(text('Name of its machine.')),
+  pid: nullable(whole('Process id.')),
+  startedAt: instant('Time at which it joined.'),
+  lastSeenAt: instant('Its last sign of life: when it last extended its lease.'),
+  endedAt: nullable(instant('Time at which it left or was declared dead.')),
+  lanes: whole('Lanes that it owns.'),
+  inFlight: nullable(whole('Attempts under way, as of its last sign of life.')),
+  isLeader: flag('Whether it runs schedules, retention and sweeps.'),
+  state: Type.Enum(['alive', 'lapsed', 'left', 'dead'], {
+    description: '`lapsed`: its lease expired, and another worker is about to take over.',
+  }),
+})
+
+const WorkersOut = Type.Object({
+  data: Type.Array(WorkerOut, { description: 'The newest first, up to 200.' }),
+  asOf: Instant,
+})
+
+const WorkersQuery = Type.Object({
+  ended: optional(Type.Boolean(), 'Whether workers that left or died in the last week are listed, too.'),
+})
+
+const listedWorkers = 200
+
+function toWorkerOut(worker: ListedWorker, now: EpochMs): Out<typeof WorkerOut> {
+  const { report, endedAt, died, leaseUntil } = worker
+  const live = leaseUntil > now ? ('alive' as const) : ('lapsed' as const)
+  return {
+    id: worker.worker,
+    name: worker.description,
+    version: report?.version ?? null,
+    host: report?.host ?? null,
+    pid: report?.pid ?? null,
+    startedAt: iso(worker.joinedAt),
+    lastSeenAt: iso(worker.seenAt),
+    endedAt: isoOrNull(endedAt),
+    lanes: worker.lanes,
+    inFlight: endedAt === null ? (report?.inFlight ?? null) : null,
+    isLeader: worker.leads,
+    state: endedAt === null ? live : died ? 'dead' : 'left',
+  }
+}
+
 function toHealthOut(status: 'healthy' | 'unhealthy', detail?: string): Out<typeof HealthOut> {
   return { database: { status, ...(detail !== undefined && { detail }) }, queue: { status }, cache: { status } }
 }
@@ -33,7 +81,7 @@ function toHealthOut(status: 'healthy' | 'unhealthy', detail?: string): Out<type
 export const health: Noun = {
   tag: 'Health',
   description: 'Whether the server and its store answer.',
-  schemas: { HealthOut, LeaderOut },
+  schemas: { HealthOut, LeaderOut, WorkerOut, WorkersOut },
   routes: [
     route({
       method: 'GET',
@@ -65,6 +113,21 @@ export const health: Noun = {
         if (leader === undefined) return { leader: null }
         const { description, epoch, sinceMs } = leader
         return { leader: { description, epoch, since: iso(clock.now() - sinceMs) } }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/worker',
+      need: read,
+      id: 'v1.worker.list',
+      summary: 'List the workers',
+      description: 'Processes that deliver: those that are alive, and with `ended` those of the last week.',
+      query: WorkersQuery,
+      answers: { 200: WorkersOut },
+      handle: async ({ query: { ended = false } }, { store, clock }) => {
+        const [workers, now] = [await store.listWorkers(listedWorkers), clock.now()]
+        const shown = workers.filter(({ endedAt }) => ended || endedAt === null)
+        return { data: shown.map((worker) => toWorkerOut(worker, now)), asOf: iso(now) }
       },
     }),
     route({

@@ -96,8 +96,8 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
   return {
     join: (worker) => leases.join(worker),
 
-    async renew(worker, leaseMs) {
-      const renewal = await leases.renew(worker, leaseMs)
+    async renew(worker, leaseMs, report) {
+      const renewal = await leases.renew(worker, leaseMs, report)
       if (!renewal.alive) wakes.disowned(worker)
       return renewal
     },

@@ -422,7 +422,8 @@ create table worker (
   joined_at bigint not null,
   lease_ms bigint not null,
   lease_until bigint not null,
-  ended_at bigint
+  ended_at bigint,
+  report json
 ) with (fillfactor=50, autovacuum_vacuum_threshold=100, autovacuum_vacuum_cost_delay=0);
 CREATE UNIQUE INDEX worker_pkey ON public.worker USING btree (id);
 

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type ClaimedLane, longestRestMs, type Ownership, restMs } from '../lanes.ts'
+import { type ClaimedLane, longestRestMs, type Ownership, type Renewal, restMs, type WorkerReport } from '../lanes.ts'
 import type { Leading } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
 import { type SendableRow, toSendable } from './endpoint-rows.ts'
@@ -20,7 +20,9 @@ const insertWorker = statement<{ id: number }>(
 const sweepWorkers = statement('sweep-workers', `delete from worker where ended_at < :now - ${keepWorkersMs}`)
 const extendLease = statement(
   'renew',
-  `update worker set lease_ms = cast(:lease_ms as bigint), lease_until = :now + cast(:lease_ms as bigint)
+  ({ json }) => `
+   update worker set lease_ms = cast(:lease_ms as bigint), lease_until = :now + cast(:lease_ms as bigint),
+          report = coalesce(${json(':report')}, report)
     where id = :worker and ended_at is null
    returning id`,
 )
@@ -45,17 +47,28 @@ const shortenLeases = statement(
 )
 // Does not wait: a worker that is settling or claiming at this moment has locked its row, and is declared dead by the
 // next renewal if it still needs to be.
-const selectLapsed = statement<{ id: number }>(
+const selectLapsed = statement<EndingWorker>(
   'lapsed-workers',
   ({ forUpdateSkipLocked }) =>
-    `select id from worker where ended_at is null and lease_until < :now ${forUpdateSkipLocked}`,
+    `select id, description from worker where ended_at is null and lease_until < :now ${forUpdateSkipLocked}`,
 )
 // Waits until the leaving worker has settled.
-const selectLeaving = statement<{ id: number }>(
+const selectLeaving = statement<EndingWorker>(
   'leaving-worker',
-  ({ forUpdate }) => `select id from worker where id = :worker and ended_at is null ${forUpdate}`,
+  ({ forUpdate }) => `select id, description from worker where id = :worker and ended_at is null ${forUpdate}`,
 )
-const selectLive = statement<{ id: number }>('live-workers', 'select id from worker where ended_at is null')
+const selectLive = statement<EndingWorker>('live-workers', 'select id, description from worker where ended_at is null')
+// A lease in the past tells a worker that was declared dead from one that left.
+const lapseLeases = statement(
+  'lapse-leases',
+  'update worker set lease_until = :now - 1 where ended_at is null and lease_until >= :now',
+)
+// Leans on lane_owner.
+const countOwned = statement<{ owner: number; lanes: number }>(
+  'count-owned',
+  ({ among }) => `
+    select owner, count(*) as lanes from lane where ${among('owner', ':workers', 'bigint')} group by owner`,
+)
 const markEnded = statement(
   'end-workers',
   ({ among }) => `update worker set ended_at = :now where ${among('id', ':workers', 'bigint')} and ended_at is null`,
@@ -68,6 +81,11 @@ const orphanLanes = statement(
            due_at = case when not stopped then ${greatest(':now', least('hold_until', `:now + ${longestRestMs}`))} end
      where ${among('owner', ':workers', 'bigint')}`,
 )
+
+interface EndingWorker {
+  readonly id: number
+  readonly description: string
+}
 
 interface Shares {
   readonly now: EpochMs
@@ -99,12 +117,13 @@ export function workers(
       return row?.id as number
     },
 
-    *renew(worker, leaseMs) {
-      const values = { worker, lease_ms: Math.round(leaseMs) }
+    *renew(worker, leaseMs, report) {
+      const values = { worker, lease_ms: Math.round(leaseMs), report: report ? JSON.stringify(report) : null }
       const alive = (yield* port.transaction((sql) => sql.first(extendLease, values))) !== undefined
       let found = yield* shares(worker)
-      if (alive && found.odd > 0 && (yield* port.transaction(endLapsed)) > 0) found = yield* shares(worker)
-      return { alive, workers: found.workers, activeLanes: found.lanes, fewestLanes: found.fewest }
+      const died = alive && found.odd > 0 ? yield* port.transaction(endLapsed) : []
+      if (died.length > 0) found = yield* shares(worker)
+      return { alive, workers: found.workers, activeLanes: found.lanes, fewestLanes: found.fewest, died }
     },
 
     *leave(worker) {
@@ -115,8 +134,8 @@ export function workers(
   }
 }
 
-/** Ends workers whose lease has lapsed; answers how many. */
-function* endLapsed(sql: Transaction): Work<number> {
+/** Ends workers whose lease has lapsed, and answers them. */
+function* endLapsed(sql: Transaction): Work<EndedWorkers> {
   yield* sql.all(shortenLeases)
   return yield* endWorkers(sql, yield* sql.all(selectLapsed))
 }
@@ -125,18 +144,22 @@ function* endLapsed(sql: Transaction): Work<number> {
  * Ends workers whose rows are locked. The store refuses all that they report afterwards, and any worker may claim their
  * lanes. A statement of its own frees the lanes, so that it sees lanes that the workers took until the last moment.
  */
-function* endWorkers(sql: Transaction, rows: readonly { readonly id: number }[]): Work<number> {
-  if (rows.length === 0) return 0
+function* endWorkers(sql: Transaction, rows: readonly EndingWorker[]): Work<EndedWorkers> {
+  if (rows.length === 0) return []
   const workers = rows.map(({ id }) => id)
   yield* sql.all(markEnded, { workers })
+  const owned = new Map((yield* sql.all(countOwned, { workers })).map(({ owner, lanes }) => [owner, lanes]))
   yield* sql.all(orphanLanes, { workers })
   yield* sql.lanesFreed()
-  return workers.length
+  return rows.map(({ id, description }) => ({ worker: id, description, lanes: owned.get(id) ?? 0 }))
 }
+
+type EndedWorkers = NonNullable<Renewal['died']>
 
 /** Ends every lease: for the process that has just proved that it alone owns the file. */
 export function* endAllLeases(port: Port): Work<void> {
   yield* port.transaction(function* (sql) {
+    yield* sql.all(lapseLeases)
     yield* endWorkers(sql, yield* sql.all(selectLive))
     yield* sql.all(endAnyLead)
   })
@@ -199,7 +222,28 @@ const endLead = statement(
 )
 const endAnyLead = statement('end-any-lead', 'update leader set lease_until = 0, lease_ms = 0 where one = 1')
 
-/** The process that does the work that is done once for the whole store. */
+interface WorkerRow extends EndingWorker {
+  readonly report: WorkerReport | null
+  readonly joined_at: EpochMs
+  readonly lease_ms: number
+  readonly lease_until: EpochMs
+  readonly ended_at: EpochMs | null
+  readonly lanes: number
+  readonly leader: string | null
+}
+
+// The newest first. Leans on lane_owner.
+const selectWorkers = statement<WorkerRow>(
+  'list-workers',
+  `select id, description, report, joined_at, lease_ms, lease_until, ended_at,
+          (select count(*) from lane where owner = worker.id) as lanes,
+          (select description from leader
+            where one = 1 and lease_until > :now and lease_until <= :now + lease_ms) as leader
+     from worker order by id desc limit :limit`,
+  { json: ['report'] },
+)
+
+/** The process that does the work that is done once for the whole store, and all workers. */
 export function leading(port: Port): Methods<Leading> {
   return {
     *lead({ id, description }, leaseMs) {
@@ -207,6 +251,21 @@ export function leading(port: Port): Methods<Leading> {
       if (taken) return { leads: true, epoch: taken.epoch, leftMs: taken.left_ms }
       const row = yield* port.first(selectLeader)
       return { leads: false, epoch: row?.epoch ?? 0, leftMs: Math.max(0, row?.left_ms ?? 0) }
+    },
+
+    *listWorkers(limit) {
+      return (yield* port.all(selectWorkers, { limit })).map((row) => ({
+        worker: row.id,
+        description: row.description,
+        report: row.report,
+        joinedAt: row.joined_at,
+        seenAt: row.lease_until - row.lease_ms,
+        leaseUntil: row.lease_until,
+        endedAt: row.ended_at,
+        died: row.ended_at !== null && row.ended_at > row.lease_until,
+        lanes: row.lanes,
+        leads: row.ended_at === null && row.leader === row.description,
+      }))
     },
 
     *resign({ id }) {

@@ -341,4 +341,4 @@ CREATE TABLE worker (
   lease_ms integer not null, -- bounds what a clock set back can add to lease_until
   lease_until integer not null,
   ended_at integer
-) strict;
+, report text) strict;

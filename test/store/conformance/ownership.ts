@@ -173,6 +173,46 @@ export function ownership(open: Open): void {
     await world.assertNothingToClaim(survivor)
   })
 
+  test('workers are listed with their reports, their lanes and how they ended', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const survivor = await store.join({ leaseMs: longMs, description: 'survivor' })
+    const report = { version: '1.2.3', host: 'here', pid: 42, inFlight: 3 }
+    await store.renew(survivor, longMs, report)
+    await store.lead({ id: 'candidate', description: 'survivor' }, longMs)
+    const endpoint = await world.endpoint(await world.application())
+    await world.publish([endpoint])
+    const leaving = await store.join({ leaseMs: longMs, description: 'leaving' })
+    await store.leave(leaving)
+    const doomed = await store.join({ leaseMs: 40, description: 'doomed' })
+    await world.claim(doomed)
+    await world.pass(60)
+    const { died } = await store.renew(survivor, longMs)
+    assert.deepEqual(died, [{ worker: doomed, description: 'doomed', lanes: 1 }])
+    assert.deepEqual((await store.renew(survivor, longMs)).died, [])
+    await world.claim(survivor)
+
+    const workers = await store.listWorkers(10)
+    assert.deepEqual(
+      workers.map(({ worker, died: isDead, endedAt, lanes, leads }) => [
+        worker,
+        isDead,
+        endedAt !== null,
+        lanes,
+        leads,
+      ]),
+      [
+        [doomed, true, true, 0, false],
+        [leaving, false, true, 0, false],
+        [survivor, false, false, 1, true],
+      ],
+    )
+    const [{ report: none } = {}, , alive] = workers
+    assert.deepEqual([none, alive?.report, alive?.description], [null, report, 'survivor'])
+    assert.ok(alive && alive.seenAt >= alive.joinedAt && alive.leaseUntil - alive.seenAt === longMs)
+    assert.equal((await store.listWorkers(1)).length, 1)
+  })
+
   test('a worker that lost the answer to its claim can ask for what it owns', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
