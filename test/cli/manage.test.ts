@@ -81,6 +81,28 @@ describe('managing over the API', () => {
     await sluice('endpoint delete acme bounded')
   })
 
+  test('applications have defaults and header templates for their endpoints, which are shown and unset', async () => {
+    const { sluice, json } = place
+    await json('app create Defaults --uid defaults')
+    const set = 'app update defaults --default-rate 30 --default-period 1m --default-burst 4 --header-template'
+    const changed = await json([...set.split(' '), 'X-Event={eventType}'])
+    assert.deepEqual([changed.defaultRate, changed.defaultPeriodSeconds, changed.defaultBurst], [30, 60, 4])
+    assert.deepEqual(changed.headerTemplates, { 'X-Event': '{eventType}' })
+    assert.match(await sluice('app get defaults'), /^default rate +30\ndefault period +1 min\ndefault burst +4$/m)
+    const made = await json([
+      ...'endpoint create defaults http://127.0.0.1:9/ --uid one --method GET --connect-timeout 2s'.split(' '),
+      ...['--header-template', 'X-Try={attempt}'],
+    ])
+    assert.deepEqual([made.method, made.connectTimeoutMs, made.throttleRate], ['GET', 2000, null])
+    assert.deepEqual(made.headerTemplates, { 'X-Try': '{attempt}' })
+    const lane = await sluice('lane defaults one')
+    assert.match(lane, /^rate +30 in 60 s \(default of the application\)\nburst +4 \(default of the application\)$/m)
+    const unset = await json('app update defaults --unset default-rate --unset header-template')
+    assert.deepEqual([unset.defaultRate, unset.defaultBurst, unset.headerTemplates], [null, 4, null])
+    assert.match(await sluice('app update defaults --unset default-rat', 2), /Did you mean default-rate\?/)
+    await sluice('app delete defaults')
+  })
+
   test('endpoints coalesce, and what gave way is shown with what took its place', async () => {
     const { sluice, json } = place
     const path = 'acme http://127.0.0.1:9/ --uid calm --event-type calm.changed'
