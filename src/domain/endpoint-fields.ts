@@ -158,6 +158,15 @@ export const endpointFields = {
     description: 'When a failed delivery is tried again; ten attempts over three days by default. See docs/retry.md.',
     help: 'waits such as 5s,1m,1h; exponential:5s..1h,x12; none; or JSON (docs/retry.md)',
   },
+  retryReplays: {
+    flow: 'retryReplays',
+    kind: boolean,
+    fallback: false,
+    flag: '--retry-replays <SWITCH>',
+    description:
+      'Whether a replayed message that fails again is retried by the policy; by default it becomes a dead letter after one attempt.',
+    help: 'on or off: retry a replayed message that fails again',
+  },
   headers: {
     column: 'headers',
     kind: headers,

@@ -44,6 +44,8 @@ export interface Endpoint extends ColumnValues {
   readonly regionSecret?: string | null
   /** The sealed fields whose stored record does not open. Each reads as empty until it is replaced. Absent: all open. */
   readonly damaged?: readonly SealedField[]
+  /** Set only where deleted endpoints are asked for, too. */
+  readonly deleted?: boolean
   readonly createdAt: EpochMs
   readonly updatedAt: EpochMs
 }

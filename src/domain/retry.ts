@@ -45,6 +45,9 @@ export const defaultRetryPolicy: RetryPolicy = {
   retryAfter: 'receiver',
 }
 
+/** The policy of a message that is replayed: a failure leads to a dead letter at once, which can be replayed again. */
+export const oneAttempt: RetryPolicy = { ...defaultRetryPolicy, waits: { kind: 'list', ms: [] } }
+
 /** The wait after the given number of attempts, before jitter; undefined when no attempt is left. */
 export function waitAfter(policy: RetryPolicy, attempts: number): number | undefined {
   if (policy.waits.kind === 'list') return policy.waits.ms[attempts - 1]

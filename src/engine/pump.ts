@@ -1,7 +1,8 @@
 import type { Clock, Random, SteadyMs } from '../domain/clock.ts'
+import { replay } from '../domain/delivery.ts'
 import { type DeadReason, judge, laneEffect, overdue, type Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
-import { drawsOf } from '../domain/retry.ts'
+import { drawsOf, oneAttempt } from '../domain/retry.ts'
 import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/delivering.ts'
 import type { Bodies, Loaded } from './bodies.ts'
@@ -133,7 +134,8 @@ export class Pump {
     const { leastRetryWaitMs } = this.#parts
     const [ageMs, expiresInMs] = [now - bornAt, expiresAt - now]
     const draw = drawsOf(row.message, owned.endpoint.key)
-    const verdict = judge(row.attempts + 1, ageMs, outcome, owned.policy, draw, expiresInMs, leastRetryWaitMs)
+    const policy = row.class === replay && !owned.endpoint.flow.retryReplays ? oneAttempt : owned.policy
+    const verdict = judge(row.attempts + 1, ageMs, outcome, policy, draw, expiresInMs, leastRetryWaitMs)
     return verdictIn(delivery, verdict)
   }
 

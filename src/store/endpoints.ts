@@ -21,6 +21,8 @@ export interface Endpoints {
   updateEndpoint(app: number, endpoint: number, change: EndpointChange): Promise<Endpoint | undefined>
   /** Several endpoints by key, whatever their application; those that no longer exist are left out. */
   loadEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
+  /** The same with deleted endpoints among them, for history. They have lost their secrets and headers. */
+  recallEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
   /**
    * Answers whether the application had such an endpoint. It is gone for every caller at once; deliveries that waited end
    * as cancelled, a few at a time, by `sweepRemoved`.

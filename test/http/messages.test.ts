@@ -155,13 +155,37 @@ describe('what became of a message', () => {
   test('before any attempt is pending everywhere, with no attempts', async () => {
     const { ask, first, second } = await delivered()
     const { data, done } = (await ask('GET', '/app/a/msg/e/endpoint')).json
-    const state = { status: 1, statusText: 'pending', nextAttempt: null, coalescedInto: null }
+    const state = { status: 1, statusText: 'pending', nextAttempt: null, coalescedInto: null, deleted: false }
     assert.deepEqual(data, [
       { ...first, ...state },
       { ...second, ...state },
     ])
     assert.equal(done, true)
     assert.deepEqual((await ask('GET', '/app/a/attempt/msg/e')).json.data, [])
+  })
+
+  test('stays at an endpoint that was deleted: delivered if it was, else canceled', async () => {
+    const { ask, first, second, settle } = await delivered()
+    await settle('one', {}, { state: 'delivered' })
+    await settle('two', { status: 500, code: 'refused' }, { state: 'waiting', waitMs: 60_000 })
+    for (const uid of ['one', 'two']) assert.equal((await ask('DELETE', `/app/a/endpoint/${uid}`)).status, 204)
+    const { data } = (await ask('GET', '/app/a/msg/e/endpoint')).json
+    assert.deepEqual(
+      data.map((d: Record<string, unknown>) => [d.id, d.url, d.statusText, d.nextAttempt, d.deleted, d.disabled]),
+      [
+        [first.id, first.url, 'success', null, true, true],
+        [second.id, second.url, 'fail', null, true, true],
+      ],
+    )
+    const attempts = (await ask('GET', '/app/a/attempt/msg/e')).json.data
+    assert.deepEqual(
+      attempts.map((a: Record<string, unknown>) => [a.endpointId, a.url]),
+      [
+        [second.id, second.url],
+        [first.id, first.url],
+      ],
+    )
+    assert.equal((await ask('GET', `/app/a/msg/e/attempt/${attempts[0].id}`)).json.endpointId, second.id)
   })
 
   test('is told per endpoint and per attempt', async () => {

@@ -142,6 +142,7 @@ describe('endpoints', () => {
       connectTimeoutMs: null,
       headerTemplates: null,
       retry: null,
+      retryReplays: false,
       circuit: null,
       adaptive: true,
       disableAfterMs: null,

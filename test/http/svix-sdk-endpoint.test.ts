@@ -118,6 +118,37 @@ describe("Svix's SDK with endpoints", () => {
     assert.deepEqual([success, pending, sending, fail, canceled], [1, 0, 0, 0, 0])
   })
 
+  test('recovers a message that fails again with one attempt, or by the policy if the endpoint asks for it', async (t) => {
+    const settings = { minRetryWait: '0ms', failuresPerMinute: '0', circuitFailures: '0' }
+    const { svix, serverUrl, receiverUrl, received } = await openSvixWorld(t, settings)
+    const patch = async (body: object) => {
+      const headers = { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' }
+      const url = `${serverUrl}/api/v1/app/a/endpoint/e`
+      assert.equal((await fetch(url, { method: 'PATCH', headers, body: JSON.stringify(body) })).status, 200)
+    }
+    await svix.application.create({ name: 'A', uid: 'a' })
+    await svix.endpoint.create('a', { url: `${receiverUrl}/500`, uid: 'e' })
+    await patch({ retry: { waits: { kind: 'list', ms: [1] }, jitter: 'none' } })
+    const { id, timestamp } = await svix.message.create('a', { eventType: 'x', payload: {} })
+    const failedAfter = (attempts: number) =>
+      eventually(`failed after ${attempts} attempts`, async () => {
+        const [destination] = (await svix.messageAttempt.listAttemptedDestinations('a', id)).data
+        const { data } = await svix.messageAttempt.listByMsg('a', id)
+        assert.ok(data.length <= attempts, `${data.length} attempts`)
+        return destination?.statusText === 'fail' && data.length === attempts
+      })
+    await failedAfter(2)
+    const since = new Date(timestamp.getTime() - 1000)
+    await svix.endpoint.recover('a', 'e', { since })
+    await failedAfter(3)
+    await svix.messageAttempt.resend('a', id, 'e')
+    await failedAfter(4)
+    await patch({ retryReplays: true })
+    await svix.endpoint.recover('a', 'e', { since })
+    await failedAfter(6)
+    assert.equal(received.length, 6)
+  })
+
   test('recovers, replays what is missing and replays in bulk, each a task that ends', async (t) => {
     const { svix, receiverUrl, received } = await openSvixWorld(t)
     await svix.application.create({ name: 'A', uid: 'a' })

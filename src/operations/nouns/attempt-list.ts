@@ -173,7 +173,7 @@ export function writeAttempts<Row extends AttemptKey & { readonly bytes: number 
   }
   return writePage(clock, filter, { ...list, bytesOf }, async (items) => {
     const attempts = await store.loadAttempts(items.map(({ row }) => row))
-    const endpoints = await store.loadEndpoints([...new Set(items.map(({ row }) => row.endpoint))])
+    const endpoints = await store.recallEndpoints([...new Set(items.map(({ row }) => row.endpoint))])
     const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
     const heads = items.map(({ message }) => message)
     const messages = withMessage ? await messagesAsBytes(store, heads, withContent) : []
@@ -187,11 +187,11 @@ export function writeAttempts<Row extends AttemptKey & { readonly bytes: number 
   })
 }
 
-/** The status of a message at each of these endpoints that still exist. */
+/** The status of a message at each of these endpoints, also at deleted ones. */
 export async function statusesOf(store: Store, message: Message, keys: readonly number[]) {
   const deliveries = keys.map((endpoint) => ({ endpoint, message: message.key }))
   const [endpoints, latest, replaying, dead, coalesced] = await Promise.all([
-    store.loadEndpoints(keys),
+    store.recallEndpoints(keys),
     store.latestAttempts(deliveries),
     replayingAmong(store, deliveries),
     deadAmong(store, deliveries),
@@ -203,7 +203,7 @@ export async function statusesOf(store: Store, message: Message, keys: readonly 
     if (endpoint === undefined) return []
     const pair = pairOf(row, message.key)
     const known = { replaying: replaying.has(pair), dead: dead.has(pair), coalesced: coalesced[i] }
-    return [{ row, endpoint, message, latest: latest[i], ...known }]
+    return [{ row, endpoint, message, latest: latest[i], deleted: endpoint.deleted === true, ...known }]
   })
 }
 

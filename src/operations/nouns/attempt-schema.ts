@@ -5,6 +5,7 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import type { Coalesced } from '../../store/messages.ts'
 import {
   endpointId,
+  flag,
   id,
   instant,
   integer,
@@ -104,7 +105,11 @@ export const MessageAttemptOut = Type.Object({
 })
 
 /** An endpoint that a message was accepted for, and the status of the message there. */
-export const MessageEndpointOut = Type.Object({ ...EndpointOut.properties, ...statusFields })
+export const MessageEndpointOut = Type.Object({
+  ...EndpointOut.properties,
+  ...statusFields,
+  deleted: flag('Whether the endpoint was deleted.'),
+})
 
 /** A message that was tried at an endpoint, and its status there. */
 export const EndpointMessageOut = Type.Object({ ...MessageOut.properties, ...statusFields })
@@ -152,23 +157,25 @@ export interface StatusFacts {
   readonly replaying: boolean
   /** Whether it is a dead letter, tried or not. */
   readonly dead: boolean
+  /** Whether the endpoint was deleted. */
+  readonly deleted?: boolean
   /** The message that replaced it. */
   readonly coalesced?: Coalesced | undefined
 }
 
 /**
  * The status of a message at an endpoint: `pending` before the first attempt, `sending` between two, as Svix has it. An
- * expunged or coalesced delivery waits for nothing.
+ * expunged or coalesced delivery, or one to a deleted endpoint, waits for nothing.
  */
-function destinationStatus({ message, latest, replaying, dead, coalesced }: StatusFacts): Status {
-  if (replaying) return pending
+function destinationStatus({ message, latest, replaying, dead, deleted = false, coalesced }: StatusFacts): Status {
+  if (replaying && !deleted) return pending
   if (dead) return fail
   if (latest?.code === 'delivered') return success
   // An attempt since then is a replay.
   if (coalesced !== undefined && (latest === undefined || latest.at <= coalesced.at)) return canceled
   const waits = latest === undefined || latest.nextAt !== null
   if (!waits) return fail
-  if (message.expunged) return canceled
+  if (message.expunged || deleted) return canceled
   return latest === undefined ? pending : sending
 }
 

@@ -107,6 +107,7 @@ export const attempts: Noun = {
       need: view,
       id: 'v1.message-attempt.list-attempted-destinations',
       summary: 'List the endpoints a message was accepted for',
+      description: 'An endpoint that was deleted stays in the list.',
       query: PageQuery,
       answers: { 200: listOf(MessageEndpointOut) },
       handle: async ({ message, query }, { store, clock, explainer }) => {
@@ -134,6 +135,7 @@ export const attempts: Noun = {
         const data = list.data.map(({ endpoint, ...facts }, i) => ({
           ...toEndpointOut(endpoint, states[i] ?? 'active'),
           ...toStatusOut(facts, false, next[i] ?? null),
+          deleted: facts.deleted,
         }))
         return { ...list, data }
       },
@@ -147,7 +149,7 @@ export const attempts: Noun = {
       query: OneAttemptQuery,
       answers: { 200: MessageAttemptOut },
       handle: async ({ message, attempt }, { store }) => {
-        const [endpoint] = await store.loadEndpoints([attempt.endpoint])
+        const [endpoint] = await store.recallEndpoints([attempt.endpoint])
         return toAttemptOut(attempt, message, endpoint, true)
       },
     }),

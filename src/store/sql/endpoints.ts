@@ -20,7 +20,7 @@ import {
 import { writeChangeNotices } from './notices.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Transaction, type Work } from './port.ts'
 import { unknownRegion } from './regions.ts'
-import { inBothOrders, statement } from './statement.ts'
+import { inBothOrders, type Shape, statement } from './statement.ts'
 
 const insertEndpoint = statement<EndpointRow>(
   'insert-endpoint',
@@ -73,6 +73,15 @@ const selectSendable = statement<SendableRow>(
   ({ among }) => `
     select ${sendableColumns} from endpoint where ${among('key', ':keys', 'bigint')} and deleted_at is null order by key`,
   sendableShape,
+)
+type RecalledRow = EndpointRow & { readonly deleted: boolean }
+const recalledShape: Shape<RecalledRow> = { ...endpointShape, flags: [...(endpointShape.flags ?? []), 'deleted'] }
+const selectRecalled = statement<RecalledRow>(
+  'recall-endpoints',
+  ({ among }) => `
+    select ${endpointColumns}, deleted_at is not null as deleted from endpoint
+     where ${among('key', ':keys', 'bigint')} order by key`,
+  recalledShape,
 )
 const selectRegion = statement('region', 'select name from region where app = :app and name = :name')
 
@@ -179,6 +188,12 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
     *loadEndpoints(keys) {
       if (keys.length === 0) return []
       return (yield* port.all(selectSendable, { keys })).map((row) => toSendable(row, vault, log))
+    },
+
+    *recallEndpoints(keys) {
+      if (keys.length === 0) return []
+      const rows = yield* port.all(selectRecalled, { keys })
+      return rows.map((row) => ({ ...opened(row), ...(row.deleted && { deleted: true }) }))
     },
 
     *countAttempts(endpoint, after, until) {
