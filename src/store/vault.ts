@@ -61,10 +61,14 @@ export function openVault(keys: readonly VaultKey[], randomBytes: (length: numbe
 
     open(sealed, place) {
       const [, id = '', iv = '', tag = '', body = ''] = sealedPattern.exec(sealed) ?? []
-      const what = `${place.field} of endpoint ${place.endpoint}`
+      // The number of the endpoint is the store's own; the callers that know its id name it.
+      const what = `${place.field} of an endpoint`
       if (id === '') throw new SealError(`the ${what} are not a sealed record`)
       const key = byId.get(id)
-      if (key === undefined) throw new SealError(`the ${what} are sealed with the encryption key ${id}, not given here`)
+      if (key === undefined)
+        throw new SealError(
+          `the ${what} are sealed with the encryption key ${id}, not given here; add it to encryptionKey`,
+        )
       const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64'))
       decipher.setAAD(contextOf(place, id))
       decipher.setAuthTag(Buffer.from(tag, 'base64'))
