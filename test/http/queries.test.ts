@@ -65,6 +65,18 @@ describe('an unknown parameter', () => {
     }
   })
 
+  test('is an endpoint_id where the path names the endpoint', async () => {
+    const { ask, mine } = await openPopulated()
+    for (const path of ['/app/:app/attempt/endpoint/:endpoint', '/app/:app/msg/:message/endpoint/:endpoint/attempt']) {
+      const answer = await ask('GET', `/api/v1${fill(path, mine)}?endpoint_id=another`)
+      assert.deepEqual([answer.status, answer.json.detail?.[0].loc], [422, ['query', 'endpoint_id']], path)
+    }
+    assert.equal(
+      (await ask('GET', `/api/v1${fill('/app/:app/attempt/msg/:message', mine)}?endpoint_id=another`)).status,
+      200,
+    )
+  })
+
   test('of a change is ignored, because SDKs of other versions may send it', async () => {
     const { ask } = await withMessages()
     assert.equal((await ask('POST', '/app?get_if_exist=true', { name: 'B', uid: 'b' })).status, 201)

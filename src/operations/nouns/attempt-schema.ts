@@ -39,6 +39,9 @@ export const AttemptQuery = Type.Object({
 })
 export type AttemptQuery = Static<typeof AttemptQuery>
 
+/** The same where the path names the endpoint: another one in the query would be ignored, or replace it. */
+export const AttemptsAtQuery = Type.Omit(AttemptQuery, ['endpoint_id'])
+
 /** The query of a request for one attempt. */
 export const OneAttemptQuery = Type.Object({
   expanded_statuses: optional(Type.Boolean(), 'Whether `canceled` is distinguished from `fail`.'),

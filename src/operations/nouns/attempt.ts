@@ -22,6 +22,7 @@ import {
 import {
   AttemptedQuery,
   AttemptQuery,
+  AttemptsAtQuery,
   EndpointMessageOut,
   isWaiting,
   MessageAttemptOut,
@@ -48,7 +49,7 @@ export const attempts: Noun = {
       id: 'v1.message-attempt.list-by-endpoint',
       summary: 'List the attempts at an endpoint',
       description: `Newest first; the last 90 days by default. ${shorterPages}`,
-      query: AttemptQuery,
+      query: AttemptsAtQuery,
       answers: { 200: listOf(MessageAttemptOut) },
       handle: async ({ endpoint, query: asked }, parts) => {
         const query = await fromItem(asked, (id) => behindAttempt(parts, endpoint, id))
@@ -181,7 +182,7 @@ export const attempts: Noun = {
       need: view,
       id: 'v1.message-attempt.list-by-endpoint-deprecated',
       summary: 'List the attempts of a message at an endpoint (older path)',
-      query: AttemptQuery,
+      query: AttemptsAtQuery,
       answers: { 200: listOf(MessageAttemptOut) },
       handle: (call, parts) => attemptsOf(parts, call, call.query, call.endpoint),
     }),
