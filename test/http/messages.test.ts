@@ -215,6 +215,7 @@ describe('what became of a message', () => {
       id: refused,
       msgId: sent.id,
       endpointId: second.id,
+      endpointUid: 'two',
       url: 'https://two.example.com/',
       response: 'oops',
       responseHeaders: { server: 'hook/2' },
