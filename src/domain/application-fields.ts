@@ -1,4 +1,4 @@
-import { type Field, integer, labels, seconds, type Typed } from './field.ts'
+import { boolean, type Field, integer, labels, seconds, type Typed } from './field.ts'
 
 const day = 86_400
 
@@ -35,6 +35,12 @@ export const applicationFields = {
     flag: '--max-in-flight <NUMBER>',
     description:
       'Attempts under way at once at all its endpoints together, over all workers; `inFlightPerApp` of each process by default.',
+  },
+  eraseDelivered: {
+    kind: boolean,
+    flag: '--erase-delivered',
+    description:
+      'Whether the payload of a message is erased once all its deliveries have succeeded; the history stays. False by default; it holds for messages published from then on.',
   },
 } as const satisfies Readonly<Record<string, Field>>
 

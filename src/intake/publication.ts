@@ -53,7 +53,7 @@ function endpointNamed(matcher: Matcher, ref: string): number {
 
 /** A message for all endpoints that match, before their filters and shapes are applied. */
 export function plainPublication(
-  { app, version, matcher, dedupeMs }: AppSubscriptions,
+  { app, version, matcher, dedupeMs, eraseDelivered }: AppSubscriptions,
   { envelope, body }: Item,
   request: Once | null,
 ): Publication {
@@ -72,6 +72,7 @@ export function plainPublication(
     headers,
     body,
     payloadForMs: envelope.payloadForMs ?? null,
+    ...(eraseDelivered && { eraseDelivered }),
     expiresInMs: envelope.expiresInMs ?? null,
     orderingKey: envelope.orderingKey ?? null,
     endpoints: named === undefined ? matcher.match(eventType, channels) : [named],

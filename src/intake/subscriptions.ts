@@ -21,6 +21,8 @@ export interface AppSubscriptions {
   readonly readAt: SteadyMs
   /** The application's dedupe window; null for none. */
   readonly dedupeMs: number | null
+  /** Whether bodies are erased once all deliveries of a message have succeeded. */
+  readonly eraseDelivered: boolean
 }
 
 /** A place that subscriptions come from. */
@@ -118,7 +120,7 @@ export function onlyEndpoint(
 /** Indexes the stored subscriptions of an application. */
 export function appSubscriptions(
   app: number,
-  { version, list, dedupeSeconds }: Subscriptions,
+  { version, list, dedupeSeconds, eraseDelivered = false }: Subscriptions,
   readAt: SteadyMs,
 ): AppSubscriptions {
   return {
@@ -129,6 +131,7 @@ export function appSubscriptions(
     bounds: boundsOf(list),
     readAt,
     dedupeMs: dedupeSeconds === null ? null : dedupeSeconds * 1000,
+    eraseDelivered,
   }
 }
 

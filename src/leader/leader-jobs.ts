@@ -3,6 +3,7 @@ import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
+import { DeliveryEnds } from './delivery-ends.ts'
 import type { LeaderJob } from './leader.ts'
 import { sendNotices } from './notice-sender.ts'
 import { RestingSweep } from './resting-sweep.ts'
@@ -14,7 +15,7 @@ const hour = 60 * minute
 
 const sweepMs = 15 * second
 const sweepRows = 500
-const payloadsPerStep = 20
+const payloadsPerStep = 50
 
 export interface LeaderJobsParts {
   readonly store: Store
@@ -43,6 +44,7 @@ export function leaderJobs({
 }: LeaderJobsParts): LeaderJob[] {
   const sweep = new RestingSweep(store, waitingLimit)
   const preparer = new Preparer({ clock })
+  const ends = new DeliveryEnds(store)
   const runner = new ScheduleRunner(store, publisher, onTrouble)
   return [
     {
@@ -88,13 +90,8 @@ export function leaderJobs({
     },
     {
       name: 'payloads',
-      everyMs: minute,
-      async step() {
-        const messages = await store.duePayloadEnds(payloadsPerStep)
-        for (const message of messages) await store.expungeMessage(message)
-        if (messages.length > 0) await store.forgetPayloadEnds(messages)
-        return messages.length === payloadsPerStep
-      },
+      everyMs: second,
+      step: () => erasePayloads(store, ends),
     },
     {
       name: 'retention',
@@ -132,4 +129,29 @@ function logDeaths(
     }
     return false
   }
+}
+
+/** Erases bodies that were kept for long enough, or whose deliveries have all succeeded. Answers whether there are more. */
+async function erasePayloads(store: Store, ends: DeliveryEnds): Promise<boolean> {
+  const due = await store.duePayloadEnds(payloadsPerStep)
+  const [gone, delivered, postponed]: [number[], number[], number[]] = [[], [], []]
+  for (const { message, isOver } of due) {
+    if (isOver) {
+      await store.expungeMessage(message)
+      gone.push(message)
+      continue
+    }
+    const end = await ends.of(message)
+    if (end === 'more') continue
+    if (end !== 'queued' && end.allDelivered) delivered.push(message)
+    else postponed.push(message)
+  }
+  if (delivered.length > 0) {
+    const erased = new Set(await store.eraseDelivered(delivered))
+    gone.push(...erased)
+    postponed.push(...delivered.filter((message) => !erased.has(message)))
+  }
+  if (gone.length > 0) await store.forgetPayloadEnds(gone)
+  if (postponed.length > 0) await store.postponePayloadEnds(postponed)
+  return due.length === payloadsPerStep || gone.length + postponed.length < due.length
 }

@@ -6,6 +6,7 @@ import type { Publisher } from '../intake/publisher.ts'
 import { envelopeOf, type NewRun } from '../intake/scheduled.ts'
 import type { DueSchedule } from '../store/schedules.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
+import { DeliveryEnds } from './delivery-ends.ts'
 import type { Progress } from './leader.ts'
 
 /** Schedules read in one step, and the number of runs after which it ends. */
@@ -22,13 +23,13 @@ export class ScheduleRunner {
   readonly #store: ScheduleStore
   readonly #publisher: () => Publisher
   readonly #onTrouble: (error: unknown) => void
-  /** How far the deliveries of a message were found to have ended, by schedule: a message may have very many. */
-  readonly #walks = new Map<number, { readonly message: number; readonly from: number; readonly at: EpochMs }>()
+  readonly #ends: DeliveryEnds
 
   constructor(store: ScheduleStore, publisher: () => Publisher, onTrouble: (error: unknown) => void) {
     this.#store = store
     this.#publisher = publisher
     this.#onTrouble = onTrouble
+    this.#ends = new DeliveryEnds(store)
   }
 
   /** Runs some schedules that are due. Rejects when the store is in trouble; a schedule's own trouble is noted in it. */
@@ -80,24 +81,14 @@ export class ScheduleRunner {
    * of them to look at: the schedule stays due.
    */
   async #follow(schedule: Schedule, waitMs: number): Promise<boolean> {
-    const { key, runs, reachedAt } = schedule
+    const { runs, reachedAt } = schedule
     const last = runs.find(({ state, trigger }) => state === 'published' && trigger === 'cron')
     const message = decodeKey('msg', last?.message ?? '')
+    const end = message === undefined ? { at: reachedAt } : await this.#ends.of(message)
+    if (end === 'more') return true
     const step = { publication: null, runs: [], reachedAt: null, retryInMs: null }
-    const walk = this.#walks.get(key)
-    const { from, at } = message !== undefined && walk?.message === message ? walk : { from: 0, at: reachedAt }
-    const end = message === undefined ? { at, next: null } : await this.#store.deliveriesEnd(message, from)
-    if (end === undefined) {
-      await this.#store.advanceSchedule(schedule, step)
-      return false
-    }
-    const endedAt = Math.max(at, end.at)
-    if (message !== undefined && end.next !== null) {
-      this.#walks.set(key, { message, from: end.next, at: endedAt })
-      return true
-    }
-    this.#walks.delete(key)
-    await this.#store.advanceSchedule(schedule, { ...step, nextAt: endedAt + waitMs })
+    const next = end === 'queued' ? {} : { nextAt: Math.max(reachedAt, end.at) + waitMs }
+    await this.#store.advanceSchedule(schedule, { ...step, ...next })
     return false
   }
 

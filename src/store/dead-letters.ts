@@ -73,7 +73,7 @@ export interface Planning {
 
 /** A dead letter that comes from somewhere. */
 export interface BroughtLetter extends Omit<DeadLetter, 'app' | 'message'>, Planning {
-  readonly message: Omit<Message, 'app' | 'body' | 'endpoints' | 'expunged'>
+  readonly message: Omit<Message, 'app' | 'body' | 'endpoints' | 'expunged' | 'eraseReason'>
   /** Null when only the message that is here will do. */
   readonly body: Uint8Array | null
 }

@@ -80,11 +80,23 @@ export interface Retention {
   retain(limits: RetentionLimits): Promise<Retained>
   /** Keeps the database in shape: on Postgres a place for the days to come, on SQLite a file no larger than need be. */
   upkeep(): Promise<void>
-  /** Messages whose body has been kept for as long as it should be. */
-  duePayloadEnds(limit: number): Promise<number[]>
+  /** Messages whose body has been kept for as long as it should be, or is to be looked at. */
+  duePayloadEnds(limit: number): Promise<PayloadEnd[]>
+  /** Looks at these bodies again when their messages are twice as old, but no later than in some hours. */
+  postponePayloadEnds(messages: readonly number[]): Promise<void>
   /** Notes that the bodies of these messages are erased. */
   forgetPayloadEnds(messages: readonly number[]): Promise<void>
 }
+
+/** A body that may have been kept for long enough. */
+export interface PayloadEnd {
+  readonly message: number
+  /** Whether it has; otherwise it is erased only if all deliveries have succeeded. */
+  readonly isOver: boolean
+}
+
+/** The longest wait between two looks. */
+export const lastLookMs = 6 * 60 * 60 * 1000
 
 /** How long rows are kept; null for ever. */
 export interface RetentionLimits {

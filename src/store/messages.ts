@@ -43,6 +43,11 @@ export interface Messages {
    * while one of them is queued or not expanded yet.
    */
   deliveriesEnd(message: number, from: number): Promise<DeliveriesEnd | undefined>
+  /**
+   * Erases the bodies of messages whose deliveries have all succeeded; channels, tags and attempts stay. A message with a
+   * delivery that was queued meanwhile keeps its body. Answers the messages that were erased.
+   */
+  eraseDelivered(messages: readonly number[]): Promise<number[]>
   /** Erases a message's body and takes its deliveries out of every queue. An attempt under way may still arrive. */
   expungeMessage(message: number): Promise<void>
 }

@@ -58,6 +58,20 @@ export interface Subscriptions {
   readonly list: readonly Subscription[]
   /** The application's dedupe window. */
   readonly dedupeSeconds: number | null
+  /** The application erases bodies once all deliveries of a message have succeeded. */
+  readonly eraseDelivered?: boolean
+}
+
+/** The first look whether all deliveries have succeeded comes this long after they were due. */
+export const firstLookMs = 1000
+
+/** When the body of a message is looked at, that is due at `since`; undefined when it is kept with the message. */
+export function payloadEndOf({ payloadForMs, eraseDelivered, endpoints }: Publication, since: EpochMs) {
+  const onceDelivered = eraseDelivered === true && endpoints.length > 0
+  if (payloadForMs == null && !onceDelivered) return undefined
+  const overAt = payloadForMs == null ? null : since + Math.ceil(payloadForMs)
+  const lookAt = since + firstLookMs
+  return { onceDelivered, overAt, at: onceDelivered ? Math.min(lookAt, overAt ?? lookAt) : (overAt as EpochMs) }
 }
 
 export interface Publication {
@@ -80,6 +94,8 @@ export interface Publication {
   readonly expiresInMs?: number | null
   /** For how long its body is kept, when that is less than the message is. */
   readonly payloadForMs?: number | null
+  /** The body is erased once all deliveries have succeeded. */
+  readonly eraseDelivered?: boolean
   /** Messages with the same one go one after the other to endpoints that keep that order. */
   readonly orderingKey?: string | null
   /** How deliveries differ from plain ones; endpoints that are missing get a plain one. */

@@ -24,6 +24,7 @@ const message: MessageSummary = {
   expiresAt: null,
   orderingKey: null,
   expunged: false,
+  eraseReason: null,
 }
 const attempt: Attempt = {
   id: 'atmpt_1',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { encodeId } from '../../src/domain/ids.ts'
+import { decodeKey, encodeId } from '../../src/domain/ids.ts'
 import { TaskRunner } from '../../src/engine/tasks.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
@@ -192,6 +192,27 @@ describe('an expunged message', () => {
     assert.equal((await s.ask('GET', `/app/a/msg/${id}/endpoint/one/why`)).json.reason, 'cancelled')
     assert.equal((await s.ask('DELETE', `/app/a/msg/${id}/content`)).status, 204)
     assert.equal((await s.ask('DELETE', `/app/b/msg/${id}/content`)).status, 404)
+  })
+})
+
+describe('a message whose payload was erased once delivered', () => {
+  test('keeps its history, and a resend is refused with the reason', async () => {
+    const s = await scene()
+    const app = await s.ask('PATCH', '/app/a', { eraseDelivered: true })
+    assert.deepEqual([app.status, app.json.eraseDelivered], [200, true])
+    const id = await s.publish({ channels: ['c2'], tags: ['t'] })
+    for (const uid of ['one', 'two']) await s.settle(uid, { state: 'delivered' })
+    const key = decodeKey('msg', id) as number
+    assert.deepEqual(await s.store.eraseDelivered([key]), [key])
+    const message = (await s.ask('GET', `/app/a/msg/${id}`)).json
+    assert.deepEqual([message.payload, message.tags, message.channels], [{ expired: true }, ['t'], ['c2']])
+    const attempts = (await s.ask('GET', `/app/a/attempt/msg/${id}`)).json.data
+    assert.equal(attempts.length, 2)
+    for (const attempt of attempts) assert.notEqual(attempt.response, '', 'the answers stay')
+    const again = await s.ask('POST', `/app/a/msg/${id}/endpoint/two/resend`)
+    assert.deepEqual([again.status, again.json.code], [400, 'missing_payload'])
+    assert.match(JSON.stringify(again.json), /erased when all deliveries .* had succeeded \(eraseDelivered/)
+    assert.equal((await s.ask('GET', `/app/a/msg/${id}/endpoint/two/why`)).json.reason, 'delivered')
   })
 })
 

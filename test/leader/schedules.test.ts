@@ -137,8 +137,8 @@ test('a schedule with @after runs that long after the last delivery of its run b
   assert.deepEqual(await runsAt(), [5 * minute])
   // While one delivery is open, it does not run, however long that takes.
   await settle(0, { state: 'delivered' })
-  await settle(1, { state: 'waiting', waitMs: hour })
-  await clock.advance(2 * hour)
+  await settle(1, { state: 'waiting', waitMs: minute })
+  await clock.advance(20 * minute)
   assert.deepEqual(await runsAt(), [5 * minute])
   await settle(1, { state: 'dead', reason: 'exhausted' })
   const endedAt = clock.now() - begun
@@ -146,6 +146,57 @@ test('a schedule with @after runs that long after the last delivery of its run b
   assert.deepEqual(await runsAt(), [5 * minute])
   await clock.advance(2 * second)
   assert.deepEqual(await runsAt(), [5 * minute, endedAt + 5 * minute])
+  assert.deepEqual(place.troubles, [])
+})
+
+test('where an application asks for it, payloads go once all deliveries have succeeded, and no sooner', async (t) => {
+  const place = await Place.open(t)
+  const { clock, store, app } = place
+  const endpoints = [await store.createEndpoint(app, plainEndpoint), await store.createEndpoint(app, plainEndpoint)]
+  await store.updateApplication(app, { settings: { eraseDelivered: true } })
+  place.lead('anna')
+  const worker = await store.join({ description: 'w', leaseMs: 10 * hour })
+  await store.claim(worker, 10)
+  const settle = async (endpoint: Endpoint, itsClass: 0 | 2, verdict: Settlement['verdict']) => {
+    const [due] = await store.readDue([{ endpoint: endpoint.key, after: null, limit: 10, class: itsClass }])
+    const row = due?.rows[0] ?? assert.fail('nothing is queued')
+    const tried = { startedAgoMs: 0, durationMs: 0, status: 200, error: null, response: null } as const
+    const code = verdict.state === 'delivered' ? 'delivered' : 'refused'
+    const attempt = { id: `atmpt_${clock.now()}_${endpoint.key}`, ...tried, code } as const
+    await store.settle(worker, [{ endpoint: endpoint.key, app, row, attempt, verdict }], noEffects)
+  }
+  const [one, two] = endpoints as [Endpoint, Endpoint]
+  const envelope = { eventType: 'x.y', eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
+  const publisher = new Publisher({ store, clock })
+  const publish = async (body: string) => {
+    const published = publisher.publish('acme', envelope, Buffer.from(body))
+    await clock.advance(1)
+    return published
+  }
+  const { id, key } = await publish('{"n":1}')
+  const bytes = async () => (await store.findMessage(app, id))?.body.length
+
+  await settle(one, 0, { state: 'delivered' })
+  await clock.advance(minute)
+  assert.equal(await bytes(), 7, 'the other one waits')
+  await settle(two, 0, { state: 'dead', reason: 'exhausted' })
+  await clock.advance(4 * minute)
+  assert.equal(await bytes(), 7, 'a dead letter can be replayed')
+  await store.replay([{ endpoint: two.key, message: key }])
+  await clock.advance(second)
+  await settle(two, 2, { state: 'delivered' })
+  await clock.advance(12 * minute)
+  assert.equal(await bytes(), 0)
+  assert.equal((await store.attemptsOf(key)).length, 3)
+
+  const prompt = await publish('{"n":2}')
+  for (const endpoint of endpoints) await settle(endpoint, 0, { state: 'delivered' })
+  await clock.advance(3 * second)
+  assert.equal(
+    (await store.findMessage(app, prompt.id))?.body.length,
+    0,
+    'a prompt delivery is followed within seconds',
+  )
   assert.deepEqual(place.troubles, [])
 })
 

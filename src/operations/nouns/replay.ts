@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { AppError } from '../../domain/app-error.ts'
 import type { Clock, EpochMs } from '../../domain/clock.ts'
+import type { Message } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import type { ReplayFilter, Span, TaskWork } from '../../domain/task.ts'
 import type { Store } from '../../store/store.ts'
@@ -75,6 +76,11 @@ async function start(store: Store, { app }: Endpoint, work: TaskWork) {
   return toStartedOut(await store.createTask({ app, work, data: { scanned: 0, replayed: 0 } }))
 }
 
+function whyErased({ eraseReason }: Message): string {
+  if (eraseReason === null) return "The message's content was expunged."
+  return 'The payload was erased when all deliveries of the message had succeeded (eraseDelivered of the application). Publish the message again.'
+}
+
 export const replays: Noun = {
   tag: 'Replay',
   description:
@@ -89,7 +95,7 @@ export const replays: Noun = {
       summary: 'Send a message to an endpoint again',
       answers: { 202: Type.Object({}) },
       handle: async ({ message, endpoint }, { store }) => {
-        if (message.expunged) throw new AppError('missing_payload', "The message's content was expunged.")
+        if (message.expunged) throw new AppError('missing_payload', whyErased(message))
         await store.replay([{ endpoint: endpoint.key, message: message.key }])
         return {}
       },

@@ -7,11 +7,12 @@ import {
   type Publication,
   type Published,
   type PublishedTogether,
+  payloadEndOf,
   Refused,
   repeatedTogether,
 } from '../publishing.ts'
 import type { StoredMessage } from '../store.ts'
-import { integers } from './arrays.ts'
+import { booleans, integers } from './arrays.ts'
 import type { Database } from './database.ts'
 import { fanOut } from './fan-out.ts'
 import { findTaken, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
@@ -156,13 +157,13 @@ export function intake(database: Database): IntakeAlong {
 const insertPayloadEnds = statement(
   'insert-payload-ends',
   `
-    insert into payload_end (message, app, at)
-    select message, app, at from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as ending (message, app, at)`,
+    insert into payload_end (message, app, at, once_delivered, over_at)
+    select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::bigint[])`,
 )
 
 /** Whether the body of a message is erased before the message is removed. */
-export function endsEarly({ payloadForMs }: Publication): boolean {
-  return payloadForMs != null
+export function endsEarly(publication: Publication): boolean {
+  return payloadEndOf(publication, 0) !== undefined
 }
 
 /** Notes when the bodies of accepted messages are to be erased. */
@@ -173,14 +174,16 @@ export async function keepPayloadEnds(
   accepted: ReadonlySet<number>,
   now: number,
 ): Promise<void> {
-  const ending = publications.flatMap(({ app, delayMs, payloadForMs }, i) => {
+  const ending = publications.flatMap((publication, i) => {
     const { key } = identities[i] as Identity
-    const at = now + Math.ceil(Math.max(0, delayMs)) + Math.ceil(payloadForMs ?? 0)
-    return payloadForMs == null || !accepted.has(key) ? [] : [{ key, app, at }]
+    const end = payloadEndOf(publication, now + Math.ceil(Math.max(0, publication.delayMs)))
+    return end === undefined || !accepted.has(key) ? [] : [{ key, app: publication.app, ...end }]
   })
   await run(insertPayloadEnds, [
     integers(ending.map(({ key }) => key)),
     integers(ending.map(({ app }) => app)),
     integers(ending.map(({ at }) => at)),
+    booleans(ending.map(({ onceDelivered }) => onceDelivered)),
+    integers(ending.map(({ overAt }) => overAt)),
   ])
 }

@@ -258,7 +258,8 @@ create table message (
   deliver_at bigint,
   expires_at bigint,
   ordering_key text,
-  plan json
+  plan json,
+  erase_reason text
 ) partition by RANGE (key);
 CREATE INDEX message_app ON ONLY public.message USING btree (app, key);
 CREATE UNIQUE INDEX message_pkey ON ONLY public.message USING btree (key);
@@ -279,7 +280,8 @@ create table message_default (
   deliver_at bigint,
   expires_at bigint,
   ordering_key text,
-  plan json
+  plan json,
+  erase_reason text
 ); -- partition: DEFAULT
 CREATE INDEX message_default_app_key_idx ON public.message_default USING btree (app, key);
 CREATE UNIQUE INDEX message_default_pkey ON public.message_default USING btree (key);
@@ -305,7 +307,9 @@ CREATE UNIQUE INDEX notice_pkey ON public.notice USING btree (key);
 create table payload_end (
   message bigint not null,
   app bigint not null,
-  at bigint not null
+  at bigint not null,
+  once_delivered boolean not null default false,
+  over_at bigint
 );
 CREATE INDEX payload_end_at ON public.payload_end USING btree (at);
 CREATE UNIQUE INDEX payload_end_pkey ON public.payload_end USING btree (message);

@@ -18,6 +18,7 @@ import { type Shape, statement } from './statement.ts'
 interface VersionRow {
   readonly version: number
   readonly dedupe_s: number | null
+  readonly erase_delivered: unknown
   /** Null for an application without endpoints. */
   readonly key: null
 }
@@ -27,7 +28,8 @@ type Row = VersionRow | (Omit<VersionRow, 'key'> & SubscriptionRow)
 // One statement, so that the version belongs to the endpoints. Leans on endpoint_app.
 const selectSubscriptions = statement<Row>(
   'subscriptions',
-  `select a.version, a.dedupe_s, e.key, e.id, e.uid, e.event_types, e.channels, e.disabled, e.flow,
+  `select a.version, a.dedupe_s, coalesce(a.settings, '{}') ->> 'eraseDelivered' as erase_delivered,
+          e.key, e.id, e.uid, e.event_types, e.channels, e.disabled, e.flow,
           case when e.flow is not null then e.secrets end as secrets
      from application as a left join endpoint as e on e.app = a.key and e.deleted_at is null
     where a.key = :app and a.deleted_at is null
@@ -72,7 +74,10 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       const isRegional = endpoints.some(({ flow }) => flow?.region != null)
       const regions = isRegional ? openRegions(yield* port.all(selectRegions, { app }), app, port.context) : noRegions
       const list = endpoints.map((row) => toSubscription(row, app, port.context, regions))
-      return { version: first.version, list, dedupeSeconds: first.dedupe_s }
+      const { version, dedupe_s: dedupeSeconds, erase_delivered: erase } = first
+      // JSON's true is 1 on SQLite, and text on Postgres.
+      const eraseDelivered = erase === 1 || erase === 'true'
+      return { version, list, dedupeSeconds, eraseDelivered }
     },
 
     *surveyWaiting(after, limit) {

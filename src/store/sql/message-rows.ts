@@ -21,6 +21,7 @@ const summaryFields = {
   expiresAt: 'expires_at',
   orderingKey: 'ordering_key',
   expunged: 'expunged_at is not null',
+  eraseReason: 'erase_reason',
 }
 
 /** All of a message but its plan. */

@@ -164,7 +164,7 @@ interface Counts {
   attempts: number
 }
 
-type MessageMethods = Omit<Messages, 'expungeMessage' | 'deliveriesEnd'>
+type MessageMethods = Omit<Messages, 'expungeMessage' | 'deliveriesEnd' | 'eraseDelivered'>
 
 /** Messages and their attempts. */
 export function messages(port: Port): Methods<MessageMethods> {

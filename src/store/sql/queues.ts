@@ -52,9 +52,11 @@ const selectQueued = statement<{ attempts: number; ahead: number }>(
      from pending where endpoint = :endpoint and class = :class and due_at = :due_at and message = :message`,
 )
 
+// Locked, so that the body of none is erased as delivered until the transaction ends.
 const selectSendable = statement<{ key: number; plan: Plan | null }>(
   'sendable',
-  ({ among }) => `select key, plan from message where ${among('key', ':keys', 'bigint')} and expunged_at is null`,
+  ({ among, forShare }) => `
+    select key, plan from message where ${among('key', ':keys', 'bigint')} and expunged_at is null ${forShare}`,
   { json: ['plan'] },
 )
 const selectPresent = statement<{ key: number }>(
@@ -97,6 +99,18 @@ const eraseMessage = statement<{ endpoints: number[] }>(
      where key = :message
     returning endpoints`,
   { json: ['endpoints'] },
+)
+const lockBody = statement<{ endpoints: number[] }>(
+  'lock-body',
+  ({ forUpdate }) => `select endpoints from message where key = :message and expunged_at is null ${forUpdate}`,
+  { json: ['endpoints'] },
+)
+const dropBody = statement(
+  'drop-body',
+  ({ bytes }) => `
+    update message set body = ${bytes(':nothing')}, headers = null, plan = null, expunged_at = :now,
+           erase_reason = 'delivered'
+     where key = :message`,
 )
 const deleteVariants = statement('delete-variants', 'delete from variant where message = :message')
 const deleteFanOut = statement('stop-fan-out', 'delete from fan_out where message = :message')
@@ -149,7 +163,7 @@ const most = Number.MAX_SAFE_INTEGER
 
 type QueueMethods = Pick<DeadLetters, 'replay' | 'findReplaying'> &
   Pick<Lanes, 'findQueued'> &
-  Pick<Messages, 'expungeMessage' | 'deliveriesEnd'>
+  Pick<Messages, 'expungeMessage' | 'deliveriesEnd' | 'eraseDelivered'>
 
 /** Finds, adds and removes waiting deliveries. */
 export function queues(port: Port): Methods<QueueMethods> {
@@ -189,6 +203,25 @@ export function queues(port: Port): Methods<QueueMethods> {
       ])
       const allDelivered = ends.every(({ code }) => code === 'delivered')
       return { at: Math.max(madeAt, ...instants), allDelivered, next }
+    },
+
+    *eraseDelivered(messages) {
+      return yield* port.erase(function* (sql) {
+        const erased: number[] = []
+        for (const message of messages) {
+          // The lock comes first: a replay either sees that the body is gone, or is seen here. Of a message to very many
+          // endpoints only some are looked at, so a replay of another in this very moment is cancelled.
+          const row = yield* sql.first(lockBody, { message })
+          if (row === undefined) continue
+          const deliveries = row.endpoints.slice(0, endsAtOnce).map((endpoint) => ({ endpoint, message }))
+          if ((yield* findPlaces(sql, deliveries, { areAccepted: true })).length > 0) continue
+          yield* sql.all(dropBody, { message, nothing: new Uint8Array() })
+          yield* sql.all(deleteVariants, { message })
+          erased.push(message)
+        }
+        if (erased.length > 0) yield* sql.expunged(erased)
+        return erased
+      })
     },
 
     *expungeMessage(message) {

@@ -1,4 +1,6 @@
-import type { Retained, Retention, Sweeping } from '../maintenance.ts'
+import { keyTime } from '../../domain/ids.ts'
+import { lastLookMs, type PayloadEnd, type Retained, type Retention, type Sweeping } from '../maintenance.ts'
+import { firstLookMs } from '../publishing.ts'
 import { indexed } from './dead-letters.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -21,9 +23,20 @@ const deleteOldTasks = statement('delete-old-tasks', ({ deleteFound }) =>
   ),
 )
 // Leans on payload_end_at.
-const selectPayloadEnds = statement<{ message: number }>(
+const selectPayloadEnds = statement<PayloadEnd>(
   'payload-ends',
-  'select message from payload_end where at <= :now order by at limit :limit',
+  `select message, not once_delivered or coalesce(over_at <= :now, false) as "isOver"
+     from payload_end where at <= :now order by at limit :limit`,
+  { flags: ['isOver'] },
+)
+const postponePayloadEnd = statement(
+  'postpone-payload-end',
+  ({ least, greatest }) => `
+    update payload_end set at = ${least(
+      'coalesce(over_at, :now + :most)',
+      least(':now + :most', greatest(':now + :least', ':now + :now - :made_at')),
+    )}
+     where message = :message`,
 )
 const deletePayloadEnds = statement(
   'delete-payload-ends',
@@ -58,7 +71,14 @@ export function retention(port: Port, removeHistory: RemoveHistory): Methods<Ret
     },
 
     *duePayloadEnds(limit) {
-      return (yield* port.relaxed.all(selectPayloadEnds, { limit })).map(({ message }) => message)
+      return yield* port.relaxed.all(selectPayloadEnds, { limit })
+    },
+
+    *postponePayloadEnds(messages) {
+      for (const message of messages) {
+        const values = { message, made_at: keyTime(message), least: firstLookMs, most: lastLookMs }
+        yield* port.relaxed.all(postponePayloadEnd, values)
+      }
     },
 
     *forgetPayloadEnds(messages) {

@@ -8,6 +8,7 @@ import {
   type Publication,
   type Published,
   type PublishedTogether,
+  payloadEndOf,
   Refused,
   repeatedTogether,
   writeIdentities,
@@ -26,7 +27,7 @@ const insertMessage = `
     (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at, expires_at,
      ordering_key, plan)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
-const insertPayloadEnd = 'insert into payload_end (message, app, at) values (?, ?, ?)'
+const insertPayloadEnd = 'insert into payload_end (message, app, at, once_delivered, over_at) values (?, ?, ?, ?, ?)'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
 
 export type Taking = Omit<Intake, 'subscriptions' | 'surveyWaiting'>
@@ -68,7 +69,7 @@ export function intake(connection: Connection): SqliteIntake {
     const delayMs = Math.max(0, Math.ceil(publication.delayMs))
     const since = now + delayMs
     const deliverAt = delayMs > 0 ? since : null
-    const { expiresInMs = null, orderingKey = null, special, variants, payloadForMs } = publication
+    const { expiresInMs = null, orderingKey = null, special, variants } = publication
     const expiresAt = expiresInMs === null ? null : now + Math.floor(expiresInMs)
     const plan = planOf(special)
     const kept = special === undefined ? null : toJson(keptPlan(special, wide))
@@ -79,7 +80,8 @@ export function intake(connection: Connection): SqliteIntake {
     if (eventId !== null) addEventId.run(app, eventId, identity.key)
     for (const each of once) taken.take(each, identity.key, null, now)
     if (variants !== undefined) addVariants(identity.key, variants)
-    if (payloadForMs != null) addPayloadEnd.run(identity.key, app, since + Math.ceil(payloadForMs))
+    const end = payloadEndOf(publication, since)
+    if (end !== undefined) addPayloadEnd.run(identity.key, app, end.at, Number(end.onceDelivered), end.overAt)
     if (wide) {
       addFanOut.run(identity.key, since)
       queued.wide = true

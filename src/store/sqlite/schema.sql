@@ -211,7 +211,7 @@ CREATE TABLE message (
   content_type text not null,
   endpoints text not null,
   body blob not null
-, expunged_at integer, tags text, headers text, deliver_at integer, expires_at integer, ordering_key text, plan text) strict;
+, expunged_at integer, tags text, headers text, deliver_at integer, expires_at integer, ordering_key text, plan text, erase_reason text) strict;
 
 CREATE INDEX message_app on message (app);
 
@@ -235,7 +235,7 @@ CREATE TABLE payload_end (
   message integer primary key,
   app integer not null,
   at integer not null
-) strict;
+, once_delivered integer not null default 0, over_at integer) strict;
 
 CREATE INDEX payload_end_at on payload_end (at);
 

@@ -56,6 +56,7 @@ export function intake(open: Open): void {
       expiresAt: null,
       orderingKey: null,
       expunged: false,
+      eraseReason: null,
     }
     assert.deepEqual({ ...message, body: [...message.body] }, expected)
     assert.deepEqual(await world.store.findMessage(endpoint.app, 'evt-1'), message)

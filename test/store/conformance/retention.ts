@@ -94,11 +94,69 @@ export function retention(open: Open): void {
     await world.publish([endpoint])
     assert.deepEqual(await store.duePayloadEnds(10), [])
     await world.pass(1100)
-    assert.deepEqual(await store.duePayloadEnds(10), [soon.key])
+    assert.deepEqual(await store.duePayloadEnds(10), [{ message: soon.key, isOver: true }])
     await store.expungeMessage(soon.key)
     await store.forgetPayloadEnds([soon.key])
     assert.deepEqual(await store.duePayloadEnds(10), [])
     assert.equal((await store.findMessage(endpoint.app, soon.id))?.expunged, true)
+  })
+
+  test('a body is looked at until all deliveries have succeeded; then it goes, and the history stays', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const worker = await world.join()
+    const { key, id } = await world.publish([endpoint], { eraseDelivered: true, tags: ['t'], headers: { x: 'y' } })
+    await world.publish([], { eraseDelivered: true, app: endpoint.app })
+    assert.deepEqual(await store.duePayloadEnds(10), [])
+    await world.pass(1100)
+    assert.deepEqual(
+      await store.duePayloadEnds(10),
+      [{ message: key, isOver: false }],
+      'only a message with deliveries',
+    )
+    assert.deepEqual(await store.eraseDelivered([key]), [], 'its delivery is queued')
+    await store.postponePayloadEnds([key])
+    assert.deepEqual(await store.duePayloadEnds(10), [])
+
+    await world.claim(worker)
+    await world.settle(worker, world.settlement(endpoint, await world.head(endpoint), { state: 'delivered' }))
+    const delivery = { endpoint: endpoint.key, message: key }
+    assert.equal((await store.replay([delivery])).length, 1)
+    assert.deepEqual(await store.eraseDelivered([key]), [], 'it is being replayed')
+    await world.settle(worker, world.settlement(endpoint, await world.head(endpoint, 2), { state: 'delivered' }))
+    assert.deepEqual(await store.eraseDelivered([key, 4711]), [key])
+    assert.deepEqual(await store.eraseDelivered([key]), [], 'it is erased already')
+    await store.forgetPayloadEnds([key])
+    const message = await store.findMessage(endpoint.app, id)
+    const { body, headers, tags, expunged, eraseReason } = message ?? assert.fail('the message is gone')
+    assert.deepEqual([body.length, headers, tags, expunged, eraseReason], [0, null, ['t'], true, 'delivered'])
+    assert.equal((await store.attemptsOf(key)).length, 2)
+    assert.deepEqual(await store.replay([delivery]), [])
+  })
+
+  test('a body that is kept for a time goes then, delivered or not', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const endpoint = await world.endpoint(await world.application())
+    const both = { eraseDelivered: true, payloadForMs: 1500 }
+    const { key } = await world.publish([endpoint], both)
+    await world.pass(1100)
+    assert.deepEqual(await store.duePayloadEnds(10), [{ message: key, isOver: false }])
+    await store.postponePayloadEnds([key])
+    await world.pass(500)
+    assert.deepEqual(await store.duePayloadEnds(10), [{ message: key, isOver: true }])
+  })
+
+  test('an application says whether its payloads are erased once delivered', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const erases = async () => (await world.store.subscriptions(app.key))?.eraseDelivered
+    assert.equal(await erases(), false)
+    await world.store.updateApplication(app.key, { settings: { eraseDelivered: true } })
+    assert.equal(await erases(), true)
+    await world.store.updateApplication(app.key, { settings: { eraseDelivered: false } })
+    assert.equal(await erases(), false)
   })
 
   test('a refused message leaves no end of its body', async (t) => {
