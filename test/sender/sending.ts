@@ -28,9 +28,9 @@ export function testSender(t: TestContext, context: Partial<SenderContext> = {})
   return sender
 }
 
-/** A target at that URL, with 300 ms to answer. */
+/** A target at that URL, with 10 s to answer. */
 export function targetAt(url: string, target: Partial<Target> = {}): Target {
-  return { url, secrets: [{ secret: exampleSecret, expiresAt: null }], headers: {}, timeoutMs: 300, ...target }
+  return { url, secrets: [{ secret: exampleSecret, expiresAt: null }], headers: {}, timeoutMs: 10_000, ...target }
 }
 
 /** Makes one attempt. */
