@@ -76,4 +76,12 @@ describe('sluice why', () => {
       'There is no message "one". For the endpoint: `sluice why w --endpoint one`.\n',
     )
   })
+
+  test('the worker of the server is listed, as the leader', async () => {
+    const { sluice, json } = place
+    const { data } = await json<{ data: { pid: number; state: string; version: string }[] }>('workers')
+    assert.deepEqual([data.length, data[0]?.pid, data[0]?.state], [1, place.server.child.pid, 'alive'])
+    const line = /^ *1 +sluice serve .*\d+\.\d+\.\d+ +20\S+ \S+Z +just now +\d+ +\d+ +alive, leader$/m
+    assert.match(await sluice('workers'), line)
+  })
 })
