@@ -10,7 +10,7 @@ export function ownership(open: Open): void {
     const [first, second] = [await world.join(), await world.join()]
     assert.notEqual(first, second)
     const renewal = await world.store.renew(first, longMs)
-    assert.deepEqual(renewal, { alive: true, workers: 2, activeLanes: 0, fewestLanes: 0 })
+    assert.deepEqual(renewal, { alive: true, workers: 2, activeLanes: 0, fewestLanes: 0, died: [] })
     await world.store.leave(second)
     assert.equal((await world.store.renew(first, longMs)).workers, 1)
   })
@@ -49,7 +49,12 @@ export function ownership(open: Open): void {
     const survivor = await world.join()
     await world.pass(2 * shortMs)
     const renewal = await world.store.renew(survivor, longMs)
-    assert.deepEqual(renewal, { alive: true, workers: 1, activeLanes: 1, fewestLanes: 0 })
+    const { died, ...counts } = renewal
+    assert.deepEqual(counts, { alive: true, workers: 1, activeLanes: 1, fewestLanes: 0 })
+    assert.deepEqual(
+      died?.map((each) => [each.worker, each.lanes]),
+      [[worker, 1]],
+    )
     const [lane] = await world.claim(survivor)
     assert.equal(lane?.endpoint.key, endpoint.key)
     assert.equal(lane?.clean, false)
