@@ -45,8 +45,8 @@ export function ownership(open: Open): void {
   test('a lapsed worker is declared dead by the next one that renews, and its lanes are claimable', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
-    const { worker } = await world.owningOne(endpoint, shortMs)
     const survivor = await world.join()
+    const { worker } = await world.owningOne(endpoint, shortMs)
     await world.pass(2 * shortMs)
     const renewal = await world.store.renew(survivor, longMs)
     const { died, ...counts } = renewal
