@@ -4,9 +4,9 @@ import { dirname, join, relative } from 'node:path'
 /**
  * Prints the house: files and lines per folder, which folder imports which, the longest files, and how many files each
  * noun of the glossary is spread over. Exits with 1 when folders import each other in a circle, when a file is longer
- * than 400 lines, or when a size limit of the house is passed. `npm run map`; `npm run map -- --files` lists every file.
+ * than 400 lines, or when src has 350 files. Lines are printed and not limited: they grow with what Sluice can do. `npm run map`; `npm run map -- --files` lists every file.
  */
-const limits = { files: 350, lines: 39_000, fileLines: 400 }
+const limits = { files: 350, fileLines: 400 }
 const root = join(import.meta.dirname, '..')
 const source = join(root, 'src')
 
@@ -69,7 +69,6 @@ const problems = [
   ),
   ...code.filter(({ lines }) => lines > limits.fileLines).map(({ path, lines }) => `${path} has ${lines} lines.`),
   ...(total.files >= limits.files ? [`src has ${total.files} files; the limit is ${limits.files}.`] : []),
-  ...(total.lines >= limits.lines ? [`src has ${total.lines} lines; the limit is ${limits.lines}.`] : []),
 ]
 for (const problem of problems) console.error(problem)
 if (problems.length > 0) process.exitCode = 1
