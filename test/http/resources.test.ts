@@ -25,6 +25,7 @@ describe('applications', () => {
       defaultBurst: null,
       headerTemplates: null,
       maxInFlight: null,
+      eraseDelivered: null,
     }
     assert.deepEqual(rest, { ...given, ...unset, dedupeSeconds: null, signatureHeaders: null })
     assert.deepEqual((await ask('GET', `/app/${id}`)).json, created.json)
