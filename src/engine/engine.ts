@@ -65,7 +65,13 @@ export class Engine {
     const bodies = new Bodies(store, bodyCacheBytes)
     const membership = new Membership({
       ...{ store, clock, leaseMs, description, onTrouble },
-      report: () => parts.process && { ...parts.process, inFlight: scheduler.inFlight },
+      report: () =>
+        parts.process && {
+          ...parts.process,
+          inFlight: scheduler.inFlight,
+          inFlightLimit: parts.limits.inFlight,
+          clockAt: Math.round(clock.now()),
+        },
       onRenewed: () => this.#registry.shareAmongWorkers(),
       onDied: (workers) => {
         for (const each of workers) parts.log?.(diedText(each))
@@ -289,7 +295,7 @@ export interface EngineParts {
   /** Shown to operators: names this process. */
   readonly description: string
   /** Shown to operators in the list of workers. */
-  readonly process?: Omit<WorkerReport, 'inFlight'>
+  readonly process?: Omit<WorkerReport, 'inFlight' | 'inFlightLimit' | 'clockAt'>
   readonly log?: (sentence: string) => void
   /** Trouble with the store, or a bug; the engine goes on by itself. */
   onTrouble(error: unknown): void

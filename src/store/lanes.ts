@@ -74,6 +74,10 @@ export interface WorkerReport {
   readonly pid: number
   /** Attempts under way. */
   readonly inFlight: number
+  /** Attempts that may be under way at once. Workers of earlier versions do not report it. */
+  readonly inFlightLimit?: number
+  /** The worker's own clock as it reported. Workers of earlier versions do not report it. */
+  readonly clockAt?: EpochMs
 }
 
 /** A worker, as the store knows it. */

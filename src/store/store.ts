@@ -1,6 +1,7 @@
 import type { Clock, EpochMs, Random, SteadyMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { Identity, RandomText } from '../domain/ids.ts'
+import type { StoreCondition } from '../domain/store-condition.ts'
 import type { Access } from './access.ts'
 import type { Applications } from './applications.ts'
 import type { DeadLetters } from './dead-letters.ts'
@@ -55,6 +56,11 @@ export interface Store
    * operators, if there is one. Asking often costs no more than asking once a second.
    */
   ping(): Promise<string | undefined>
+  /**
+   * Measures the condition of the database, with one durable write that changes nothing. Rejects with `StoreTrouble` when
+   * the database takes none. It costs a few milliseconds: callers keep the answer for some seconds.
+   */
+  condition(): Promise<StoreCondition>
   close(): Promise<void>
 }
 

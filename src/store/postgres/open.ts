@@ -6,6 +6,7 @@ import type { PublishAlong } from '../sql/schedules.ts'
 import { areSealed, sealAll } from '../sql/sealing.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
+import { condition } from './condition.ts'
 import { type Database, ServerTime } from './database.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
@@ -19,7 +20,7 @@ import { ownership } from './ownership.ts'
 import { ensurePartitions, keepPartitions, serverNow } from './partitions.ts'
 import { onPostgres, postgresPort, sqlOver, trailing } from './port.ts'
 import { historyRemover } from './retention.ts'
-import { openSessions, type Sessions, statement } from './sessions.ts'
+import { openSessions, type Sessions, statement, writeNothing } from './sessions.ts'
 import { Signals } from './signals.ts'
 import { explain } from './trouble.ts'
 
@@ -30,16 +31,6 @@ export interface PostgresOptions {
 }
 
 const pingServer = statement('ping', 'select 1')
-
-/**
- * A durable write that changes no table: a record of the server's log. The update of no row fails where the database is
- * read-only; the record fails on a standby and on a full disk.
- */
-const writeNothing = statement(
-  'write-nothing',
-  `with refused as (update leader set epoch = epoch where false returning epoch)
-   select pg_logical_emit_message(true, 'sluice', 'health') from (select count(*) from refused) as counted`,
-)
 
 /** How long a verdict about the server counts, so that asking for health cannot load it. */
 const verdictMs = 1000
@@ -119,6 +110,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
       }
       return probe.verdict
     },
+    condition: () => condition(database),
     close: () => (closing ??= close()),
   }
 }

@@ -14,6 +14,16 @@ export function statement(name: string, text: string): Statement {
   return { name, text }
 }
 
+/**
+ * A durable write that changes no table: a record of the server's log. The update of no row fails where the database is
+ * read-only; the record fails on a standby and on a full disk.
+ */
+export const writeNothing = statement(
+  'write-nothing',
+  `with refused as (update leader set epoch = epoch where false returning epoch)
+   select pg_logical_emit_message(true, 'sluice', 'health') from (select count(*) from refused) as counted`,
+)
+
 /** Runs one statement and gives its rows. */
 export type Run = <Row>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>
 

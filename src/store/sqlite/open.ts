@@ -10,6 +10,7 @@ import { endAllLeases, workers } from '../sql/workers.ts'
 import type { Store, StoreContext } from '../store.ts'
 import { bounding } from './bounding.ts'
 import { checkpointApart } from './checkpointer.ts'
+import { condition } from './condition.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFile, filesOf, keepPrivate, lockFile, makePrivate } from './database-file.ts'
 import { delivering } from './delivering.ts'
@@ -164,6 +165,7 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
       ping: () => connection.assertWritable(),
       upkeep: () => upkeep(connection),
     }),
+    condition: () => condition(connection),
     async close() {
       if (closed) return
       closed = true

@@ -4,6 +4,7 @@ import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
 import { coalescing } from './coalescing.ts'
+import { condition } from './condition.ts'
 import { configuration } from './configuration.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
@@ -35,6 +36,7 @@ import { waiting } from './waiting.ts'
 
 /** What every store promises. `open` makes a fresh, empty store for each test. */
 export function conformance(open: Open): void {
+  describe('condition', () => condition(open))
   describe('configuration', () => configuration(open))
   describe('access', () => access(open))
   describe('auditing', () => auditing(open))

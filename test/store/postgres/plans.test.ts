@@ -126,6 +126,11 @@ const readsWhole = new Set([
   'counts',
   'sealing-keys',
   'any-message',
+  // Of the server's catalogs: as many rows as there are tables, settings and sessions.
+  'condition-settings',
+  'condition-connections',
+  'condition-transaction',
+  'condition-dead-rows',
 ])
 
 // These count, or end at the first row of an index that is already in the wanted order.
