@@ -13,6 +13,8 @@ const namesWord = 'names'
 interface Words {
   /** The command's path, such as `dead replay`; '' for the program. */
   readonly path: string
+  /** For each word of the path, the names that the command accepts there: `[['endpoint', 'endpoints'], ['get', 'show']]`. */
+  readonly names: readonly (readonly string[])[]
   readonly words: readonly { readonly word: string; readonly help: string }[]
 }
 
@@ -95,23 +97,31 @@ async function itemsAt(client: Client, path: string): Promise<Item[]> {
 
 const scripts: Readonly<Record<Shell, (all: readonly Words[]) => string>> = { bash, zsh, fish }
 
-function wordsOf(command: Commander, path = ''): Words[] {
+function wordsOf(command: Commander, path = '', names: Words['names'] = []): Words[] {
   const words = [
     ...command.commands.map((child) => ({ word: child.name(), help: child.description() })),
     ...command.options.map((option) => ({ word: option.long ?? option.flags, help: option.description })),
     { word: '--help', help: 'display help for command' },
   ]
-  const children = command.commands.flatMap((child) => wordsOf(child, `${path} ${child.name()}`.trim()))
-  return [{ path, words }, ...children]
+  const children = command.commands.flatMap((child) =>
+    wordsOf(child, `${path} ${child.name()}`.trim(), [...names, [child.name(), ...child.aliases()]]),
+  )
+  return [{ path, names, words }, ...children]
 }
 
-/** Shell code that finds the command before the cursor; operands and flags are skipped. */
+/** Shell code that finds the command before the cursor, by any of its names; operands and flags are skipped. */
 function walk(all: readonly Words[]): string {
-  const paths = all.filter(({ path }) => path !== '').map(({ path }) => `'${path}'`)
+  const cases = all
+    .filter(({ path }) => path !== '')
+    .map(({ path, names }) => {
+      const parent = path.split(' ').slice(0, -1)
+      const patterns = (names.at(-1) ?? []).map((name) => `'${[...parent, name].join(' ')}'`)
+      return `      ${patterns.join('|')}) place='${path}' ;;`
+    })
   return `  local place='' word
   for word in "\${words_before[@]}"; do
     case "\${place:+$place }$word" in
-      ${paths.join('|')}) place="\${place:+$place }$word" ;;
+${cases.join('\n')}
     esac
   done`
 }
@@ -159,14 +169,9 @@ compdef _sluice sluice`
 
 function fish(all: readonly Words[]): string {
   const quote = (text: string) => text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")
-  const lines = all.flatMap(({ path, words }) => {
-    const where =
-      path === ''
-        ? '__fish_use_subcommand'
-        : path
-            .split(' ')
-            .map((word) => `__fish_seen_subcommand_from ${word}`)
-            .join('; and ')
+  const lines = all.flatMap(({ path, names, words }) => {
+    const seen = names.map((accepted) => `__fish_seen_subcommand_from ${accepted.join(' ')}`)
+    const where = path === '' ? '__fish_use_subcommand' : seen.join('; and ')
     return words.map(({ word, help }) => {
       const what = word.startsWith('--') ? `-l ${word.slice(2)}` : `-a ${word}`
       return `complete -c sluice -f -n '${where}' ${what} -d '${quote(help)}'`

@@ -1,12 +1,13 @@
 import type { Command as Commander } from 'commander'
 import { endpointFields, type ObjectName } from '../domain/endpoint-fields.ts'
 import { span } from '../domain/phrases.ts'
-import { duration, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
+import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { change, jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldFacts, fieldsOf, type Readers, unsetField } from './field-options.ts'
 import { outcome, statusCode, statusColour } from './messages.ts'
+import { retryPolicy } from './retry-policy.ts'
 import { facts, grouped, instant, nameOf, text } from './table.ts'
 
 const day = 86_400_000
@@ -184,52 +185,9 @@ export function stateColour({ state }: Item): 'green' | 'red' | 'yellow' {
   return state === 'circuit_open' || state === 'failing' || state === 'disabled' ? 'red' : 'yellow'
 }
 
-const wait = duration(0, 7 * day)
-const growth = 2
-const expected =
-  'waits such as 5s,1m,1h; exponential:5s..1h,x12 for waits that double from 5s up to 1h, 12 attempts in all; none for one attempt; or JSON in the form of the API'
-
-/** A retry policy in the API's form. Jitter and maximum age stay at their defaults, except in JSON. */
-export const retryPolicy: Kind<object> = {
-  placeholder: 'POLICY',
-  parse(raw) {
-    const text = String(raw).trim()
-    if (text.startsWith('{')) return parseJson(text)
-    if (text === 'none') return { waits: { kind: 'list', ms: [] } }
-    const match = /^exponential:([^.,]+)\.\.([^.,]+),x(\d{1,3})$/.exec(text)
-    if (match !== null) return exponential(match)
-    return { waits: { kind: 'list', ms: text.split(',').map(waitMs) } }
-  },
-  show: (value) => JSON.stringify(value),
-}
-
-function exponential([, base = '', cap = '', attempts = '']: RegExpExecArray): object {
-  const [baseMs, capMs, maxAttempts] = [waitMs(base), waitMs(cap), Number(attempts)]
-  if (baseMs > capMs) throw new WrongValue(`${expected} (${base} is longer than ${cap})`)
-  return { waits: { kind: 'exponential', baseMs, factor: growth, capMs, maxAttempts } }
-}
-
-function waitMs(text: string): number {
-  try {
-    return wait.parse(text.trim())
-  } catch (error) {
-    if (!(error instanceof WrongValue)) throw error
-    throw new WrongValue(`${expected} (${JSON.stringify(text)} is not a duration from 0s to 7d)`)
-  }
-}
-
-function parseJson(text: string): object {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (error instanceof SyntaxError) throw new WrongValue(`${expected} (${error.message})`)
-    throw error
-  }
-}
-
 const readers = {
   retry: retryPolicy,
-  circuit: { ...jsonValue, parse: (raw: unknown) => (raw === 'off' ? raw : jsonValue.parse(raw)) },
+  circuit: { ...jsonValue, parse: (raw: unknown) => (raw === 'off' ? raw : jsonValue.parse(raw)), show: text },
   coalesce: duration(2000, day),
   shape: jsonValue,
 } satisfies Readers & Record<ObjectName, unknown>
@@ -277,7 +235,7 @@ function describe({ terminal }: Session, item: Item): string {
     ['url', text(url)],
     ['events', eventTypes == null ? 'all' : text(eventTypes)],
     ['limit', limitOf(item)],
-    ...fieldFacts(rest, endpointFields),
+    ...fieldFacts(rest, endpointFields, readers),
     ['coalesce', coalesce == null ? undefined : coalesceText(coalesce as Item)],
     ['state', terminal.style(stateColour(item), stateText(item))],
     ['created', instant(item.createdAt)],

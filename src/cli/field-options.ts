@@ -97,22 +97,24 @@ export function unsetField(
   throw new CommandError(`${JSON.stringify(name)} cannot be unset. ${hint}`, exitCode.misused)
 }
 
-/** The fields of an item that have a flag and are not at their fallback, as lines for a terminal. */
+/**
+ * The fields of an item that have a flag and are not at their fallback, as lines for a terminal. A field with a reader is
+ * shown in the form that its flag takes.
+ */
 export function fieldFacts(
   item: Item,
   fields: Readonly<Record<string, Field & { readonly fallback?: unknown }>>,
+  readers: Readers = {},
 ): [string, string][] {
   return Object.entries(fields).flatMap(([name, { flag, kind, fallback }]) => {
     const value = item[name]
     if (flag === undefined || value == null || JSON.stringify(value) === JSON.stringify(fallback)) return []
-    const shown =
-      kind.is === 'duration'
-        ? span(Number(value) * unitMs[kind.unit])
-        : kind.is === 'boolean'
-          ? value === true
-            ? 'on'
-            : 'off'
-          : text(value)
-    return [[flagName(flag).replaceAll('-', ' '), shown]]
+    return [[flagName(flag).replaceAll('-', ' '), readers[name]?.show(value) ?? shown(value, kind)]]
   })
+}
+
+function shown(value: unknown, kind: Field['kind']): string {
+  if (kind.is === 'duration') return span(Number(value) * unitMs[kind.unit])
+  if (kind.is === 'boolean') return value === true ? 'on' : 'off'
+  return text(value)
 }

@@ -22,10 +22,9 @@ export class AppError extends Error {
   }
 }
 
-/** The error for an unknown name; it repeats the name, where that is known. */
-export function noSuch(noun: string, name?: string): AppError {
-  const sentence = name === undefined ? `There is no such ${noun}.` : `There is no ${noun} ${JSON.stringify(name)}.`
-  return new AppError('not_found', sentence)
+/** The error for an unknown name, which it repeats. */
+export function noSuch(noun: string, name: string): AppError {
+  return new AppError('not_found', `There is no ${noun} ${JSON.stringify(name)}.`)
 }
 
 /** The error for an unknown path, which it repeats up to a length that no reader minds. */

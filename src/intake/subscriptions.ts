@@ -98,7 +98,7 @@ export class SubscriptionCache implements SubscriptionSource {
 export function onlyEndpoint(
   store: Pick<Store, 'subscriptions'>,
   clock: Clock,
-  { app, key }: Pick<Endpoint, 'app' | 'key'>,
+  { app, key, id }: Pick<Endpoint, 'app' | 'key' | 'id'>,
 ): SubscriptionSource {
   return {
     known: () => undefined,
@@ -108,9 +108,7 @@ export function onlyEndpoint(
         throw refusalFor(error)
       })
       const subscription = stored?.list.find(({ endpoint }) => endpoint === key)
-      if (stored === undefined || subscription === undefined) {
-        throw noSuch('endpoint')
-      }
+      if (stored === undefined || subscription === undefined) throw noSuch('endpoint', id)
       return appSubscriptions(app, { ...stored, list: [subscription], dedupeSeconds: null }, readAt)
     },
     forget() {},

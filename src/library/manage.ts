@@ -3,9 +3,9 @@ import type { Request } from '../operations/in-process.ts'
 import type { ApplicationIn, ApplicationPatch, toApplicationOut } from '../operations/nouns/application-schema.ts'
 import type { EndpointIn, EndpointPatch, toEndpointOut } from '../operations/nouns/endpoint-schema.ts'
 import type {
-  ScheduleHead,
+  ScheduleFields,
   ScheduleOut as ScheduleOutSchema,
-  SchedulePatchHead,
+  SchedulePatchFields,
 } from '../operations/nouns/schedule-schema.ts'
 
 /** An application as the API shows it. */
@@ -123,9 +123,9 @@ export function queryOf(options: object = {}): string {
 }
 
 /** A schedule to create. */
-export type ScheduleIn = ScheduleHead & { readonly payload?: object | undefined }
+export type ScheduleIn = ScheduleFields & { readonly payload?: object | undefined }
 /** The fields of a schedule to change; absent fields stay. */
-export type SchedulePatch = SchedulePatchHead & { readonly payload?: object | undefined }
+export type SchedulePatch = SchedulePatchFields & { readonly payload?: object | undefined }
 /** A schedule as the API shows it. */
 export type ScheduleOut = Static<typeof ScheduleOutSchema>
 

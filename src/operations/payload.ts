@@ -15,11 +15,11 @@ export function payloadOf(
 /** Messages as callers see them, in the order given; the bodies are read only when asked for. */
 export async function messagesAsBytes(
   store: Store,
-  heads: readonly MessageSummary[],
+  summaries: readonly MessageSummary[],
   withContent: boolean,
 ): Promise<Buffer[]> {
-  if (!withContent) return heads.map((head) => messageBytes(head, noPayload))
-  const outgoing = await store.loadMessages([...new Set(heads.map((head) => head.key))])
+  if (!withContent) return summaries.map((summary) => messageBytes(summary, noPayload))
+  const outgoing = await store.loadMessages([...new Set(summaries.map((summary) => summary.key))])
   const bodies = new Map(outgoing.map(({ key, body }) => [key, body]))
-  return heads.map((head) => messageBytes(head, payloadOf(head, bodies.get(head.key))))
+  return summaries.map((summary) => messageBytes(summary, payloadOf(summary, bodies.get(summary.key))))
 }

@@ -6,7 +6,7 @@ import { type Scanner, type Span, spansOfElements } from '../json/scan.ts'
 import { headerProblems, templateProblems } from './endpoint-problems.ts'
 import { distinct, metadataProblems } from './fields.ts'
 import type { ApplicationIn } from './nouns/application-schema.ts'
-import { batchLimit, type EnvelopeIn, MessageHeadIn, type RawQuery } from './nouns/message-schema.ts'
+import { batchLimit, type EnvelopeIn, MessageFieldsIn, type RawQuery } from './nouns/message-schema.ts'
 import { checkContents, compile, nullsRemover, refuseIf } from './validate.ts'
 
 /** A message as its producer sent it. */
@@ -29,8 +29,8 @@ const openBrace = 0x7b
 const openBracket = 0x5b
 const json = 'application/json'
 
-const headProblems = compile(MessageHeadIn, 'body')
-const removeNulls = nullsRemover(MessageHeadIn)
+const fieldProblems = compile(MessageFieldsIn, 'body')
+const removeNulls = nullsRemover(MessageFieldsIn)
 
 /** Takes a publish apart. Throws AppError with everything that is wrong with it. */
 export function readPublish(scanner: Scanner, body: Buffer, now: EpochMs): ReadMessage {
@@ -80,7 +80,7 @@ export function readRaw(query: RawQuery, contentType: string | undefined, body: 
     endpoint: query.endpoint ?? null,
   }
   const type = contentType ?? 'application/octet-stream'
-  const problems = headProblems(checkContents(input)).map((problem) => ({ ...problem, at: inQuery(problem.at) }))
+  const problems = fieldProblems(checkContents(input)).map((problem) => ({ ...problem, at: inQuery(problem.at) }))
   if (!isContentType(type)) problems.push({ at: ['header', 'content-type'], message: 'is not valid', type: 'header' })
   const times: FieldError[] = []
   const instants = instantsOf(input, now, times)
@@ -100,23 +100,26 @@ function readOne(scanner: Scanner, body: Buffer, now: EpochMs, problems: FieldEr
   // The payload is cut out before parsing, so that its content costs nothing and stays as it is.
   const input = checkContents(JSON.parse(textWithout(body, span)))
   removeNulls?.(input)
-  problems.push(...headProblems(input))
+  problems.push(...fieldProblems(input))
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
   if (isObject && span === undefined) problems.push(payloadProblem('is required', 'required'))
   if (span && body[span.start] !== openBrace) problems.push(payloadProblem('must be object', 'type'))
   if (problems.length > 0 || span === undefined) return undefined
-  const head = input as MessageHeadIn
+  const fields = input as MessageFieldsIn
   const payload = body.subarray(span.start, span.end)
-  const raw = head.transformationsParams?.rawPayload ?? null
-  const contentType = raw === null ? json : rawContentType(head, problems)
-  problems.push(...metadataProblems(head.application?.metadata), ...templateProblems(head.application?.headerTemplates))
-  const envelope = readEnvelope(head, contentType, now, problems)
+  const raw = fields.transformationsParams?.rawPayload ?? null
+  const contentType = raw === null ? json : rawContentType(fields, problems)
+  problems.push(
+    ...metadataProblems(fields.application?.metadata),
+    ...templateProblems(fields.application?.headerTemplates),
+  )
+  const envelope = readEnvelope(fields, contentType, now, problems)
   return {
     envelope,
     body: raw === null ? payload : Buffer.from(raw),
     payload,
-    ...instantsOf(head, now, []),
-    application: head.application ?? null,
+    ...instantsOf(fields, now, []),
+    application: fields.application ?? null,
   }
 }
 
@@ -174,7 +177,7 @@ function instantOf(text: string | null, now: EpochMs, at: FieldError['at'], prob
   return instant
 }
 
-function rawContentType({ transformationsParams }: MessageHeadIn, problems: FieldError[]): string {
+function rawContentType({ transformationsParams }: MessageFieldsIn, problems: FieldError[]): string {
   const headers = Object.entries(transformationsParams?.headers ?? {})
   const type = headers.find(([name]) => name.toLowerCase() === 'content-type')?.[1] ?? json
   const at = ['body', 'transformationsParams', 'headers', 'content-type']

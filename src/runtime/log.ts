@@ -46,7 +46,7 @@ function standardError(): LineWriter {
 
 const colours = { trace: 'dim', debug: 'dim', info: 'cyan', warn: 'yellow', error: 'red', fatal: 'red' } as const
 
-/** A line of the log as text: `09:40:12 warn  the sentence (name=value)`, with the trace of an error below. */
+/** A line of the log as text: `2026-11-16 09:40:12.123Z warn  the sentence (name=value)`, with the trace of an error below. */
 export function textOf(line: string): string {
   const { level, time, msg, err, ...rest } = JSON.parse(line) as Record<string, unknown>
   const word = pino.levels.labels[Number(level)] as keyof typeof colours
@@ -55,7 +55,7 @@ export function textOf(line: string): string {
   const details = Object.entries(rest).map(([name, value]) => {
     return `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`
   })
-  const at = style('dim', String(time).slice(11, 19))
+  const at = style('dim', String(time).replace('T', ' '))
   const suffix = details.length === 0 ? '' : ` ${style('dim', withoutControls(`(${details.join(', ')})`))}`
   const trace = err === undefined ? '' : withoutControls(`\n${traceOf(err)}`).replaceAll('\n', '\n  ')
   return `${at} ${style(colours[word], word.padEnd(5))} ${withoutControls(String(msg ?? ''))}${suffix}${trace}\n`

@@ -28,7 +28,7 @@ export interface Messages {
   /** The endpoints at which a message was tried, by key. */
   attemptedEndpoints(message: number): Promise<number[]>
   /** All attempts of a message, by endpoint and ordinal: there may be very many. */
-  attemptHeadsOf(message: number): Promise<AttemptBrief[]>
+  attemptBriefsOf(message: number): Promise<AttemptBrief[]>
   /** Several attempts, in the order asked; undefined where there is none any more. */
   loadAttempts(attempts: readonly AttemptKey[]): Promise<(Attempt | undefined)[]>
   findAttempt(message: number, id: string): Promise<Attempt | undefined>

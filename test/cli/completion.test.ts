@@ -22,6 +22,9 @@ describe('completion', () => {
     assert.equal(await complete('sluice', 'end'), 'endpoint')
     assert.equal(await complete('sluice', 'endpoint', 're'), 'resume')
     assert.equal(await complete('sluice', 'endpoint', 'rotate', 'demo', '--gr'), '--grace')
+    assert.equal(await complete('sluice', 'endpoints', 're'), 'resume')
+    assert.equal(await complete('sluice', 'endpoints', 'rotate', 'demo', '--gr'), '--grace')
+    assert.equal(await complete('sluice', 'schedules', 'get', 'demo', 'a', '--ne'), '--next')
     assert.equal(await complete('sluice', 'send', '--event-'), '--event-id')
     assert.equal(await complete('sluice', 'serve', '--in-flight-'), '--in-flight-per-app')
   })
@@ -54,6 +57,10 @@ describe('completion', () => {
       const program = place.run(`completion ${shell}`)
       assert.equal(await program.ended, 0)
       assert.match(program.out, /rotate.*replace the secret/)
+      assert.match(
+        program.out,
+        shell === 'fish' ? /seen_subcommand_from endpoint endpoints/ : /'endpoint'\|'endpoints'\)/,
+      )
       if (!existsSync(path)) return t.diagnostic(`no ${shell} here to read it`)
       const script = join(place.directory, 'completion')
       writeFileSync(script, program.out)

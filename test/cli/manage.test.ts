@@ -55,6 +55,10 @@ describe('managing over the API', () => {
       shown,
       /^filter +payload\.views > 1000\nshape +\{.*"drop":\["\/email"\].*\nregion +eu\nsignature +github$/m,
     )
+    for (const retry of ['5s,1m,1h', 'exponential:5s..1h,x12', '250ms,jitter=full,max-age=1d']) {
+      const text = await sluice(['endpoint', 'update', 'acme', 'shaped', '--retry', retry])
+      assert.equal(/^retry +(.*)$/m.exec(text)?.[1], retry, 'as the flag takes it')
+    }
     assert.match(await sluice(['endpoint', 'update', 'acme', 'shaped', '--filter', 'views >'], 2), /filter: .*column 8/)
     assert.match(await sluice('region delete acme eu', 6), /is in the region eu/)
     await json('endpoint update acme shaped --unset shape --unset region --unset filter')

@@ -1,21 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { request } from 'undici'
-import { atEnd } from './at-end.ts'
-import { Client } from './client.ts'
+import { serveAcme } from './acme.ts'
 import { eventually } from './eventually.ts'
 import { worstExcess } from './oracles.ts'
-import { sqlitePlace } from './place.ts'
-import { apiKey, Program } from './program.ts'
-import { Receiver } from './receiver.ts'
+import { apiKey } from './program.ts'
 
 test('the default rate and burst of the server hold at the receiver, and the lane names their source', async (t) => {
-  const place = await sqlitePlace(t)
-  const receiver = await Receiver.listen(t)
-  const server = await Program.start(t, 'serve', place.store, { SLUICE_DEFAULT_RATE: '20', SLUICE_DEFAULT_BURST: '4' })
-  const client = new Client(server.api)
-  atEnd(t, () => client.close())
-  await client.createApplication('acme')
+  const { server, client, receiver } = await serveAcme(t, 'sqlite', {
+    SLUICE_DEFAULT_RATE: '20',
+    SLUICE_DEFAULT_BURST: '4',
+  })
   const { id } = await client.createEndpoint('acme', { url: `${receiver.url}/a` })
   for (let i = 0; i < 30; i++) await client.publish('acme', 'a', Buffer.from(`{"i":${i}}`))
   const reply = await request(`${server.api}/app/acme/endpoint/${id}/lane`, {
@@ -31,12 +26,7 @@ test('the default rate and burst of the server hold at the receiver, and the lan
 })
 
 test('header templates name the attempt and the delivery, and follow changes of the application at once', async (t) => {
-  const place = await sqlitePlace(t)
-  const receiver = await Receiver.listen(t)
-  const server = await Program.start(t, 'serve', place.store)
-  const client = new Client(server.api)
-  atEnd(t, () => client.close())
-  await client.createApplication('acme')
+  const { server, client, receiver } = await serveAcme(t)
   const ask = async (method: 'PATCH' | 'POST', path: string, body: object) => {
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
     const reply = await request(`${server.api}${path}`, { method, headers, body: JSON.stringify(body) })

@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { request } from 'undici'
-import { atEnd } from './at-end.ts'
-import { Client } from './client.ts'
+import { serveAcme } from './acme.ts'
 import { eventually } from './eventually.ts'
-import { sqlitePlace } from './place.ts'
-import { apiKey, Program } from './program.ts'
-import { Receiver } from './receiver.ts'
+import { apiKey } from './program.ts'
 
 async function post(api: string, path: string, body: string | Buffer, headers: Record<string, string> = {}) {
   const reply = await request(`${api}${path}`, {
@@ -18,12 +15,7 @@ async function post(api: string, path: string, body: string | Buffer, headers: R
 }
 
 test('headers, raw bodies and batches arrive as they were sent, and a message for later arrives later', async (t) => {
-  const place = await sqlitePlace(t)
-  const receiver = await Receiver.listen(t)
-  const server = await Program.start(t, 'serve', place.store)
-  const client = new Client(server.api)
-  atEnd(t, () => client.close())
-  await client.createApplication('acme')
+  const { server, client, receiver } = await serveAcme(t)
   await client.createEndpoint('acme', {
     url: `${receiver.url}/a`,
     headers: { 'X-Own': 'endpoint', 'X-Both': 'endpoint' },
@@ -56,13 +48,8 @@ test('headers, raw bodies and batches arrive as they were sent, and a message fo
 })
 
 test('while too much waits publishes are refused at once with a Retry-After, and taken again when it has drained', async (t) => {
-  const place = await sqlitePlace(t)
-  const receiver = await Receiver.listen(t)
   const limits = { SLUICE_MAX_WAITING_PER_ENDPOINT: '40' }
-  const server = await Program.start(t, 'serve', place.store, limits)
-  const client = new Client(server.api)
-  atEnd(t, () => client.close())
-  await client.createApplication('acme')
+  const { place, server, client, receiver } = await serveAcme(t, 'sqlite', limits)
   const opened = Promise.withResolvers<void>()
   receiver.behave('/a', async () => {
     await opened.promise

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { serveAcme } from './acme.ts'
 import { atEnd } from './at-end.ts'
 import { Client, type DestinationView } from './client.ts'
 import { eventually } from './eventually.ts'
@@ -70,13 +71,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
   })
 
   test(`${dialect}: a Retry-After brings the next attempt, and the later of both where the policy asks for it`, async (t) => {
-    const place = await openPlace(t, dialect)
-    const receiver = await Receiver.listen(t)
+    const { client, receiver } = await serveAcme(t, dialect)
     const ledger = new Ledger()
-    const server = await Program.start(t, 'serve', place.store)
-    const client = new Client(server.api)
-    atEnd(t, () => client.close())
-    await client.createApplication('acme')
     const hourly = { waits: { kind: 'list', ms: [3_600_000] }, jitter: 'none' }
     await ledger.subscribe(client, receiver, 'acme', '/soon', { retry: hourly })
     const patient = await ledger.subscribe(client, receiver, 'acme', '/later', {
@@ -102,13 +98,8 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
   })
 
   test(`${dialect}: a delivery that used up its attempts is a dead letter with its last answer`, async (t) => {
-    const place = await openPlace(t, dialect)
-    const receiver = await Receiver.listen(t)
+    const { place, client, receiver } = await serveAcme(t, dialect)
     const ledger = new Ledger()
-    const server = await Program.start(t, 'serve', place.store)
-    const client = new Client(server.api)
-    atEnd(t, () => client.close())
-    await client.createApplication('acme')
     const retry = { waits: { kind: 'list', ms: [60, 120] }, jitter: 'none' }
     await ledger.subscribe(client, receiver, 'acme', '/broken', { retry, circuit: 'off' })
     let answered = 0

@@ -1,23 +1,5 @@
 import fc from 'fast-check'
-
-interface Schema {
-  readonly type?: string | readonly string[]
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly required?: readonly string[]
-  readonly patternProperties?: Readonly<Record<string, Schema>>
-  readonly items?: Schema
-  readonly anyOf?: readonly Schema[]
-  readonly enum?: readonly unknown[]
-  readonly const?: unknown
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly minItems?: number
-  readonly maxItems?: number
-  readonly pattern?: string
-  readonly format?: string
-}
+import type { JsonSchema } from '../../src/operations/openapi.ts'
 
 const instants = ['2026-01-01T00:00:00Z', '2026-11-15T12:00:00.5+02:00', '1970-01-01T00:00:00Z', '2099-12-31T23:59:59Z']
 /** Texts with a meaning beyond their schema, so that some of what is generated is accepted. */
@@ -41,15 +23,15 @@ const meaningful: Readonly<Record<string, readonly string[]>> = {
 
 /** Values that a schema allows. `name` is the field they stand in. */
 export function valuesOf(schema: unknown, name = ''): fc.Arbitrary<unknown> {
-  const { type, anyOf, enum: options, const: constant } = schema as Schema
+  const { type, anyOf, enum: options, const: constant } = schema as JsonSchema
   if (constant !== undefined) return fc.constant(constant)
   if (options !== undefined) return fc.constantFrom(...options)
   if (anyOf !== undefined) return fc.oneof(...anyOf.map((option) => valuesOf(option, name)))
   const types = [type ?? 'any'].flat()
-  return fc.oneof(...types.map((one) => valuesOfType(one, schema as Schema, name)))
+  return fc.oneof(...types.map((one) => valuesOfType(one, schema as JsonSchema, name)))
 }
 
-function valuesOfType(type: string, schema: Schema, name: string): fc.Arbitrary<unknown> {
+function valuesOfType(type: string, schema: JsonSchema, name: string): fc.Arbitrary<unknown> {
   const { minimum = -(2 ** 31), maximum = 2 ** 31, minItems = 0, maxItems = 4 } = schema
   if (type === 'null') return fc.constant(null)
   if (type === 'boolean') return fc.boolean()
@@ -64,7 +46,7 @@ function valuesOfType(type: string, schema: Schema, name: string): fc.Arbitrary<
   return fc.jsonValue({ maxDepth: 2 })
 }
 
-function objectsOf({ properties, required = [], patternProperties }: Schema): fc.Arbitrary<unknown> {
+function objectsOf({ properties, required = [], patternProperties }: JsonSchema): fc.Arbitrary<unknown> {
   if (properties === undefined || Object.keys(properties).length === 0) {
     const values = Object.values(patternProperties ?? {})[0]
     const keys = fc.constantFrom('a', 'b-1', 'x-test')
@@ -75,7 +57,7 @@ function objectsOf({ properties, required = [], patternProperties }: Schema): fc
   return fc.record(fields, { requiredKeys: required as string[] }).map((record) => ({ ...record }))
 }
 
-function textsOf({ pattern, format, minLength = 0, maxLength = 40 }: Schema, name: string): fc.Arbitrary<string> {
+function textsOf({ pattern, format, minLength = 0, maxLength = 40 }: JsonSchema, name: string): fc.Arbitrary<string> {
   const known = meaningful[name]
   if (known !== undefined) return fc.constantFrom(...known)
   if (format === 'date-time' || pattern?.includes('T')) return fc.constantFrom(...instants)

@@ -9,7 +9,7 @@ import { openApi } from './api.ts'
 async function createWorld() {
   const api = await openApi()
   const request = inProcess(partsOf(api.context))
-  /** What the program gets: the answer, or the code and fields of the refusal. */
+  /** Calls in process and returns the answer, or the code and fields of the refusal. */
   const get = async (method: Method, path: string, body?: unknown) => {
     try {
       return await request(method, path, body)

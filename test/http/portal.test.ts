@@ -52,7 +52,7 @@ describe('an application token', () => {
     assert.deepEqual(await names(inside), ['both', 'plain', 'secret'])
     assert.equal((await inside('GET', '/event-type/secret')).status, 200)
     assert.equal((await inside('PATCH', '/app/a/endpoint/one', { eventTypes: ['plain', 'secret'] })).status, 200)
-    // What an operator subscribed the endpoint to stays, whoever changes the endpoint.
+    // A token keeps the event types that it may not see: an operator subscribed the endpoint to them.
     assert.equal((await outside('PATCH', '/app/a/endpoint/one', { eventTypes: ['secret'] })).status, 200)
     assert.equal((await ask('GET', `${api}/event-type`)).json.data.length, 3)
   })

@@ -42,8 +42,8 @@ export async function attemptsOf(
   const { store, clock } = parts
   const message = { ...asked, bytes: asked.body.length }
   const { from, until } = readTimes({ after: '1970-01-01T00:00:00Z', ...filter }, clock.now())
-  const heads = await store.attemptHeadsOf(message.key)
-  const all = heads.sort((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
+  const briefs = await store.attemptBriefsOf(message.key)
+  const all = briefs.sort((a, b) => a.at - b.at || keyOf(a) - keyOf(b) || (a.id < b.id ? -1 : 1))
   const wanted = filter.endpoint_id === undefined ? at : await namedEndpoint(store, app, filter.endpoint_id)
   const meets = (attempt: AttemptBrief) =>
     attempt.at >= from &&
@@ -91,8 +91,8 @@ export function attemptsAt(
     },
     keep: async (rows) => {
       const met = rows.filter(meets)
-      const heads = await store.loadSummaries([...new Set(met.map((row) => row.message))])
-      const byKey = new Map(heads.map((head) => [head.key, head]))
+      const summaries = await store.loadSummaries([...new Set(met.map((row) => row.message))])
+      const byKey = new Map(summaries.map((summary) => [summary.key, summary]))
       const [replaying, dead, coalesced] = await Promise.all([
         replayingAmong(store, met),
         deadAmong(store, met),
@@ -175,8 +175,8 @@ export function writeAttempts<Row extends AttemptKey & { readonly bytes: number 
     const attempts = await store.loadAttempts(items.map(({ row }) => row))
     const endpoints = await store.recallEndpoints([...new Set(items.map(({ row }) => row.endpoint))])
     const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
-    const heads = items.map(({ message }) => message)
-    const messages = withMessage ? await messagesAsBytes(store, heads, withContent) : []
+    const summaries = items.map(({ message }) => message)
+    const messages = withMessage ? await messagesAsBytes(store, summaries, withContent) : []
     return items.flatMap(({ message }, i) => {
       const attempt = attempts[i]
       if (attempt === undefined) return []

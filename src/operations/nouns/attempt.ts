@@ -6,8 +6,9 @@ import { admin, view } from '../access.ts'
 import type { Explainer, Look, WaitingDelivery } from '../explainer.ts'
 import { listOf } from '../fields.ts'
 import { fromItem, numbers, PageQuery, type Walked, walk, writePage } from '../page.ts'
+import type { Parts } from '../parts.ts'
 import { messagesAsBytes } from '../payload.ts'
-import { type Noun, route } from '../route.ts'
+import { type Noun, route, type Things } from '../route.ts'
 import {
   type AttemptPlace,
   attemptsAt,
@@ -37,6 +38,15 @@ import { toEndpointOut } from './endpoint-schema.ts'
 
 const shorterPages = 'When a filter skips many rows, a page may be shorter than asked: continue until `done`.'
 
+/** The list of a message's attempts, which has two paths. */
+const listByMessage = {
+  need: view,
+  query: AttemptQuery,
+  answers: { 200: listOf(MessageAttemptOut) },
+  handle: (call: Pick<Things, 'app' | 'message'> & { query: AttemptQuery }, parts: Parts) =>
+    attemptsOf(parts, call, call.query),
+}
+
 export const attempts: Noun = {
   tag: 'Message Attempt',
   description: 'One HTTP request of a delivery, and the status of each message at each endpoint.',
@@ -64,12 +74,9 @@ export const attempts: Noun = {
     route({
       method: 'GET',
       path: '/app/:app/attempt/msg/:message',
-      need: view,
       id: 'v1.message-attempt.list-by-msg',
       summary: 'List the attempts of a message',
-      query: AttemptQuery,
-      answers: { 200: listOf(MessageAttemptOut) },
-      handle: (call, parts) => attemptsOf(parts, call, call.query),
+      ...listByMessage,
     }),
     route({
       method: 'GET',
@@ -169,12 +176,9 @@ export const attempts: Noun = {
     route({
       method: 'GET',
       path: '/app/:app/msg/:message/attempt',
-      need: view,
       id: 'v1.message-attempt.list-by-msg-deprecated',
       summary: 'List the attempts of a message (older path)',
-      query: AttemptQuery,
-      answers: { 200: listOf(MessageAttemptOut) },
-      handle: (call, parts) => attemptsOf(parts, call, call.query),
+      ...listByMessage,
     }),
     route({
       method: 'GET',

@@ -107,8 +107,8 @@ function listRoute({ path, whose, needs, ids, summaries }: Place): Route {
         },
       }
       return writePage(clock, call.query, list, async (items) => {
-        const heads = items.map(({ row }) => row)
-        const [apps, letters] = [await store.applicationRefs(heads.map(({ app }) => app)), await store.loadDead(heads)]
+        const rows = items.map(({ row }) => row)
+        const [apps, letters] = [await store.applicationRefs(rows.map(({ app }) => app)), await store.loadDead(rows)]
         return items.flatMap(({ message, endpoint }, i) => {
           const letter = letters[i]
           if (letter === undefined) return []
@@ -199,7 +199,7 @@ export const deadLetters: Noun = {
       handle: async ({ app, message, endpoint }, { store, clock }) => {
         const letter = await store.findDead(endpoint.key, message.key)
         if (letter === undefined) throw noSuch('dead letter', message.id)
-        const attempts = (await store.attemptHeadsOf(message.key)).filter((head) => head.endpoint === endpoint.key)
+        const attempts = (await store.attemptBriefsOf(message.key)).filter((brief) => brief.endpoint === endpoint.key)
         const out = JSON.stringify(toDeadOut(letter, message, endpoint, app.id))
         return writeParts(
           clock,
@@ -241,8 +241,8 @@ async function* linesOf(
     const apps = await store.applicationRefs(kept.map(({ row }) => row.app))
     // A delivery may have a body of its own, which is about as large as the message's.
     for (const part of partsOf(kept, ({ row, message }) => row.bytes + 2 * (message?.bytes ?? 0))) {
-      const heads = part.map(({ row }) => row)
-      const [letters, contents] = [await store.loadDead(heads), await store.loadContents(heads)]
+      const rows = part.map(({ row }) => row)
+      const [letters, contents] = [await store.loadDead(rows), await store.loadContents(rows)]
       for (const [i, { endpoint }] of part.entries()) {
         const letter = letters[i]
         if (letter === undefined) continue
@@ -266,11 +266,11 @@ interface Described {
 
 /** Dead letters with their messages and endpoints. */
 async function described(store: Store, letters: readonly DeadLetterSummary[]): Promise<Described[]> {
-  const [heads, endpoints] = await Promise.all([
+  const [summaries, endpoints] = await Promise.all([
     store.loadSummaries([...new Set(letters.map(({ message }) => message))]),
     store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))]),
   ])
-  const messageOf = new Map(heads.map((head) => [head.key, head]))
+  const messageOf = new Map(summaries.map((summary) => [summary.key, summary]))
   const endpointOf = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
   return letters.map((row) => ({ row, message: messageOf.get(row.message), endpoint: endpointOf.get(row.endpoint) }))
 }

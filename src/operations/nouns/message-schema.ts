@@ -73,7 +73,7 @@ export const EnvelopeIn = Type.Object({
 export type EnvelopeIn = Static<typeof EnvelopeIn>
 
 /** A request to publish without its payload. */
-export const MessageHeadIn = Type.Object({
+export const MessageFieldsIn = Type.Object({
   ...EnvelopeIn.properties,
   application: maybe(
     ApplicationIn,
@@ -90,7 +90,7 @@ export const MessageHeadIn = Type.Object({
     ),
   ),
 })
-export type MessageHeadIn = Static<typeof MessageHeadIn>
+export type MessageFieldsIn = Static<typeof MessageFieldsIn>
 
 export const ContentQuery = Type.Object({
   with_content: optional(Type.Boolean(), 'Whether payloads and answers are included.'),
@@ -125,9 +125,9 @@ export const MessagePrecheckIn = Type.Object({
   ),
 })
 
-/** A publish. The payload is checked as bytes, the other fields as `MessageHeadIn`. */
+/** A publish. The payload is checked as bytes, the other fields as `MessageFieldsIn`. */
 export const MessageIn = Type.Object({
-  ...MessageHeadIn.properties,
+  ...MessageFieldsIn.properties,
   payload: Type.Object({}, { additionalProperties: true, description: 'Stored and delivered byte for byte.' }),
 })
 

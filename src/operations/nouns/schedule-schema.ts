@@ -66,7 +66,7 @@ const missed = Type.Enum([...missedPolicies], {
 })
 const { eventType, channels, tags, headers } = EnvelopeIn.properties
 
-const head = {
+const fields = {
   uid: Type.Optional(uid('sch')),
   cron: described(Type.String({ maxLength: 256 }), about.cron),
   timezone: optional(Type.String({ minLength: 1, maxLength: 64 }), about.timezone),
@@ -85,12 +85,12 @@ const head = {
   metadata: optional(Metadata, 'Your own labels, up to 4096 bytes as JSON.'),
 }
 
-export const ScheduleIn = Type.Object({ ...head, payload: Type.Optional(payload) })
-export type ScheduleHead = Omit<Static<typeof ScheduleIn>, 'payload'>
+export const ScheduleIn = Type.Object({ ...fields, payload: Type.Optional(payload) })
+export type ScheduleFields = Omit<Static<typeof ScheduleIn>, 'payload'>
 
 /** Changes a schedule: a field that is absent stays. */
 export const SchedulePatch = Type.Partial(ScheduleIn)
-export type SchedulePatchHead = Omit<Static<typeof SchedulePatch>, 'payload'>
+export type SchedulePatchFields = Omit<Static<typeof SchedulePatch>, 'payload'>
 
 export const ScheduleQuery = Type.Object({
   next_runs: optional(integer(0, 10), 'Number of future runs to show; 5 by default, 1 in a list.'),
@@ -147,7 +147,7 @@ function timingProblems(timing: Timing, now: EpochMs): FieldError[] {
 
 /** All problems of a request to create or change a schedule, beyond the shape of its fields. */
 export function scheduleProblems(
-  input: SchedulePatchHead,
+  input: SchedulePatchFields,
   payload: Uint8Array | undefined,
   timing: Timing,
   now: EpochMs,
@@ -163,7 +163,7 @@ export function scheduleProblems(
 }
 
 /** The same for a request that sets every field: it must have a body, too. */
-export function newProblems(input: ScheduleHead, payload: Uint8Array | undefined, now: EpochMs): FieldError[] {
+export function newProblems(input: ScheduleFields, payload: Uint8Array | undefined, now: EpochMs): FieldError[] {
   const { cron, timezone = 'UTC', bodyBase64 } = input
   const problems = scheduleProblems(input, payload, { cron, timezone }, now)
   if (payload !== undefined || bodyBase64 !== undefined) return problems
@@ -172,7 +172,7 @@ export function newProblems(input: ScheduleHead, payload: Uint8Array | undefined
 
 /** The body that a request sets, and its content type; nothing when it sets none. */
 function bodyOf(
-  { bodyBase64, contentType }: SchedulePatchHead,
+  { bodyBase64, contentType }: SchedulePatchFields,
   payload: Uint8Array | undefined,
 ): { readonly body: Uint8Array | undefined; readonly contentType: string | undefined } {
   if (bodyBase64 !== undefined) {
@@ -181,7 +181,7 @@ function bodyOf(
   return { body: payload, contentType: contentType ?? (payload === undefined ? undefined : 'application/json') }
 }
 
-export function toNewSchedule(input: ScheduleHead, payload: Uint8Array | undefined): NewSchedule {
+export function toNewSchedule(input: ScheduleFields, payload: Uint8Array | undefined): NewSchedule {
   const { body = new Uint8Array(), contentType = 'application/json' } = bodyOf(input, payload)
   return {
     uid: input.uid ?? null,
@@ -201,7 +201,7 @@ export function toNewSchedule(input: ScheduleHead, payload: Uint8Array | undefin
 }
 
 /** The fields that replacing sets; without them, `uid` and `paused` stay. */
-export function toScheduleReplacement(input: ScheduleHead, payload: Uint8Array | undefined): Partial<NewSchedule> {
+export function toScheduleReplacement(input: ScheduleFields, payload: Uint8Array | undefined): Partial<NewSchedule> {
   const { uid, paused, ...rest } = toNewSchedule(input, payload)
   return {
     ...rest,
@@ -211,7 +211,7 @@ export function toScheduleReplacement(input: ScheduleHead, payload: Uint8Array |
 }
 
 /** The fields that a request sets. */
-export function toScheduleChange(input: SchedulePatchHead, payload: Uint8Array | undefined): Partial<NewSchedule> {
+export function toScheduleChange(input: SchedulePatchFields, payload: Uint8Array | undefined): Partial<NewSchedule> {
   const { uid, cron, timezone, eventType, headers, missed, missedLimit, paused, metadata } = input
   const [channels, tags] = [input.channels, input.tags].map((names) => names && distinct(names))
   const { body, contentType } = bodyOf(input, payload)

@@ -1,3 +1,4 @@
+import { type AppError, noSuch } from '../../domain/app-error.ts'
 import { type ApplicationSettings, changedSettings } from '../../domain/application-fields.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { defined } from '../../domain/field.ts'
@@ -5,7 +6,7 @@ import { decodeKey } from '../../domain/ids.ts'
 import type { AppRef } from '../access.ts'
 import type { Applications } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
-import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
+import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, toJson } from './statement.ts'
 
 const columns = columnsOf<Application>({
@@ -70,6 +71,17 @@ export const bumpVersion = statement<{ key: number }>(
   'bump-version',
   'update application set version = version + 1 where key = :app and deleted_at is null returning key',
 )
+
+// Also the name of a deleted application, until the sweep takes its row.
+const selectName = statement<{ name: string }>(
+  'application-name',
+  'select coalesce(uid, id) as name from application where key = :app',
+)
+
+/** The refusal for an application that was deleted after the caller looked it up; it repeats the name. */
+export function* noApplication(sql: Sql, app: number): Work<AppError> {
+  return noSuch('application', (yield* sql.first(selectName, { app }))?.name ?? String(app))
+}
 
 // A range of endpoint_app: the endpoints that follow the default rate.
 const selectInheriting = statement<{ key: number }>(

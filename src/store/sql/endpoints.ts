@@ -1,10 +1,10 @@
-import { noSuch, quotaExceeded } from '../../domain/app-error.ts'
+import { quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
 import { attemptsPerCount, changedEndpoint, type Endpoints, endsRest, isEnabled } from '../endpoints.ts'
 import { listStart, toPage } from '../page.ts'
-import { bumpVersion } from './applications.ts'
+import { bumpVersion, noApplication } from './applications.ts'
 import {
   type EndpointRow,
   endpointColumns,
@@ -126,9 +126,7 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
     *createEndpoint(app, input, atMost) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          if ((yield* sql.first(bumpVersion, { app })) === undefined) {
-            throw noSuch('application')
-          }
+          if ((yield* sql.first(bumpVersion, { app })) === undefined) throw yield* noApplication(sql, app)
           // The application's row is locked, so that no two count at once.
           const counted = atMost === undefined ? undefined : yield* sql.first(countEndpoints, { app, limit: atMost })
           if (atMost !== undefined && (counted?.count ?? 0) >= atMost) {

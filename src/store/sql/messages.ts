@@ -217,7 +217,7 @@ export function messages(port: Port): Methods<MessageMethods> {
       return yield* port.all(selectAttemptsOf, { message })
     },
 
-    *attemptHeadsOf(message) {
+    *attemptBriefsOf(message) {
       return yield* port.all(selectBriefs, { message })
     },
 

@@ -1,9 +1,9 @@
-import { AppError, noSuch } from '../../domain/app-error.ts'
+import { AppError } from '../../domain/app-error.ts'
 import type { Applications, Region } from '../applications.ts'
 import { toPage } from '../page.ts'
 import type { StoreContext } from '../store.ts'
 import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
-import { bumpVersion } from './applications.ts'
+import { bumpVersion, noApplication } from './applications.ts'
 import type { Methods, Port } from './port.ts'
 import { inBothOrders, statement } from './statement.ts'
 
@@ -34,9 +34,7 @@ export function regions(port: Port): Methods<Pick<Applications, 'createRegion' |
   return {
     *createRegion(app, name, secret) {
       return yield* port.transaction(function* (sql) {
-        if ((yield* sql.first(bumpVersion, { app })) === undefined) {
-          throw noSuch('application')
-        }
+        if ((yield* sql.first(bumpVersion, { app })) === undefined) throw yield* noApplication(sql, app)
         const sealed = sealRegion(port.context.vault, secret, { app, name })
         const row = yield* sql.first(insertRegion, { app, name, secret: sealed })
         if (row === undefined) throw new AppError('conflict', `The region ${name} exists already.`)

@@ -1,4 +1,3 @@
-import { noSuch } from '../../domain/app-error.ts'
 import type { EpochMs } from '../../domain/clock.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
@@ -16,6 +15,7 @@ import {
   schedulesPerApp,
   tooManySchedules,
 } from '../schedules.ts'
+import { noApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
 
@@ -135,9 +135,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     *createSchedule(app, input, atMost = schedulesPerApp) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          if ((yield* sql.first(lockApplication, { app })) === undefined) {
-            throw noSuch('application')
-          }
+          if ((yield* sql.first(lockApplication, { app })) === undefined) throw yield* noApplication(sql, app)
           const counted = yield* sql.first(countSchedules, { app })
           if ((counted?.count ?? 0) >= atMost) throw tooManySchedules(atMost)
           const schedule = newSchedule(input, yield* sql.now())

@@ -109,7 +109,7 @@ export function browsing(open: Open): void {
 
     assert.deepEqual(await world.store.attemptedEndpoints(first.key), [endpoint.key, other.key])
     assert.deepEqual(await world.store.attemptedEndpoints(1), [])
-    const heads = await world.store.attemptHeadsOf(first.key)
+    const heads = await world.store.attemptBriefsOf(first.key)
     const attempts = await world.store.attemptsOf(first.key)
     assert.deepEqual(
       heads,
@@ -161,7 +161,7 @@ export function browsing(open: Open): void {
     await world.settle(worker, tried(await world.head(endpoint, 1), headers))
     const kept = async () => (await world.store.attemptsOf(row.message)).map((attempt) => attempt.responseHeaders)
     assert.deepEqual(await kept(), [headers, null, headers])
-    const [brief, without] = await world.store.attemptHeadsOf(row.message)
+    const [brief, without] = await world.store.attemptBriefsOf(row.message)
     assert.ok((brief?.bytes ?? 0) > (without?.bytes ?? 0) + 20, 'headers count in the size of an answer')
     const keys = [1, 3].map((n) => ({ message: row.message, endpoint: endpoint.key, n }))
     const loaded = await world.store.loadAttempts(keys)

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { endpointsPerRemoval, rowsPerRemoval } from '../../../src/store/maintenance.ts'
 import { begin, type Open, plainEndpoint, type World } from './harness.ts'
+import { plainSchedule } from './schedules.ts'
 
 /** Sweeps until nothing is left to do right away; answers how much was cancelled, and in how many steps. */
 async function sweep({ store }: World): Promise<{ cancelled: number; steps: number }> {
@@ -146,7 +147,10 @@ export function removals(open: Open): void {
     assert.deepEqual((await store.listApplications({ limit: 5, order: 'descending', after: null })).items, [])
     assert.equal(await store.updateApplication(app.key, { name: 'new' }), undefined)
     assert.deepEqual(await store.publish([publication]), [{ state: 'stale' }])
-    await assert.rejects(world.endpoint(app), { code: 'not_found' })
+    const gone = { code: 'not_found', message: 'There is no application "acme".' }
+    await assert.rejects(world.endpoint(app), gone)
+    await assert.rejects(store.createRegion(app.key, 'eu', 'a'.repeat(32)), gone)
+    await assert.rejects(store.createSchedule(app.key, plainSchedule), gone)
     assert.equal(await store.findEndpoint(app.key, endpoint.id), undefined)
     assert.equal(await store.deleteApplication(app.key), false)
     await world.application('acme')

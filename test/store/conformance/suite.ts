@@ -28,7 +28,7 @@ import { replaying } from './replaying.ts'
 import { retention } from './retention.ts'
 import { schedules } from './schedules.ts'
 import { settling } from './settling.ts'
-import { standing } from './standing.ts'
+import { snapshots } from './snapshots.ts'
 import { statistics } from './statistics.ts'
 import { tasks } from './tasks.ts'
 import { transferring } from './transferring.ts'
@@ -63,7 +63,7 @@ export function conformance(open: Open): void {
   describe('removals', () => removals(open))
   describe('event types', () => eventTypes(open))
   describe('statistics', () => statistics(open))
-  describe('standing', () => standing(open))
+  describe('snapshots', () => snapshots(open))
   describe('enlisting', () => enlisting(open))
   describe('browsing', () => browsing(open))
   describe('replaying', () => replaying(open))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertRemaining, begin, noEffects, type Open, type World } from './harness.ts'
 
-export function standing(open: Open): void {
+export function snapshots(open: Open): void {
   test('a question reaches whoever watches, and its answer whoever asked', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
