@@ -1,4 +1,5 @@
 import { messageFilterFields } from '../domain/filter-fields.ts'
+import { describeTimings, type Timings } from '../domain/timings.ts'
 import { prettyJson } from '../json/exact.ts'
 import { type Item, pathOf } from './client.ts'
 import {
@@ -90,7 +91,7 @@ export function addAttempts(commands: RemoteCommands): void {
   const summary = 'list attempts of one message or at one endpoint, newest first'
   const command = commands
     .list('attempts <app>', summary, ([app], session) => {
-      const { message, endpoint, failed, headers } = session.options as Record<string, string | undefined>
+      const { message, endpoint, failed, headers, timings } = session.options as Record<string, string | undefined>
       if (message === undefined && endpoint === undefined) {
         throw new CommandError('Name a message or an endpoint: --message or --endpoint.', exitCode.misused)
       }
@@ -105,6 +106,7 @@ export function addAttempts(commands: RemoteCommands): void {
           when,
           other === 'msg' ? { title: 'MESSAGE', cell: 'msgId' } : endpointColumn,
           ...rest,
+          ...(timings ? [timingsColumn] : []),
           ...(headers ? [answerHeaders] : []),
         ],
       }
@@ -112,6 +114,7 @@ export function addAttempts(commands: RemoteCommands): void {
     .option('--message <MESSAGE>', 'attempts of this message, by id or eventId')
     .option('--endpoint <ENDPOINT>', 'attempts at this endpoint, by id or uid')
     .option('--failed', 'only failed attempts')
+    .option('--timings', 'show the split of the time of each attempt, too: DNS, connect, TLS, first byte')
     .option('--headers', 'show the headers of each response, too')
     .alias('attempt')
   addFields(command, messageFilterFields)
@@ -134,6 +137,13 @@ const rest: readonly Column<Item>[] = [
   { title: 'MS', cell: 'responseDurationMs', align: 'right' },
   { title: 'OUTCOME', cell: outcome, colour: statusColour, flexible: true },
 ]
+
+const timingsColumn: Column<Item> = { title: 'TIMINGS (MS)', cell: timingsOf }
+
+/** The split of an attempt's time in words; '–' when it is unknown. */
+export function timingsOf({ timings }: Item): string {
+  return timings == null ? '–' : describeTimings(timings as unknown as Timings) || '–'
+}
 
 const answerHeaders: Column<Item> = {
   title: 'RESPONSE HEADERS',

@@ -3,7 +3,7 @@ import { choice } from '../runtime/setting-kinds.ts'
 import { ApiProblem, type Item, pathOf } from './client.ts'
 import { limitOption, option, printMore, type RemoteCommands, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
-import { outcome, statusCode } from './messages.ts'
+import { outcome, statusCode, timingsOf } from './messages.ts'
 import { ago, type Column, facts, grouped, instant, nameOf, table, text } from './table.ts'
 import { toJson } from './terminal.ts'
 
@@ -158,6 +158,7 @@ function describeDelivery(session: Session, why: Item): string {
     ['ahead of it', ahead === 0 ? undefined : `${text(ahead)}${isAheadExact === false ? ' or more' : ''}`],
     ['attempts', text(attempts)],
     ['last attempt', last == null ? undefined : `${instant(last.timestamp)}  ${statusCode(last)}  ${outcome(last)}`],
+    ['its timings', last?.timings == null ? undefined : `${text(last.responseDurationMs)} ms (${timingsOf(last)})`],
     ['as of', asOfText(why)],
   ])
   return `${headline(session, why)}\n${about}`

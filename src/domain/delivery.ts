@@ -62,6 +62,8 @@ export interface Attempt {
   readonly response: Uint8Array | null
   /** Null without an answer, and once the answer is erased. */
   readonly responseHeaders: ResponseHeaders | null
+  /** See `readTimings`; null when the split of its time is unknown. */
+  readonly timings: string | null
   /** When the next try is due; null when this one was the last. */
   readonly nextAt: EpochMs | null
   readonly trigger: 'scheduled' | 'manual'

@@ -1,3 +1,5 @@
+import type { Timings } from './timings.ts'
+
 /**
  * The result of one attempt: a value, never an exception. The code is stable (API, metrics and docs use it); the error is a
  * sentence and may change.
@@ -14,6 +16,8 @@ export interface Outcome {
   readonly responseHeaders?: ResponseHeaders | undefined
   readonly error: string | undefined
   readonly durationMs: number
+  /** The split of the duration; undefined when no attempt was made. */
+  readonly timings?: Timings | undefined
 }
 
 /** Names in lower case and their values. The name `…` says how many further headers were left out. */

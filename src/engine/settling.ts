@@ -6,6 +6,7 @@ import type { LaneEffect, Verdict } from '../domain/judge.ts'
 import { attemptNotice, type Notice } from '../domain/notice.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
+import { writeTimings } from '../domain/timings.ts'
 import { type LaneEffects, type Settlement, type Store, StoreTrouble } from '../store/store.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
@@ -36,6 +37,7 @@ export class Settling {
       error: outcome.error ?? null,
       response: outcome.response ?? null,
       responseHeaders: outcome.responseHeaders,
+      timings: outcome.timings === undefined ? null : writeTimings(outcome.timings),
     }
     const notice = this.#noticeOf(delivery, outcome, verdict, id, now)
     this.#add(delivery, attempt, verdict, effect.holdMs, effect.disable ? 'gone' : undefined, notice)

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Outcome, ResponseHeaders } from '../domain/outcome.ts'
+import type { Timings } from '../domain/timings.ts'
 import { Capture, keptHeaders, printable, readRetryAfter } from './answer.ts'
 import { deadlineFailure, type Failure, isHangUp, unanswered, wireFailure } from './classify.ts'
 import { type Deadlines, Timed } from './deadline.ts'
@@ -45,6 +46,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   /** Whether the socket it was written to had carried another request before. */
   #reused = false
   #answering = false
+  #firstByteAt: SteadyMs = 0
   #forbidden = false
   #informational = 0
   #status = 0
@@ -119,7 +121,10 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   }
 
   onResponseStarted(): void {
+    // undici calls this for each interim answer, too.
+    if (this.#answering) return
     this.#answering = true
+    this.#firstByteAt = this.#wire.clock.steady()
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
@@ -229,16 +234,32 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
       response: this.#capture?.bytes(),
       responseHeaders: this.#headers,
       error: code === 'delivered' ? undefined : `The receiver answered ${status}${to}.`,
-      durationMs: this.#durationMs(),
+      ...this.#times(),
     }
   }
 
   #failed(failure: Failure): Outcome {
-    return { ...unanswered(failure.outcome, failure.message), durationMs: this.#durationMs() }
+    return { ...unanswered(failure.outcome, failure.message), ...this.#times() }
   }
 
-  #durationMs(): number {
-    return Math.round(this.#wire.clock.steady() - this.#startedAt)
+  #times(): { readonly durationMs: number; readonly timings: Timings } {
+    const now = this.#wire.clock.steady()
+    const reused = this.#written ? this.#reused : !this.#connection.fresh
+    const timings = reused ? this.#reusedTimings() : this.#openedTimings(now)
+    return { durationMs: Math.round(now - this.#startedAt), timings }
+  }
+
+  #reusedTimings(): Timings {
+    const firstByteMs = this.#answering ? this.#firstByteAt - this.#startedAt : null
+    return { reused: true, dnsMs: null, connectMs: null, tlsMs: null, firstByteMs }
+  }
+
+  #openedTimings(now: SteadyMs): Timings {
+    const { opening, openedAt } = this.#connection
+    const firstByteMs = this.#answering ? this.#firstByteAt - openedAt : null
+    if (opening === undefined) return { reused: false, dnsMs: null, connectMs: null, tlsMs: null, firstByteMs }
+    const beforeMs = opening.beganAt - this.#startedAt
+    return { reused: false, ...opening.split(now), firstByteMs, beforeMs }
   }
 }
 

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls, createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { ConnectFailure, connectFailure } from './classify.ts'
 import { type AddressPolicy, isLocalhost, isWebPort } from './guard.ts'
 import type { Resolve, Resolved } from './resolve.ts'
@@ -20,8 +21,51 @@ export type Phase = 'resolving' | 'connecting' | 'securing' | 'open'
 
 /** A connection being made. After `giveUp`, no socket is left and `done` is not called. */
 export interface Connecting {
-  phase: Phase
+  readonly opening: Opening
   giveUp(): void
+}
+
+/** The phases of opening one connection, and their times. */
+export class Opening {
+  readonly beganAt: SteadyMs
+  #phase: Phase
+  #enteredAt: SteadyMs
+  #dnsMs: number | null = null
+  #connectMs: number | null = null
+  #tlsMs: number | null = null
+
+  constructor(phase: Phase, now: SteadyMs) {
+    this.#phase = phase
+    this.beganAt = now
+    this.#enteredAt = now
+  }
+
+  get phase(): Phase {
+    return this.#phase
+  }
+
+  enter(phase: Phase, now: SteadyMs): void {
+    this.#count(now)
+    this.#phase = phase
+  }
+
+  /** The times of the phases; the time of an unfinished phase ends now. */
+  split(now: SteadyMs): {
+    readonly dnsMs: number | null
+    readonly connectMs: number | null
+    readonly tlsMs: number | null
+  } {
+    this.#count(now)
+    return { dnsMs: this.#dnsMs, connectMs: this.#connectMs, tlsMs: this.#tlsMs }
+  }
+
+  #count(now: SteadyMs): void {
+    const ms = now - this.#enteredAt
+    this.#enteredAt = now
+    if (this.#phase === 'resolving') this.#dnsMs = (this.#dnsMs ?? 0) + ms
+    else if (this.#phase === 'connecting') this.#connectMs = (this.#connectMs ?? 0) + ms
+    else if (this.#phase === 'securing') this.#tlsMs = (this.#tlsMs ?? 0) + ms
+  }
 }
 
 /** Begins a connection; `done` is called at most once and never before this returns. */
@@ -31,6 +75,7 @@ interface ConnectorParts {
   readonly policy: AddressPolicy
   readonly resolve: Resolve
   readonly extraCa: readonly string[]
+  readonly clock: Clock
 }
 
 const maxSessions = 1000
@@ -41,7 +86,7 @@ const maxSessions = 1000
  * those are tried, so a name cannot mean one thing when checked and another when used. A literal never passes through
  * lookup (Node does not ask for it), so it is checked by itself; and what the socket says it reached is checked again.
  */
-export function createConnector({ policy, resolve, extraCa }: ConnectorParts): Connect {
+export function createConnector({ policy, resolve, extraCa, clock }: ConnectorParts): Connect {
   // Made once: reading some 150 root certificates costs milliseconds, too much for each connection. With certificates of
   // the operator's own at once, so that a broken one shows at the start.
   let trust = extraCa.length > 0 ? createTrust(extraCa) : undefined
@@ -75,10 +120,11 @@ export function createConnector({ policy, resolve, extraCa }: ConnectorParts): C
   return (to, done) => {
     let settled = false
     const literal = isIP(to.host) !== 0
+    const opening = new Opening(literal ? 'connecting' : 'resolving', clock.steady())
     if (literal && !policy.permits(to.host)) {
       queueMicrotask(() => settled || done(refusal(to.host, to.host), null))
       return {
-        phase: 'connecting',
+        opening,
         giveUp: () => {
           settled = true
         },
@@ -93,29 +139,29 @@ export function createConnector({ policy, resolve, extraCa }: ConnectorParts): C
       done(failure, failure ? null : socket)
     }
     const connecting: Connecting = {
-      phase: literal ? 'connecting' : 'resolving',
+      opening,
       giveUp: () => {
         settled = true
         socket.destroy()
       },
     }
-    socket.once('lookup', () => {
-      if (connecting.phase === 'resolving') connecting.phase = 'connecting'
+    socket.once('lookup', (error) => {
+      if (opening.phase === 'resolving' && !error) opening.enter('connecting', clock.steady())
     })
     socket.once('connect', () => {
       const reached = socket.remoteAddress ?? 'nowhere'
       if (!policy.permits(reached)) return settle(refusal(to.host, reached))
-      connecting.phase = to.secure ? 'securing' : 'open'
+      opening.enter(to.secure ? 'securing' : 'open', clock.steady())
       if (!to.secure) settle(null)
     })
     if (to.secure) {
       socket.once('secureConnect', () => {
-        connecting.phase = 'open'
+        opening.enter('open', clock.steady())
         settle(null)
       })
     }
     // Stays for the socket's life: an error after we have let go of it must not bring the process down.
-    socket.on('error', (error) => settle(connectFailure(to, connecting.phase, error)))
+    socket.on('error', (error) => settle(connectFailure(to, opening.phase, error)))
     return connecting
   }
 }

@@ -39,7 +39,7 @@ export function openSender(context: SenderContext): Sender {
   const policy = new AddressPolicy(context)
   const dns = context.resolve ? undefined : openDns()
   const resolve = cached(context.resolve ?? (dns as NonNullable<typeof dns>).resolve, clock)
-  const connect = createConnector({ policy, resolve, extraCa })
+  const connect = createConnector({ policy, resolve, extraCa, clock })
   const pool = new Pool(connect, clock, attemptLimitBytes(responseLimitBytes))
   const limits = { responseLimitBytes, responseHeaderLimitBytes, retryAfterCapMs }
   const wire: Wire = { clock, pool, deadlines: new Deadlines(clock), ...limits }

@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import { Client } from 'undici'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Connect, Connecting, Origin, Phase } from './connect.ts'
+import type { Connect, Connecting, Opening, Origin, Phase } from './connect.ts'
 
 const maxIdlePerOrigin = 256
 const maxIdle = 2048
@@ -163,7 +163,12 @@ export class Connection {
   }
 
   get phase(): Phase {
-    return this.#connecting?.phase ?? 'resolving'
+    return this.#connecting?.opening.phase ?? 'resolving'
+  }
+
+  /** How the socket was opened, or how far that is; undefined before undici asks for one. */
+  get opening(): Opening | undefined {
+    return this.#connecting?.opening
   }
 
   /** An attempt begins: its bytes count from here. */

@@ -99,6 +99,8 @@ export interface TriedAttempt {
   readonly error: string | null
   readonly response: Uint8Array | null
   readonly responseHeaders?: ResponseHeaders | undefined
+  /** See `writeTimings`. */
+  readonly timings?: string | null
 }
 
 /** The headers of an answer as they are stored; null without any. */

@@ -46,6 +46,11 @@ describe('looking back', () => {
     assert.match(one, /^bad +http\S+ +sending +\d{4}-/m)
     assert.match(await sluice('attempts a --message e-1'), /^20\S+ \S+Z +\S+ +1 +503 +\d+ +refused/m)
     assert.match(
+      await sluice('attempts a --message e-1 --timings'),
+      /TIMINGS \(MS\)\n(?:.*\n)*.*refused.* (connect \d+|reused), first byte \d+$/m,
+    )
+    assert.match(await sluice('why a e-1 bad'), /its timings +\d+ ms \(.*first byte \d+\)/)
+    assert.match(
       await sluice('attempts a --message e-1 --headers'),
       /RESPONSE HEADERS\n(?:.*\n)*.*refused.* content-length: 0$/m,
     )

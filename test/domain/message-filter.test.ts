@@ -38,6 +38,7 @@ const attempt: Attempt = {
   error: null,
   response: null,
   responseHeaders: null,
+  timings: null,
   nextAt: null,
   trigger: 'scheduled',
 }

@@ -98,6 +98,7 @@ test('the connector itself refuses a forbidden literal, whoever asks it', async 
     policy: new AddressPolicy({ allowNetworks: [] }),
     resolve: async () => [],
     extraCa: [],
+    clock: systemClock,
   })
   for (const host of ['127.0.0.1', '::1', '::ffff:127.0.0.1', '0.0.0.0']) {
     const failure = await new Promise((resolve) => connect(originAt(host, canary.port), resolve))
@@ -118,7 +119,12 @@ test('a socket that reached a forbidden address after all is closed before anyth
       return this.#asked++ === 0
     }
   }
-  const connect = createConnector({ policy: new Fickle({ allowNetworks: [] }), resolve: async () => [], extraCa: [] })
+  const connect = createConnector({
+    policy: new Fickle({ allowNetworks: [] }),
+    resolve: async () => [],
+    extraCa: [],
+    clock: systemClock,
+  })
   const failure = await new Promise((resolve) => connect(originAt('127.0.0.1', canary.port), resolve))
 
   assert.equal((failure as { outcome?: string }).outcome, 'blocked')

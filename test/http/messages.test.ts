@@ -193,7 +193,13 @@ describe('what became of a message', () => {
     const ok = await settle('one', { response: Buffer.from('fine') }, { state: 'delivered' })
     const refused = await settle(
       'two',
-      { status: 500, code: 'refused', response: Buffer.from('oops'), responseHeaders: { server: 'hook/2' } },
+      {
+        status: 500,
+        code: 'refused',
+        response: Buffer.from('oops'),
+        responseHeaders: { server: 'hook/2' },
+        timings: '3,12,,40',
+      },
       { state: 'waiting', waitMs: 3_600_000 },
     )
 
@@ -221,6 +227,7 @@ describe('what became of a message', () => {
       responseHeaders: { server: 'hook/2' },
       responseStatusCode: 500,
       responseDurationMs: 4,
+      timings: { reused: false, dnsMs: 3, connectMs: 12, tlsMs: null, firstByteMs: 40 },
       status: 2,
       statusText: 'fail',
       triggerType: 0,

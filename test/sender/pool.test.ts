@@ -9,7 +9,7 @@ import { type Connection, Pool } from '../../src/sender/pool.ts'
 import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 
 const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })
-const connector = () => createConnector({ policy, resolve: async () => [], extraCa: [] })
+const connector = () => createConnector({ policy, resolve: async () => [], extraCa: [], clock: systemClock })
 
 const originAt = (port: number): Origin => ({ key: `http://127.0.0.1:${port}`, host: '127.0.0.1', port, secure: false })
 

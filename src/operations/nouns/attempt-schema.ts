@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Attempt, AttemptSummary, MessageSummary } from '../../domain/delivery.ts'
 import type { Endpoint } from '../../domain/endpoint.ts'
+import { readTimings } from '../../domain/timings.ts'
 import type { Coalesced } from '../../store/messages.ts'
 import {
   endpointId,
@@ -82,6 +83,20 @@ const statusFields = {
   coalescedInto: nullable(text('The message of the same kind that took its place unsent')),
 }
 
+const Timings = Type.Object(
+  {
+    reused: flag('Whether the attempt used a connection that was open already.'),
+    dnsMs: nullable(whole('Time to look up the addresses of the host.')),
+    connectMs: nullable(whole('Time to open the connection.')),
+    tlsMs: nullable(whole('Time of the TLS handshake.')),
+    firstByteMs: nullable(whole('Time from the open connection to the first byte of the answer.')),
+  },
+  {
+    description:
+      'The split of the duration, in milliseconds. A part is null when it did not take place; a failed part counts up to its failure. Null for an attempt that sent nothing.',
+  },
+)
+
 /** One HTTP try as callers see it. */
 export const MessageAttemptOut = Type.Object({
   id,
@@ -98,6 +113,7 @@ export const MessageAttemptOut = Type.Object({
   ),
   responseStatusCode: whole('0 when there was no answer'),
   responseDurationMs: whole('Duration of the attempt.'),
+  timings: nullable(Timings),
   ...status,
   triggerType: Type.Enum([0, 1], { description: '0 scheduled, 1 manual' }),
   timestamp: instant('Time of the event.'),
@@ -136,6 +152,7 @@ export function toAttemptOut(
     responseHeaders: withContent ? attempt.responseHeaders : null,
     responseStatusCode: attempt.status,
     responseDurationMs: attempt.durationMs,
+    timings: readTimings(attempt.timings),
     status,
     statusText: statusTexts[status],
     triggerType: attempt.trigger === 'manual' ? 1 : 0,

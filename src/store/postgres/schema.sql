@@ -60,7 +60,8 @@ create table attempt (
   response bytea,
   next_at bigint,
   trigger text not null,
-  response_headers json
+  response_headers json,
+  timings text
 ) partition by RANGE (message);
 CREATE INDEX attempt_endpoint ON ONLY public.attempt USING btree (endpoint, at);
 CREATE UNIQUE INDEX attempt_pkey ON ONLY public.attempt USING btree (message, endpoint, n);
@@ -78,7 +79,8 @@ create table attempt_default (
   response bytea,
   next_at bigint,
   trigger text not null,
-  response_headers json
+  response_headers json,
+  timings text
 ); -- partition: DEFAULT
 CREATE INDEX attempt_default_endpoint_at_idx ON public.attempt_default USING btree (endpoint, at);
 CREATE UNIQUE INDEX attempt_default_pkey ON public.attempt_default USING btree (message, endpoint, n);

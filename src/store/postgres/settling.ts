@@ -22,7 +22,7 @@ import { type Run, statement } from './sessions.ts'
  * A batch of settlements in one statement. The worker's own row is locked first (`for key share` lets the worker's other
  * batches and its renewals pass, but not being declared dead), and everything else is fed by that row: without it there is
  * no input and nothing is written. Likewise nothing is written when the subscriptions to notices are no longer at the version
- * $21: the caller reads them and settles again.
+ * $22: the caller reads them and settles again.
  *
  * Pending rows are found by their whole primary key, one probe each, and deleted by their place: a delete that joins may
  * be driven from the other side, through all of pending. (A row's place is sure: pending is updated only where an order is
@@ -36,16 +36,16 @@ const settleBatch = statement(
     ${withClock}, fence as materialized (
       select id from worker where id = $1 and ended_at is null for key share
     ), known as materialized (
-      select from application where key = ${managementApplication} and version = $21
+      select from application where key = ${managementApplication} and version = $22
     ), settled as materialized (
       select s.*, clock.now, substring($18::bytea from s.start for s.length) as response
-        from (select from fence where $21::bigint is null or exists (select from known)) as gate, clock, unnest(
+        from (select from fence where $22::bigint is null or exists (select from known)) as gate, clock, unnest(
                $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[], $8::text[],
                $9::bigint[], $10::bigint[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::bigint[],
-               $16::integer[], $17::integer[], $19::boolean[], $20::text[]
+               $16::integer[], $17::integer[], $19::boolean[], $20::text[], $21::text[]
              ) as s (endpoint, class, due_at, message, app, n, id,
                      started_ago_ms, duration_ms, status, code, error, dead_reason, wait_ms, start, length, stays,
-                     response_headers)
+                     response_headers, timings)
     ), found as materialized (
       select s.*, p.*
         from settled s cross join lateral (
@@ -75,11 +75,11 @@ const settleBatch = statement(
         from settled s where s.id is not null
     ), recorded as (
       insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger,
-                           response_headers)
+                           response_headers, timings)
       select message, endpoint, n, id, now - started_ago_ms, duration_ms, status, code,
              case when is_queued then error end, case when is_queued then response end, now + wait_ms,
              case when class = ${replay} then 'manual' else 'scheduled' end,
-             case when is_queued then response_headers::json end
+             case when is_queued then response_headers::json end, timings
         from queued
       on conflict do nothing
     ), waiting as (
@@ -99,7 +99,7 @@ const settleBatch = statement(
             since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
             response = excluded.response
     )
-    select exists (select from fence) as alive, $21::bigint is null or exists (select from known) as known`,
+    select exists (select from fence) as alive, $22::bigint is null or exists (select from known) as known`,
 )
 
 /**
@@ -271,7 +271,7 @@ export function settling(database: Database): Delivering['settle'] {
 /** `outdated`: the subscriptions to notices changed, and nothing was recorded. */
 type Answer = 'settled' | 'fenced' | 'outdated'
 
-/** Parameters 2 to 20. */
+/** Parameters 2 to 21. */
 function valuesOf(settlements: readonly Settlement[]): unknown[] {
   const responses = packed(settlements.map((s) => s.attempt?.response ?? null))
   return [
@@ -295,6 +295,7 @@ function valuesOf(settlements: readonly Settlement[]): unknown[] {
     responses.bytes,
     booleans(settlements.map(stays)),
     texts(settlements.map((s) => writeHeaders(s.attempt))),
+    texts(settlements.map((s) => s.attempt?.timings ?? null)),
   ]
 }
 

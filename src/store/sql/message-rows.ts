@@ -49,6 +49,7 @@ const attemptFields = {
   error: 'error',
   nextAt: 'next_at',
   trigger: 'trigger',
+  timings: 'timings',
 }
 export const attemptColumns = columnsOf<Attempt>({
   ...attemptFields,

@@ -50,7 +50,7 @@ CREATE TABLE attempt (
   error text,
   response blob,
   next_at integer,
-  trigger text not null, response_headers text,
+  trigger text not null, response_headers text, timings text,
   primary key (message, endpoint, n)
 ) strict, without rowid;
 

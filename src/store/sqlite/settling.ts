@@ -35,8 +35,8 @@ const holdPending = `
     and prior_attempts + attempts = :prior + :attempts`
 const insertAttempt = `
   insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger,
-                       response_headers)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
+                       response_headers, timings)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
 const insertDead = `
   insert or replace into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -130,6 +130,7 @@ function recorder(connection: Connection): Recorder {
       nextAt,
       row.class === replay ? 'manual' : 'scheduled',
       isQueued ? writeHeaders(attempt) : null,
+      attempt.timings ?? null,
     )
 
     function end(taken: TakenColumns): void {

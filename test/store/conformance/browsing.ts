@@ -176,6 +176,26 @@ export function browsing(open: Open): void {
     assert.deepEqual(await kept(), [null, null, null])
   })
 
+  test('the timings of an attempt are kept as they were written, also when its message is erased', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application())
+    const { worker, row } = await world.owningOne(endpoint)
+    const tried = (row: PendingRow, timings: string | null) => {
+      const settlement = world.settlement(endpoint, row, { state: 'waiting', waitMs: 0 })
+      return { ...settlement, attempt: { ...settlement.attempt, timings } }
+    }
+    const written = ['3,12,40,105', '', null]
+    await world.settle(worker, tried(row, written[0] ?? null))
+    for (const timings of written.slice(1)) {
+      await world.pass(5)
+      await world.settle(worker, tried(await world.head(endpoint, 1), timings ?? null))
+    }
+    const kept = async () => (await world.store.attemptsOf(row.message)).map(({ timings }) => timings)
+    assert.deepEqual(await kept(), written)
+    await world.store.expungeMessage(row.message)
+    assert.deepEqual(await kept(), written)
+  })
+
   test('an attempt whose message was erased meanwhile is recorded without headers of the answer', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())

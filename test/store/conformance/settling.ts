@@ -13,7 +13,7 @@ export function settling(open: Open): void {
     const [attempt] = await world.store.attemptsOf(row.message)
     const { at, ...rest } = attempt ?? assert.fail('no attempt was recorded')
     const { id, durationMs, status, code, error, response } = settlement.attempt
-    const ours = { id, durationMs, status, code, error, response, responseHeaders: null }
+    const ours = { id, durationMs, status, code, error, response, responseHeaders: null, timings: null }
     const about = { message: row.message, endpoint: endpoint.key, n: 1, nextAt: null, trigger: 'scheduled' }
     assert.deepEqual(rest, { ...ours, ...about })
     // By the store's clock it began 30 ms before it was settled, at or after the row was due.
