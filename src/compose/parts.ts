@@ -176,6 +176,7 @@ function contextOf(
     checkUrl: (url) => checkUrl(url, policy),
     adminKey,
     publicUrl: config.publicUrl,
+    portalFrameAncestors: config.portalFrameAncestors,
     bodyLimitBytes: config.bodyLimit,
     serverDefaults: serverDefaultsOf(config),
     requestTimeoutMs: config.requestTimeout,

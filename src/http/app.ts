@@ -1,5 +1,4 @@
 import Fastify, { type FastifyInstance } from 'fastify'
-import { noRoute } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { bodyKinds, isPublishing, kindOf } from '../operations/check.ts'
 import { routes } from '../operations/nouns.ts'
@@ -11,7 +10,7 @@ import { docsRoute } from './docs-page.ts'
 import { guard } from './guard.ts'
 import { answerOnce } from './idempotency.ts'
 import { allowOrigins, answerOtherMethods } from './other-methods.ts'
-import { portalRoute } from './portal.ts'
+import { pageAnswers } from './pages.ts'
 import { limitRates } from './rates.ts'
 import { acceptBodies, register } from './register.ts'
 import { boundUnread, boundUploads } from './transfers.ts'
@@ -46,9 +45,8 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
     frameworkErrors: (error, request, reply) => answerError(error, request, reply as never, context),
   })
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply, context))
-  app.setNotFoundHandler((request) => {
-    throw noRoute(request.method, request.url)
-  })
+  const pages = pageAnswers(context)
+  app.setNotFoundHandler((request, reply) => pages.answer(request, reply))
   app.removeAllContentTypeParsers()
   rememberAddresses(app)
   setAnswerHeaders(app)
@@ -83,7 +81,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
   )
   app.register(async (open) => {
     docsRoute(open)
-    portalRoute(open)
+    pages.declare(open)
   })
   app.register(async () => answerOthers())
   return app

@@ -1,7 +1,8 @@
 import type { Context, Limits } from '../operations/parts.ts'
+import type { PageOptions } from './pages.ts'
 
 /** The parts of the program that the server works with. */
-export interface HttpContext extends Context {
+export interface HttpContext extends Context, PageOptions {
   /** How long a client may take to send a request. */
   readonly requestTimeoutMs: number
   readonly limits: HttpLimits

@@ -54,20 +54,33 @@ export const address: Kind<Address> = {
 }
 
 /** A list of networks in CIDR form, separated by commas. */
-export const networks: Kind<readonly string[]> = {
-  placeholder: 'CIDR,…',
-  parse(raw) {
-    const parts = Array.isArray(raw) ? raw : typeof raw === 'string' ? raw.split(',') : [raw]
-    const list = parts.map((part) => (typeof part === 'string' ? part.trim() : part)).filter((part) => part !== '')
-    const wrong = list.filter((part) => typeof part !== 'string' || readNetwork(part) === undefined)
-    if (wrong.length > 0) {
-      throw new WrongValue(
-        `a list of networks such as 127.0.0.0/8,10.1.0.0/16,::1/128 (wrong: ${wrong.map(String).join(', ')})`,
-      )
-    }
-    return list as string[]
-  },
-  show: (value) => (value.length === 0 ? '(none)' : value.join(',')),
+export const networks: Kind<readonly string[]> = listOf(
+  'CIDR,…',
+  'networks such as 127.0.0.0/8,10.1.0.0/16,::1/128',
+  (part) => readNetwork(part) !== undefined,
+)
+
+/** A list of web origins, separated by commas. `*.` before a host stands for all its subdomains. */
+export const origins: Kind<readonly string[]> = listOf(
+  'ORIGIN,…',
+  'origins such as https://app.example.com,https://*.example.com',
+  (part) => /^https?:\/\/(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:\d{1,5})?$/i.test(part),
+)
+
+function listOf(placeholder: string, examples: string, isRight: (part: string) => boolean): Kind<readonly string[]> {
+  return {
+    placeholder,
+    parse(raw) {
+      const parts = Array.isArray(raw) ? raw : typeof raw === 'string' ? raw.split(',') : [raw]
+      const list = parts.map((part) => (typeof part === 'string' ? part.trim() : part)).filter((part) => part !== '')
+      const wrong = list.filter((part) => typeof part !== 'string' || !isRight(part))
+      if (wrong.length > 0) {
+        throw new WrongValue(`a list of ${examples} (wrong: ${wrong.map(String).join(', ')})`)
+      }
+      return list as string[]
+    },
+    show: (value) => (value.length === 0 ? '(none)' : value.join(',')),
+  }
 }
 
 /** A duration such as `500ms`, `10s`, `2m`, `1h` or `3d`, kept in milliseconds. A bare number is milliseconds. */

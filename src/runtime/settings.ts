@@ -8,6 +8,7 @@ import {
   encryptionKeys,
   type Kind,
   networks,
+  origins,
   size,
   store,
   toggle,
@@ -48,6 +49,11 @@ export const settings = {
     'secret',
   ),
   publicUrl: setting(webAddress, null, "base of links to this server; default: the request's host"),
+  portalFrameAncestors: setting(
+    origins,
+    [],
+    'origins whose pages may show the portal in a frame, such as https://app.example.com; default: none',
+  ),
   allowNetworks: setting(
     networks,
     null,
@@ -211,6 +217,7 @@ export const apiSettings: ReadonlySet<string> = new Set<keyof typeof settings>([
   'adminKey',
   'apiKey',
   'publicUrl',
+  'portalFrameAncestors',
   'local',
   'bodyLimit',
   'maxCommitDelay',

@@ -49,6 +49,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     checkUrl: (url) => checkUrl(url, policy),
     adminKey,
     publicUrl: null,
+    portalFrameAncestors: [],
     bodyLimitBytes: 64 * 1024,
     serverDefaults: serverDefaultsOf(configOf({})),
     requestTimeoutMs: 30_000,

@@ -31,7 +31,6 @@ const odd: Readonly<Record<string, readonly [bytes: string, status: number, code
     'not_found',
   ],
   'a path that cannot be decoded': [`GET /api/v1/app/%zz HTTP/1.1\r\nhost: a\r\n${close}\r\n`, 400, 'invalid_request'],
-  'a request for the server itself': [`OPTIONS * HTTP/1.1\r\nhost: a\r\n${close}\r\n`, 404, 'not_found'],
   'HTTP/2 without TLS': ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, 'invalid_request'],
   'a method that does not exist': ['SPLICE / HTTP/1.1\r\nhost: a\r\n\r\n', 400, 'invalid_request'],
   'bytes that are no HTTP': ['\x16\x03\x01\x02\x00\r\n\r\n', 400, 'invalid_request'],
@@ -60,6 +59,11 @@ describe('a request that reaches no route is answered with a problem:', () => {
       assert.deepEqual([problem.status, problem.code], [status, code])
     })
   }
+})
+
+test('OPTIONS for the server itself is answered with the methods of its first page', async (t) => {
+  const answer = await answerTo(t, `OPTIONS * HTTP/1.1\r\nhost: a\r\n${close}\r\n`)
+  assert.match(answer, /^HTTP\/1\.1 204 .*\r\nallow: GET, HEAD, OPTIONS\r\n/s)
 })
 
 test('every answer of the API says that its type is no guess and that no cache may keep it', async () => {

@@ -61,6 +61,8 @@ describe('the package, installed in an empty project', () => {
       'bin/sluice.js',
       'dist/index.js',
       'dist/index.d.ts',
+      'dist/ui/index.html',
+      'dist/ui/index.html.br',
       'dist/store/sqlite/migrations/0001_core.sql',
       'dist/store/postgres/migrations/0001_core.sql',
       'README.md',

@@ -1,0 +1,205 @@
+import { hash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { extname, join } from 'node:path'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { noRoute } from '../domain/app-error.ts'
+import { portalPage } from './portal.ts'
+
+/** The built pages: in the package beside the code, in a checkout where `npm run build:ui` puts them. */
+const folders = ['../ui', '../../ui/dist'].map((path) => join(import.meta.dirname, path))
+
+const html = 'text/html; charset=utf-8'
+const types: Readonly<Record<string, string>> = {
+  '.html': html,
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.json': 'application/json; charset=utf-8',
+  '.map': 'application/json; charset=utf-8',
+  '.webmanifest': 'application/manifest+json; charset=utf-8',
+  '.txt': 'text/plain; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.ico': 'image/x-icon',
+  '.woff2': 'font/woff2',
+}
+
+/** The encodings that the build makes, best first, by the ending of the file. */
+const encodings = { br: '.br', gzip: '.gz' } as const
+type Encoding = keyof typeof encodings
+
+/** One file of the build, with its bytes in each encoding. */
+interface PageFile {
+  readonly type: string
+  readonly etag: string
+  readonly bytes: Buffer
+  readonly encoded: ReadonlyMap<Encoding, Buffer>
+  /** The content security policy of a page that needs one of its own. */
+  readonly policy?: string
+}
+
+/** The files of the build by their path below `/`. A request names a file of this map or none: no path reaches the disk. */
+type PageFiles = ReadonlyMap<string, PageFile>
+
+export interface PageOptions {
+  /** Origins that may show the portal in a frame. */
+  readonly portalFrameAncestors: readonly string[]
+  /** The folder of the built pages; undefined for the one that belongs to this program. */
+  readonly pagesFolder?: string | undefined
+}
+
+/** Answers a request that no route takes. Throws `not_found` when it asks for no page. */
+export type AnswerPage = (request: FastifyRequest, reply: FastifyReply) => void
+
+/**
+ * Serves the dashboard under `/` and the portal under `/portal`. A navigation to any other path below them answers the
+ * same page, whose script knows the path. The files are read once, at the first request for one.
+ */
+export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions): {
+  readonly declare: (app: FastifyInstance) => void
+  readonly answer: AnswerPage
+} {
+  let read: PageFiles | undefined
+  const files = () => {
+    read ??= readFiles(pagesFolder ?? folders.find((folder) => existsSync(folder)))
+    return read
+  }
+  const policies = {
+    '/index.html': policyOf(["'none'"]),
+    '/portal.html': policyOf(portalFrameAncestors.length === 0 ? ["'none'"] : portalFrameAncestors),
+  }
+  const answerPage = (page: keyof typeof policies, request: FastifyRequest, reply: FastifyReply) => {
+    const file = files().get(page)
+    setPageHeaders(reply, file?.policy ?? policies[page])
+    if (file === undefined) reply.code(503).type(html).send(notBuilt)
+    else send(file, 'no-cache', request, reply)
+  }
+
+  const answer: AnswerPage = (request, reply) => {
+    const path = pathOf(request)
+    const file = path.endsWith('.html') ? undefined : files().get(path)
+    if (file !== undefined && isRead(request)) {
+      reply
+        .header('cross-origin-resource-policy', 'same-origin')
+        .header('content-security-policy', "default-src 'none'")
+      const isHashed = path.startsWith('/assets/')
+      return send(file, isHashed ? 'public, max-age=31536000, immutable' : 'no-cache', request, reply)
+    }
+    if (!isNavigation(request) || /^\/(api|assets)(\/|$)/.test(path)) throw noRoute(request.method, request.url)
+    answerPage(/^\/portal(\/|$)/.test(path) ? '/portal.html' : '/index.html', request, reply)
+  }
+
+  return {
+    answer,
+    declare(app) {
+      app.get('/', (request, reply) => answerPage('/index.html', request, reply))
+      app.get('/portal', (request, reply) => answerPage('/portal.html', request, reply))
+    },
+  }
+}
+
+/**
+ * The policy of a page: its own scripts, styles and API, images that it holds itself, and nothing from elsewhere. Text
+ * never becomes a script, whatever a script of the page does with it (trusted types).
+ */
+function policyOf(frameAncestors: readonly string[]): string {
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    "font-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "require-trusted-types-for 'script'",
+    `frame-ancestors ${frameAncestors.join(' ')}`,
+  ].join('; ')
+}
+
+function setPageHeaders(reply: FastifyReply, policy: string): void {
+  reply
+    .header('content-security-policy', policy)
+    .header('x-content-type-options', 'nosniff')
+    .header('referrer-policy', 'no-referrer')
+    .header('cross-origin-opener-policy', 'same-origin')
+    .header('cross-origin-resource-policy', 'same-origin')
+}
+
+function send(file: PageFile, cacheControl: string, { headers, method }: FastifyRequest, reply: FastifyReply): void {
+  const accepted = acceptedEncodings(headers['accept-encoding'])
+  const encoding = [...file.encoded.keys()].find((each) => accepted.has(each))
+  const etag = encoding === undefined ? `"${file.etag}"` : `"${file.etag}-${encoding}"`
+  reply.header('cache-control', cacheControl).header('etag', etag)
+  if (file.encoded.size > 0) reply.header('vary', 'accept-encoding')
+  if (matches(headers['if-none-match'], etag)) return void reply.code(304).send()
+  reply.type(file.type)
+  if (encoding !== undefined) reply.header('content-encoding', encoding)
+  const bytes = (encoding === undefined ? undefined : file.encoded.get(encoding)) ?? file.bytes
+  reply.header('content-length', bytes.length).send(method === 'HEAD' ? undefined : bytes)
+}
+
+function isRead({ method }: FastifyRequest): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
+/** Whether a browser opens a page, rather than a program asking for data. */
+function isNavigation(request: FastifyRequest): boolean {
+  return isRead(request) && (request.headers.accept ?? '').includes('text/html')
+}
+
+function pathOf({ url }: FastifyRequest): string {
+  return (url.split('?', 1)[0] as string).replace(/\/{2,}/g, '/')
+}
+
+function acceptedEncodings(header: string | string[] | undefined): ReadonlySet<string> {
+  const ranges = String(header ?? '')
+    .toLowerCase()
+    .split(',')
+    .map((range) => range.trim())
+  return new Set(
+    ranges.filter((range) => !/;\s*q=0(\.0*)?$/.test(range)).map((range) => range.split(';', 1)[0] as string),
+  )
+}
+
+/** Whether a tag of the client is this one. A proxy that compresses makes tags weak. */
+function matches(header: string | undefined, etag: string): boolean {
+  return (header ?? '').split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
+}
+
+function readFiles(folder: string | undefined): PageFiles {
+  const portal = portalPage()
+  const files = new Map<string, PageFile>([
+    ['/portal.html', { ...fileOf(html, Buffer.from(portal.html), new Map()), policy: portal.policy }],
+  ])
+  if (folder === undefined || !existsSync(folder)) return files
+  const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+    .map((entry) => join(entry.parentPath, entry.name))
+  const endings = new Set<string>(Object.values(encodings))
+  for (const path of paths) {
+    if (endings.has(extname(path))) continue
+    const name = path.slice(folder.replace(/[\\/]$/, '').length).replaceAll('\\', '/')
+    const bytes = readFileSync(path)
+    const encoded = (Object.keys(encodings) as Encoding[])
+      .filter((encoding) => paths.includes(path + encodings[encoding]))
+      .map((encoding) => [encoding, readFileSync(path + encodings[encoding])] as const)
+    files.set(name, fileOf(types[extname(path)] ?? 'application/octet-stream', bytes, new Map(encoded)))
+  }
+  return files
+}
+
+function fileOf(type: string, bytes: Buffer, encoded: ReadonlyMap<Encoding, Buffer>): PageFile {
+  return { type, bytes, encoded, etag: hash('sha256', bytes, 'base64url').slice(0, 22) }
+}
+
+const notBuilt = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Sluice</title>
+<h1>The dashboard is not built</h1>
+<p>This checkout has no built pages. Build them with <code>npm run build:ui</code>, and restart the server.</p>
+<p>The API works without them: see <a href="/docs">the reference</a>.</p>
+</html>
+`
