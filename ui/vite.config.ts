@@ -4,16 +4,33 @@ import { defineConfig } from 'vite'
 
 const pages = ['index.html', 'portal.html'].map((name) => join(import.meta.dirname, name)).filter(existsSync)
 
-/** Two pages: `index.html` is the dashboard under `/`, `portal.html` the portal under `/portal`. */
-// biome-ignore lint/style/noDefaultExport: Vite reads the default export.
+/**
+ * Two programs: index.html, the dashboard of operators, and portal.html, the portal of customers. The server sends a
+ * strict content security policy, so that nothing may be inlined.
+ *
+ * `npm run dev:ui` serves the pages with hot reload against a server that runs already: SLUICE_URL names it, and
+ * SLUICE_API_KEY signs the requests in. Neither is part of what is built.
+ */
+const { SLUICE_URL = 'http://127.0.0.1:8484', SLUICE_API_KEY } = process.env
+
+// biome-ignore lint/style/noDefaultExport: Vite reads its configuration from the default export.
 export default defineConfig({
   root: import.meta.dirname,
+  publicDir: false,
   build: {
-    outDir: 'dist',
-    emptyOutDir: true,
-    // The policy of the pages allows no inline resource but images.
+    target: 'es2023',
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    reportCompressedSize: false,
     rolldownOptions: { input: pages },
+  },
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  server: {
+    proxy: {
+      '/api': {
+        target: SLUICE_URL,
+        headers: SLUICE_API_KEY === undefined ? {} : { authorization: `Bearer ${SLUICE_API_KEY}` },
+      },
+    },
   },
 })

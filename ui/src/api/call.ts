@@ -1,0 +1,103 @@
+import { signal } from '@preact/signals'
+import type { Operations, Problem, ValidationProblem } from './schema.ts'
+
+/** Requests to the API: typed by method and path, `call('GET /app/{app_id}', { path: { app_id } })`. */
+export type OperationName = keyof Operations
+export type Answer<Name extends OperationName> = Operations[Name]['answer']
+
+/** A part of a request is left out where it has no field. */
+type Part<Key extends string, Value> = object extends Value
+  ? { readonly [K in Key]?: Value | undefined }
+  : { readonly [K in Key]: Value }
+export type Input<Name extends OperationName> = Part<'path', Operations[Name]['path']> &
+  Part<'query', Operations[Name]['query']> &
+  (undefined extends Operations[Name]['body']
+    ? { readonly body?: Operations[Name]['body'] }
+    : { readonly body: Operations[Name]['body'] })
+
+/** An input that no field of is required may be left out as a whole. */
+export type Inputs<Name extends OperationName> =
+  object extends Input<Name> ? [input?: Input<Name>] : [input: Input<Name>]
+
+/** An answer that is no success. `fields` has the message of each field that the server refused. */
+export class ApiError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly fields: Readonly<Record<string, string>>
+
+  constructor(status: number, problem: Partial<Problem | ValidationProblem>) {
+    const { detail, title = `The server answered ${status}.`, code = '' } = problem
+    const list = Array.isArray(detail) ? detail : []
+    super(
+      list.length > 0
+        ? list.map(({ loc, msg }) => `${loc.slice(1).join('.')}: ${msg}`).join('\n')
+        : String(detail || title),
+    )
+    this.status = status
+    this.code = code
+    this.fields = Object.fromEntries(list.map(({ loc, msg }) => [loc.slice(1).join('.'), msg]))
+  }
+}
+
+/** Called when the server does not know the caller, or no more. */
+export const signedOut = signal(false)
+
+/** The token against forged requests. The server gives it with the session, and each change sends it back. */
+let forgeryToken: string | undefined
+
+export function setForgeryToken(token: string | undefined): void {
+  forgeryToken = token
+}
+
+export async function call<Name extends OperationName>(
+  operation: Name,
+  ...[input]: Inputs<Name>
+): Promise<Answer<Name>> {
+  const { path, query, body } = (input ?? {}) as { path?: object; query?: object; body?: unknown }
+  const response = await send(operation, { path, query, body })
+  if (response.status === 204) return undefined as Answer<Name>
+  const isJson =
+    response.headers.get('content-type')?.includes('json') && !response.headers.get('content-type')?.includes('jsonl')
+  return (isJson ? await response.json() : await response.text()) as Answer<Name>
+}
+
+interface Request {
+  readonly path?: object | undefined
+  readonly query?: object | undefined
+  readonly body?: unknown
+  readonly contentType?: string
+  readonly signal?: AbortSignal
+}
+
+/** Sends a request and returns its successful response; throws ApiError for any other. */
+export async function send(operation: string, { path, query, body, contentType, signal }: Request): Promise<Response> {
+  const [method = 'GET', template = ''] = operation.split(' ')
+  const headers: Record<string, string> = {}
+  if (body !== undefined) headers['content-type'] = contentType ?? 'application/json'
+  if (method !== 'GET' && forgeryToken !== undefined) headers['x-sluice-token'] = forgeryToken
+  const response = await fetch(urlOf(template, path, query), {
+    method,
+    headers,
+    ...(body !== undefined && { body: contentType === undefined ? JSON.stringify(body) : (body as BodyInit) }),
+    ...(signal && { signal }),
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error
+    throw new ApiError(0, { detail: 'The server cannot be reached.', code: 'unreachable' })
+  })
+  if (response.ok) return response
+  if (response.status === 401) signedOut.value = true
+  throw new ApiError(response.status, await response.json().catch(() => ({})))
+}
+
+/** The address of an operation with its parameters filled in. */
+export function urlOf(template: string, path: object = {}, query: object = {}): string {
+  const names = path as Readonly<Record<string, string>>
+  const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(names[name] ?? ''))
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of [value].flat())
+      if (each !== undefined && each !== null && each !== '') search.append(name, String(each))
+  }
+  const text = search.toString()
+  return `/api/v1${filled}${text === '' ? '' : `?${text}`}`
+}

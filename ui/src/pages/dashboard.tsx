@@ -1,0 +1,29 @@
+import { signedOut } from '../api/call.ts'
+import { Empty, Failure, Page } from '../parts/page.tsx'
+import { matchRoute, path, type Route } from '../router.ts'
+import { loadSession, session } from '../session.ts'
+import { Shell } from './shell.tsx'
+import { SignInPage } from './sign-in.tsx'
+
+const routes: readonly Route[] = []
+
+/** The dashboard of operators. */
+export function Dashboard() {
+  const here = session.value
+  if (here.state === 'unknown') return null
+  if (here.state === 'unreachable') return <Failure error={here.error} retry={loadSession} />
+  if (here.state === 'out') return <SignInPage />
+  if (signedOut.value) return <SignInPage note="Your session has ended." />
+  const found = matchRoute(routes, path.value)
+  return (
+    <Shell>
+      {found === undefined ? (
+        <Page title="Not found">
+          <Empty title="There is no such page" />
+        </Page>
+      ) : (
+        <found.route.page key={path.value} params={found.params} />
+      )}
+    </Shell>
+  )
+}

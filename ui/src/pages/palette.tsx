@@ -1,0 +1,141 @@
+import { signal } from '@preact/signals'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { Icon, type IconName } from '../parts/icon.tsx'
+import { navigate } from '../router.ts'
+import { places } from './shell.tsx'
+
+const isOpen = signal(false)
+
+export function openPalette(): void {
+  isOpen.value = true
+}
+
+/** One place to go to. */
+export interface Goal {
+  readonly label: string
+  readonly note?: string
+  readonly to: string
+  readonly icon: IconName
+}
+
+/** Finds things of the server that a text names. */
+export type Finder = (text: string) => Promise<readonly Goal[]>
+let findGoals: Finder = async () => []
+
+export function setFinder(finder: Finder): void {
+  findGoals = finder
+}
+
+/** Ctrl-K: goes to any page, id, uid or URL. */
+export function Palette() {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return
+      event.preventDefault()
+      isOpen.value = !isOpen.value
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+  return isOpen.value ? <OpenPalette /> : null
+}
+
+function OpenPalette() {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const list = useId()
+  const [text, setText] = useState('')
+  const [found, setFound] = useState<{ text: string; goals: readonly Goal[] }>({ text: '', goals: [] })
+  const [at, setAt] = useState(0)
+
+  useEffect(() => dialog.current?.showModal(), [])
+  useEffect(() => {
+    const wanted = text.trim()
+    if (wanted.length < 2) return
+    const timer = setTimeout(async () => {
+      const goals = await findGoals(wanted).catch(() => [])
+      setFound({ text: wanted, goals })
+    }, 120)
+    return () => clearTimeout(timer)
+  }, [text])
+
+  const wanted = text.trim().toLowerCase()
+  const pages = places
+    .flat()
+    .filter(([label]) => label.toLowerCase().includes(wanted))
+    .map(([label, to, icon]): Goal => ({ label, to, icon }))
+  const isCurrent = found.text === text.trim()
+  const goals = [...(wanted.length < 2 ? [] : found.goals), ...pages]
+  const active = Math.min(at, goals.length - 1)
+
+  function go(goal: Goal | undefined): void {
+    if (goal === undefined) return
+    isOpen.value = false
+    navigate(goal.to)
+  }
+
+  function onKeyDown(event: KeyboardEvent): void {
+    const move = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0
+    if (move !== 0) {
+      event.preventDefault()
+      setAt((active + move + goals.length) % Math.max(1, goals.length))
+    } else if (event.key === 'Enter') {
+      event.preventDefault()
+      go(goals[active])
+    }
+  }
+
+  return (
+    <dialog
+      ref={dialog}
+      class="dialog palette"
+      aria-label="Go to"
+      onClose={() => {
+        isOpen.value = false
+      }}
+      onMouseDown={(event) => event.target === dialog.current && dialog.current?.close()}
+    >
+      <div class="ask">
+        <Icon name="search" />
+        <input
+          name="palette"
+          type="text"
+          role="combobox"
+          aria-label="Go to any page, id, uid or URL"
+          aria-expanded="true"
+          aria-controls={list}
+          aria-activedescendant={goals.length > 0 ? `${list}-${active}` : undefined}
+          placeholder="Paste an id, uid or URL, or name a page"
+          autocomplete="off"
+          spellcheck={false}
+          value={text}
+          onInput={(event) => {
+            setText(event.currentTarget.value)
+            setAt(0)
+          }}
+          onKeyDown={onKeyDown}
+        />
+        <kbd>Esc</kbd>
+      </div>
+      <div id={list} role="listbox" aria-label="Places" class="goals">
+        {goals.map(({ label, note, icon, to }, i) => (
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the field above has the keys.
+          <div
+            key={to}
+            id={`${list}-${i}`}
+            role="option"
+            aria-selected={i === active}
+            onClick={() => go(goals[i])}
+            onMouseMove={() => setAt(i)}
+          >
+            <Icon name={icon} />
+            <span class="cut">{label}</span>
+            {note && <span class="note cut">{note}</span>}
+          </div>
+        ))}
+      </div>
+      {goals.length === 0 && (
+        <p class="nothing">{wanted.length < 2 || isCurrent ? 'Nothing here has this name.' : 'Looking…'}</p>
+      )}
+    </dialog>
+  )
+}

@@ -1,0 +1,143 @@
+import { signal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { ConfirmDialog } from '../parts/dialog.tsx'
+import { Icon, type IconName, Logo } from '../parts/icon.tsx'
+import { chosenTheme, theme } from '../parts/theme.ts'
+import { Toasts } from '../parts/toast.tsx'
+import { path } from '../router.ts'
+import { isAdmin, session } from '../session.ts'
+import { openPalette, Palette } from './palette.tsx'
+
+/** The pages of the side, in groups. The second word also finds a page in the palette. */
+export const places: readonly (readonly (readonly [label: string, to: string, icon: IconName])[])[] = [
+  [
+    ['Overview', '/', 'overview'],
+    ['Endpoints', '/endpoints', 'endpoints'],
+    ['Applications', '/applications', 'applications'],
+    ['Dead letters', '/dead', 'dead'],
+  ],
+  [
+    ['Workers', '/workers', 'workers'],
+    ['Schedules', '/schedules', 'schedules'],
+    ['Tasks', '/tasks', 'tasks'],
+    ['Event types', '/event-types', 'types'],
+  ],
+  [
+    ['Keys and sessions', '/keys', 'keys'],
+    ['Audit', '/audit', 'audit'],
+    ['Operational webhooks', '/operational-webhooks', 'hooks'],
+    ['Settings', '/settings', 'settings'],
+  ],
+]
+
+const isOpen = signal(false)
+
+/** The frame of every page: the side with its places, the palette, dialogs and toasts. */
+export function Shell({ children }: { children: ComponentChildren }) {
+  const at = path.value
+  useEffect(() => {
+    isOpen.value = false
+  }, [at])
+  return (
+    <div class="shell">
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
+      <header class="topbar">
+        <button
+          type="button"
+          class="plain"
+          aria-label="Menu"
+          aria-expanded={isOpen.value}
+          onClick={() => {
+            isOpen.value = !isOpen.value
+          }}
+        >
+          <Icon name="menu" size={20} />
+        </button>
+        <a class="brand" href="/">
+          <Logo /> Sluice
+        </a>
+        <button type="button" class="plain" aria-label="Search" onClick={openPalette}>
+          <Icon name="search" size={20} />
+        </button>
+      </header>
+      <Side at={at} />
+      {isOpen.value && (
+        // biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: the menu button closes it too.
+        <div
+          class="scrim"
+          onClick={() => {
+            isOpen.value = false
+          }}
+        />
+      )}
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+      <Palette />
+      <ConfirmDialog />
+      <Toasts />
+    </div>
+  )
+}
+
+function Side({ at }: { at: string }) {
+  const here = session.value
+  return (
+    <nav class={isOpen.value ? 'side open' : 'side'} aria-label="Main">
+      <a class="brand" href="/">
+        <Logo /> Sluice
+      </a>
+      <button type="button" class="find" onClick={openPalette}>
+        <Icon name="search" size={14} />
+        <span class="grow">Go to…</span>
+        <kbd>{navigator.platform.startsWith('Mac') ? '⌘' : 'Ctrl '}K</kbd>
+      </button>
+      {places.map((group) => (
+        <ul key={group[0]?.[1]}>
+          {group.map(([label, to, icon]) => (
+            <li key={to}>
+              <a href={to} aria-current={isWithin(at, to) ? 'page' : undefined}>
+                <Icon name={icon} />
+                {label}
+              </a>
+            </li>
+          ))}
+        </ul>
+      ))}
+      <div class="foot">
+        <button
+          type="button"
+          class="plain"
+          onClick={() => {
+            chosenTheme.value = theme.value === 'dark' ? 'light' : 'dark'
+          }}
+        >
+          <Icon name={theme.value === 'dark' ? 'sun' : 'moon'} />
+          {theme.value === 'dark' ? 'Light' : 'Dark'}
+        </button>
+        <a class="who" href="/docs" target="_blank" rel="noreferrer">
+          API reference
+        </a>
+        {here.state === 'in' && (
+          <span class="who cut" title={here.access.id}>
+            {isAdmin() ? 'Operator' : here.access.scopes.join(', ')} · {here.access.id}
+          </span>
+        )}
+      </div>
+    </nav>
+  )
+}
+
+/** A page below a place belongs to it: an endpoint to the endpoints, a message to the applications. */
+function isWithin(at: string, to: string): boolean {
+  if (to === '/') return at === '/'
+  if (at === to || at.startsWith(`${to}/`)) return true
+  if (at.startsWith('/app/')) {
+    const [, , , kind] = at.split('/')
+    return to === (kind === 'endpoint' ? '/endpoints' : kind === 'schedule' ? '/schedules' : '/applications')
+  }
+  return false
+}

@@ -1,0 +1,98 @@
+/** Figures and names as the pages write them. */
+
+const whole = new Intl.NumberFormat('en')
+const short = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 })
+
+/** `1,204`, and from ten thousand on `12.4K`. */
+export function figure(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–'
+  if (Math.abs(value) >= 10_000) return short.format(value)
+  return whole.format(Math.round(value * 10) / 10)
+}
+
+/** `1,204` in full. */
+export function exact(value: number): string {
+  return whole.format(value)
+}
+
+/** `99.8 %`; a share that is not quite all never reads as 100 %. */
+export function share(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–'
+  const percent = value * 100
+  if (percent > 99.9 && percent < 100) return '99.9 %'
+  return `${percent >= 99.95 || percent === 0 ? percent.toFixed(0) : percent.toFixed(1)} %`
+}
+
+/** `3.2/s`, `120/s`. */
+export function perSecond(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–'
+  if (value !== 0 && value < 0.1) return `${(value * 60).toPrecision(2)}/min`
+  return `${value >= 100 ? figure(Math.round(value)) : Number(value.toFixed(1))}/s`
+}
+
+/** A duration in one or two units: `0.3 s`, `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`. */
+export function span(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined || Number.isNaN(ms)) return '–'
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 9950) return `${Math.round(ms / 100) / 10} s`
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 60) return `${seconds} s`
+  if (seconds < 3600) return two(seconds, 60, 'min', 1, 's')
+  return seconds < 86_400 ? two(seconds, 3600, 'h', 60, 'min') : two(seconds, 86_400, 'd', 3600, 'h')
+}
+
+function two(seconds: number, large: number, name: string, small: number, smallName: string): string {
+  const rest = Math.floor((seconds % large) / small)
+  return `${Math.floor(seconds / large)} ${name}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
+}
+
+/** `in 5 s`, `3 min ago`, `now`. */
+export function relative(at: number, now: number): string {
+  const ms = at - now
+  if (Math.abs(ms) < 1000) return 'now'
+  // Whole units: a time that ticks is read, not measured.
+  const seconds = Math.round(Math.abs(ms) / 1000)
+  const text =
+    seconds < 60
+      ? `${seconds} s`
+      : seconds < 3600
+        ? `${Math.floor(seconds / 60)} min`
+        : seconds < 86_400
+          ? `${Math.floor(seconds / 3600)} h`
+          : `${Math.floor(seconds / 86_400)} d`
+  return ms > 0 ? `in ${text}` : `${text} ago`
+}
+
+/** `2026-11-16 05:25:26.123`, in the reader's time zone. */
+export function localTime(at: number): string {
+  const date = new Date(at)
+  const local = new Date(at - date.getTimezoneOffset() * 60_000)
+  return local.toISOString().slice(0, 23).replace('T', ' ')
+}
+
+/** `1.2 kB`. */
+export function bytes(value: number): string {
+  if (value < 1000) return `${value} B`
+  return value < 1e6 ? `${(value / 1000).toPrecision(3)} kB` : `${(value / 1e6).toPrecision(3)} MB`
+}
+
+/** `1 delivery`, `1,204 deliveries`. */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${exact(n)} ${n === 1 ? one : many}`
+}
+
+/** `circuit_open` → `circuit open`; `throttlePeriodSeconds` → `throttle period seconds`. */
+export function words(name: string): string {
+  return name
+    .replaceAll(/[_.-]/g, ' ')
+    .replaceAll(/([a-z])([A-Z])/g, (_, a: string, b: string) => `${a} ${b.toLowerCase()}`)
+}
+
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+/** The part of a URL that tells endpoints apart: host and path, without the scheme. */
+export function shortUrl(url: string): string {
+  return url.replace(/^https?:\/\//, '').replace(/\/$/, '')
+}
