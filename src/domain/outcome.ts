@@ -12,8 +12,8 @@ export interface Outcome {
   readonly retryAfterMs: number | undefined
   /** The first bytes of the answer's body, as they came. */
   readonly response: Uint8Array | undefined
-  /** The headers of the answer, bounded and without secrets; undefined without an answer. */
-  readonly responseHeaders?: ResponseHeaders | undefined
+  /** The headers of the answer, bounded and without secrets: `ResponseHeaders` as JSON text. Undefined without an answer. */
+  readonly responseHeaders?: string | undefined
   readonly error: string | undefined
   readonly durationMs: number
   /** The split of the duration; undefined when no attempt was made. */

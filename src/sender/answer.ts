@@ -41,15 +41,15 @@ const maxHeaders = 64
 const maxHeaderValue = 1024
 const moreHeaders = '…'
 
+/** The headers of an answer as undici gives them. */
+export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
+
 /**
- * The headers of an answer that are kept with its attempt: at most 64, at most `limitBytes` of names and values, and of each
- * value the first 1,024 characters. A secret, by the name of its header, is not kept at all. Further headers are counted
- * under the name `…`, which no header can have.
+ * The headers of an answer that are kept with its attempt, as JSON text: at most 64, at most `limitBytes` of names and values,
+ * and of each value the first 1,024 characters. A secret, by the name of its header, is not kept at all. Further headers are
+ * counted under the name `…`, which no header can have.
  */
-export function keptHeaders(
-  headers: Readonly<Record<string, string | string[] | undefined>>,
-  limitBytes: number,
-): ResponseHeaders | undefined {
+export function keptHeaders(headers: AnswerHeaders, limitBytes: number): string | undefined {
   if (limitBytes === 0) return undefined
   const kept: [string, string][] = []
   let bytes = 0
@@ -65,7 +65,37 @@ export function keptHeaders(
     bytes += size
   }
   if (omitted > 0) kept.push([moreHeaders, `${omitted} more`])
-  return Object.fromEntries(kept)
+  return JSON.stringify(Object.fromEntries(kept) satisfies ResponseHeaders)
+}
+
+/** Longer texts are not remembered: a target may be one of thousands. */
+const maxRemembered = 1024
+
+/** The kept headers of one receiver's answers. Most answers have the headers of the answer before, date included. */
+export class KeptHeaders {
+  #last: AnswerHeaders = {}
+  #text: string | undefined
+
+  of(headers: AnswerHeaders, limitBytes: number): string | undefined {
+    if (this.#text !== undefined && isSame(headers, this.#last)) return this.#text
+    const text = keptHeaders(headers, limitBytes)
+    const isShort = text !== undefined && text.length <= maxRemembered
+    this.#text = isShort ? text : undefined
+    this.#last = isShort ? headers : {}
+    return text
+  }
+}
+
+/** Whether both hold the same single values in the same order. */
+function isSame(some: AnswerHeaders, others: AnswerHeaders): boolean {
+  const names = Object.keys(some)
+  const otherNames = Object.keys(others)
+  if (names.length !== otherNames.length) return false
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i] as string
+    if (name !== otherNames[i] || some[name] !== others[name]) return false
+  }
+  return true
 }
 
 function keptValue(name: string, value: string | string[] | undefined): string {

@@ -1,8 +1,8 @@
 import type { Dispatcher } from 'undici'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import type { Outcome, ResponseHeaders } from '../domain/outcome.ts'
+import type { Outcome } from '../domain/outcome.ts'
 import type { Timings } from '../domain/timings.ts'
-import { Capture, keptHeaders, printable, readRetryAfter } from './answer.ts'
+import { Capture, printable, readRetryAfter } from './answer.ts'
 import { deadlineFailure, type Failure, isHangUp, unanswered, wireFailure } from './classify.ts'
 import { type Deadlines, Timed } from './deadline.ts'
 import type { Connection, Pool } from './pool.ts'
@@ -52,7 +52,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   #status = 0
   #retryAfterMs: number | undefined
   #location: string | undefined
-  #headers: ResponseHeaders | undefined
+  #headers: string | undefined
   #capture: Capture | undefined
 
   constructor(
@@ -137,7 +137,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
       return
     }
     this.#status = status
-    this.#headers = keptHeaders(headers, this.#wire.responseHeaderLimitBytes)
+    this.#headers = this.#target.keptHeaders.of(headers, this.#wire.responseHeaderLimitBytes)
     if (status < 300) return
     this.#retryAfterMs = readRetryAfter(headers['retry-after'], this.#wire.clock.now(), this.#wire.retryAfterCapMs)
     if (status < 400) this.#location = printable(headers.location)

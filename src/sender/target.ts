@@ -3,8 +3,9 @@ import type { SignatureFamily } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Method } from '../domain/endpoint.ts'
 import { type HeaderTemplate, readTemplates } from '../wire/header-templates.ts'
-import { unsendableAt, wireHeaders } from '../wire/headers.ts'
+import { unsendableAt, unsendableValueAt, wireHeaders } from '../wire/headers.ts'
 import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
+import { KeptHeaders } from './answer.ts'
 import type { Origin } from './connect.ts'
 import { type AddressPolicy, checkUrl, hostOf, portOf } from './guard.ts'
 import type { OutgoingMessage, Target } from './send.ts'
@@ -16,6 +17,7 @@ export interface PreparedTarget {
   readonly connectTimeoutMs: number
   /** When the last secret expires, after which nothing can be signed; usually never. */
   readonly signsUntil: EpochMs
+  readonly keptHeaders: KeptHeaders
   /**
    * The request for one message, signed as of `now`; a text instead when its head cannot be sent. Every call answers the
    * same object, filled in again.
@@ -54,6 +56,7 @@ export function prepareTarget(
     timeoutMs: target.timeoutMs,
     connectTimeoutMs: Math.min(target.connectTimeoutMs ?? target.timeoutMs, target.timeoutMs),
     signsUntil: Math.max(...signers.map(({ expiresAt }) => expiresAt)),
+    keptHeaders: new KeptHeaders(),
     request: requestMaker(
       target.method ?? 'POST',
       url.pathname + url.search,
@@ -104,8 +107,8 @@ function requestMaker(
     if (templating.list.length > 0) templating.fill(headers, firstAt, message, attempt, timestamp)
     if (hasBody) headers[contentTypeAt] = message.contentType
     signing.values(headers, signedAt, hasBody ? message : { id: message.id, body: noBytes }, timestamp, now)
-    // The values before these are the endpoint's, and were checked when the target was prepared.
-    const wrong = unsendableAt(headers, firstAt)
+    // The names, and the values before these, were checked when the target was prepared.
+    const wrong = unsendableValueAt(headers, firstAt)
     if (wrong >= 0) return `The header ${headers[wrong - 1]} of the message contains characters that cannot be sent.`
     if (hasBody) request.body = message.body
     request.headers = message.headers ? withHeadersOf(message.headers, headers, reserved) : headers

@@ -3,7 +3,7 @@ import type { Class, Message } from '../domain/delivery.ts'
 import type { DisabledReason, Endpoint } from '../domain/endpoint.ts'
 import type { DeadReason, Verdict } from '../domain/judge.ts'
 import type { Notice } from '../domain/notice.ts'
-import type { OutcomeCode, ResponseHeaders } from '../domain/outcome.ts'
+import type { OutcomeCode } from '../domain/outcome.ts'
 import type { QueueCursor } from './publishing.ts'
 import type { Store } from './store.ts'
 
@@ -98,14 +98,9 @@ export interface TriedAttempt {
   readonly code: OutcomeCode
   readonly error: string | null
   readonly response: Uint8Array | null
-  readonly responseHeaders?: ResponseHeaders | undefined
+  readonly responseHeaders?: string | undefined
   /** See `writeTimings`. */
   readonly timings?: string | null
-}
-
-/** The headers of an answer as they are stored; null without any. */
-export function writeHeaders(attempt: TriedAttempt | null): string | null {
-  return attempt?.responseHeaders === undefined ? null : JSON.stringify(attempt.responseHeaders)
 }
 
 export interface LaneEffects {

@@ -63,14 +63,20 @@ export function mergedHeaders<T>(...records: readonly Readonly<Record<string, T>
   return Object.fromEntries(byName.values())
 }
 
+/** The index of the first name or value of a request's head that must not be sent, or -1. */
+export function unsendableAt(head: readonly string[]): number {
+  const name = head.findIndex((text, i) => i % 2 === 0 && !isHeaderName(text))
+  return name >= 0 ? name : unsendableValueAt(head)
+}
+
 /**
- * The last check of a request's head, right before it is written: the index of the first name or value that must not be
- * sent, or -1. However a value got into the store, none with a line break leaves.
+ * The last check of a request's head, right before it is written: the index of the first value that must not be sent, or -1.
+ * However a value got into the store, none with a line break leaves. `from` is the index of a value.
  */
-export function unsendableAt(head: readonly string[], from = 0): number {
-  for (let i = from; i < head.length; i++) {
+export function unsendableValueAt(head: readonly string[], from = 1): number {
+  for (let i = from; i < head.length; i += 2) {
     const text = head[i]
-    if (typeof text !== 'string' || (i % 2 === 0 ? !isHeaderName(text) : unsendable.test(text))) return i
+    if (typeof text !== 'string' || unsendable.test(text)) return i
   }
   return -1
 }

@@ -197,7 +197,7 @@ describe('what became of a message', () => {
         status: 500,
         code: 'refused',
         response: Buffer.from('oops'),
-        responseHeaders: { server: 'hook/2' },
+        responseHeaders: '{"server":"hook/2"}',
         timings: '3,12,,40',
       },
       { state: 'waiting', waitMs: 3_600_000 },

@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import type { ResponseHeaders } from '../../src/domain/outcome.ts'
+import { KeptHeaders } from '../../src/sender/answer.ts'
 import type { SenderContext } from '../../src/sender/open.ts'
 import { rawReceiver } from '../hostile/raw-receiver.ts'
 import { send, targetAt, testSender } from './sending.ts'
 
-async function headersOf(t: TestContext, head: string, context: Partial<SenderContext> = {}) {
+async function headersOf(
+  t: TestContext,
+  head: string,
+  context: Partial<SenderContext> = {},
+): Promise<ResponseHeaders | undefined> {
   const bytes = Buffer.from(`HTTP/1.1 200 OK\r\n${head}content-length: 2\r\n\r\nok`, 'latin1')
   const receiver = await rawReceiver(t, (socket) => void socket.write(bytes))
   const { outcome } = await send(testSender(t, context), targetAt(receiver.url))
   assert.equal(outcome.code, 'delivered')
-  return outcome.responseHeaders
+  return outcome.responseHeaders === undefined ? undefined : JSON.parse(outcome.responseHeaders)
 }
 
 test('the headers of an answer are kept, several of one name in one value', async (t) => {
@@ -57,4 +63,25 @@ test('a long value is cut short, and headers beyond the limit in bytes are left 
 
 test('with a limit of 0 no header is kept', async (t) => {
   assert.equal(await headersOf(t, 'x-one: 1\r\n', { responseHeaderLimitBytes: 0 }), undefined)
+})
+
+test('remembered headers are those of the very same answer', () => {
+  const kept = new KeptHeaders()
+  const of = (headers: Readonly<Record<string, string | string[]>>) => JSON.parse(kept.of(headers, 4096) ?? 'null')
+  const first = { date: 'Mon', server: 'a' }
+  assert.equal(kept.of(first, 4096), kept.of({ ...first }, 4096))
+  for (const headers of [
+    { date: 'Tue', server: 'a' },
+    { date: 'Tue' },
+    { server: 'a', date: 'Tue' },
+    { etag: 'Tue' },
+    {},
+  ]) {
+    assert.deepEqual(of(headers), headers)
+    assert.deepEqual(of({ ...headers }), headers)
+  }
+  assert.deepEqual(of({ vary: ['a', 'b'] }), { vary: 'a, b' })
+  assert.deepEqual(of({ vary: ['a', 'c'] }), { vary: 'a, c' })
+  assert.deepEqual(of({ cookie: 'secret' }), { cookie: '(hidden)' })
+  assert.deepEqual(of({ long: 'x'.repeat(2000) }), { long: `${'x'.repeat(1024)}…` })
 })

@@ -1,15 +1,7 @@
 import { replay } from '../../domain/delivery.ts'
 import { managementApplication } from '../../domain/endpoint.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
-import {
-  blockedUntil,
-  type Delivering,
-  type LaneEffects,
-  type Settlement,
-  skipMark,
-  untried,
-  writeHeaders,
-} from '../delivering.ts'
+import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
 import { NoticeInterest, writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
@@ -294,7 +286,7 @@ function valuesOf(settlements: readonly Settlement[]): unknown[] {
     responses.lengths,
     responses.bytes,
     booleans(settlements.map(stays)),
-    texts(settlements.map((s) => writeHeaders(s.attempt))),
+    texts(settlements.map((s) => s.attempt?.responseHeaders ?? null)),
     texts(settlements.map((s) => s.attempt?.timings ?? null)),
   ]
 }

@@ -1,15 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
-import {
-  blockedUntil,
-  type Delivering,
-  type LaneEffects,
-  type Settlement,
-  skipMark,
-  untried,
-  writeHeaders,
-} from '../delivering.ts'
+import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
 import { bumpVersion } from '../sql/applications.ts'
 import { NoticeInterest, writeNotices } from '../sql/notices.ts'
@@ -129,7 +121,7 @@ function recorder(connection: Connection): Recorder {
       isQueued ? response : null,
       nextAt,
       row.class === replay ? 'manual' : 'scheduled',
-      isQueued ? writeHeaders(attempt) : null,
+      isQueued ? (attempt.responseHeaders ?? null) : null,
       attempt.timings ?? null,
     )
 

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DeadLetter, DeadLetterSummary } from '../../../src/domain/delivery.ts'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
-import type { ResponseHeaders } from '../../../src/domain/outcome.ts'
 import type { CountedList, DeadRange } from '../../../src/store/dead-letters.ts'
 import type { PendingRow } from '../../../src/store/delivering.ts'
 import type { AttemptRange, KeyRange } from '../../../src/store/messages.ts'
@@ -150,15 +149,16 @@ export function browsing(open: Open): void {
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
     const headers = { 'content-type': 'text/plain', 'x-odd': '"\\\u0000é😀' }
-    const tried = (row: PendingRow, responseHeaders?: ResponseHeaders) => {
+    const text = JSON.stringify(headers)
+    const tried = (row: PendingRow, responseHeaders?: string) => {
       const settlement = world.settlement(endpoint, row, { state: 'waiting', waitMs: 0 })
       return { ...settlement, attempt: { ...settlement.attempt, responseHeaders } }
     }
-    await world.settle(worker, tried(row, headers))
+    await world.settle(worker, tried(row, text))
     await world.pass(5)
     await world.settle(worker, tried(await world.head(endpoint, 1)))
     await world.pass(5)
-    await world.settle(worker, tried(await world.head(endpoint, 1), headers))
+    await world.settle(worker, tried(await world.head(endpoint, 1), text))
     const kept = async () => (await world.store.attemptsOf(row.message)).map((attempt) => attempt.responseHeaders)
     assert.deepEqual(await kept(), [headers, null, headers])
     const [brief, without] = await world.store.attemptBriefsOf(row.message)
@@ -202,7 +202,7 @@ export function browsing(open: Open): void {
     const { worker, row } = await world.owningOne(endpoint)
     await world.store.expungeMessage(row.message)
     const settlement = world.settlement(endpoint, row, { state: 'delivered' })
-    await world.settle(worker, { ...settlement, attempt: { ...settlement.attempt, responseHeaders: { x: 'echo' } } })
+    await world.settle(worker, { ...settlement, attempt: { ...settlement.attempt, responseHeaders: '{"x":"echo"}' } })
     const [attempt] = await world.store.attemptsOf(row.message)
     assert.equal(attempt?.responseHeaders, null)
   })
