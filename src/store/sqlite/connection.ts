@@ -25,6 +25,8 @@ const longLogBytes = 128 * 1024 * 1024
 const verdictMs = 1000
 /** How long a relaxed commit may stay where a power cut undoes it. */
 const unsyncedMs = 1000
+/** How long a look at whether the files are in their places holds before a transaction. */
+const lookMs = 10
 
 /** One open database: its transactions, keys and log. All of it is synchronous. */
 export class Connection {
@@ -54,6 +56,7 @@ export class Connection {
   /** Commits before this instant are on the disk. The first commit also makes sure that its log is found there. */
   #syncedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #isRelaxed = false
+  #lookedAt: SteadyMs = Number.NEGATIVE_INFINITY
   /** When a commit last succeeded; cleared by a commit that fails. */
   #committedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #probe: { readonly at: SteadyMs; readonly error?: unknown } | undefined
@@ -86,7 +89,7 @@ export class Connection {
   transaction<T>(work: () => T): T {
     const trail = this.trails.getStore()
     const trailing = trail !== undefined && !trail.written
-    this.file?.assertInPlace()
+    this.#assertInPlaceRecently()
     if (this.disk?.failed) this.#rewriteLog(this.disk)
     this.#begin.run()
     try {
@@ -138,6 +141,17 @@ export class Connection {
     await this.disk?.caughtUp()
     this.file?.assertInPlace()
     this.#syncedAt = Math.max(at, this.#syncedAt)
+  }
+
+  /**
+   * A look of a moment ago is enough before a transaction: it counts as safe only after the look behind it, and a look at two
+   * files costs as much as the smallest transaction.
+   */
+  #assertInPlaceRecently(): void {
+    const now = this.context.clock.steady()
+    if (now - this.#lookedAt < lookMs) return
+    this.file?.assertInPlace()
+    this.#lookedAt = now
   }
 
   /** As `onDisk`, for a publish: until then, readers of deliveries wait for it, too. */
