@@ -38,6 +38,50 @@ export interface DeadLetters {
   importDead(app: number, letters: readonly BroughtLetter[]): Promise<Brought[]>
 }
 
+/**
+ * Dead letters on their way to a dead-letter file. From `beginDeadFiling` on, the transaction in which a delivery dies also
+ * keeps a copy of its letter. The copy stays until a file holds the letter, whatever becomes of the dead letter itself.
+ */
+export interface DeadFiling {
+  /** Keeps every letter from now on. Answers whether this begins here; false when letters were kept before. */
+  beginDeadFiling(): Promise<boolean>
+  /** Keeps no letters any more, and forgets the files and the letters that wait for one. Answers how many letters waited. */
+  endDeadFiling(): Promise<number>
+  /** Forgets, of the oldest letters up to `limit`, those that have waited for a file this long. Answers how many. */
+  forgetUnfiled(keptMs: number, limit: number): Promise<number>
+  /** The position of a file; undefined when this store does not know the file. */
+  findDeadFile(id: string): Promise<FilePosition | undefined>
+  /** Makes a file known, at the beginning of a part. */
+  addDeadFile(id: string, part: number): Promise<void>
+  /**
+   * Moves a file's position and removes the letters that the file now holds, in one durable transaction. Answers false, and
+   * changes nothing, when the position is no longer `from` or one of the letters is gone: another process was faster.
+   */
+  moveDeadFile(id: string, from: FilePosition, to: FilePosition, filed: readonly number[]): Promise<boolean>
+  /** The oldest letters that no file holds. */
+  listUnfiled(limit: number): Promise<UnfiledSummary[]>
+  /** These letters in the order of their keys, without those that are gone. */
+  loadUnfiled(keys: readonly number[]): Promise<UnfiledLetter[]>
+}
+
+/** How far a dead-letter file is written. */
+export interface FilePosition {
+  /** The number that the file gets when it is full. */
+  readonly part: number
+  /** The beginning of the file that is final. */
+  readonly bytes: number
+  /** The largest size that an interrupted write can have left. */
+  readonly reserved: number
+}
+
+export interface UnfiledSummary extends DeadLetterSummary {
+  readonly key: number
+}
+
+export interface UnfiledLetter extends DeadLetter {
+  readonly key: number
+}
+
 export interface DeadRange {
   /** Only this endpoint's; null for all of the application's, or of every application. */
   readonly endpoint: number | null

@@ -4,7 +4,7 @@ import type { Identity, RandomText } from '../domain/ids.ts'
 import type { StoreCondition } from '../domain/store-condition.ts'
 import type { Access } from './access.ts'
 import type { Applications } from './applications.ts'
-import type { DeadLetters } from './dead-letters.ts'
+import type { DeadFiling, DeadLetters } from './dead-letters.ts'
 import type { Deliveries } from './delivering.ts'
 import type { Endpoints } from './endpoints.ts'
 import type { EventTypes } from './event-types.ts'
@@ -44,6 +44,7 @@ export interface Store
     Deliveries,
     Messages,
     DeadLetters,
+    DeadFiling,
     Schedules,
     Tasks,
     Access,

@@ -1,6 +1,7 @@
 import type { Class } from '../../domain/delivery.ts'
 import { type Flow, toFlow } from '../../domain/flow.ts'
 import { type Bounding, type PendingRow, type RestingEnd, type RestingLane, untried } from '../delivering.ts'
+import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { nextExpired, type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { integers, texts } from './arrays.ts'
 import { type Database, withClock } from './database.ts'
@@ -92,7 +93,7 @@ export const endRows = statement(
     ), ended as materialized (
       select * from found where place in (select place from taken)
     ), dead as (
-      insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
+      insert into dead (${letterColumns})
       select distinct on (endpoint, message)
              endpoint, message, app, reason, attempts, now, since, ${untried.status}, '${untried.code}', null, null
         from clock, ended order by endpoint, message
@@ -100,6 +101,9 @@ export const endRows = statement(
         set app = excluded.app, reason = excluded.reason, attempts = excluded.attempts, died_at = excluded.died_at,
             since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
             response = excluded.response
+      returning ${letterColumns}
+    ), kept as (
+      ${keepForFile('dead where true')}
     )
     select n from ended order by n`,
 )

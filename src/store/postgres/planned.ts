@@ -4,6 +4,7 @@ import type { Identity } from '../../domain/ids.ts'
 import { untried } from '../delivering.ts'
 import { isPlain, type Planned, wideOnes } from '../plan.ts'
 import type { Publication, Special, Variant } from '../publishing.ts'
+import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { integers, packed, texts } from './arrays.ts'
 import { joinAll } from './coalescing.ts'
 import { type Run, statement } from './sessions.ts'
@@ -33,10 +34,14 @@ export const queuePlanned = statement(
 export const dropPlanned = statement(
   'drop-planned',
   `
-    insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
-    select p.endpoint, p.message, p.app, p.reason, 0, p.died_at, p.since, ${untried.status}, '${untried.code}', null, null
-      from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
-             as p (endpoint, message, app, reason, died_at, since)`,
+    with dead as (
+      insert into dead (${letterColumns})
+      select p.endpoint, p.message, p.app, p.reason, 0, p.died_at, p.since, ${untried.status}, '${untried.code}', null, null
+        from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[])
+               as p (endpoint, message, app, reason, died_at, since)
+      returning ${letterColumns}
+    )
+    ${keepForFile('dead where true')}`,
 )
 
 export const insertVariants = statement(

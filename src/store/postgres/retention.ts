@@ -19,14 +19,15 @@ const selectDays = statement(
      order by right(relname, 8)`,
 )
 /**
- * Whether a message of a range still waits, is being expanded or has a dead letter. None of these tables has an
- * index by message, so they are read as a whole: once a day for a day, in the background.
+ * Whether a message of a range still waits, is being expanded, has a dead letter, or is to be written to the dead-letter
+ * file. Most of these tables have no index by message, so they are read as a whole: once a day for a day, in the background.
  */
 const selectKept = statement(
   'kept-of-day',
   `
     select exists (select from pending where message >= $1 and message < $2)
         or exists (select from dead where message >= $1 and message < $2)
+        or exists (select from unfiled where message >= $1 and message < $2)
         or exists (select from fan_out where message >= $1 and message < $2) as kept`,
 )
 // For these two statements alone: reading all of a table by its index is slower than reading it.
@@ -53,6 +54,7 @@ const selectKeptOf = statement(
   `
     select message from pending where message = any ($1::bigint[])
     union select message from dead where message = any ($1::bigint[])
+    union select message from unfiled where message = any ($1::bigint[])
     union select message from fan_out where message = any ($1::bigint[])`,
 )
 const deletesOf: readonly Statement[] = [...partitionedTables, 'payload_end'].map((table) =>

@@ -3,6 +3,7 @@ import { managementApplication } from '../../domain/endpoint.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
 import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
+import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { NoticeInterest, writeNotices } from '../sql/notices.ts'
 import { finishLater } from '../sql/port.ts'
 import { booleans, integers, packed, texts } from './arrays.ts'
@@ -81,7 +82,7 @@ const settleBatch = statement(
         from unfinished where wait_ms is not null
       on conflict do nothing
     ), dead as (
-      insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
+      insert into dead (${letterColumns})
       select distinct on (endpoint, message)
              endpoint, message, app, dead_reason, attempts, now, since, status, code, error, response
         from unfinished where dead_reason is not null
@@ -90,6 +91,9 @@ const settleBatch = statement(
         set app = excluded.app, reason = excluded.reason, attempts = excluded.attempts, died_at = excluded.died_at,
             since = excluded.since, status = excluded.status, code = excluded.code, error = excluded.error,
             response = excluded.response
+      returning ${letterColumns}
+    ), kept as (
+      ${keepForFile('dead where true')}
     )
     select exists (select from fence) as alive, $22::bigint is null or exists (select from known) as known`,
 )

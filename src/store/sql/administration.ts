@@ -2,6 +2,7 @@ import type { Store } from '../store.ts'
 import { access } from './access.ts'
 import { applications } from './applications.ts'
 import { auditing } from './auditing.ts'
+import { deadFiling } from './dead-filing.ts'
 import { deadLetters } from './dead-letters.ts'
 import { endpoints } from './endpoints.ts'
 import { eventTypes } from './event-types.ts'
@@ -41,6 +42,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...auditing(port),
     ...messages(port),
     ...deadLetters(port),
+    ...deadFiling(port),
     ...lanes(port),
     ...waitingQueues(port),
     ...intakeReads(port),

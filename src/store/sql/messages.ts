@@ -152,6 +152,11 @@ const expungeDead = statement(
   `update dead set response = :response where endpoint = :endpoint and message = :message
       and response = (select response from attempt where ${thisAttempt})`,
 )
+const expungeUnfiled = statement(
+  'expunge-unfiled-response',
+  `update unfiled set response = :response where message = :message and endpoint = :endpoint
+      and response = (select response from attempt where ${thisAttempt})`,
+)
 const expungeResponse = statement(
   'expunge-response',
   `update attempt set response = :response, response_headers = null where ${thisAttempt}`,
@@ -247,6 +252,7 @@ export function messages(port: Port): Methods<MessageMethods> {
       const values = { message, endpoint, n, response: expungedResponse }
       yield* port.transaction(function* (sql) {
         yield* sql.all(expungeDead, values)
+        yield* sql.all(expungeUnfiled, values)
         yield* sql.all(expungeResponse, values)
       })
     },

@@ -128,6 +128,13 @@ const eraseDead = statement(
     update dead set error = null, response = case when response is not null then ${bytes(':response')} end
      where ${among('endpoint', ':endpoints', 'bigint')} and message = :message`,
 )
+// Leans on unfiled_message.
+const eraseUnfiled = statement(
+  'erase-unfiled',
+  ({ bytes }) => `
+    update unfiled set error = null, response = case when response is not null then ${bytes(':response')} end
+     where message = :message`,
+)
 
 const selectDestinations = statement<{ endpoints: number[]; expanding: boolean }>(
   'destinations',
@@ -238,6 +245,7 @@ export function queues(port: Port): Methods<QueueMethods> {
         // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
         yield* sql.all(eraseAttempts, { message, response: expungedResponse })
         yield* sql.all(eraseDead, { message, endpoints, response: expungedResponse })
+        yield* sql.all(eraseUnfiled, { message, response: expungedResponse })
         yield* sql.expunged([message])
       })
     },

@@ -12,6 +12,7 @@ import {
 import { nextExpired, type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { fromJson } from '../sql/statement.ts'
 import type { Connection, Synchronous } from './connection.ts'
+import { deadLetterWriter } from './settling.ts'
 
 // One seek of pending's primary key, however many rows an endpoint has.
 const selectNextEndpoint = 'select min(endpoint) as endpoint from pending where endpoint > ?'
@@ -29,9 +30,6 @@ const selectExpired = `
 const selectUnowned = 'select 1 from lane where endpoint = ? and owner is null'
 const takePending = `
   delete from pending where endpoint = ? and class = ? and due_at = ? and message = ? returning since, attempts`
-const insertDead = `
-  insert or replace into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 interface RestingRow {
   readonly app: number
@@ -55,7 +53,7 @@ export function bounding(connection: Connection): Synchronous<Bounding> {
   const expired = connection.prepare<ExpiredRow>(selectExpired)
   const unowned = connection.prepare<unknown>(selectUnowned)
   const take = connection.prepare<{ since: EpochMs; attempts: number }>(takePending)
-  const addDead = connection.prepare(insertDead)
+  const addDead = deadLetterWriter(connection)
 
   function frontsOf(endpoint: number, limit: number, now: EpochMs): PendingRow[] {
     return classes.flatMap((c) => front.all({ endpoint, class: c, limit, now }).map((row) => toPendingRow(row, c)))
@@ -65,9 +63,7 @@ export function bounding(connection: Connection): Synchronous<Bounding> {
     if (unowned.get(endpoint) === undefined) return false
     const taken = take.get(endpoint, row.class, row.dueAt, row.message)
     if (taken === undefined) return false
-    const { status, code, error, response } = untried
-    const { since, attempts } = taken
-    addDead.run(endpoint, row.message, app, reason, attempts, now, since, status, code, error, response)
+    addDead({ ...untried, ...taken, endpoint, message: row.message, app, reason, diedAt: now })
     return true
   }
 

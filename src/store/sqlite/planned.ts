@@ -6,14 +6,12 @@ import { type Plan, plainly } from '../plan.ts'
 import type { Special, Variant } from '../publishing.ts'
 import type { Connection } from './connection.ts'
 import { type Queued, wakeAt } from './queueing.ts'
+import { deadLetterWriter } from './settling.ts'
 
 const insertPlanned = `
   insert into pending
     (endpoint, class, due_at, message, since, attempts, prior_attempts, order_key, expires_at, variant)
   values (?, ?, ?, ?, ?, 0, 0, ?, ?, ?)`
-const insertDropped = `
-  insert into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
-  values (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`
 // Leans on pending's primary key, read backwards.
 export const selectLastFresh =
   'select due_at, message from pending where endpoint = ? and class = 0 order by due_at desc, message desc limit 1'
@@ -47,10 +45,9 @@ export type EnqueuePlanned = (queued: Queued, endpoints: readonly number[], mess
 /** Makes the function that queues deliveries that are not plain. */
 export function plannedQueue(connection: Connection): EnqueuePlanned {
   const add = connection.prepare(insertPlanned)
-  const drop = connection.prepare(insertDropped)
+  const drop = deadLetterWriter(connection)
   const join = windows(connection)
   const lastFresh = connection.prepare<{ due_at: EpochMs; message: number }>(selectLastFresh)
-  const { status, code, error, response } = untried
 
   /** Behind all accepted before, also by another process, in the same millisecond or before a clock was set back. */
   function behindOthers(endpoint: number, message: number, at: EpochMs): EpochMs {
@@ -69,7 +66,7 @@ export function plannedQueue(connection: Connection): EnqueuePlanned {
     for (const endpoint of endpoints) {
       const planned = plan?.[endpoint] ?? plainly
       if (planned.drop !== undefined) {
-        drop.run(endpoint, key, app, planned.drop, now, since, status, code, error, response)
+        drop({ ...untried, endpoint, message: key, app, reason: planned.drop, attempts: 0, diedAt: now, since })
         continue
       }
       const { orderKey = null, variant = null, coalesce } = planned

@@ -14,6 +14,7 @@ const selectMessages = `
   select key, app, event_id, endpoints from message where key > ? and key < ? order by key limit ?`
 const selectFanOut = 'select 1 from fan_out where message = ?'
 const selectDead = 'select 1 from dead where endpoint = ? and message = ?'
+const selectUnfiled = 'select 1 from unfiled where message = ?'
 const selectReplay = `
   select 1 from pending where endpoint = ? and class = ${replay} and due_at = ? and message = ?`
 const selectRecent = 'select 1 from attempt where message = ? and at >= ? limit 1'
@@ -62,6 +63,7 @@ export function historyRemover(connection: Connection): RemoveHistory {
   const messagesBetween = connection.prepare<MessageRow>(selectMessages)
   const fanOut = connection.prepare<unknown>(selectFanOut)
   const dead = connection.prepare<unknown>(selectDead)
+  const unfiled = connection.prepare<unknown>(selectUnfiled)
   const replayed = connection.prepare<unknown>(selectReplay)
   const recent = connection.prepare<unknown>(selectRecent)
   const removeEventId = connection.prepare(deleteEventId)
@@ -84,6 +86,7 @@ export function historyRemover(connection: Connection): RemoveHistory {
     if (
       includes(waiting, key) ||
       fanOut.get(key) !== undefined ||
+      unfiled.get(key) !== undefined ||
       recent.get(key, startedAt - longestAttemptMs) !== undefined
     )
       return true

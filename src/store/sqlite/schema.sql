@@ -109,6 +109,13 @@ CREATE INDEX dead_died on dead (died_at);
 
 CREATE INDEX dead_endpoint on dead (endpoint, died_at);
 
+CREATE TABLE dead_file (
+  id text primary key,
+  part integer not null,
+  bytes integer not null,
+  reserved integer not null
+) strict, without rowid;
+
 CREATE TABLE endpoint (
   key integer primary key,
   id text not null,
@@ -325,6 +332,23 @@ CREATE TABLE task (
 CREATE INDEX task_ended on task (updated_at) where status in ('finished', 'failed', 'cancelled');
 
 CREATE INDEX task_running on task (lease_until, rest_until) where status = 'running';
+
+CREATE TABLE unfiled (
+  key integer primary key autoincrement,
+  endpoint integer not null,
+  message integer not null,
+  app integer not null,
+  reason text not null,
+  attempts integer not null,
+  died_at integer not null,
+  since integer not null,
+  status integer not null,
+  code text not null,
+  error text,
+  response blob
+) strict;
+
+CREATE INDEX unfiled_message on unfiled (message);
 
 CREATE TABLE variant (
   message integer not null,

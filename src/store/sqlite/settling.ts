@@ -1,9 +1,10 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { replay } from '../../domain/delivery.ts'
+import { type DeadLetter, replay } from '../../domain/delivery.ts'
 import { disabledNotice, type Notice } from '../../domain/notice.ts'
 import { blockedUntil, type Delivering, type LaneEffects, type Settlement, skipMark, untried } from '../delivering.ts'
 import { longestRestMs } from '../lanes.ts'
 import { bumpVersion } from '../sql/applications.ts'
+import { keepForFile, letterColumns } from '../sql/dead-filing.ts'
 import { NoticeInterest, writeNotices } from '../sql/notices.ts'
 import { finishNow } from '../sql/port.ts'
 import type { Connection, Synchronous } from './connection.ts'
@@ -29,9 +30,8 @@ const insertAttempt = `
   insert into attempt (message, endpoint, n, id, at, duration_ms, status, code, error, response, next_at, trigger,
                        response_headers, timings)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (message, endpoint, n) do nothing`
-const insertDead = `
-  insert or replace into dead (endpoint, message, app, reason, attempts, died_at, since, status, code, error, response)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const insertDead = `insert or replace into dead (${letterColumns}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const keepDead = keepForFile('dead where endpoint = ? and message = ?')
 const holdLane = 'update lane set hold_until = max(min(hold_until, ?2), ?3) where endpoint = ?1'
 const disableEndpoint = `
   update endpoint set disabled = 1, disabled_reason = ?, updated_at = max(?, updated_at + 1)
@@ -88,7 +88,7 @@ function recorder(connection: Connection): Recorder {
   const hold = connection.prepare(holdPending)
   const requeue = connection.prepare(insertPending)
   const addAttempt = connection.prepare(insertAttempt)
-  const addDead = connection.prepare(insertDead)
+  const addDead = deadLetterWriter(connection)
 
   return ({ endpoint, app, row, attempt, verdict }, now) => {
     const { message } = row
@@ -131,9 +131,21 @@ function recorder(connection: Connection): Recorder {
         const { since, prior_attempts: prior, order_key: orderKey, expires_at: expiresAt, variant } = taken
         requeue.run(endpoint, nextAt, message, since, attempts, prior, orderKey, expiresAt, variant)
       } else if (verdict.state === 'dead') {
-        addDead.run(endpoint, message, app, verdict.reason, attempts, now, taken.since, status, code, error, response)
+        const { reason } = verdict
+        const diedAt = now
+        addDead({ endpoint, message, app, reason, attempts, diedAt, since: taken.since, status, code, error, response })
       }
     }
+  }
+}
+
+/** Makes the function that adds a dead letter, within the caller's transaction. It takes the place of an earlier one. */
+export function deadLetterWriter(connection: Connection): (letter: DeadLetter & { readonly since: EpochMs }) => void {
+  const add = connection.prepare(insertDead)
+  const keep = connection.prepare(keepDead)
+  return ({ endpoint, message, app, reason, attempts, diedAt, since, status, code, error, response }) => {
+    add.run(endpoint, message, app, reason, attempts, diedAt, since, status, code, error, response)
+    keep.run(endpoint, message)
   }
 }
 

@@ -6,6 +6,7 @@ import { browsing } from './browsing.ts'
 import { coalescing } from './coalescing.ts'
 import { condition } from './condition.ts'
 import { configuration } from './configuration.ts'
+import { deadFiling } from './dead-filing.ts'
 import { delivering } from './delivering.ts'
 import { enlisting } from './enlisting.ts'
 import { eventTypes } from './event-types.ts'
@@ -67,6 +68,7 @@ export function conformance(open: Open): void {
   describe('enlisting', () => enlisting(open))
   describe('browsing', () => browsing(open))
   describe('replaying', () => replaying(open))
+  describe('dead filing', () => deadFiling(open))
   describe('transferring', () => transferring(open))
   describe('tasks', () => tasks(open))
 }

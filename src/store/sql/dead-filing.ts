@@ -1,0 +1,105 @@
+import type { DeadFiling, FilePosition, UnfiledLetter, UnfiledSummary } from '../dead-letters.ts'
+import { deadColumns, deadSummaryColumns } from './message-rows.ts'
+import type { Methods, Port } from './port.ts'
+import { statement } from './statement.ts'
+
+/** The columns of a dead letter, in `dead` and in `unfiled`. */
+export const letterColumns = 'endpoint, message, app, reason, attempts, died_at, since, status, code, error, response'
+
+/** The id of the row that says that letters are kept for a file. */
+const anyFile = ''
+
+/** Keeps the letters of a query, or of a statement that returns letters, for the dead-letter file, if there is one. */
+export function keepForFile(letters: string): string {
+  return `insert into unfiled (${letterColumns})
+    select ${letterColumns} from ${letters} and exists (select 1 from dead_file where id = '${anyFile}')`
+}
+
+const beginFiling = statement(
+  'begin-dead-filing',
+  `insert into dead_file (id, part, bytes, reserved) values ('${anyFile}', 0, 0, 0) on conflict do nothing returning id`,
+)
+const endFiling = statement('end-dead-filing', "delete from dead_file where id >= '' returning id")
+// All that waits is forgotten, once, by an operator's order.
+const forgetUnfiled = statement('forget-unfiled', 'delete from unfiled where key > 0 returning key')
+const addFile = statement(
+  'add-dead-file',
+  'insert into dead_file (id, part, bytes, reserved) values (:id, :part, 0, 0)',
+)
+const selectFile = statement<FilePosition>('dead-file', 'select part, bytes, reserved from dead_file where id = :id')
+const moveFile = statement(
+  'move-dead-file',
+  `update dead_file set part = :to_part, bytes = :to_bytes, reserved = :to_reserved
+    where id = :id and part = :part and bytes = :bytes and reserved = :reserved
+   returning id`,
+)
+const listUnfiled = statement<UnfiledSummary>(
+  'unfiled',
+  `select key, ${deadSummaryColumns} from unfiled as dead where key > 0 order by key limit :limit`,
+)
+const loadUnfiled = statement<UnfiledLetter>(
+  'some-unfiled',
+  ({ among }) =>
+    `select key, ${deadColumns} from unfiled as dead where ${among('key', ':keys', 'bigint')} order by key`,
+)
+const deleteFiled = statement(
+  'delete-filed',
+  ({ among }) => `delete from unfiled where ${among('key', ':keys', 'bigint')} returning key`,
+)
+
+/** Undoes a transaction in which another process was faster. */
+class Outrun extends Error {}
+
+/** Keeps dead letters until a file holds them. */
+export function deadFiling(port: Port): Methods<DeadFiling> {
+  return {
+    *beginDeadFiling() {
+      return (yield* port.transaction((sql) => sql.all(beginFiling))).length > 0
+    },
+
+    *endDeadFiling() {
+      return yield* port.transaction(function* (sql) {
+        yield* sql.all(endFiling)
+        return (yield* sql.all(forgetUnfiled)).length
+      })
+    },
+
+    *findDeadFile(id) {
+      return id === anyFile ? undefined : yield* port.first(selectFile, { id })
+    },
+
+    *addDeadFile(id, part) {
+      yield* port.transaction((sql) => sql.all(addFile, { id, part }))
+    },
+
+    *moveDeadFile(id, from, to, filed) {
+      const values = { id, ...from, to_part: to.part, to_bytes: to.bytes, to_reserved: to.reserved }
+      try {
+        return yield* port.transaction(function* (sql) {
+          if ((yield* sql.first(moveFile, values)) === undefined) return false
+          if (filed.length === 0) return true
+          if ((yield* sql.all(deleteFiled, { keys: filed })).length < filed.length) throw new Outrun()
+          return true
+        })
+      } catch (error) {
+        if (error instanceof Outrun) return false
+        throw error
+      }
+    },
+
+    *listUnfiled(limit) {
+      return yield* port.all(listUnfiled, { limit })
+    },
+
+    *loadUnfiled(keys) {
+      return keys.length === 0 ? [] : yield* port.all(loadUnfiled, { keys })
+    },
+
+    *forgetUnfiled(keptMs, limit) {
+      const before = (yield* port.now()) - keptMs
+      const old = (yield* port.all(listUnfiled, { limit })).filter(({ diedAt }) => diedAt < before)
+      const keys = old.map(({ key }) => key)
+      return keys.length === 0 ? 0 : (yield* port.relaxed.all(deleteFiled, { keys })).length
+    },
+  }
+}
