@@ -172,7 +172,7 @@ export function openClient({ terminal, clock, version }: World, options: Options
   return new Client({ url, key, clock, version })
 }
 
-/** Changes the given fields of a resource. Without any it asks for no change, which the audit log would keep. */
+/** Changes the given fields of a resource. Without any it asks for no change and says so. */
 export async function change({ client, terminal }: Session, path: string, body: Item): Promise<Item> {
   if (Object.values(body).some((value) => value !== undefined)) return client.patch(path, { body })
   const unchanged = await client.get(path)

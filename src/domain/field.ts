@@ -95,3 +95,17 @@ export function defined<T extends object>(change: T): Defined<T> {
 }
 
 type Defined<T> = { [Field in keyof T]?: Exclude<T[Field], undefined> }
+
+/** Whether two values are the same, field by field. Missing fields are undefined; the order of fields does not count. */
+export function isSame(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (a instanceof Uint8Array || b instanceof Uint8Array) {
+    return (
+      a instanceof Uint8Array && b instanceof Uint8Array && a.length === b.length && a.every((byte, i) => byte === b[i])
+    )
+  }
+  if (Array.isArray(a) !== Array.isArray(b)) return false
+  const [left, right] = [a as Record<string, unknown>, b as Record<string, unknown>]
+  return [...new Set([...Object.keys(left), ...Object.keys(right)])].every((name) => isSame(left[name], right[name]))
+}

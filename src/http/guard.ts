@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Caller, Need } from '../operations/access.ts'
-import { auditOf } from '../operations/audit-trail.ts'
+import { auditOf, isWrittenLate } from '../operations/audit-trail.ts'
 import type { Authenticator } from '../operations/auth.ts'
 import type { Trail } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
@@ -67,7 +67,7 @@ function leaveTrail(route: RouteOptions, path: string, need: Need, store: Store)
       if (trail === null || trail.written) return payload
       // Work that still runs for this call must not write the row a second time.
       trail.written = true
-      if (reply.statusCode < 300) await store.appendAudit(trail.entry)
+      if (reply.statusCode < 300 && isWrittenLate(trail.entry)) await store.appendAudit(trail.entry)
       return payload
     },
   ]

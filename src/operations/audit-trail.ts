@@ -15,9 +15,17 @@ export async function audited<T>(store: Store, entry: AuditEntry, carryOut: () =
   const answer = await store.trailing(trail, carryOut)
   if (!trail.written) {
     trail.written = true
-    await store.appendAudit(entry)
+    if (isWrittenLate(entry)) await store.appendAudit(entry)
   }
   return answer
+}
+
+/**
+ * Whether a call that succeeded gets its row although no transaction of it has written one. A PATCH does not: it changed
+ * nothing.
+ */
+export function isWrittenLate({ action }: AuditEntry): boolean {
+  return !action.startsWith('PATCH ')
 }
 
 /** Makes the audit rows of an operation; undefined for an operation that is not audited. */

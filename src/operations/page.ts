@@ -58,8 +58,11 @@ const chunkRows = 250
 export interface Walked<Row, Item extends { readonly row: Row }, Position> {
   /** Rows behind a position, in the asked order; fewer than the limit only at the end. */
   read(after: Position | null, order: Order, limit: number): Promise<Row[]>
-  /** The items that are shown for these rows, in their order. */
-  keep(rows: Row[]): Promise<Item[]>
+  /**
+   * The items that are shown for these rows, in their order. A list for which looking at rows is work may look at the first
+   * few only, one at least; the page ends behind these.
+   */
+  keep(rows: Row[]): Promise<Item[] | { readonly items: Item[]; readonly looked: number }>
   /** Whether every row is shown, so that a page reads no more rows than it shows. */
   readonly keepsAll: boolean
   /** Rows read at once, where a row may be large. */
@@ -86,21 +89,24 @@ export async function walk<Row, Item extends { readonly row: Row }, Position>(
   let position = after
   let last: Row | undefined
   let [bytes, scanned] = [0, 0]
-  let [done, full] = [false, false]
-  while (!done && !full && scanned < scanLimit) {
+  let [done, full, spent] = [false, false, false]
+  while (!done && !full && !spent && scanned < scanLimit) {
     if (scanned > 0) await Turns.by(clock).next()
     const count = Math.min(list.keepsAll ? limit + 1 - shown.length : chunkRows, list.rowsAtOnce ?? chunkRows)
     const rows = await list.read(position, direction, count)
-    done = rows.length < count
-    scanned += rows.length
-    for (const item of await list.keep(rows)) {
+    const kept = await list.keep(rows)
+    const { items, looked } = Array.isArray(kept) ? { items: kept, looked: rows.length } : kept
+    spent = looked < rows.length
+    done = rows.length < count && !spent
+    scanned += looked
+    for (const item of items) {
       const size = sizeOf(list, item)
       full = shown.length === limit || (shown.length > 0 && bytes + size > pageBytes)
       if (full) break
       shown.push(item)
       bytes += size
     }
-    last = rows.at(-1) ?? last
+    last = rows[looked - 1] ?? last
     position = last === undefined ? position : list.positionOf(last)
   }
   if (full) done = false

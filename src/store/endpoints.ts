@@ -19,6 +19,10 @@ export interface Endpoints {
    * change that depends on stored fields is a function, run inside the transaction: no other change comes in between.
    */
   updateEndpoint(app: number, endpoint: number, change: EndpointChange): Promise<Endpoint | undefined>
+  /** The first endpoint of each of these applications; an application without endpoints is left out. */
+  firstEndpoints(apps: readonly number[]): Promise<EndpointBrief[]>
+  /** Endpoints of an application behind a key, in the order of their keys. */
+  endpointBriefs(app: number, after: number, limit: number): Promise<EndpointBrief[]>
   /** Several endpoints by key, whatever their application; those that no longer exist are left out. */
   loadEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
   /** The same with deleted endpoints among them, for history. They have lost their secrets and headers. */
@@ -36,6 +40,9 @@ export interface Endpoints {
   /** Deliveries waiting at an endpoint, counted up to the limit. */
   countWaiting(endpoint: number, limit: number): Promise<number>
 }
+
+/** The few fields of an endpoint that a filter of applications looks at. */
+export type EndpointBrief = Pick<Endpoint, 'app' | 'key' | 'disabled' | 'url'>
 
 export type NewEndpoint = Omit<
   Endpoint,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { ApplicationFilter } from '../../src/operations/nouns/application-filter.ts'
 import { type Api, openApi } from './api.ts'
 
 const publish = { eventType: 'a', payload: {} }
@@ -32,6 +33,89 @@ describe('applications', () => {
     const answers = await Promise.all(Array.from({ length: 10 }, (_, i) => ask('PUT', '/app/a', { name: `A${i}` })))
     assert.deepEqual(answers.map(({ status }) => status).sort(), [...Array(9).fill(200), 201])
     assert.equal(new Set(answers.map(({ json }) => json.id)).size, 1)
+  })
+
+  describe('are left out of a list by their endpoints', () => {
+    const play = 'https://play.svix.com/in/e_x/'
+    const own = 'https://example.com/'
+    /** Applications by name, with the URLs of their endpoints; those with a `-` in front are disabled. */
+    const world: Record<string, string[]> = {
+      none: [],
+      disabled: [`-${own}`, `-${own}a`],
+      half: [`-${own}`, own],
+      play: [play, `${play}2`],
+      both: [play, own],
+      'play-off': [`-${play}`],
+      // Each kind is left out only if all endpoints are of it.
+      mixed: [`-${own}`, play],
+    }
+    const all = Object.keys(world)
+
+    async function populated(): Promise<Api & { names(query: string): Promise<string[]> }> {
+      const api = await openApi()
+      for (const [uid, urls] of Object.entries(world)) {
+        await api.ask('POST', '/app', { name: uid, uid })
+        for (const url of urls) {
+          const made = { url: url.replace(/^-/, ''), disabled: url.startsWith('-') }
+          assert.equal((await api.ask('POST', `/app/${uid}/endpoint`, made)).status, 201)
+        }
+      }
+      const names = async (query: string) => {
+        const { status, json, text } = await api.ask('GET', `/app?${query}`)
+        assert.equal(status, 200, text)
+        return json.data.map(({ uid }: { uid: string }) => uid)
+      }
+      return { ...api, names }
+    }
+
+    test('as Svix does: without any, only disabled, only at play.svix.com', async () => {
+      const { names } = await populated()
+      const without = (...left: string[]) => all.filter((name) => !left.includes(name))
+      const no = 'exclude_apps_with_no_endpoints'
+      const disabled = 'exclude_apps_with_disabled_endpoints'
+      const inPlay = 'exclude_apps_with_svix_play_endpoints'
+      assert.deepEqual(await names(`${no}=false&${disabled}=false&${inPlay}=false`), all)
+      assert.deepEqual(await names(`${no}=true`), without('none'))
+      assert.deepEqual(await names(`${disabled}=true`), without('disabled', 'play-off'))
+      assert.deepEqual(await names(`${inPlay}=true`), without('play', 'play-off'))
+      const each = `${no}=true&${disabled}=true&${inPlay}=true`
+      assert.deepEqual(await names(each), ['half', 'both', 'mixed'])
+      assert.deepEqual(await names(`${each}&order=descending`), ['mixed', 'both', 'half'])
+    })
+
+    test('page by page, in both directions', async () => {
+      const { ask } = await populated()
+      const pages = async (order: string) => {
+        const seen: string[] = []
+        for (let iterator = ''; ; ) {
+          const query = `exclude_apps_with_no_endpoints=true&exclude_apps_with_disabled_endpoints=true&order=${order}`
+          const { json } = await ask('GET', `/app?${query}&limit=2${iterator}`)
+          seen.push(...json.data.map(({ uid }: { uid: string }) => uid))
+          assert.ok(json.data.length === 2 || json.done)
+          if (json.done) return seen
+          iterator = `&iterator=${json.iterator}`
+        }
+      }
+      assert.deepEqual(await pages('ascending'), ['half', 'play', 'both', 'mixed'])
+      assert.deepEqual(await pages('descending'), ['mixed', 'both', 'play', 'half'])
+    })
+
+    test('with a page that ends where many endpoints were read, and goes on behind it', async () => {
+      const { context } = await populated()
+      const { store, clock } = context
+      const seen: (string | null)[] = []
+      let rows = (await store.listApplications({ limit: 50, order: 'ascending', after: null })).items
+      for (let calls = 1; rows.length > 0; calls++) {
+        // Room for one endpoint: each call looks at one application, however many endpoints it has.
+        const filter = new ApplicationFilter(store, clock, { exclude_apps_with_disabled_endpoints: true }, 1)
+        const { items, looked } = await filter.keep(rows)
+        assert.equal(looked, 1)
+        seen.push(...items.map(({ row }) => row.uid))
+        rows = rows.slice(looked)
+        assert.ok(calls <= all.length)
+      }
+      assert.deepEqual(seen, ['none', 'half', 'play', 'both', 'mixed'])
+    })
   })
 
   test('are changed field by field: what is absent stays, null unsets', async () => {

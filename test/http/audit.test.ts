@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { StoreTrouble } from '../../src/store/store.ts'
+import { openPostgresHarness } from '../store/postgres-harness.ts'
+import { openSqliteHarness } from '../store/sqlite-harness.ts'
 import { adminKey, openApi } from './api.ts'
 
 const api = '/api/v1'
@@ -36,6 +38,40 @@ describe('the audit log', () => {
     assert.deepEqual([deleted.before.name, deleted.after], ['A', null])
     assert.deepEqual([created.actor, created.ip], ['fixed', '127.0.0.1'])
   })
+
+  for (const [dialect, open] of Object.entries({ sqlite: openSqliteHarness, postgres: openPostgresHarness })) {
+    test(`has no row for a PATCH that changes nothing (${dialect})`, async (t) => {
+      const harness = await open()
+      t.after(() => harness.close())
+      const { ask } = await openApi({ store: harness.store })
+      await ask('POST', '/app', { name: 'A', uid: 'a', metadata: { x: '1', y: '2' }, defaultRate: 5 })
+      const endpoint = { uid: 'one', url: 'https://example.com/', headers: { 'X-Own': 'v' }, filterTypes: ['x.y'] }
+      await ask('POST', `${api}/event-type`, { name: 'x.y', description: 'D' })
+      await ask('POST', '/app/a/endpoint', endpoint)
+      const schedule = { uid: 's', cron: '0 7 * * *', eventType: 'x.y', payload: { a: 1 }, tags: ['t'] }
+      assert.equal((await ask('POST', '/app/a/schedule', schedule)).status, 201)
+      const before = (await ask('GET', `${api}/audit`)).json.data.length
+      const same: [string, object][] = [
+        ['/app/a', { name: 'A', metadata: { y: '2', x: '1' }, defaultRate: 5 }],
+        ['/app/a/endpoint/one', { url: endpoint.url, filterTypes: ['x.y'], disabled: false, throttleRate: null }],
+        ['/app/a/endpoint/one/headers', { headers: { 'X-Own': 'v' } }],
+        ['/app/a/schedule/s', { cron: schedule.cron, payload: schedule.payload, tags: ['t'], paused: false }],
+        [`${api}/event-type/x.y`, { description: 'D', archived: false }],
+      ]
+      for (const [path, body] of same) {
+        const { updatedAt } = (await ask('GET', path)).json
+        for (const each of path.endsWith('/headers') ? [body] : [{}, body]) {
+          const { status, json, text } = await ask('PATCH', path, each)
+          assert.ok(status === 200 || status === 204, text)
+          assert.equal(json?.updatedAt, path.endsWith('/headers') ? undefined : updatedAt, path)
+        }
+      }
+      assert.equal((await ask('GET', `${api}/audit`)).json.data.length, before)
+      await ask('PATCH', '/app/a/schedule/s', { tags: ['u'] })
+      await ask('PATCH', '/app/a/endpoint/one/headers', { headers: { 'X-Own': 'w' } })
+      assert.equal((await ask('GET', `${api}/audit`)).json.data.length, before + 2)
+    })
+  }
 
   test('names who did it, and is filtered by that and more', async () => {
     const { ask } = await openApi()

@@ -1,14 +1,16 @@
 import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
-import type { Store } from '../../store/store.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import type { PageRequest, Store } from '../../store/store.ts'
 import { admin, type Caller, read, view } from '../access.ts'
 import { templateProblems } from '../endpoint-problems.ts'
 import { listOf, metadataProblems, optional } from '../fields.ts'
 import { found, isRef, lookUp } from '../lookup.ts'
-import { PageQuery, paginate } from '../page.ts'
+import { paginate, walk } from '../page.ts'
 import { type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
+import { ApplicationFilter, ApplicationQuery } from './application-filter.ts'
 import {
   ApplicationIn,
   ApplicationOut,
@@ -48,10 +50,28 @@ export const applications: Noun = {
       need: read,
       id: 'v1.application.list',
       summary: 'List applications',
-      query: PageQuery,
+      query: ApplicationQuery,
       answers: { 200: listOf(ApplicationOut) },
-      handle: ({ query }, { store }) =>
-        paginate('app', query, 'ascending', (page) => store.listApplications(page), toApplicationOut),
+      handle: async ({ query }, { store, clock }) => {
+        const list = (page: PageRequest) => store.listApplications(page)
+        if (!ApplicationFilter.isNeeded(query)) return paginate('app', query, 'ascending', list, toApplicationOut)
+        const filter = new ApplicationFilter(store, clock, query)
+        const page = await walk(
+          clock,
+          { order: 'ascending', ...query },
+          {
+            read: async (after: number | null, order, limit) => (await list({ after, order, limit })).items,
+            keep: (rows: Application[]) => filter.keep(rows),
+            keepsAll: false,
+            rowsAtOnce: 64,
+            bytesOf: ({ row }) => Buffer.byteLength(JSON.stringify(toApplicationOut(row))),
+            positionOf: ({ key }) => key,
+            write: ({ id }) => id,
+            parse: (text) => decodeKey('app', text),
+          },
+        )
+        return { ...page, data: page.data.map(({ row }) => toApplicationOut(row)) }
+      },
     }),
     route({
       method: 'POST',

@@ -1,7 +1,7 @@
 import { type AppError, noSuch } from '../../domain/app-error.ts'
 import { type ApplicationSettings, changedSettings } from '../../domain/application-fields.ts'
 import type { Application } from '../../domain/endpoint.ts'
-import { defined } from '../../domain/field.ts'
+import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { AppRef } from '../access.ts'
 import type { Applications } from '../applications.ts'
@@ -128,11 +128,13 @@ export function applications(port: Port): Methods<ApplicationMethods> {
     *updateApplication(key, change) {
       return yield* conflictOnUid(port, change, () =>
         port.transaction(function* (sql) {
+          // A change of nothing locks and writes nothing, so that it leaves no audit row either.
+          const stored = yield* sql.first(selectApplication, { key })
+          if (stored !== undefined && isSame(changed(stored, change), stored)) return stored
           // The lock comes first, so that a change made meanwhile by another caller is not undone.
           if ((yield* sql.first(bumpVersion, { app: key })) === undefined) return undefined
           const before = (yield* sql.first(selectApplication, { key })) as Application
-          const settings = changedSettings(before.settings, change.settings)
-          const values = valuesOf({ ...before, ...defined(change), settings })
+          const values = valuesOf(changed(before, change))
           const updated = (yield* sql.first(updateApplicationRow, { ...values, key })) as Application
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
@@ -146,6 +148,10 @@ export function applications(port: Port): Methods<ApplicationMethods> {
       )
     },
   }
+}
+
+function changed(before: Application, change: Parameters<Applications['updateApplication']>[1]): Application {
+  return { ...before, ...defined(change), settings: changedSettings(before.settings, change.settings) }
 }
 
 /** Whether two settings give endpoints without their own rate the same one. */

@@ -1,8 +1,16 @@
 import { quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
+import { isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
-import { attemptsPerCount, changedEndpoint, type Endpoints, endsRest, isEnabled } from '../endpoints.ts'
+import {
+  attemptsPerCount,
+  changedEndpoint,
+  type EndpointBrief,
+  type Endpoints,
+  endsRest,
+  isEnabled,
+} from '../endpoints.ts'
 import { listStart, toPage } from '../page.ts'
 import { bumpVersion, noApplication } from './applications.ts'
 import {
@@ -67,6 +75,26 @@ const selectEndpoints = inBothOrders<EndpointRow>(
     select ${endpointColumns} from endpoint where app = :app and key ${beyond} :after and deleted_at is null
      order by key ${direction} limit :limit`,
   endpointShape,
+)
+const briefColumns = 'endpoint.app, endpoint.key, endpoint.disabled, endpoint.url'
+// A seek of endpoint_app per application, and one of the primary key.
+const selectFirst = statement<EndpointBrief>(
+  'first-endpoints',
+  ({ rowsOf, probe }) => `
+    select ${briefColumns} from ${rowsOf(':asked', 'asked', { app: 'bigint' })}
+    ${probe(
+      'endpoint',
+      `endpoint.key = (select first.key from endpoint as first
+         where first.app = asked.app and first.deleted_at is null order by first.key limit 1)`,
+    )}`,
+  { flags: ['disabled'] },
+)
+// A range of endpoint_app.
+const selectBriefs = statement<EndpointBrief>(
+  'endpoint-briefs',
+  `select ${briefColumns} from endpoint where app = :app and key > :after and deleted_at is null
+    order by key limit :limit`,
+  { flags: ['disabled'] },
 )
 const selectSendable = statement<SendableRow>(
   'load-endpoints',
@@ -160,12 +188,24 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
       return toPage((yield* port.all(selectEndpoints[order], values)).map(opened), limit)
     },
 
+    *firstEndpoints(apps) {
+      return apps.length === 0 ? [] : yield* port.all(selectFirst, { asked: apps.map((app) => ({ app })) })
+    },
+
+    *endpointBriefs(app, after, limit) {
+      return yield* port.all(selectBriefs, { app, after, limit })
+    },
+
     *updateEndpoint(app, key, change) {
       const named = { uid: null as string | null }
       return yield* conflictOnUid(port, named, () =>
         port.transaction(function* (sql) {
           const found = yield* sql.first(selectEndpoint, { key })
-          if (found?.app !== app || (yield* sql.first(bumpVersion, { app })) === undefined) return undefined
+          if (found?.app !== app) return undefined
+          // A change of nothing locks and writes nothing, so that it leaves no audit row either.
+          const known = opened(found)
+          if (isSame(changedEndpoint(known, change, yield* sql.now()), known)) return known
+          if ((yield* sql.first(bumpVersion, { app })) === undefined) return undefined
           // Read again behind the lock, so that a change made meanwhile by another caller is not undone.
           const row = yield* sql.first(selectEndpoint, { key })
           if (row === undefined) return undefined

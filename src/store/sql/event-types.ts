@@ -1,6 +1,6 @@
 import { AppError } from '../../domain/app-error.ts'
 import { type EventType, isShownTo } from '../../domain/event-type.ts'
-import { defined } from '../../domain/field.ts'
+import { defined, isSame } from '../../domain/field.ts'
 import type { EventTypeSummary, EventTypes, NewEventType } from '../event-types.ts'
 import { toPage } from '../page.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
@@ -101,6 +101,9 @@ export function eventTypes(port: Port): Methods<EventTypes> {
 
     *updateEventType(name, change) {
       return yield* port.transaction(function* (sql) {
+        // A change of nothing locks and writes nothing, so that it leaves no audit row either.
+        const known = yield* sql.first(selectEventType, { name })
+        if (known === undefined || isSame({ ...known, ...defined(change) }, known)) return known
         const row = yield* sql.first(lockEventType, { name })
         return row && (yield* put(sql, { ...row, ...defined(change) }))
       })

@@ -1,4 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import { listStart, toPage } from '../page.ts'
@@ -160,6 +161,9 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     *updateSchedule(app, key, change) {
       return yield* conflictOnUid(port, change, () =>
         port.transaction(function* (sql) {
+          // A change of nothing locks and writes nothing, so that it leaves no audit row either.
+          const known = yield* sql.first(selectSchedule, { key })
+          if (known?.app === app && isSame({ ...known, ...defined(change) }, known)) return known
           const row = yield* sql.first(lockSchedule, { key })
           if (row?.app !== app) return undefined
           const after = changedSchedule(row, change, yield* sql.now())

@@ -82,6 +82,28 @@ export function configuration(open: Open): void {
     await assert.rejects(store.createEndpoint(1, plainEndpoint), { name: 'AppError', code: 'not_found' })
   })
 
+  test('the first endpoint of applications is found at once, and the others behind it', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const [app, none, other] = [await world.application(), await world.application(), await world.application()]
+    assert(app && none && other)
+    const made = [await world.endpoint(app), await world.endpoint(app, { disabled: true }), await world.endpoint(app)]
+    const [first, second, third] = made.toSorted((a, b) => a.key - b.key)
+    assert(first && second && third)
+    const its = await world.endpoint(other)
+    const brief = ({ key, disabled, url, app }: typeof its) => ({ key, disabled, url, app })
+    const found = await store.firstEndpoints([other.key, none.key, app.key])
+    assert.deepEqual(
+      found.toSorted((a, b) => a.key - b.key),
+      [brief(first), brief(its)].toSorted((a, b) => a.key - b.key),
+    )
+    assert.deepEqual(await store.endpointBriefs(app.key, first.key, 5), [brief(second), brief(third)])
+    assert.deepEqual(await store.endpointBriefs(app.key, first.key, 1), [brief(second)])
+    await store.deleteEndpoint(app.key, first.key)
+    assert.deepEqual(await store.firstEndpoints([app.key]), [brief(second)])
+    assert.deepEqual(await store.firstEndpoints([]), [])
+  })
+
   test("pages of endpoints hold one application's, in both orders", async (t) => {
     const world = await begin(t, open)
     const [app, other] = [await world.application(), await world.application()]

@@ -97,6 +97,8 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['save-snapshots', [/endpoint = ANY/]],
   ['lane-snapshots', [/endpoint = ANY/]],
   ['lane-states', [/endpoint = ANY/]],
+  ['first-endpoints', [/app = asked\.app/, /key = /]],
+  ['endpoint-briefs', [/app = \$1 AND key > \$2/]],
   ['endpoint-keys', [/app = \$1 AND key > \$2/]],
   ['all-endpoint-keys', [/key > \$1/]],
   ['count-fronts', [/endpoint = asked\.endpoint/]],

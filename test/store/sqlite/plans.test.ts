@@ -118,6 +118,16 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ],
   ],
   [
+    'the first endpoint of an application is one seek of its index',
+    ['first.key from endpoint'],
+    [
+      'SCAN json_each VIRTUAL TABLE INDEX 1:',
+      'SEARCH endpoint USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 2',
+      'SEARCH first USING INDEX endpoint_app (app=?)',
+    ],
+  ],
+  [
     'rows are deleted by their whole key',
     ['delete-queued'],
     [
