@@ -1,6 +1,7 @@
 import type { Delivering } from '../compose/delivering.ts'
 import type { Parts } from '../compose/parts.ts'
 import type { SteadyMs } from '../domain/clock.ts'
+import type { Meter } from '../metrics/meter.ts'
 import type { Loaded } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Config } from '../runtime/settings.ts'
@@ -51,7 +52,7 @@ async function drainStore(world: World, config: Config, log: Logger, options: Op
     const ended = await waitForEnd(world, delivering, startUntil, lingerMs, stopRequested)
     const limitMs = Math.min(config.shutdownLimit, Math.max(0, abortAt - clock.steady()))
     const code = await stopDelivering(delivering, limitMs, log)
-    say(report(delivering, ended, json === true))
+    say(report(parts.meter, ended, json === true))
     return code
   } finally {
     await parts.store.close()
@@ -96,9 +97,10 @@ function waitForEnd(
   return Promise.race([ended, stopRequested.then(() => 'signal' as const)]).finally(() => cancel())
 }
 
-function report({ tally }: Delivering, ended: End, json: boolean): string {
-  if (json) return toJson({ ended, ...tally })
+function report({ ends, deliveriesRetried: waiting }: Meter, ended: End, json: boolean): string {
+  const delivered = ends.delivered
+  const dead = ends.dead + ends.expired + ends.dropped
+  if (json) return toJson({ ended, delivered, waiting, dead })
   const reason = { idle: 'nothing more is due', time: 'time limit reached', signal: 'stopped by a signal' }[ended]
-  const { delivered, waiting, dead } = tally
   return `Drained: ${delivered} delivered, ${waiting} to retry, ${dead} dead; ${reason}.`
 }

@@ -22,8 +22,6 @@ export interface Delivering {
   stop(limitMs: number): Promise<void>
   /** Whether nothing can be sent within this time, as far as is known. */
   isIdle(withinMs: number): boolean
-  /** Counts of attempts since the start, by their end. */
-  readonly tally: Readonly<Record<'delivered' | 'waiting' | 'dead', number>>
 }
 
 /** The parts that delivering is made from. */
@@ -99,7 +97,6 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
       await sender.close()
     },
     isIdle: (withinMs) => leader.isSettled && engine.isIdle(withinMs, leader.publishedAt),
-    tally: engine.tally,
   }
 }
 

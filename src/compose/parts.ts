@@ -2,9 +2,11 @@ import { existsSync, rmSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import type { HttpContext } from '../http/context.ts'
 import { Admission } from '../intake/admission.ts'
-import { countingEnds, Depths } from '../intake/depths.ts'
+import { Depths } from '../intake/depths.ts'
 import { Publisher } from '../intake/publisher.ts'
 import { Scanner } from '../json/scan.ts'
+import { observed } from '../metrics/commits.ts'
+import { Meter } from '../metrics/meter.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -39,6 +41,8 @@ const closeApiMs = 2000
 /** The parts of one program over one store. Each is made once, when it is first asked for. */
 export interface Parts {
   readonly store: Store
+  /** Counts what this process commits to the store. */
+  readonly meter: Meter
   /** The fixed admin key of the API; null when the settings give none. */
   readonly adminKey: string | null
   /** The way in for messages. It counts waiting deliveries, which costs the store time. */
@@ -58,12 +62,14 @@ export interface Parts {
 export async function openParts(config: Config, log: Logger, role: Role = 'owner'): Promise<Parts> {
   const depths = new Depths(systemClock)
   const troubles = new StoreTroubles(systemClock, log)
-  const opened = countingEnds(await openStore(config, log, troubles, role), depths, systemClock)
+  const meter = new Meter()
+  const opened = observed(await openStore(config, log, troubles, role), systemClock, [depths, meter])
   troubles.follow(opened)
   const store: Store = {
     ...opened,
     close() {
       troubles.stop()
+      depths.stop()
       return opened.close()
     },
   }
@@ -73,6 +79,7 @@ export async function openParts(config: Config, log: Logger, role: Role = 'owner
   const handlers = once(() => partsOf(context()))
   return {
     store,
+    meter,
     adminKey,
     publisher,
     handlers,

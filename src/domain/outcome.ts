@@ -42,6 +42,26 @@ export type OutcomeCode =
   | 'internal' //           a fault of our own; a bug, recorded and retried
   | 'untried' //            no attempt's: a dead letter that ended without one
 
+export const outcomeCodes: readonly OutcomeCode[] = [
+  'delivered',
+  'refused',
+  'redirected',
+  'blocked',
+  'dns_not_found',
+  'dns_failed',
+  'dns_timeout',
+  'connect_refused',
+  'connect_failed',
+  'connect_timeout',
+  'tls_failed',
+  'timeout',
+  'reset',
+  'invalid_http',
+  'aborted',
+  'internal',
+  'untried',
+]
+
 /**
  * The meaning of an outcome for its receiver's health. `unwell`: no answer, or 5xx. `crowded`: 429 without a time. `well`: an
  * answer, whether it accepts the message or not. `nothing`: a Retry-After, which the lane obeys, a 410, or no fault of the

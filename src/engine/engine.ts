@@ -111,11 +111,6 @@ export class Engine {
     this.#snapshots = new Snapshots({ store, clock, scheduler, membership, registry, pump, queue, loop, onTrouble })
   }
 
-  /** Recorded verdicts since the start. */
-  get tally(): Readonly<Record<'delivered' | 'waiting' | 'dead', number>> {
-    return this.#settling.tally
-  }
-
   /** Joins the workers and begins to deliver. */
   async start(): Promise<void> {
     if (this.#state !== 'new') throw new Error('an engine starts once')

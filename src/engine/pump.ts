@@ -82,7 +82,10 @@ export class Pump {
       else if (start.lane.isKeptBack(clock.steady())) keptBack.push(start)
       else if (reason !== undefined) this.#endUnsent(start.item, reason)
       else if (message) this.#send(start.item, message)
-      else this.#end(start.item, vanished)
+      else {
+        start.item.startedAt = clock.steady()
+        this.#end(start.item, vanished)
+      }
     }
     this.#giveBack(keptBack)
   }

@@ -17,7 +17,7 @@ const emptyLanesPerCall = 64
 
 /** The row of a message that this process has just stored. */
 const plainRow: Omit<PendingRow, 'message' | 'dueAt'> = {
-  ...{ class: fresh, attempts: 0, priorAttempts: 0, ageMs: 0 },
+  ...{ class: fresh, attempts: 0, priorAttempts: 0, ageMs: 0, lateMs: 0 },
   ...{ orderKey: null, retryInMs: 0, expiresInMs: null, variant: null },
 }
 

@@ -17,8 +17,6 @@ import type { Reader } from './reader.ts'
 /** Settles deliveries: says what is recorded of each, and brings its lane in line once that is durable. */
 export class Settling {
   readonly #parts: SettlingParts
-  /** Recorded verdicts since the start. */
-  readonly tally: Record<'delivered' | 'waiting' | 'dead', number> = { delivered: 0, waiting: 0, dead: 0 }
 
   constructor(parts: SettlingParts) {
     this.#parts = parts
@@ -38,6 +36,8 @@ export class Settling {
       response: outcome.response ?? null,
       responseHeaders: outcome.responseHeaders,
       timings: outcome.timings === undefined ? null : writeTimings(outcome.timings),
+      waitedMs: delivery.startedAt - delivery.bornAt,
+      lateMs: lateMsOf(delivery),
     }
     const notice = this.#noticeOf(delivery, outcome, verdict, id, now)
     this.#add(delivery, attempt, verdict, effect.holdMs, effect.disable ? 'gone' : undefined, notice)
@@ -98,7 +98,6 @@ export class Settling {
   #recorded(delivery: Delivery, verdict: Verdict): void {
     const { clock, loop } = this.#parts
     const { owned, row, ordered } = delivery
-    this.tally[verdict.state === 'delayed' || verdict.state === 'blocked' ? 'waiting' : verdict.state]++
     owned.settled(row.message, verdict)
     if (ordered) this.#letNextStart(delivery, verdict)
     if (verdict.state === 'waiting') loop.expectTimed(owned, clock.steady() + verdict.waitMs)
@@ -130,6 +129,12 @@ export class Settling {
     const lastAttempt = { id, responseStatusCode: outcome.status, timestamp }
     return { type, endpoint: owned.endpoint.key, message: row.message, data: { lastAttempt } }
   }
+}
+
+/** How late an attempt started. A retry that kept its place in an ordered lane was due later than its row says. */
+function lateMsOf({ row, ordered, startedAt, bornAt }: Delivery): number | undefined {
+  if (row.lateMs === undefined || (ordered !== undefined && row.attempts > 0)) return undefined
+  return Math.max(0, startedAt - (bornAt + row.ageMs - row.lateMs))
 }
 
 export interface SettlingParts {

@@ -1,6 +1,7 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Parts, Turns } from '../domain/turns.ts'
-import type { QueueCursor, Store } from '../store/store.ts'
+import type { CommitObserver } from '../metrics/commits.ts'
+import type { QueueCursor, RestingEnd, Settlement, Store } from '../store/store.ts'
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */
 const rowsPerPage = 5000
@@ -70,7 +71,7 @@ export class Depth {
  * update it in memory, so reading costs nothing. A count of the store's rows in the background, a few thousand at a time,
  * corrects it for the work of other processes: it is exact for one process and approximate for several.
  */
-export class Depths {
+export class Depths implements CommitObserver {
   readonly server = new Depth()
   readonly #applications = new Map<number, Depth>()
   readonly #endpoints = new Map<number, Depth>()
@@ -97,8 +98,19 @@ export class Depths {
     this.#addAbove(app, by * endpoints.length)
   }
 
-  /** Counts a delivery that ended. */
-  ended(app: number, endpoint: number, now: SteadyMs): void {
+  settled(settlements: readonly Settlement[]): void {
+    const now = this.#clock.steady()
+    for (const { app, endpoint, verdict } of settlements) {
+      if (verdict.state === 'delivered' || verdict.state === 'dead') this.#end(app, endpoint, now)
+    }
+  }
+
+  ended(ends: readonly RestingEnd[]): void {
+    const now = this.#clock.steady()
+    for (const { app, endpoint } of ends) this.#end(app, endpoint, now)
+  }
+
+  #end(app: number, endpoint: number, now: SteadyMs): void {
     this.#endpointOf(app, endpoint).end(now)
     depthIn(this.#applications, app).end(now)
     this.server.end(now)
@@ -184,30 +196,4 @@ function depthIn(depths: Map<number, Depth>, key: number): Depth {
     depths.set(key, depth)
   }
   return depth
-}
-
-/** The store, which counts every delivery that ends in it. */
-export function countingEnds(store: Store, depths: Depths, clock: Clock): Store {
-  return {
-    ...store,
-    async settle(worker, settlements, effects) {
-      const answer = await store.settle(worker, settlements, effects)
-      if (answer === 'fenced') return answer
-      const now = clock.steady()
-      for (const { app, endpoint, verdict } of settlements) {
-        if (verdict.state === 'delivered' || verdict.state === 'dead') depths.ended(app, endpoint, now)
-      }
-      return answer
-    },
-    async endResting(ends) {
-      const ended = await store.endResting(ends)
-      const now = clock.steady()
-      for (const { app, endpoint } of ended) depths.ended(app, endpoint, now)
-      return ended
-    },
-    close() {
-      depths.stop()
-      return store.close()
-    },
-  }
 }

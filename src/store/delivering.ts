@@ -52,6 +52,8 @@ export interface PendingRow {
   readonly priorAttempts: number
   /** How long ago the delivery was first due, when read. */
   readonly ageMs: number
+  /** How long ago its next attempt was due, when read; missing where the row does not tell. */
+  readonly lateMs?: number
   /** In ordered lanes: deliveries with the same key go one after the other; null for a delivery without an order. */
   readonly orderKey: number | null
   /**
@@ -101,6 +103,10 @@ export interface TriedAttempt {
   readonly responseHeaders?: string | undefined
   /** See `writeTimings`. */
   readonly timings?: string | null
+  /** Time from the instant at which the delivery was first due until the attempt started. Counted, not stored. */
+  readonly waitedMs?: number
+  /** Time from the instant at which this attempt was due until it started, where that is known. Counted, not stored. */
+  readonly lateMs?: number | undefined
 }
 
 export interface LaneEffects {

@@ -143,10 +143,18 @@ export type Published =
   | { readonly state: 'repeated'; readonly key: number; readonly id: string }
   | { readonly state: 'mismatch' }
 
+/** One of the messages that were stored together. */
+export interface StoredTogether extends Identity {
+  /** See `Published`. */
+  readonly merged?: readonly number[]
+  /** It was not stored: this earlier message stands for it. */
+  readonly repeated?: true
+}
+
 export type PublishedTogether =
   | {
       readonly state: 'accepted' | 'repeated'
-      readonly messages: readonly { readonly key: number; readonly id: string }[]
+      readonly messages: readonly StoredTogether[]
     }
   | { readonly state: 'stale' }
   | { readonly state: 'conflict'; readonly index: number; readonly id: string }
@@ -258,11 +266,13 @@ export class Refused extends Error {
 }
 
 /** The messages that the publications became or repeat; throws `Refused` when a publication has none. */
-export function allAccepted(answers: readonly Published[]): Identity[] {
+export function allAccepted(answers: readonly Published[]): StoredTogether[] {
   return answers.map((answer, index) => {
     if (answer.state === 'conflict') throw new Refused({ ...answer, index })
     if (answer.state === 'stale' || answer.state === 'mismatch') throw new Refused(answer)
-    return { key: answer.key, id: answer.id }
+    const { key, id } = answer
+    if (answer.state === 'repeated') return { key, id, repeated: true }
+    return answer.merged === undefined ? { key, id } : { key, id, merged: answer.merged }
   })
 }
 

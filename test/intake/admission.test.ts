@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { AppError } from '../../src/domain/app-error.ts'
 import { Admission, type AdmissionLimits } from '../../src/intake/admission.ts'
 import { Depths } from '../../src/intake/depths.ts'
-import type { Publication, QueueCursor } from '../../src/store/store.ts'
+import type { Publication, QueueCursor, RestingEnd } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 
 const roomy: AdmissionLimits = { perEndpoint: 1e9, perApplication: 1e9, server: 1e9, commitDelayMs: 5000 }
@@ -30,6 +30,11 @@ function refusalOf(admit: () => void): AppError {
   assert.fail('it was admitted')
 }
 
+/** Reports that a delivery ended. */
+function end(depths: Depths, app: number, endpoint: number): void {
+  depths.ended([{ app, endpoint } as RestingEnd])
+}
+
 describe('admission', () => {
   test('each limit refuses what would go beyond it, whole, and counts nothing of it', () => {
     for (const limits of [{ perEndpoint: 2 }, { perApplication: 2 }, { server: 2 }]) {
@@ -38,7 +43,7 @@ describe('admission', () => {
       refusalOf(() => admission.admit([to(1, 10)], 0))
       refusalOf(() => admission.admit([to(2, 20), to(1, 10)], 0))
       assert.equal(depths.server.waiting, 2)
-      depths.ended(1, 10, 0)
+      end(depths, 1, 10)
       admission.admit([to(1, 10)], 0)
     }
   })
@@ -67,7 +72,7 @@ describe('admission', () => {
     await clock.advance(10_000 - (clock.steady() % 10_000))
     for (let i = 0; i < 100; i++) {
       await clock.advance(100)
-      depths.ended(1, 10, clock.steady())
+      end(depths, 1, 10)
     }
     // Ten a second, and 101 too many.
     assert.equal(refusalOf(() => admission.admit([to(1, 10)], 0)).retryAfterSeconds, 11)
@@ -101,7 +106,7 @@ describe('admission', () => {
         }
         assert.equal(admitted, fits)
         if (admitted) waiting.push(...keys.map((key): [number, number] => [app, key]))
-        for (const [owner, endpoint] of waiting.splice(0, ends)) depths.ended(owner, endpoint, 0)
+        for (const [owner, endpoint] of waiting.splice(0, ends)) end(depths, owner, endpoint)
         assert.equal(depths.server.waiting, waiting.length)
       }
     })

@@ -3,8 +3,9 @@ import { type TestContext, test } from 'node:test'
 import { AppError } from '../../src/domain/app-error.ts'
 import type { Flow } from '../../src/domain/flow.ts'
 import { Admission } from '../../src/intake/admission.ts'
-import { countingEnds, Depths } from '../../src/intake/depths.ts'
+import { Depths } from '../../src/intake/depths.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
+import { observed } from '../../src/metrics/commits.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { NewEndpoint } from '../../src/store/store.ts'
 import { type Harness, World } from '../store/conformance/harness.ts'
@@ -21,7 +22,7 @@ async function publishing(t: TestContext) {
   const depths = new Depths(clock)
   const real = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
   t.after(() => real.close())
-  const store = countingEnds(real, depths, clock)
+  const store = observed(real, clock, [depths])
   const world = new World({ store, pass: (ms: number) => clock.advance(ms) } as unknown as Harness)
   const app = await world.application('acme')
   const publisher = new Publisher({ store, clock, admission: new Admission(limits, depths, clock) })

@@ -27,7 +27,7 @@ const readPending = statement(
          order by due_at, message limit read.most
       ) as p
     union all
-    select read.n, null, next.due_at - read.now, null, null, null, null, null, null, null
+    select read.n, null, next.due_at - read.now, null, null, null, null, null, null, null, null
       from read cross join lateral (
         select due_at from pending
          where endpoint = read.endpoint and class = ${timed} and due_at > read.now

@@ -9,6 +9,7 @@ export interface PendingColumns {
   readonly attempts: number
   readonly prior_attempts: number
   readonly age_ms: number
+  readonly late_ms: number
   readonly order_key: number | null
   readonly held_ms: number | null
   readonly expires_in_ms: number | null
@@ -20,6 +21,7 @@ export function pendingColumns(pending: string, now: string): string {
   const names = ['message', 'due_at', 'attempts', 'prior_attempts', 'order_key', 'variant']
   return `
     ${names.map((name) => `${pending}.${name}`).join(', ')}, ${now} - ${pending}.since as age_ms,
+    ${now} - ${pending}.due_at as late_ms,
     ${sqlRetryInMs(`${pending}.held_until`, now)} as held_ms, ${pending}.expires_at - ${now} as expires_in_ms`
 }
 
@@ -31,6 +33,7 @@ export function toPendingRow(row: PendingColumns, rowClass: Class): PendingRow {
     attempts: row.attempts,
     priorAttempts: row.prior_attempts,
     ageMs: Math.max(0, row.age_ms),
+    lateMs: Math.max(0, row.late_ms),
     orderKey: row.order_key,
     retryInMs: toRetryInMs(row.held_ms),
     expiresInMs: row.expires_in_ms,

@@ -1,0 +1,89 @@
+import { deadReasons } from '../domain/judge.ts'
+import { outcomeCodes } from '../domain/outcome.ts'
+
+/**
+ * A metric. `process` metrics are those of one process, and the sums of all processes add up. `store` metrics describe the
+ * whole store; the processes that show them agree. `endpoint` metrics exist for the worst endpoints only.
+ */
+export interface Measure {
+  readonly name: string
+  readonly kind: 'counter' | 'gauge' | 'histogram'
+  readonly scope: 'process' | 'store' | 'endpoint'
+  readonly help: string
+  /** Names of its labels, each with the values that it can have, or a sentence about them. */
+  readonly labels: Readonly<Record<string, readonly string[] | string>>
+  /** Upper bounds of the buckets of a histogram, in seconds. */
+  readonly buckets?: readonly number[]
+}
+
+type Labels = Measure['labels']
+
+/** From half a millisecond to a minute: the time of one request or one transaction. */
+const shortBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 60]
+/** From a millisecond to a day: the time that a delivery can wait. */
+const longBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400]
+
+/** The class of an attempt's status; `none` without an answer. */
+export const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
+
+/** How a delivery ends. A dead letter ends as `dead`, `expired` or `dropped`, by its reason. */
+export const deliveryEnds = ['delivered', 'dead', 'expired', 'dropped', 'coalesced', 'cancelled'] as const
+
+/** All metrics. A new one is an entry here and a reader in registry.ts; docs/metrics.md follows. */
+export const measures = {
+  messagesAccepted: counter('sluice_messages_accepted_total', 'Messages that were stored.'),
+  messagesRepeated: counter(
+    'sluice_messages_repeated_total',
+    'Messages that were not stored, because an earlier message stands for them (Idempotency-Key, dedupe window).',
+  ),
+  publishesRefused: counter('sluice_publishes_refused_total', 'Publish requests that were refused.', {
+    reason: 'the code of the error, see [errors](errors.md)',
+  }),
+  deliveriesAccepted: counter('sluice_deliveries_accepted_total', 'Deliveries of the messages that were stored.'),
+  deliveriesEnded: counter('sluice_deliveries_ended_total', 'Deliveries that ended.', { end: deliveryEnds }),
+  deliveriesRetried: counter(
+    'sluice_deliveries_retried_total',
+    'Failed attempts after which the delivery waits for another attempt, or for an operator.',
+  ),
+  deadLetters: counter('sluice_dead_letters_total', 'Deliveries that became dead letters.', { reason: deadReasons }),
+  attempts: counter('sluice_attempts_total', 'Attempts that were recorded.', {
+    outcome: outcomeCodes,
+    status: statusClasses,
+  }),
+  deliveryWait: histogram(
+    'sluice_delivery_wait_seconds',
+    'Time from the instant at which a delivery was first due until its first attempt started.',
+    longBuckets,
+  ),
+  attemptDelay: histogram(
+    'sluice_attempt_delay_seconds',
+    'Time from the instant at which an attempt was due until it started, without retries in ordered lanes.',
+    longBuckets,
+  ),
+  attemptDuration: histogram('sluice_attempt_duration_seconds', 'Duration of attempts.', shortBuckets),
+  deliveryDuration: histogram(
+    'sluice_delivery_duration_seconds',
+    'Time from the instant at which a delivery was first due until it was delivered, without replays.',
+    longBuckets,
+  ),
+  publishDuration: histogram(
+    'sluice_store_publish_duration_seconds',
+    'Time that the store takes to commit a group of publishes.',
+    shortBuckets,
+  ),
+  settleDuration: histogram(
+    'sluice_store_settle_duration_seconds',
+    'Time that the store takes to record a batch of attempts.',
+    shortBuckets,
+  ),
+} as const satisfies Readonly<Record<string, Measure>>
+
+export type MeasureName = keyof typeof measures
+
+function counter(name: string, help: string, labels: Labels = {}) {
+  return { name, kind: 'counter', scope: 'process', help, labels } as const
+}
+
+function histogram(name: string, help: string, buckets: readonly number[]) {
+  return { name, kind: 'histogram', scope: 'process', help, labels: {}, buckets } as const
+}
