@@ -24,10 +24,10 @@ const world: World = {
     return log
   },
 
-  async openParts(config, log, role) {
+  async openParts(config, log, role, origins) {
     const { openParts } = await parts()
     try {
-      return await openParts(config, log, role)
+      return await openParts(config, log, role, origins)
     } catch (error) {
       const { FileOwnedError } = await import('./store/sqlite/database-file.ts')
       const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed

@@ -2,7 +2,7 @@ import { type Command as Commander, InvalidArgumentError, Option } from 'command
 import type { Parts, Role } from '../compose/parts.ts'
 import { type Clock, parseInstant } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
-import { keyVariable, urlVariable } from '../runtime/config.ts'
+import { keyVariable, type Loaded, urlVariable } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { count, formatAddress, type Kind, WrongValue } from '../runtime/setting-kinds.ts'
@@ -23,7 +23,7 @@ export interface World {
    * Opens the store and the parts over it, by default as the process that delivers. Throws CommandError when the store
    * cannot be opened.
    */
-  openParts(config: Config, log: Logger, role?: Role): Promise<Parts>
+  openParts(config: Config, log: Logger, role?: Role, origins?: Loaded['origins']): Promise<Parts>
   /** The newest schema this program knows for the store. */
   newestSchema(config: Config): Promise<{ readonly version: number; readonly name: string }>
 }

@@ -1,5 +1,5 @@
 import { type Command as Commander, Option } from 'commander'
-import { type Loaded, loadConfig, showSetting } from '../runtime/config.ts'
+import { type Loaded, loadConfig, showSetting, showSettings } from '../runtime/config.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import {
   apiSettings,
@@ -107,14 +107,7 @@ const migrate: Run = async (world, { config }) => {
 
 /** `sluice config`: every setting with its value, the source of the value, and its help. Secrets are masked. */
 const printConfig: Run = async ({ terminal }, { config, origins }, { json }) => {
-  const rows = settingNames.map((name) => ({
-    name,
-    value: showSetting(name, config),
-    origin: origins[name],
-    flag: flagOf(name),
-    variable: variableOf(name),
-    help: settings[name].help,
-  }))
+  const rows = showSettings(config, origins)
   if (json === true) {
     terminal.print(toJson(rows, 2))
     return exitCode.ok

@@ -12,13 +12,13 @@ import { CommandError, exitCode } from './exit.ts'
 import { assertFree, cannotListen } from './receiver.ts'
 
 /** `sluice serve`: the API and the deliveries in one process. */
-export async function serve(world: World, { config }: Loaded): Promise<number> {
+export async function serve(world: World, { config, origins }: Loaded): Promise<number> {
   const { terminal } = world
   const stopRequested = terminal.stopRequested()
   const log = world.openLog(config)
   // Before the store is made: a start that fails leaves nothing behind.
   await assertFree(config.listen)
-  const parts = await world.openParts(config, log)
+  const parts = await world.openParts(config, log, 'owner', origins)
   const { store } = parts
   const newKey = parts.adminKey === null ? await createFirstKey(world, store) : undefined
   const api = await parts.openApi()

@@ -10,7 +10,7 @@ import { Meter } from '../metrics/meter.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { permittedNetworks } from '../runtime/config.ts'
+import { type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
 import type { Logger } from '../runtime/log.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
@@ -59,7 +59,12 @@ export interface Parts {
  * Opens the store and composes the parts over it. This folder is the composition root: it alone knows every part, and the
  * program (main.ts) and the library are both made from it.
  */
-export async function openParts(config: Config, log: Logger, role: Role = 'owner'): Promise<Parts> {
+export async function openParts(
+  config: Config,
+  log: Logger,
+  role: Role = 'owner',
+  origins: Partial<Loaded['origins']> = {},
+): Promise<Parts> {
   const depths = new Depths(systemClock)
   const troubles = new StoreTroubles(systemClock, log)
   const meter = new Meter()
@@ -75,7 +80,8 @@ export async function openParts(config: Config, log: Logger, role: Role = 'owner
   }
   const adminKey = await fixedAdminKey(config, store)
   const publisher = once(() => makePublisher(config, store, depths, troubles))
-  const context = once(() => contextOf(config, adminKey, store, publisher(), log))
+  const settings = () => showSettings(config, origins)
+  const context = once(() => ({ ...contextOf(config, adminKey, store, publisher(), log), settings }))
   const handlers = once(() => partsOf(context()))
   return {
     store,
@@ -171,7 +177,7 @@ function contextOf(
   store: Store,
   publisher: Publisher,
   log: Logger,
-): HttpContext {
+): Omit<HttpContext, 'settings'> {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   return {
     store,

@@ -25,7 +25,7 @@ import {
 } from '../store/lanes.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
-import { type CountedQueue, type Survey, surveyQueues } from './survey.ts'
+import { type CountedQueue, type Survey, surveyFailing, surveyQueues } from './survey.ts'
 
 /** Longest wait for an owner. It answers within a few milliseconds, or it is busy, stalled or dead. */
 const answerMs = 500
@@ -143,22 +143,36 @@ export class Explainer {
    */
   async worst(app: number | null, sort: QueueSort, limit: number): Promise<ExplainedWorst> {
     const { worst: ranked, ...totals } = await this.#survey(app, sort)
-    const counts = ranked.slice(0, limit)
-    const endpoints = await this.#store.loadEndpoints(counts.map(({ endpoint }) => endpoint))
+    const counts = new Map(ranked.slice(0, limit).map((queue) => [queue.endpoint, queue]))
+    const explained = await this.endpoints([...counts.keys()], counts)
+    return { totals, worst: explained.filter(({ lane }) => lane.waiting.some((n) => n > 0)) }
+  }
+
+  /** The endpoints that have failed for longest, of an application or of all with null: up to `worstKept`. */
+  async failing(app: number | null): Promise<readonly ExplainedEndpoint[]> {
+    return this.endpoints(await surveyFailing(this.#store, this.#clock, app))
+  }
+
+  /** Several endpoints by key, in this order. Deleted ones are left out. */
+  async endpoints(
+    keys: readonly number[],
+    counts?: ReadonlyMap<number, CountedQueue>,
+  ): Promise<readonly ExplainedEndpoint[]> {
+    const endpoints = await this.#store.loadEndpoints(keys)
     const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
     const asked = await this.#ask([...byKey.keys()])
-    const explainOne = async (queue: CountedQueue) => {
-      const endpoint = byKey.get(queue.endpoint)
+    const explainOne = async (key: number) => {
+      const endpoint = byKey.get(key)
       const lane = endpoint && (await this.#findLane(endpoint, asked))
-      if (endpoint === undefined || lane === undefined || lane.waiting.every((n) => n === 0)) return []
-      return [this.#explain(endpoint, await this.#inLine(endpoint, lane), queue)]
+      if (endpoint === undefined || lane === undefined) return []
+      return [this.#explain(endpoint, await this.#inLine(endpoint, lane), counts?.get(key))]
     }
-    const worst: ExplainedEndpoint[] = []
-    for (let at = 0; at < counts.length; at += lanesAtOnce) {
+    const explained: ExplainedEndpoint[] = []
+    for (let at = 0; at < keys.length; at += lanesAtOnce) {
       await Turns.by(this.#clock).next()
-      worst.push(...(await Promise.all(counts.slice(at, at + lanesAtOnce).map(explainOne))).flat())
+      explained.push(...(await Promise.all(keys.slice(at, at + lanesAtOnce).map(explainOne))).flat())
     }
-    return { totals, worst }
+    return explained
   }
 
   /** Callers that ask while a survey is under way share it. */

@@ -8,6 +8,7 @@ import { backgroundTasks } from './nouns/background-task.ts'
 import { deadLetters } from './nouns/dead-letter.ts'
 import { endpoints, operationalWebhooks } from './nouns/endpoints.ts'
 import { eventTypes } from './nouns/event-type.ts'
+import { finding } from './nouns/find.ts'
 import { health, reference } from './nouns/health.ts'
 import { lanes } from './nouns/lane.ts'
 import { messages } from './nouns/message.ts'
@@ -35,6 +36,7 @@ export const nouns: readonly Noun[] = [
   apiKeys,
   audit,
   operationalWebhooks,
+  finding,
   health,
   reference,
 ]

@@ -25,8 +25,21 @@ export interface Context {
   readonly bodyLimitBytes: number
   readonly serverDefaults: ServerDefaults
   readonly limits: Limits
+  /** The settings of this process as texts, with their origins. */
+  readonly settings: () => readonly ShownSetting[]
   /** Logs an error that no caller can have caused. */
   readonly onBug: (error: unknown) => void
+}
+
+/** A setting as an operator sees it: secrets are masked. */
+export interface ShownSetting {
+  readonly name: string
+  readonly value: string
+  /** Such as `default` or `environment SLUICE_LISTEN`. */
+  readonly origin: string
+  readonly flag: string
+  readonly variable: string
+  readonly help: string
 }
 
 /** Settings that refusals mention by these names: mostly how many of a kind may exist. */

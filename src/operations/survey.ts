@@ -1,7 +1,8 @@
 import type { Clock, EpochMs } from '../domain/clock.ts'
+import { Health } from '../domain/health.ts'
 import { Turns } from '../domain/turns.ts'
 import { isWorse, type QueueSort } from '../domain/why-waiting.ts'
-import type { QueueCount, WaitingQueues } from '../store/lanes.ts'
+import type { LaneViews, QueueCount, WaitingQueues } from '../store/lanes.ts'
 
 /** The waiting deliveries of an application, or of all, with the endpoints that are worst off. */
 export interface Survey {
@@ -100,6 +101,33 @@ export async function surveyQueues(
       add({ ...queue, app: apps.get(queue.endpoint) ?? 0 })
     }
     if (page.length < steps.endpoints) return { endpoints, total, isExact, worst }
+    after = keys.at(-1) ?? null
+    await turns.next()
+  }
+}
+
+/**
+ * The endpoints whose receivers have failed for longest, by their stored health, up to `worstKept`. Walks all endpoints in
+ * small steps with a turn for others in between.
+ */
+export async function surveyFailing(
+  store: Pick<WaitingQueues & LaneViews, 'endpointKeys' | 'laneStates'>,
+  clock: Clock,
+  app: number | null,
+): Promise<readonly number[]> {
+  const turns = Turns.by(clock)
+  const failing: { readonly endpoint: number; readonly since: EpochMs }[] = []
+  for (let after: number | null = null; ; ) {
+    const page: { readonly endpoint: number }[] = await store.endpointKeys(app, after, steps.endpoints)
+    const keys = page.map(({ endpoint }) => endpoint)
+    await turns.next()
+    for (const { endpoint, now, health, healthAgeMs } of await store.laneStates(keys)) {
+      if (health === null) continue
+      const { failingSince } = new Health(health, healthAgeMs, now)
+      if (failingSince !== undefined) failing.push({ endpoint, since: failingSince })
+    }
+    failing.sort((a, b) => a.since - b.since).splice(worstKept)
+    if (page.length < steps.endpoints) return failing.map(({ endpoint }) => endpoint)
     after = keys.at(-1) ?? null
     await turns.next()
   }

@@ -97,6 +97,18 @@ export function showSetting(name: SettingName, config: Config): string {
   return (settings[name].kind as Kind<unknown>).show(value)
 }
 
+/** Every setting with its value as text, the origin of the value, and its help. Secrets are masked. */
+export function showSettings(config: Config, origins: Partial<Loaded['origins']>) {
+  return settingNames.map((name) => ({
+    name,
+    value: showSetting(name, config),
+    origin: origins[name] ?? 'option',
+    flag: flagOf(name),
+    variable: variableOf(name),
+    help: settings[name].help,
+  }))
+}
+
 function find(name: SettingName, sources: Sources, file: SettingsFile): Given | undefined {
   const flag = sources.flags[name]
   if (flag !== undefined) return { raw: flag, origin: `flag ${flagOf(name)}` }

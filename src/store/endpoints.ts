@@ -14,6 +14,8 @@ export interface Endpoints {
   /** By id or uid, within the application. */
   findEndpoint(app: number, ref: string): Promise<Endpoint | undefined>
   listEndpoints(app: number, page: PageRequest): Promise<Page<Endpoint>>
+  /** The names of endpoints of an application, or of all with null, without those of operational webhooks. */
+  nameEndpoints(app: number | null, page: PageRequest): Promise<Page<EndpointName>>
   /**
    * Changes the given fields. Disabling or pausing stops the lane and keeps its deliveries; undoing it releases the lane. A
    * change that depends on stored fields is a function, run inside the transaction: no other change comes in between.
@@ -43,6 +45,11 @@ export interface Endpoints {
 
 /** The few fields of an endpoint that a filter of applications looks at. */
 export type EndpointBrief = Pick<Endpoint, 'app' | 'key' | 'disabled' | 'url'>
+
+/** The little of an endpoint that a search reads. */
+export interface EndpointName extends Pick<Endpoint, 'key' | 'id' | 'app' | 'uid' | 'url'> {
+  readonly description: string
+}
 
 export type NewEndpoint = Omit<
   Endpoint,

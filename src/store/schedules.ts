@@ -22,7 +22,8 @@ export interface Schedules {
   createSchedule(app: number, input: NewSchedule, atMost?: number): Promise<Schedule>
   /** By id or uid, within the application. */
   findSchedule(app: number, ref: string): Promise<Schedule | undefined>
-  listSchedules(app: number, page: PageRequest): Promise<Page<Schedule>>
+  /** The schedules of an application, or of all with null. */
+  listSchedules(app: number | null, page: PageRequest): Promise<Page<Schedule>>
   /** Changes the given fields. */
   updateSchedule(app: number, key: number, change: Partial<NewSchedule>): Promise<Schedule | undefined>
   /** Answers whether there was one. Messages that it has published stay. */

@@ -148,7 +148,7 @@ export async function runHere(
       randomText: systemRandomText,
       terminal,
       openLog: (config) => openLog(config),
-      openParts: async (config, log, role) => (await parts()).openParts(config, log, role),
+      openParts: async (config, log, role, origins) => (await parts()).openParts(config, log, role, origins),
       newestSchema: async (config) => (await parts()).newestSchema(config),
     },
     args,

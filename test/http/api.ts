@@ -5,7 +5,7 @@ import type { HttpContext } from '../../src/http/context.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { Scanner } from '../../src/json/scan.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { configOf } from '../../src/runtime/config.ts'
+import { configOf, showSettings } from '../../src/runtime/config.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../../src/runtime/random.ts'
 import { AddressPolicy, checkUrl } from '../../src/sender/guard.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
@@ -52,6 +52,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     portalFrameAncestors: [],
     bodyLimitBytes: 64 * 1024,
     serverDefaults: serverDefaultsOf(configOf({})),
+    settings: () => showSettings(configOf({}), {}),
     requestTimeoutMs: 30_000,
     limits: configOf({}),
     onBug: (error) => bugs.push(error),

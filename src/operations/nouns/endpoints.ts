@@ -1,5 +1,6 @@
 import { admin, changeSecret, manage, type Need, view, viewSecret } from '../access.ts'
 import type { Noun, Route } from '../route.ts'
+import { allEndpoints, EndpointSummaryOut } from './all-endpoints.ts'
 import { endpointRoutes } from './endpoint.ts'
 import { EndpointAttemptStats, EndpointStats, EventExampleIn, endpointControlRoutes } from './endpoint-control.ts'
 import {
@@ -49,6 +50,7 @@ export const endpoints: Noun = {
   schemas: {
     EndpointIn,
     EndpointOut,
+    EndpointSummaryOut,
     EndpointPatch,
     EndpointUpdate: EndpointPut,
     EndpointSecretOut,
@@ -60,7 +62,7 @@ export const endpoints: Noun = {
     EndpointAttemptStats,
     EventExampleIn,
   },
-  routes: [...routesAt(inApplications), ...endpointControlRoutes],
+  routes: [...routesAt(inApplications), ...endpointControlRoutes, allEndpoints],
 }
 
 export const operationalWebhooks: Noun = {

@@ -55,6 +55,19 @@ const WorkersQuery = Type.Object({
 
 const listedWorkers = 200
 
+const SettingOut = Type.Object({
+  name: text('Its name in the file.'),
+  value: text('Its value; a secret one as `****`, and `(unset)` for none.'),
+  origin: text('Where the value comes from, such as `default`, `flag --listen` or `environment SLUICE_LISTEN`.'),
+  flag: text('Its flag.'),
+  variable: text('Its variable.'),
+  help: text('Its meaning.'),
+})
+
+const SettingsOut = Type.Object({
+  data: Type.Array(SettingOut, { description: 'All settings of the process that answers.' }),
+})
+
 function toWorkerOut(worker: ListedWorker, now: EpochMs): Out<typeof WorkerOut> {
   const { report, endedAt, died, leaseUntil } = worker
   const live = leaseUntil > now ? ('alive' as const) : ('lapsed' as const)
@@ -81,7 +94,7 @@ function toHealthOut(status: 'healthy' | 'unhealthy', detail?: string): Out<type
 export const health: Noun = {
   tag: 'Health',
   description: 'Whether the server and its store answer.',
-  schemas: { HealthOut, LeaderOut, WorkerOut, WorkersOut },
+  schemas: { HealthOut, LeaderOut, WorkerOut, WorkersOut, SettingOut, SettingsOut },
   routes: [
     route({
       method: 'GET',
@@ -129,6 +142,16 @@ export const health: Noun = {
         const shown = workers.filter(({ endedAt }) => ended || endedAt === null)
         return { data: shown.map((worker) => toWorkerOut(worker, now)), asOf: iso(now) }
       },
+    }),
+    route({
+      method: 'GET',
+      path: '/setting',
+      need: read,
+      id: 'v1.setting.list',
+      summary: 'List the settings of the server with their origins',
+      description: 'Read-only: settings change with a restart. Secrets are masked.',
+      answers: { 200: SettingsOut },
+      handle: (_call, { settings }) => ({ data: settings() }),
     }),
     route({
       method: 'GET',

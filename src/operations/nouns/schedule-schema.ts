@@ -5,6 +5,7 @@ import { defined } from '../../domain/field.ts'
 import {
   knownTicks,
   missedPolicies,
+  nextTicks,
   type Schedule,
   type ScheduleRun,
   type Timing,
@@ -39,6 +40,7 @@ import {
 } from '../fields.ts'
 import { PageQuery } from '../page.ts'
 import { isContentType } from '../read-publish.ts'
+import { refuseIf } from '../validate.ts'
 import { EnvelopeIn, MessageOut, Payload, shownPayload } from './message-schema.ts'
 
 /** Future runs that are shown of one schedule, and of each in a list, by default. */
@@ -132,6 +134,34 @@ export const ScheduleOut = Type.Object({
   createdAt,
   updatedAt,
   payload: Payload,
+})
+
+/** A schedule without its message, among those of all applications. */
+export const ScheduleSummaryOut = Type.Object({
+  id: described(idOf('sch'), id),
+  appId: text('Id of the application.'),
+  appUid: uidOut,
+  ...Type.Pick(ScheduleOut, [
+    'uid',
+    'cron',
+    'timezone',
+    'eventType',
+    'paused',
+    'failures',
+    'nextRuns',
+    'lastRuns',
+    'createdAt',
+    'updatedAt',
+  ]).properties,
+})
+
+export const SchedulePreviewQuery = Type.Object({
+  cron: Type.String({ minLength: 1, maxLength: 256, description: about.cron }),
+  timezone: optional(Type.String({ maxLength: 64 }), about.timezone),
+})
+
+export const SchedulePreviewOut = Type.Object({
+  nextRuns: Type.Array(Instant, { description: 'The next ten runs; none for `@after`, which follows deliveries.' }),
 })
 
 /** The message that a run by hand published. */
@@ -235,6 +265,26 @@ export function scheduleBytes(schedule: Schedule, now: EpochMs, count: number): 
     updatedAt: iso(schedule.updatedAt),
   }
   return withField(Buffer.from(JSON.stringify(out)), 'payload', Buffer.from(shownPayload(body, schedule.contentType)))
+}
+
+/** A schedule without its message and its application, as callers see it. */
+export function toScheduleSummary(schedule: Schedule, now: EpochMs, count: number) {
+  const { id, uid, cron, timezone, eventType, paused, failures, runs, createdAt, updatedAt } = schedule
+  return {
+    ...{ id, uid, cron, timezone, eventType, paused, failures },
+    nextRuns: paused ? [] : knownTicks(schedule, now, count).map(iso),
+    lastRuns: runs.map(toRunOut),
+    createdAt: iso(createdAt),
+    updatedAt: iso(updatedAt),
+  }
+}
+
+/** The next runs of a timing that is being written; refused while it is none. */
+export function previewRuns({ cron, timezone = 'UTC' }: Static<typeof SchedulePreviewQuery>, now: EpochMs): EpochMs[] {
+  refuseIf(
+    timingProblems({ cron, timezone }, now).map((problem) => ({ ...problem, at: ['query', ...problem.at.slice(1)] })),
+  )
+  return nextTicks({ cron, timezone }, now, 10)
 }
 
 export function shownOf({ next_runs: asked }: ScheduleQuery): number {

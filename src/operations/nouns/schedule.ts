@@ -3,26 +3,31 @@ import { decodeKey } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import { runNow } from '../../intake/scheduled.ts'
 import { admin, read } from '../access.ts'
-import { listOf } from '../fields.ts'
+import { iso, listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
-import { writePage } from '../page.ts'
+import { paginate, writePage } from '../page.ts'
 import { type Noun, Reply, type Route, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import {
   listedOf,
   newProblems,
+  previewRuns,
   ScheduleIn,
   ScheduleListQuery,
   ScheduleOut,
   SchedulePatch,
+  SchedulePreviewOut,
+  SchedulePreviewQuery,
   ScheduleQuery,
   ScheduleRanOut,
+  ScheduleSummaryOut,
   scheduleBytes,
   scheduleProblems,
   shownOf,
   toNewSchedule,
   toScheduleChange,
   toScheduleReplacement,
+  toScheduleSummary,
 } from './schedule-schema.ts'
 
 const one = '/app/:app/schedule/:schedule'
@@ -47,7 +52,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
 export const schedules: Noun = {
   tag: 'Schedule',
   description: 'A message that is repeated by a cron expression in a time zone.',
-  schemas: { ScheduleIn, SchedulePatch, ScheduleOut, ScheduleRanOut },
+  schemas: { ScheduleIn, SchedulePatch, ScheduleOut, ScheduleSummaryOut, SchedulePreviewOut, ScheduleRanOut },
   routes: [
     route({
       method: 'GET',
@@ -82,6 +87,42 @@ export const schedules: Noun = {
           },
         )
       },
+    }),
+    route({
+      method: 'GET',
+      path: '/schedule',
+      need: read,
+      id: 'v1.schedule.list-all',
+      summary: 'List the schedules of all applications',
+      description: 'Without their messages.',
+      query: ScheduleListQuery,
+      answers: { 200: listOf(ScheduleSummaryOut) },
+      handle: async ({ query }, { store, clock }) => {
+        const owners = new Map<string, number>()
+        const [now, count] = [clock.now(), listedOf(query)]
+        const toOut = (schedule: Schedule) => {
+          owners.set(schedule.id, schedule.app)
+          return toScheduleSummary(schedule, now, count)
+        }
+        const page = await paginate('sch', query, 'descending', (asked) => store.listSchedules(null, asked), toOut, 4)
+        const apps = await store.applicationRefs([...new Set(owners.values())])
+        const data = page.data.flatMap((schedule) => {
+          const app = apps.get(owners.get(schedule.id) ?? 0)
+          return app === undefined ? [] : [{ ...schedule, appId: app.id, appUid: app.uid }]
+        })
+        return { ...page, data }
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/schedule/preview',
+      need: read,
+      id: 'v1.schedule.preview',
+      summary: 'List the next runs of a cron expression',
+      description: 'For an expression that is being written. A wrong one is refused with the reason.',
+      query: SchedulePreviewQuery,
+      answers: { 200: SchedulePreviewOut },
+      handle: ({ query }, { clock }) => ({ nextRuns: previewRuns(query, clock.now()).map(iso) }),
     }),
     route({
       method: 'POST',

@@ -7,6 +7,7 @@ import {
   attemptsPerCount,
   changedEndpoint,
   type EndpointBrief,
+  type EndpointName,
   type Endpoints,
   endsRest,
   isEnabled,
@@ -95,6 +96,19 @@ const selectBriefs = statement<EndpointBrief>(
   `select ${briefColumns} from endpoint where app = :app and key > :after and deleted_at is null
     order by key limit :limit`,
   { flags: ['disabled'] },
+)
+// Ranges of endpoint_app, and of the primary key. The management application has the key 0 and is left out.
+const selectNamesOfApp = inBothOrders<EndpointName>(
+  'endpoint-names',
+  (beyond, direction) => `
+    select key, id, app, uid, url, description from endpoint
+     where app = :app and key ${beyond} :after and deleted_at is null order by key ${direction} limit :limit`,
+)
+const selectNames = inBothOrders<EndpointName>(
+  'all-endpoint-names',
+  (beyond, direction) => `
+    select key, id, app, uid, url, description from endpoint
+     where key ${beyond} :after and app > 0 and deleted_at is null order by key ${direction} limit :limit`,
 )
 const selectSendable = statement<SendableRow>(
   'load-endpoints',
@@ -194,6 +208,15 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
 
     *endpointBriefs(app, after, limit) {
       return yield* port.all(selectBriefs, { app, after, limit })
+    },
+
+    *nameEndpoints(app, { limit, order, after }) {
+      const values = { after: after ?? listStart(order), limit: limit + 1 }
+      const rows =
+        app === null
+          ? yield* port.all(selectNames[order], values)
+          : yield* port.all(selectNamesOfApp[order], { ...values, app })
+      return toPage(rows, limit)
     },
 
     *updateEndpoint(app, key, change) {

@@ -75,6 +75,12 @@ const selectSchedules = inBothOrders<Schedule>(
     select ${columns} from schedule where app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
   shape,
 )
+const selectAllSchedules = inBothOrders<Schedule>(
+  'all-schedules',
+  (beyond, direction) => `
+    select ${columns} from schedule where key ${beyond} :after order by key ${direction} limit :limit`,
+  shape,
+)
 // By itself before the schedules are counted: counted in one statement with the lock, those that another transaction
 // adds while this one waits would be missed.
 const lockApplication = statement(
@@ -154,8 +160,12 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
     },
 
     *listSchedules(app, { limit, order, after }) {
-      const values = { app, after: after ?? listStart(order), limit: limit + 1 }
-      return toPage(yield* port.all(selectSchedules[order], values), limit)
+      const values = { after: after ?? listStart(order), limit: limit + 1 }
+      const rows =
+        app === null
+          ? yield* port.all(selectAllSchedules[order], values)
+          : yield* port.all(selectSchedules[order], { ...values, app })
+      return toPage(rows, limit)
     },
 
     *updateSchedule(app, key, change) {

@@ -55,6 +55,8 @@ export function schedules(open: Open): void {
     assert.deepEqual([up.items.map((item) => item.key), up.done], [keys.slice(0, 2), false])
     const down = await store.listSchedules(app.key, { limit: 5, order: 'descending', after: keys[2] as number })
     assert.deepEqual([down.items.map((item) => item.key), down.done], [keys.slice(0, 2).reverse(), true])
+    const all = await store.listSchedules(null, { limit: 3, order: 'descending', after: null })
+    assert.deepEqual([all.items.map((item) => item.app), all.done], [[other.key, app.key, app.key], false])
   })
 
   test('another timing and the end of a pause begin anew; nothing else does', async (t) => {

@@ -33,4 +33,22 @@ export function waiting(open: Open): void {
     const { store } = await begin(t, open)
     assert.deepEqual(await store.surveyWaiting(null, 10), { counts: [], next: null })
   })
+
+  test('the names of endpoints are read in both orders, of one application or of all', async (t) => {
+    const world = await begin(t, open)
+    const [first, second] = [await world.application(), await world.application()]
+    const [a, b, c] = [await world.endpoint(first), await world.endpoint(second), await world.endpoint(first)]
+    const deleted = await world.endpoint(first)
+    await world.store.deleteEndpoint(deleted.app, deleted.key)
+    const read = async (app: number | null, order: 'ascending' | 'descending', after: number | null, limit: number) => {
+      const { items, done } = await world.store.nameEndpoints(app, { order, after, limit })
+      return [items.map(({ key }) => key), done]
+    }
+    assert.deepEqual(await read(null, 'descending', null, 2), [[c.key, b.key], false])
+    assert.deepEqual(await read(null, 'descending', b.key, 2), [[a.key], true])
+    assert.deepEqual(await read(first.key, 'ascending', null, 5), [[a.key, c.key], true])
+    const { items } = await world.store.nameEndpoints(second.key, { order: 'ascending', after: null, limit: 1 })
+    const { key, id, app, uid, url, description } = b
+    assert.deepEqual(items, [{ key, id, app, uid, url, description }])
+  })
 }

@@ -78,6 +78,8 @@ export type EndpointSecretRotateIn = { key?: string | null; gracePeriodSeconds?:
 
 export type EndpointStats = { success: number; pending: number; sending: number; fail: number; canceled: number }
 
+export type EndpointSummaryOut = { id: string; appId: string; appUid: string | null; appName: string; uid: string | null; url: string; description: string; state: "disabled" | "paused" | "circuit_open" | "held" | "failing" | "throttled" | "active"; reason: string; detail: string; nextAt: string | null; waiting: { fresh: number; timed: number; replay: number; total: number; isExact: boolean }; oldestSince: string | null; failingSince: string | null }
+
 export type EndpointUpdate = { url: string; uid?: string | null; description?: string; disabled?: boolean; eventTypes?: string[] | null; filterTypes?: string[] | null; channels?: string[] | null; throttleRate?: number | null; rateLimit?: number | null; throttlePeriodSeconds?: number | null; burst?: number | null; concurrency?: number | null; timeoutMs?: number | null; method?: "POST" | "PUT" | "PATCH" | "DELETE" | "GET"; retry?: { waits: { kind: "list"; ms: number[] } | { kind: "exponential"; baseMs: number; factor: number; capMs: number; maxAttempts: number }; jitter?: "full" | "equal" | "none" | "decorrelated"; maxAgeMs?: number; retryAfter?: "receiver" | "later" } | null; retryReplays?: boolean | null; headers?: Record<string, string> | null; metadata?: Record<string, string>; headerTemplates?: Record<string, string> | null; connectTimeoutMs?: number | null; circuit?: "off" | { failures?: number; ratio?: number; windowMs?: number; minimum?: number; openMs?: number; maxOpenMs?: number; rampMs?: number } | null; adaptive?: boolean | null; disableAfterMs?: number | null; maxWaiting?: number | null; overflow?: "refuse" | "drop_oldest" | "drop_new" | null; maxAgeSeconds?: number | null; whileDisabled?: "hold" | "drop" | null; order?: "none" | "fifo" | "key" | null; deadHead?: "skip" | "block" | null; coalesce?: { windowMs: number; key?: string | null } | null; filter?: string | null; shape?: { keep?: string[] | null; drop?: string[]; rename?: Record<string, string>; pseudonymize?: string[] } | null; region?: string | null; signature?: "standard" | "stored" | "timestamped" | "github" | "stripe" | null; version?: number | null }
 
 export type EndpointWhyOut = { endpointId: string; uid: string | null; url: string; reason: string; detail: string; nextAt: string | null; emptyAt: string | null; blockers: BlockerOut[]; waiting: { fresh: number; timed: number; replay: number; total: number; isExact: boolean }; oldestSince: string | null; isLive: boolean; asOf: string }
@@ -99,6 +101,10 @@ export type EventTypeOut = { name: string; description: string; deprecated: bool
 export type EventTypePatch = { description?: string; archived?: boolean; deprecated?: boolean; schemas?: Record<string, Record<string, unknown>> | null; featureFlags?: string[] | null; featureFlag?: string | null; groupName?: string | null }
 
 export type EventTypeUpdate = { description: string; archived?: boolean; deprecated?: boolean; schemas?: Record<string, Record<string, unknown>> | null; featureFlags?: string[] | null; featureFlag?: string | null; groupName?: string | null }
+
+export type FindOut = { data: FoundOut[] }
+
+export type FoundOut = { kind: "application" | "endpoint" | "message" | "schedule" | "task"; id: string; appId: string | null; name: string }
 
 export type HeadIn = { messageId?: string | null }
 
@@ -140,7 +146,15 @@ export type ScheduleOut = { id: string; uid: string | null; cron: string; timezo
 
 export type SchedulePatch = { uid?: string | null; cron?: string; timezone?: string; eventType?: string; channels?: string[] | null; tags?: string[] | null; headers?: Record<string, string> | null; contentType?: string; bodyBase64?: string; missed?: "skip" | "once" | "all"; missedLimit?: number; paused?: boolean; metadata?: Record<string, string>; payload?: Record<string, unknown> }
 
+export type SchedulePreviewOut = { nextRuns: string[] }
+
 export type ScheduleRanOut = { msgId: string }
+
+export type ScheduleSummaryOut = { id: string; appId: string; appUid: string | null; uid: string | null; cron: string; timezone: string; eventType: string; paused: boolean; failures: number; nextRuns: string[]; lastRuns: ({ at: string; ranAt: string; state: "published" | "failed" | "skipped"; trigger: "cron" | "manual"; msgId: string | null; error: string | null; count: number })[]; createdAt: string; updatedAt: string }
+
+export type SettingOut = { name: string; value: string; origin: string; flag: string; variable: string; help: string }
+
+export type SettingsOut = { data: SettingOut[] }
 
 export type TaskStartedOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "application.stats" | "event-type.aggregate"; updatedAt: string }
 
@@ -155,7 +169,7 @@ export type WorkersOut = { data: WorkerOut[]; asOf: string }
 /** Every operation, by method and path. */
 export interface Operations {
   /** List applications. */
-  "GET /app": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: ApplicationOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  "GET /app": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; exclude_apps_with_no_endpoints?: boolean; exclude_apps_with_disabled_endpoints?: boolean; exclude_apps_with_svix_play_endpoints?: boolean }; body: undefined; answer: { data: ApplicationOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Create an application. */
   "POST /app": { path: object; query: { get_if_exists?: boolean }; body: ApplicationIn; answer: ApplicationOut }
   /** Get an application. */
@@ -204,6 +218,8 @@ export interface Operations {
   "GET /app/{app_id}/endpoint/{endpoint_id}/attempt-stats": { path: { app_id: string; endpoint_id: string }; query: { since?: string; until?: string }; body: undefined; answer: EndpointAttemptStats }
   /** Send an example of an event type to an endpoint. */
   "POST /app/{app_id}/endpoint/{endpoint_id}/send-example": { path: { app_id: string; endpoint_id: string }; query: object; body: EventExampleIn; answer: MessageOut }
+  /** List the endpoints of all applications with their states. */
+  "GET /endpoint": { path: object; query: { app?: string; search?: string; sort?: "created" | "waiting" | "oldest" | "failing"; limit?: number; iterator?: string }; body: undefined; answer: { data: EndpointSummaryOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** List event types. */
   "GET /event-type": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; include_archived?: boolean; with_content?: boolean }; body: undefined; answer: { data: EventTypeOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Create an event type. */
@@ -246,6 +262,10 @@ export interface Operations {
   "GET /app/{app_id}/schedule": { path: { app_id: string }; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; next_runs?: number }; body: undefined; answer: { data: ScheduleOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Create a schedule: a message repeated by a cron expression. */
   "POST /app/{app_id}/schedule": { path: { app_id: string }; query: { next_runs?: number }; body: ScheduleIn; answer: ScheduleOut }
+  /** List the schedules of all applications. */
+  "GET /schedule": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; next_runs?: number }; body: undefined; answer: { data: ScheduleSummaryOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  /** List the next runs of a cron expression. */
+  "GET /schedule/preview": { path: object; query: { cron: string; timezone?: string }; body: undefined; answer: SchedulePreviewOut }
   /** Get a schedule, when it ran and when it will. */
   "GET /app/{app_id}/schedule/{schedule_id}": { path: { app_id: string; schedule_id: string }; query: { next_runs?: number }; body: undefined; answer: ScheduleOut }
   /** Replace a schedule, or create it. */
@@ -374,12 +394,16 @@ export interface Operations {
   "PUT /operational-webhook/endpoint/{endpoint_id}/headers": { path: { endpoint_id: string }; query: object; body: EndpointHeadersIn; answer: undefined }
   /** Change some of the headers that go out with every delivery. */
   "PATCH /operational-webhook/endpoint/{endpoint_id}/headers": { path: { endpoint_id: string }; query: object; body: EndpointHeadersPatchIn; answer: undefined }
+  /** Find things by an id, a uid, a URL or a name. */
+  "GET /find": { path: object; query: { text: string }; body: undefined; answer: FindOut }
   /** Check whether the server is ready: its store takes writes. */
   "GET /health": { path: object; query: object; body: undefined; answer: HealthOut }
   /** Get the process that runs schedules, retention and sweeps. */
   "GET /leader": { path: object; query: object; body: undefined; answer: LeaderOut }
   /** List the workers. */
   "GET /worker": { path: object; query: { ended?: boolean }; body: undefined; answer: WorkersOut }
+  /** List the settings of the server with their origins. */
+  "GET /setting": { path: object; query: object; body: undefined; answer: SettingsOut }
   /** Check whether the server answers. */
   "GET /health/ping": { path: object; query: object; body: undefined; answer: undefined }
   /** Get this reference as an OpenAPI 3.1 document. */
