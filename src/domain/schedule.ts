@@ -17,6 +17,8 @@ export interface Schedule extends Timing {
   readonly contentType: string
   /** Headers of every message it publishes. */
   readonly headers: Readonly<Record<string, string>> | null
+  /** Set when the stored headers do not open; nothing is published until they are replaced. */
+  readonly damaged?: true
   readonly channels: readonly string[] | null
   readonly tags: readonly string[] | null
   readonly missed: MissedPolicy

@@ -8,9 +8,15 @@ import type { Accepted, Publisher } from './publisher.ts'
 /** A run to be stored. */
 export type NewRun = Omit<ScheduleRun, 'ranAt' | 'message'>
 
-/** The envelope of a schedule's message. The dedupe key is unique per run, so that a dedupe window drops none. */
+/**
+ * The envelope of a schedule's message. The dedupe key is unique per run, so that a dedupe window drops none. Throws AppError
+ * `damaged_record` when the stored headers do not open.
+ */
 export function envelopeOf(schedule: Schedule, eventId: string | null): Envelope {
   const { eventType, channels, contentType, headers, tags, id, revision } = schedule
+  if (schedule.damaged) {
+    throw new AppError('damaged_record', `The stored headers of ${id} cannot be opened; replace them with PATCH.`)
+  }
   const dedupeKey = eventId ?? `${id}-run-${revision}`
   return { eventType, eventId, channels, contentType, headers, tags, delayMs: 0, dedupeKey }
 }

@@ -128,7 +128,9 @@ export function newSchedule(input: NewSchedule, now: EpochMs) {
 
 /** The schedule with the given fields changed. Another timing and the end of a pause start from now. */
 export function changedSchedule(before: Schedule, change: Partial<NewSchedule>, now: EpochMs): Schedule {
-  const after = { ...before, ...defined(change) }
+  const { damaged, ...whole } = before
+  // Headers that are set replace their damaged record.
+  const after = { ...whole, ...(damaged && change.headers === undefined && { damaged }), ...defined(change) }
   const revision = before.revision + 1
   const updatedAt = Math.max(now, before.updatedAt)
   const resumed = before.paused && !after.paused

@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createSecretKey } from 'node:crypto'
 
 /**
  * Seals text that must not be readable in the database, in its log or in a copy of either: the secrets and headers of
- * endpoints. Both stores put them through here as rows are written and read, and nowhere else.
+ * endpoints, the secrets of regions and the headers of schedules. Both stores put them through here as rows are written and read, and nowhere else.
  *
  * A sealed text is `v1|key id|iv|tag|ciphertext`, in base64: AES-256-GCM under a random 96-bit iv. Its place is
  * authenticated with it, so that a record copied into another row, column or application does not open.
@@ -17,7 +17,7 @@ export interface Vault {
   open(sealed: string, place: SealedPlace): string
 }
 
-/** The place of a sealed text: application, endpoint and column. */
+/** The place of a sealed text: application, endpoint (or schedule) and column. */
 export interface SealedPlace {
   readonly app: number
   readonly endpoint: number
@@ -62,7 +62,7 @@ export function openVault(keys: readonly VaultKey[], randomBytes: (length: numbe
     open(sealed, place) {
       const [, id = '', iv = '', tag = '', body = ''] = sealedPattern.exec(sealed) ?? []
       // The number of the endpoint is the store's own; the callers that know its id name it.
-      const what = `${place.field} of an endpoint`
+      const what = place.field.includes(' ') ? place.field : `${place.field} of an endpoint`
       if (id === '') throw new SealError(`the ${what} are not a sealed record`)
       const key = byId.get(id)
       if (key === undefined)

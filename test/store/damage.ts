@@ -17,6 +17,6 @@ export async function damage(
   const sealed = String(row?.sealed)
   const flipped = String.fromCharCode(sealed.charCodeAt(position) ^ 1)
   const damaged = sealed.slice(0, position) + flipped + sealed.slice(position + 1)
-  const isJson = dialect === 'postgres' && table === 'endpoint'
+  const isJson = dialect === 'postgres' && table !== 'region'
   await database.query(`update ${table} set ${column} = '${isJson ? JSON.stringify(damaged) : damaged}' where ${where}`)
 }

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, type TestContext, test } from 'node:test'
+import type { Schedule } from '../../src/domain/schedule.ts'
+import { envelopeOf } from '../../src/intake/scheduled.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomBytes } from '../../src/runtime/random.ts'
 import { openPostgresStore } from '../../src/store/postgres/open.ts'
@@ -9,6 +11,7 @@ import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store, StoreContext } from '../../src/store/store.ts'
 import { openVault, type VaultKey } from '../../src/store/vault.ts'
 import { plainEndpoint } from './conformance/harness.ts'
+import { plainSchedule } from './conformance/schedules.ts'
 import { damage } from './damage.ts'
 import { newDatabase, context as postgresContext, sharedServer } from './postgres-harness.ts'
 import { contextWith, placeFor } from './sqlite-harness.ts'
@@ -29,6 +32,9 @@ const secretive = {
   secrets: [{ secret: canary, expiresAt: null }],
   headers: { authorization: 'canary-header' },
 }
+
+const secretiveSchedule = { ...plainSchedule, headers: { authorization: 'canary-header' } }
+const anyPage = { limit: 10, order: 'ascending', after: null } as const
 
 const withKeys = (context: StoreContext, keys: readonly VaultKey[], log: (sentence: string) => void): StoreContext => ({
   ...context,
@@ -72,7 +78,8 @@ async function postgres(t: TestContext): Promise<Place> {
     query,
     contents: async () =>
       JSON.stringify(await query('select e.*, e::text as whole from endpoint as e')) +
-      JSON.stringify(await query('select r::text as whole from region as r')),
+      JSON.stringify(await query('select r::text as whole from region as r')) +
+      JSON.stringify(await query('select s::text as whole from schedule as s')),
   }
 }
 
@@ -88,6 +95,12 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       const store = await place.open([fresh])
       const { app, endpoint } = await addEndpoint(store)
       await store.createRegion(app.key, 'eu', canary)
+      const schedule = await store.createSchedule(app.key, secretiveSchedule)
+      const named = await store.findSchedule(app.key, schedule.id)
+      assert.deepEqual([named?.headers, schedule.headers], [secretiveSchedule.headers, secretiveSchedule.headers])
+      const tagged = await store.updateSchedule(app.key, schedule.key, { tags: ['t'] })
+      assert.deepEqual(tagged?.headers, secretiveSchedule.headers)
+      assert.deepEqual((await store.listSchedules(app.key, anyPage)).items[0]?.headers, secretiveSchedule.headers)
       const found = await store.findEndpoint(app.key, endpoint.id)
       assert.deepEqual([found?.secrets, found?.headers], [secretive.secrets, secretive.headers])
       const renamed = await store.updateEndpoint(app.key, endpoint.key, { description: 'renamed' })
@@ -109,6 +122,51 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       const found = await again.findEndpoint(app.key, endpoint.id)
       assert.deepEqual([found?.secrets, found?.headers], [secretive.secrets, { a: 'canary-header' }])
       assert.doesNotMatch(await place.contents(), /Y2FuYXJ5|canary-header/)
+    })
+
+    test('headers of schedules that an earlier version stored are sealed after the migration', async (t) => {
+      const place = await openPlace(t)
+      const store = await place.open([fresh])
+      const { app } = await addEndpoint(store)
+      const some: Schedule[] = []
+      // More than one transaction seals.
+      for (let i = 0; i < 205; i++) some.push(await store.createSchedule(app.key, secretiveSchedule))
+      const without = await store.createSchedule(app.key, { ...secretiveSchedule, headers: null })
+      await store.close()
+      await place.query(`update schedule set headers = '{"x-key":"canary-header"}' where headers is not null`)
+      const [, insert = ''] = /(insert into sealing_key .*;)/.exec(
+        readFileSync(`src/store/${dialect}/migrations/0020_sealed_schedules.sql`, 'utf8'),
+      ) as string[]
+      await place.query(insert)
+      const again = await place.open([fresh])
+      assert.doesNotMatch(await place.contents(), /canary-header/)
+      for (const { id } of some) {
+        assert.deepEqual((await again.findSchedule(app.key, id))?.headers, { 'x-key': 'canary-header' })
+      }
+      assert.equal((await again.findSchedule(app.key, without.id))?.headers, null)
+      const keys = await place.query('select id from sealing_key')
+      assert.deepEqual(
+        keys.map(({ id }) => id),
+        ['new'],
+      )
+    })
+
+    test('a schedule whose headers were tampered with publishes nothing until they are replaced', async (t) => {
+      const place = await openPlace(t)
+      const store = await place.open([fresh])
+      const { app } = await addEndpoint(store)
+      const { id, key } = await store.createSchedule(app.key, secretiveSchedule)
+      await damage(place, dialect, { table: 'schedule', column: 'headers', where: `key = ${key}`, position: 60 })
+      const damaged = await store.findSchedule(app.key, id)
+      assert(damaged !== undefined)
+      assert.deepEqual([damaged.headers, damaged.damaged], [null, true])
+      assert.throws(() => envelopeOf(damaged, null), { code: 'damaged_record', message: new RegExp(id) })
+      const before = await place.query('select headers from schedule')
+      await store.updateSchedule(app.key, key, { tags: ['t'] })
+      assert.deepEqual(await place.query('select headers from schedule'), before, 'the record stays: a key may open it')
+      const mended = await store.updateSchedule(app.key, key, { headers: { a: 'b' } })
+      assert.deepEqual([mended?.headers, mended?.damaged], [{ a: 'b' }, undefined])
+      assert.deepEqual((await store.findSchedule(app.key, id))?.headers, { a: 'b' })
     })
 
     test('a new first key seals everything anew, and then the old one is not needed', async (t) => {

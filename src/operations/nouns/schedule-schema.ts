@@ -251,7 +251,8 @@ export function toScheduleChange(input: SchedulePatchFields, payload: Uint8Array
 
 /** A schedule as callers see it, as bytes: the payload is the caller's own. */
 export function scheduleBytes(schedule: Schedule, now: EpochMs, count: number): Buffer {
-  const { key: _key, app: _app, body, reachedAt: _reached, nextAt: _next, revision: _revision, ...shown } = schedule
+  const { key: _key, app: _app, body, reachedAt: _reached, nextAt: _next, revision: _revision, ...rest } = schedule
+  const { damaged: _damaged, ...shown } = rest
   const ticks = schedule.paused ? [] : knownTicks(schedule, now, count)
   const headers = Object.entries(schedule.headers ?? {})
   const out = {

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { defined, isSame } from '../../domain/field.ts'
-import { decodeKey } from '../../domain/ids.ts'
+import { decodeKey, type Identity } from '../../domain/ids.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import { listStart, toPage } from '../page.ts'
 import type { Publication, PublishedTogether } from '../publishing.ts'
@@ -16,6 +16,8 @@ import {
   schedulesPerApp,
   tooManySchedules,
 } from '../schedules.ts'
+import type { StoreContext } from '../store.ts'
+import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
 import { noApplication } from './applications.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
@@ -42,8 +44,14 @@ const settable = {
 }
 const settableColumns = [...Object.values(settable), 'due_at']
 const others = { key: 'key', id: 'id', app: 'app', runs: 'runs', createdAt: 'created_at', updatedAt: 'updated_at' }
-const columns = columnsOf<Schedule>({ ...settable, ...others })
-const shape: Shape<Schedule> = { json: ['headers', 'channels', 'tags', 'metadata', 'runs'], flags: ['paused'] }
+const columns = columnsOf<Omit<Schedule, 'damaged'>>({ ...settable, ...others })
+/** A schedule as it is stored: its headers are sealed, unless they are empty. */
+type ScheduleRow = Omit<Schedule, 'headers'> & { readonly headers: unknown }
+const shape: Shape<ScheduleRow> = {
+  json: ['channels', 'tags', 'metadata', 'runs'],
+  flags: ['paused'],
+  sealed: ['headers'],
+}
 
 const insertSchedule = statement<{ key: number; id: string }>(
   'insert-schedule',
@@ -56,26 +64,26 @@ const updateScheduleRow = statement(
   `update schedule set ${settableColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :at
     where key = :key`,
 )
-const selectSchedule = statement<Schedule>('schedule', `select ${columns} from schedule where key = :key`, shape)
-const lockSchedule = statement<Schedule>(
+const selectSchedule = statement<ScheduleRow>('schedule', `select ${columns} from schedule where key = :key`, shape)
+const lockSchedule = statement<ScheduleRow>(
   'lock-schedule',
   ({ forUpdate }) => `select ${columns} from schedule where key = :key ${forUpdate}`,
   shape,
 )
 // Leans on schedule_uid.
-const selectByUid = statement<Schedule>(
+const selectByUid = statement<ScheduleRow>(
   'schedule-by-uid',
   `select ${columns} from schedule where app = :app and uid = :uid`,
   shape,
 )
 // Ranges of schedule_app.
-const selectSchedules = inBothOrders<Schedule>(
+const selectSchedules = inBothOrders<ScheduleRow>(
   'schedules',
   (beyond, direction) => `
     select ${columns} from schedule where app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
   shape,
 )
-const selectAllSchedules = inBothOrders<Schedule>(
+const selectAllSchedules = inBothOrders<ScheduleRow>(
   'all-schedules',
   (beyond, direction) => `
     select ${columns} from schedule where key ${beyond} :after order by key ${direction} limit :limit`,
@@ -93,7 +101,7 @@ const countSchedules = statement<{ count: number }>(
 )
 const deleteRow = statement('delete-schedule', 'delete from schedule where app = :app and key = :key returning key')
 // Both lean on schedule_due.
-const selectDue = statement<DueSchedule>(
+const selectDue = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
   'due-schedules',
   `select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
      from schedule where due_at <= :at order by due_at limit :limit`,
@@ -124,6 +132,9 @@ class Moved extends Error {}
 
 /** Messages that are published by the clock. */
 export function schedules(port: Port, publishAlong: PublishAlong): Methods<Schedules> {
+  const { vault, log } = port.context
+  const opened = <Row extends ScheduleRow>(row: Row) => toSchedule(row, vault, log)
+
   function* move(
     sql: Sql,
     { key, revision }: Pick<Schedule, 'key' | 'revision'>,
@@ -132,7 +143,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
   ): Work<void> {
     const row = yield* sql.first(lockSchedule, { key })
     if (row?.revision !== revision) throw new Moved()
-    const next = advanced(row, step, message, yield* sql.now())
+    const next = advanced(opened(row), step, message, yield* sql.now())
     const { reachedAt, nextAt, dueAt, failures, runs } = next
     const values = { reached_at: reachedAt, next_at: nextAt, due_at: dueAt, failures, runs: toJson(runs) }
     yield* sql.all(advanceRow, { key, ...values })
@@ -146,8 +157,10 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
           const counted = yield* sql.first(countSchedules, { app })
           if ((counted?.count ?? 0) >= atMost) throw tooManySchedules(atMost)
           const schedule = newSchedule(input, yield* sql.now())
-          const values = { ...settableValues(schedule), app, at: schedule.createdAt }
-          return { ...schedule, ...(yield* insertNew(sql, 'sch', insertSchedule, () => values)), app }
+          const valuesFor = ({ key }: Identity) => {
+            return { ...settableValues({ ...schedule, app, key }, vault), app, at: schedule.createdAt }
+          }
+          return { ...schedule, ...(yield* insertNew(sql, 'sch', insertSchedule, valuesFor)), app }
         }),
       )
     },
@@ -156,7 +169,8 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
       const key = decodeKey('sch', ref)
       const named = key === undefined ? undefined : yield* port.first(selectSchedule, { key })
       const isNamed = named?.id === ref && named.app === app
-      return isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
+      const row = isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
+      return row && opened(row)
     },
 
     *listSchedules(app, { limit, order, after }) {
@@ -165,19 +179,20 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
         app === null
           ? yield* port.all(selectAllSchedules[order], values)
           : yield* port.all(selectSchedules[order], { ...values, app })
-      return toPage(rows, limit)
+      return toPage(rows.map(opened), limit)
     },
 
     *updateSchedule(app, key, change) {
       return yield* conflictOnUid(port, change, () =>
         port.transaction(function* (sql) {
           // A change of nothing locks and writes nothing, so that it leaves no audit row either.
-          const known = yield* sql.first(selectSchedule, { key })
-          if (known?.app === app && isSame({ ...known, ...defined(change) }, known)) return known
+          const stored = yield* sql.first(selectSchedule, { key })
+          const known = stored?.app === app ? opened(stored) : undefined
+          if (known !== undefined && isSame({ ...known, ...defined(change) }, known)) return known
           const row = yield* sql.first(lockSchedule, { key })
           if (row?.app !== app) return undefined
-          const after = changedSchedule(row, change, yield* sql.now())
-          yield* sql.all(updateScheduleRow, { ...settableValues(after), key, at: after.updatedAt })
+          const after = changedSchedule(opened(row), change, yield* sql.now())
+          yield* sql.all(updateScheduleRow, { ...settableValues(after, vault, row), key, at: after.updatedAt })
           return after
         }),
       )
@@ -192,7 +207,7 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
       const { now, next } = (yield* port.first(selectNext)) as { now: EpochMs; next: EpochMs | null }
       return {
         now,
-        schedules: yield* port.all(selectDue, { at: now, limit }),
+        schedules: (yield* port.all(selectDue, { at: now, limit })).map(opened),
         nextInMs: next === null ? undefined : next - now,
       }
     },
@@ -220,6 +235,31 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
   }
 }
 
-function settableValues(schedule: Omit<Schedule, 'key' | 'id' | 'app'>): Values {
-  return { ...valuesOf(schedule, settable), due_at: dueAtOf(schedule) }
+type Sealable = Omit<Schedule, 'id'>
+
+/** The values of the settable columns. A damaged record that is not replaced stays as it is `stored`. */
+function settableValues(schedule: Sealable, vault: Vault, stored?: Pick<ScheduleRow, 'headers'>): Values {
+  const { headers, damaged } = schedule
+  const sealed =
+    stored !== undefined && damaged
+      ? stored.headers
+      : headers && sealValue(vault, headers, scheduleHeadersPlace(schedule))
+  const values = valuesOf({ ...schedule, headers: null }, settable)
+  return { ...values, headers: sealed === null ? null : { sealed }, due_at: dueAtOf(schedule) }
+}
+
+/** The schedule of a row. Headers that do not open read as none; the log has a line, and the schedule is damaged. */
+function toSchedule<Row extends ScheduleRow>(row: Row, vault: Vault, log: StoreContext['log']) {
+  try {
+    return { ...row, headers: openValue<Schedule['headers']>(vault, row.headers, scheduleHeadersPlace(row)) }
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    log?.(`nothing can be published by ${row.id}: ${error.message}`)
+    return { ...row, headers: null, damaged: true as const }
+  }
+}
+
+/** The place of a schedule's headers. Its key is no endpoint's, and neither is the name of the field. */
+export function scheduleHeadersPlace({ app, key }: Pick<Schedule, 'app' | 'key'>): SealedPlace {
+  return { app, endpoint: key, field: 'headers of a schedule' }
 }

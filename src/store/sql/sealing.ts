@@ -3,9 +3,11 @@ import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts
 import type { EndpointRow } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
 import { type RegionPlace, sealedPlace } from './regions.ts'
+import { scheduleHeadersPlace } from './schedules.ts'
 import { statement } from './statement.ts'
 
 type SealedRow = Pick<EndpointRow, 'key' | 'app' | 'secrets' | 'headers'>
+type ScheduleRow = { readonly key: number; readonly app: number; readonly headers: unknown }
 type RegionRow = RegionPlace & { readonly secret: string }
 
 const selectSealingKeys = statement<SealingKey>('sealing-keys', 'select id, proof from sealing_key order by id')
@@ -14,7 +16,7 @@ const insertSealingKey = statement(
   'insert into sealing_key (id, proof) values (:id, :proof) on conflict (id) do nothing',
 )
 const deleteSealingKey = statement('delete-sealing-key', 'delete from sealing_key where id = :id')
-// Both lock rows, so that a change made meanwhile is not undone.
+// Each locks rows, so that a change made meanwhile is not undone.
 const selectSealed = statement<SealedRow>(
   'sealed-endpoints',
   ({ forUpdate }) => `
@@ -26,6 +28,13 @@ const selectRegions = statement<RegionRow>(
   ({ forUpdate }) => `
     select app, name, secret from region where (app, name) > (:app, :name) order by app, name limit :limit ${forUpdate}`,
 )
+const selectSchedules = statement<ScheduleRow>(
+  'sealed-schedules',
+  ({ forUpdate }) => `
+    select key, app, headers from schedule where key > :after order by key limit :limit ${forUpdate}`,
+  { sealed: ['headers'] },
+)
+const updateSchedule = statement('reseal-schedule', 'update schedule set headers = :headers where key = :key')
 const updateSealed = statement(
   'reseal-endpoint',
   'update endpoint set secrets = :secrets, headers = :headers where key = :key',
@@ -53,6 +62,7 @@ export function* sealAll(port: Port): Work<void> {
   yield* port.all(insertSealingKey, { id, proof })
   yield* sealEndpoints(port, resealer)
   yield* sealRegions(port, resealer)
+  yield* sealSchedules(port, resealer)
   // Nothing is sealed with these any more, and no process that has them writes.
   for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.all(deleteSealingKey, { id: key.id })
 }
@@ -87,6 +97,21 @@ function* sealRegions(port: Port, resealer: Resealer): Work<void> {
         const secret = resealer.reseal(row.secret, sealedPlace(row))
         if (secret) yield* sql.all(updateRegion, { app: row.app, name: row.name, secret })
         after = row
+      }
+      return rows.length === sealingChunk
+    })
+  }
+}
+
+function* sealSchedules(port: Port, resealer: Resealer): Work<void> {
+  let after = -1
+  for (let full = true; full; ) {
+    full = yield* port.transaction(function* (sql) {
+      const rows = yield* sql.all(selectSchedules, { after, limit: sealingChunk })
+      for (const row of rows) {
+        const headers = row.headers === null ? undefined : resealer.reseal(row.headers, scheduleHeadersPlace(row))
+        if (headers) yield* sql.all(updateSchedule, { key: row.key, headers: { sealed: headers } })
+        after = row.key
       }
       return rows.length === sealingChunk
     })
