@@ -193,6 +193,7 @@ function contextOf(
     bodyLimitBytes: config.bodyLimit,
     serverDefaults: serverDefaultsOf(config),
     requestTimeoutMs: config.requestTimeout,
+    trustedProxies: config.trustedProxies,
     limits: config,
     onBug: (error) => log.error({ err: error }, 'a bug: a request failed for no fault of its own'),
     onHangUp: ({ method, url }) => log.debug({ method, path: url.split('?', 1)[0] }, 'a client hung up'),

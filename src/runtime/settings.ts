@@ -49,6 +49,11 @@ export const settings = {
     'secret',
   ),
   publicUrl: setting(webAddress, null, "base of links to this server; default: the request's host"),
+  trustedProxies: setting(
+    networks,
+    [],
+    'networks of reverse proxies whose X-Forwarded-For names the client, for the audit log and limits per address',
+  ),
   portalFrameAncestors: setting(
     origins,
     [],
@@ -222,6 +227,7 @@ export const apiSettings: ReadonlySet<string> = new Set<keyof typeof settings>([
   'adminKey',
   'apiKey',
   'publicUrl',
+  'trustedProxies',
   'portalFrameAncestors',
   'local',
   'bodyLimit',
