@@ -116,6 +116,7 @@ function startLeading({ config, store, log, troubles, publisher, description }: 
       clock: systemClock,
       publisher,
       retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
+      hoursKeptMs: config.historyRetention,
       waitingLimit: config.maxWaitingPerEndpoint,
       leaseMs: config.lease,
       log: (sentence) => log.info(sentence),

@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts'
+import { foldAfterMs, hourMs, minuteMs, minutesKeptMs } from '../domain/history.ts'
 import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { RetentionLimits } from '../store/maintenance.ts'
@@ -16,6 +17,8 @@ const hour = 60 * minute
 const sweepMs = 15 * second
 const sweepRows = 500
 const payloadsPerStep = 50
+/** Rows of the history that one step folds or drops: some milliseconds of SQLite's time. */
+const sumsPerStep = 200
 
 export interface LeaderJobsParts {
   readonly store: Store
@@ -23,6 +26,8 @@ export interface LeaderJobsParts {
   /** Opened when there is something to publish, because it counts the waiting deliveries, which costs the store time. */
   publisher(): Publisher
   readonly retention: RetentionLimits
+  /** How long the hourly sums of the history are kept. */
+  readonly hoursKeptMs?: number
   /** How many deliveries may wait at an endpoint that sets no limit of its own. */
   readonly waitingLimit: number
   /** The lease of workers. */
@@ -37,6 +42,7 @@ export function leaderJobs({
   clock,
   publisher,
   retention,
+  hoursKeptMs = 90 * 24 * hour,
   waitingLimit,
   leaseMs = 15 * second,
   log,
@@ -99,6 +105,11 @@ export function leaderJobs({
       step: async () => (await store.retain(retention)).more,
     },
     {
+      name: 'history',
+      everyMs: minute,
+      step: () => tidyHistory(store, hoursKeptMs),
+    },
+    {
       name: 'upkeep',
       everyMs: hour,
       async step() {
@@ -107,6 +118,14 @@ export function leaderJobs({
       },
     },
   ]
+}
+
+/** Merges rows of the history that no process writes any more, and drops old ones. Answers whether there are more. */
+async function tidyHistory(store: Store, hoursKeptMs: number): Promise<boolean> {
+  const folded = await store.foldHistory(foldAfterMs, sumsPerStep)
+  const minutes = await store.dropHistory(minuteMs, minutesKeptMs, sumsPerStep)
+  const hours = await store.dropHistory(hourMs, hoursKeptMs, sumsPerStep)
+  return folded || minutes === sumsPerStep || hours === sumsPerStep
 }
 
 /** Workers that the leader looks at. */

@@ -184,6 +184,11 @@ export const settings = {
     90 * day,
     'delete dead letters this long after they died; 0 = never delete',
   ),
+  historyRetention: setting(
+    duration(2 * day, 720 * day),
+    90 * day,
+    'keep the hourly sums behind charts this long; minutes are kept for two days',
+  ),
   requestTimeout: setting(duration(second, 10 * minute), 30 * second, 'time that a client has to send a request'),
   uploadPace: setting(size(0, mib), 4 * kib, 'slowest pace of a request body, per second; 0 = any pace'),
   maxUploadPerClient: setting(

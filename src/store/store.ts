@@ -8,6 +8,7 @@ import type { DeadFiling, DeadLetters } from './dead-letters.ts'
 import type { Deliveries } from './delivering.ts'
 import type { Endpoints } from './endpoints.ts'
 import type { EventTypes } from './event-types.ts'
+import type { History } from './history.ts'
 import type { Lanes } from './lanes.ts'
 import type { Maintenance } from './maintenance.ts'
 import type { Messages } from './messages.ts'
@@ -47,6 +48,7 @@ export interface Store
     DeadFiling,
     Schedules,
     Tasks,
+    History,
     Access,
     Maintenance {
   readonly dialect: 'sqlite' | 'postgres'

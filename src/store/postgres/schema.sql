@@ -210,6 +210,17 @@ create table fan_out (
 );
 CREATE UNIQUE INDEX fan_out_pkey ON public.fan_out USING btree (message);
 
+create table history (
+  scope bigint not null,
+  span integer not null,
+  at bigint not null,
+  writer text not null,
+  sums json not null
+) with (fillfactor=70);
+CREATE INDEX history_at ON public.history USING btree (((span + 0)), ((at + 0)));
+CREATE UNIQUE INDEX history_pkey ON public.history USING btree (scope, span, at, writer);
+CREATE INDEX history_unfolded ON public.history USING btree (at, scope) WHERE (writer <> ''::text);
+
 create table idempotency (
   hash text not null,
   fingerprint text not null,

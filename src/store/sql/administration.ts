@@ -6,6 +6,7 @@ import { deadFiling } from './dead-filing.ts'
 import { deadLetters } from './dead-letters.ts'
 import { endpoints } from './endpoints.ts'
 import { eventTypes } from './event-types.ts'
+import { history } from './history.ts'
 import { intakeReads } from './intake.ts'
 import { lanes } from './lanes.ts'
 import { messages } from './messages.ts'
@@ -49,6 +50,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...queues(port),
     ...schedules(port, publishAlong),
     ...tasks(port),
+    ...history(port),
     ...notices(port),
     ...leading(port),
   }

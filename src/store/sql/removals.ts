@@ -1,5 +1,6 @@
 import { endpointsPerRemoval, type Removals, rowsPerRemoval } from '../maintenance.ts'
 import { bumpVersion } from './applications.ts'
+import { removeHistory } from './history.ts'
 import { writeChangeNotices } from './notices.ts'
 import type { Methods, Port, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -101,8 +102,10 @@ export function removals(port: Port): Methods<Removals> {
   function* removeSome(sql: Transaction, app: number, reached: number): Work<void> {
     const rows = yield* sql.all(selectEndpoints, { app, reached, limit: endpointsPerRemoval })
     const last = rows.at(-1)
-    if (rows.length < endpointsPerRemoval || last === undefined) yield* sql.all(deleteRemoval, { key: app })
-    else yield* sql.all(moveRemoval, { key: app, reached: last.key })
+    const isLast =
+      rows.length < endpointsPerRemoval && (yield* removeHistory(sql, app, rowsPerRemoval)) < rowsPerRemoval
+    if (isLast) yield* sql.all(deleteRemoval, { key: app })
+    else if (last !== undefined) yield* sql.all(moveRemoval, { key: app, reached: last.key })
     yield* remove(
       sql,
       app,
@@ -110,19 +113,28 @@ export function removals(port: Port): Methods<Removals> {
     )
   }
 
-  /** Removes up to a chunk of an endpoint's waiting deliveries, and its lane behind the last; answers how many. */
-  function* cancelSome(sql: Transaction, { key, since, now }: RemovalRow): Work<number> {
-    const { length } = yield* sql.all(cancelPending, { endpoint: key, limit: rowsPerRemoval })
-    if (length === rowsPerRemoval) return length
+  /**
+   * Removes up to a chunk of an endpoint's waiting deliveries, then of its history, and its lane behind the last. Answers
+   * how many deliveries, and how many rows in all.
+   */
+  function* cancelSome(
+    sql: Transaction,
+    { key, since, now }: RemovalRow,
+  ): Work<{ cancelled: number; removed: number }> {
+    const { length: cancelled } = yield* sql.all(cancelPending, { endpoint: key, limit: rowsPerRemoval })
+    if (cancelled === rowsPerRemoval) return { cancelled, removed: cancelled }
+    const sums = yield* removeHistory(sql, key, rowsPerRemoval)
+    const done = { cancelled, removed: cancelled + sums }
+    if (sums === rowsPerRemoval) return done
     if (!port.hasOneWriter && now < since + graceMs) {
       yield* sql.all(postponeRemoval, { key, due_at: since + graceMs })
-      return length
+      return done
     }
     yield* sql.all(deleteLane, { endpoint: key })
     const isOwned = (yield* sql.first(selectLane, { endpoint: key })) !== undefined
     if (isOwned) yield* sql.all(postponeRemoval, { key, due_at: now + ownerMs })
     else yield* sql.all(deleteRemoval, { key })
-    return length
+    return done
   }
 
   return {
@@ -157,9 +169,9 @@ export function removals(port: Port): Methods<Removals> {
             yield* removeSome(sql, next.key, next.reached)
             rows += endpointsPerRemoval
           } else {
-            const removed = yield* cancelSome(sql, next)
-            cancelled += removed
-            rows += removed
+            const done = yield* cancelSome(sql, next)
+            cancelled += done.cancelled
+            rows += done.removed
           }
           // A second removal would lock lanes out of the order in which other transactions lock them.
           if (!port.hasOneWriter) break

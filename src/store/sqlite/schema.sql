@@ -170,6 +170,19 @@ CREATE TABLE fan_out (
   next integer not null
 ) strict;
 
+CREATE TABLE history (
+  scope integer not null, -- the key of an application or an endpoint, or -1 for the server
+  span integer not null, -- how long, in milliseconds
+  at integer not null, -- the start of the minute or hour
+  writer text not null, -- empty for a merged row
+  sums text not null,
+  primary key (scope, span, at, writer)
+) strict, without rowid;
+
+CREATE INDEX history_at on history (span, at);
+
+CREATE INDEX history_unfolded on history (at, scope) where writer <> '';
+
 CREATE TABLE idempotency (
   day integer not null,
   hash text not null,

@@ -31,6 +31,7 @@ import { schedules } from './schedules.ts'
 import { settling } from './settling.ts'
 import { snapshots } from './snapshots.ts'
 import { statistics } from './statistics.ts'
+import { sums } from './sums.ts'
 import { tasks } from './tasks.ts'
 import { transferring } from './transferring.ts'
 import { waiting } from './waiting.ts'
@@ -65,6 +66,7 @@ export function conformance(open: Open): void {
   describe('event types', () => eventTypes(open))
   describe('statistics', () => statistics(open))
   describe('snapshots', () => snapshots(open))
+  describe('sums', () => sums(open))
   describe('enlisting', () => enlisting(open))
   describe('browsing', () => browsing(open))
   describe('replaying', () => replaying(open))

@@ -113,6 +113,14 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['delete-old-tasks', [/updated_at < /]],
   ['payload-ends', [/at <= /]],
   ['lease-task', [/key = /]],
+  ['write-history', [/key = \S+\.scope/]],
+  ['history', [/scope = \$1 AND span = \$2 AND at < \$3 AND .*at, writer > /]],
+  ['history-outcomes', [/scope = ANY .* AND span = 3600000 AND at >= \$2 AND at < \$3/]],
+  ['unfolded-history', [/at < /]],
+  ['folded-history', [/scope = listed\.scope AND span = listed\.span AND at = listed\.at AND writer = ''::text/]],
+  ['delete-history', [/scope = \S+ AND span = \S+ AND at = \S+ AND writer = /]],
+  ['delete-old-history', [/span \+ 0 = \$\d AND at \+ 0 < /]],
+  ['delete-history-of', [/scope = \$1/]],
   ['lock-dead', [/endpoint = \w+\.endpoint AND message = \w+\.message/]],
 ]
 

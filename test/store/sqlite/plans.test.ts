@@ -308,6 +308,25 @@ const pins: [what: string, words: string[], plan: string[]][] = [
     ],
   ],
   [
+    "a page of a scope's history is a range of its primary key",
+    ['history'],
+    ['SEARCH history USING PRIMARY KEY (scope=? AND span=? AND (at,writer)>(?,?) AND at<?)'],
+  ],
+  [
+    'the outcomes of several scopes are one range each',
+    ['history-outcomes'],
+    [
+      'SEARCH history USING PRIMARY KEY (scope=? AND span=? AND at>? AND at<?)',
+      'LIST SUBQUERY 1',
+      'SCAN json_each VIRTUAL TABLE INDEX 1:',
+    ],
+  ],
+  [
+    'history that is not folded yet is a range of the index over it',
+    ['unfolded-history'],
+    ['SEARCH history USING INDEX history_unfolded (at<?)'],
+  ],
+  [
     'a task to take is sought among those that run',
     ['select key from task', 'order by lease_until'],
     ['SCAN task USING COVERING INDEX task_running'],

@@ -30,5 +30,9 @@ for await (const line of createInterface({ input: process.stdin })) {
     ])
     console.log(published?.state)
   }
+  if (line === 'fold') {
+    while (await store.foldHistory(1000, 3)) console.log('folded')
+    console.log('done')
+  }
 }
 await store.close()

@@ -1,0 +1,154 @@
+import type { EpochMs } from './clock.ts'
+import { Sketch } from './sketch.ts'
+
+/**
+ * The counters of the history. `accepted` counts messages; `failed` counts attempts; the ends of deliveries are `delivered`,
+ * `dead`, `coalesced`, `dropped` and `expired`; the others count attempts by the class of their status.
+ */
+export const counters = [
+  'accepted',
+  'delivered',
+  'failed',
+  'dead',
+  'coalesced',
+  'dropped',
+  'expired',
+  'status2xx',
+  'status3xx',
+  'status4xx',
+  'status5xx',
+  'statusNone',
+] as const
+export type Counter = (typeof counters)[number]
+
+const places = Object.fromEntries(counters.map((name, place) => [name, place])) as Record<Counter, number>
+
+/** Sums as they are stored: counters that are 0 and sketches that are empty are left out. */
+export type StoredSums = Readonly<Partial<Record<Counter, number>>> & {
+  readonly wait?: readonly number[]
+  readonly latency?: readonly number[]
+  readonly byHour?: true
+}
+
+/** The counts and durations of a server, an application or an endpoint over some time. */
+export class Sums {
+  readonly #counts = new Float64Array(counters.length)
+  /** From the instant at which a delivery was first due to the start of its first attempt. */
+  readonly wait = new Sketch()
+  /** The duration of attempts. */
+  readonly latency = new Sketch()
+  /** Some of these counts were kept by the hour alone: the minutes of the same hour do not add up to them. */
+  byHour = false
+
+  static read(stored: StoredSums): Sums {
+    const sums = new Sums()
+    for (const name of counters) sums.add(name, stored[name] ?? 0)
+    if (stored.wait) sums.wait.merge(Sketch.read(stored.wait))
+    if (stored.latency) sums.latency.merge(Sketch.read(stored.latency))
+    sums.byHour = stored.byHour === true
+    return sums
+  }
+
+  get(name: Counter): number {
+    return this.#counts[places[name]] as number
+  }
+
+  add(name: Counter, count: number): void {
+    const place = places[name]
+    this.#counts[place] = (this.#counts[place] as number) + count
+  }
+
+  merge(other: Sums): this {
+    for (const [place, count] of other.#counts.entries()) {
+      this.#counts[place] = (this.#counts[place] as number) + count
+    }
+    this.wait.merge(other.wait)
+    this.latency.merge(other.latency)
+    this.byHour ||= other.byHour
+    return this
+  }
+
+  toJSON(): StoredSums {
+    const stored: Record<string, unknown> = {}
+    for (const [place, name] of counters.entries()) {
+      const count = this.#counts[place] as number
+      if (count > 0) stored[name] = count
+    }
+    if (this.wait.count > 0) stored.wait = this.wait.toJSON()
+    if (this.latency.count > 0) stored.latency = this.latency.toJSON()
+    if (this.byHour) stored.byHour = true
+    return stored
+  }
+}
+
+/** The counter of an attempt's status; 0 stands for no answer. */
+export function statusCounter(status: number): Counter {
+  if (status < 200 || status >= 600) return 'statusNone'
+  return status < 300 ? 'status2xx' : status < 400 ? 'status3xx' : status < 500 ? 'status4xx' : 'status5xx'
+}
+
+export const minuteMs = 60_000
+export const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
+
+/** The lengths of time that sums are kept for, in milliseconds. */
+export type Span = typeof minuteMs | typeof hourMs
+
+/** How long minutes are kept. Hours are kept for as long as the setting says. */
+export const minutesKeptMs = 2 * dayMs
+
+/** A process writes no row that ended longer ago than this; counts that it could not write until then are lost. */
+export const writtenForMs = hourMs / 2
+
+/** Rows are merged once they are this old by their start: an hour and `writtenForMs`, and as much for clocks that differ. */
+export const foldAfterMs = hourMs + 2 * writtenForMs
+
+/** The scope of the whole server. The other scopes are the keys of applications and endpoints, which are never equal. */
+export const serverScope = -1
+
+/** The points of a series at most. */
+export const pointsLimit = 360
+
+// Each is a multiple of a minute or an hour, so that sums of either length fall into one step.
+const stepsMs = [1, 5, 10, 15, 30, 60, 180, 360, 720, 1440, 2880].map((minutes) => minutes * minuteMs)
+
+/** The longest time that a series covers. */
+export const longestSeriesMs = pointsLimit * (stepsMs.at(-1) as number)
+
+/** The times of a series: `points` steps from `since` on. */
+export interface Steps {
+  readonly since: EpochMs
+  readonly stepMs: number
+  readonly points: number
+  /** The length of the sums that it is made from. */
+  readonly span: Span
+}
+
+/**
+ * The steps of a series from `since` to `until`: the shortest that make no more than `pointsLimit` points and are no shorter
+ * than `leastMs`. Time that is older than the minutes kept is shown by hours.
+ */
+export function stepsBetween(since: EpochMs, until: EpochMs, now: EpochMs, leastMs = 0): Steps {
+  const isOld = since < now - minutesKeptMs
+  return choose(isOld ? Math.max(leastMs, hourMs) : leastMs, (stepMs) => {
+    const start = Math.floor(since / stepMs) * stepMs
+    return { since: start, points: Math.max(1, Math.ceil((until - start) / stepMs)) }
+  })
+}
+
+/** The steps of the last `lengthMs`, the last of which contains `now`; their number is the same at any time. */
+export function latestSteps(lengthMs: number, now: EpochMs, leastMs = 0): Steps {
+  return choose(lengthMs > minutesKeptMs ? Math.max(leastMs, hourMs) : leastMs, (stepMs) => {
+    const points = Math.max(1, Math.ceil(lengthMs / stepMs))
+    return { since: (Math.floor(now / stepMs) + 1 - points) * stepMs, points }
+  })
+}
+
+function choose(leastMs: number, at: (stepMs: number) => Pick<Steps, 'since' | 'points'>): Steps {
+  for (const stepMs of stepsMs) {
+    const steps = at(stepMs)
+    if (stepMs < leastMs || steps.points > pointsLimit) continue
+    return { ...steps, stepMs, span: stepMs < hourMs ? minuteMs : hourMs }
+  }
+  throw new Error(`the series takes more than ${pointsLimit} points`)
+}
