@@ -8,6 +8,7 @@ import type { ApiProblem } from './client.ts'
 import { RemoteCommands, type World } from './command.ts'
 import { addCompletion } from './completion.ts'
 import { addDead } from './dead.ts'
+import { addDoctor } from './doctor.ts'
 import { addEndpoint } from './endpoint.ts'
 import { addEventType } from './event-type.ts'
 import { CommandError, exitCode } from './exit.ts'
@@ -74,6 +75,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addSchedule(remote)
   addMessages(remote)
   addAttempts(remote)
+  addDoctor(remote)
   addWhy(remote)
   addLane(remote)
   addWorkers(remote)

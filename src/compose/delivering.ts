@@ -14,7 +14,6 @@ import type { Config } from '../runtime/settings.ts'
 import { version } from '../runtime/version.ts'
 import { openSender } from '../sender/open.ts'
 import type { Store } from '../store/store.ts'
-import { logAttempts } from './attempt-log.ts'
 import type { StoreTroubles } from './store-troubles.ts'
 
 /** Deliveries under way. */
@@ -87,7 +86,6 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     description,
     process: { version, ...thisProcess },
     log: (sentence) => log.info(sentence),
-    watch: logAttempts(config.logAttempts, log, systemClock),
     onTrouble: (error) => troubles.note(error, 'trouble while delivering; trying again'),
   })
   await engine.start()

@@ -16,6 +16,7 @@ import type { Logger } from '../runtime/log.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
+import { version } from '../runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
@@ -193,8 +194,8 @@ function contextOf(
     bodyLimitBytes: config.bodyLimit,
     serverDefaults: serverDefaultsOf(config),
     requestTimeoutMs: config.requestTimeout,
-    trustedProxies: config.trustedProxies,
     limits: config,
+    version,
     onBug: (error) => log.error({ err: error }, 'a bug: a request failed for no fault of its own'),
     onHangUp: ({ method, url }) => log.debug({ method, path: url.split('?', 1)[0] }, 'a client hung up'),
   }

@@ -25,6 +25,7 @@ export interface DiskCondition {
 }
 
 export interface PostgresCondition {
+  readonly database: string
   /** Settings of the server by which a power cut may lose committed transactions, such as `fsync = off`. */
   readonly unsafe: readonly string[]
   /** `synchronous_commit` of sessions that do not set it: those of programs that publish in their own transactions. */

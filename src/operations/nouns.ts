@@ -6,6 +6,7 @@ import { audit } from './nouns/audit.ts'
 import { authentication } from './nouns/authentication.ts'
 import { backgroundTasks } from './nouns/background-task.ts'
 import { deadLetters } from './nouns/dead-letter.ts'
+import { doctor } from './nouns/doctor.ts'
 import { endpoints, operationalWebhooks } from './nouns/endpoints.ts'
 import { eventTypes } from './nouns/event-type.ts'
 import { finding } from './nouns/find.ts'
@@ -38,6 +39,7 @@ export const nouns: readonly Noun[] = [
   operationalWebhooks,
   finding,
   health,
+  doctor,
   reference,
 ]
 

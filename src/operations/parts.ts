@@ -5,6 +5,7 @@ import type { Publisher } from '../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../json/scan.ts'
 import type { Store } from '../store/store.ts'
 import { Authenticator } from './auth.ts'
+import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
 import { openApiDocument } from './openapi.ts'
 
@@ -27,6 +28,8 @@ export interface Context {
   readonly limits: Limits
   /** The settings of this process as texts, with their origins. */
   readonly settings: () => readonly ShownSetting[]
+  /** The version of this program. */
+  readonly version: string
   /** Logs an error that no caller can have caused. */
   readonly onBug: (error: unknown) => void
 }
@@ -48,12 +51,15 @@ export interface Limits {
   readonly maxEventTypesPerEndpoint: number
   readonly maxSchedulesPerApp: number
   readonly checkEventTypes: 'always' | 'never' | null
+  readonly maxWaiting: number
+  readonly maxWaitingPerEndpoint: number
 }
 
 /** Everything that handlers work with. */
 export interface Parts extends Context {
   readonly auth: Authenticator
   readonly explainer: Explainer
+  readonly doctor: Doctor
   /** Checks batches. It has tables of several megabytes, so it is made when the first batch comes. */
   readonly batchScanner: () => Scanner
   /** The reference as JSON. */
@@ -64,10 +70,12 @@ export interface Parts extends Context {
 export function partsOf(context: Context): Parts {
   let batchScanner: Scanner | undefined
   let reference: Buffer | undefined
+  const explainer = new Explainer(context.store, context.clock, context.serverDefaults)
   return {
     ...context,
     auth: new Authenticator(context),
-    explainer: new Explainer(context.store, context.clock, context.serverDefaults),
+    explainer,
+    doctor: new Doctor({ ...context, explainer }),
     batchScanner: () => {
       batchScanner ??= context.scanner.sized(batchLimits)
       return batchScanner

@@ -7,6 +7,7 @@ import { Scanner } from '../../src/json/scan.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { configOf, showSettings } from '../../src/runtime/config.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../../src/runtime/random.ts'
+import { version } from '../../src/runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../../src/sender/guard.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -54,8 +55,8 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     serverDefaults: serverDefaultsOf(configOf({})),
     settings: () => showSettings(configOf({}), {}),
     requestTimeoutMs: 30_000,
-    trustedProxies: [],
     limits: configOf({}),
+    version,
     onBug: (error) => bugs.push(error),
     onHangUp: () => {},
     ...overrides,

@@ -44,7 +44,7 @@ export function toWaitingOut({ waiting }: Pick<KnownLane, 'waiting'>): Out<typeo
 }
 
 /** All waiting deliveries, of an application or of all. */
-const WaitingTotals = Type.Object({
+export const WaitingTotals = Type.Object({
   total: whole('Waiting deliveries.'),
   endpoints: whole('Endpoints with waiting deliveries.'),
   isExact: flag('False when there are more than a million: `total` is then at least this many.'),

@@ -7,7 +7,7 @@ import { statement, writeNothing } from './sessions.ts'
 
 const selectSettings = statement(
   'condition-settings',
-  `select pg_database_size(current_database()) as bytes,
+  `select current_database()::text as database, pg_database_size(current_database()) as bytes,
           current_setting('fsync') as fsync,
           current_setting('full_page_writes') as full_page_writes,
           current_setting('autovacuum') = 'on' as autovacuum,
@@ -55,9 +55,10 @@ export async function condition({ context, durable, relaxed }: Database): Promis
   const [connections] = await relaxed.run<Connections>(selectConnections)
   const [transaction] = await relaxed.run<TransactionRow>(selectTransaction)
   const [deadRows] = await relaxed.run<NonNullable<PostgresCondition['deadRows']>>(selectDeadRows)
-  const { bytes, fsync, full_page_writes, autovacuum, synchronous_commit } = settings as Settings
+  const { database, bytes, fsync, full_page_writes, autovacuum, synchronous_commit } = settings as Settings
   const unsafe = Object.entries({ fsync, full_page_writes }).filter(([, value]) => value !== 'on')
   const server: PostgresCondition = {
+    database,
     unsafe: unsafe.map(([name, value]) => `${name} = ${value}`),
     synchronousCommit: synchronous_commit,
     autovacuum,
@@ -83,6 +84,7 @@ function toTransaction({ pid, application, is_idle, age_ms, blocks }: Transactio
 }
 
 interface Settings {
+  readonly database: string
   readonly bytes: number
   readonly fsync: string
   readonly full_page_writes: string

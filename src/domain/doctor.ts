@@ -1,0 +1,227 @@
+import { capacityRules } from './doctor-capacity-rules.ts'
+import { endpointRules } from './doctor-endpoint-rules.ts'
+import { type DoctorFacts, type DoctorLimits, doctorLimits, type StoreDown } from './doctor-facts.ts'
+import type { Finding, Found, Known, Rule, Severity } from './doctor-rule.ts'
+import { systemRules } from './doctor-system-rules.ts'
+import { count, perSecond, span } from './phrases.ts'
+
+export type { Finding, Severity } from './doctor-rule.ts'
+
+/** The rules about dead letters, schedules and refused publishes. */
+const intakeRules: readonly Rule[] = [
+  {
+    code: 'publishes_refused',
+    severity: 'critical',
+    meaning: 'So many deliveries wait, in all or for one endpoint, that publishes are refused with 429.',
+    remedy: 'Remove the cause of the backlog, or raise `maxWaiting` or `maxWaitingPerEndpoint`.',
+    find: (facts) => fullQueues(facts, (share) => share >= 1, 'Publishes are refused with 429.'),
+  },
+  {
+    code: 'queue_filling',
+    severity: 'warning',
+    meaning: 'The waiting deliveries have reached 80 % of the number above which publishes are refused.',
+    remedy: 'Remove the cause of the backlog, or raise `maxWaiting` or `maxWaitingPerEndpoint`.',
+    find: (facts, { waitingShare }) =>
+      fullQueues(
+        facts,
+        (share) => share >= waitingShare && share < 1,
+        'Above the limit, publishes are refused with 429.',
+      ),
+  },
+  {
+    code: 'dead_letters_growing',
+    severity: 'warning',
+    meaning:
+      'At least ten deliveries became dead letters in the last ten minutes, more than in the ten minutes before.',
+    remedy: 'Read the reasons, fix the receiver, and replay the dead letters.',
+    find: ({ dead }, { deadLetters }) => {
+      const { recent, before, windowMs, worst } = dead
+      if (recent < deadLetters || recent <= before) return []
+      const most = worst === null ? '' : ` Most of the latest are of ${worst.endpoint} of ${worst.app}.`
+      return [
+        {
+          sentence: `${count(recent, 'delivery', 'deliveries')} became dead letters in the last ${span(windowMs)}, and ${before.toLocaleString('en')} in the ${span(windowMs)} before.${most}`,
+          evidence: { recent, before, windowMs, worstShare: worst?.share ?? null },
+          command: worst === null ? 'sluice dead list' : `sluice dead list ${worst.app} --endpoint ${worst.endpoint}`,
+          app: worst?.app ?? null,
+          endpoint: worst?.endpoint ?? null,
+        },
+      ]
+    },
+  },
+  {
+    code: 'schedule_late',
+    severity: 'warning',
+    meaning: 'A schedule is more than a minute late.',
+    remedy: 'Look at its last runs for an error, and at the leader, which runs schedules.',
+    find: ({ lateSchedules, hasLeader }, { scheduleMs }) => {
+      // Without a leader all are late, and that is a finding of its own.
+      const late = hasLeader ? lateSchedules.filter(({ lateMs }) => lateMs >= scheduleMs) : []
+      const [worst] = late
+      if (worst === undefined) return []
+      const others = late.length === 1 ? '' : ` ${count(late.length, 'schedule')} are late.`
+      const failed = worst.failures === 0 ? '' : ` ${count(worst.failures, 'run')} failed in a row.`
+      return [
+        {
+          sentence: `The schedule ${worst.schedule} of ${worst.app} is ${span(worst.lateMs)} late.${failed}${others}`,
+          evidence: { lateMs: worst.lateMs, late: late.length, failures: worst.failures },
+          command: `sluice schedule show ${worst.app} ${worst.schedule}`,
+          app: worst.app,
+        },
+      ]
+    },
+  },
+]
+
+const storeDown: Rule = {
+  code: 'store_down',
+  severity: 'critical',
+  meaning: 'The store takes no writes. Publishes are refused, nothing is delivered, and nothing accepted is lost.',
+  remedy: 'Bring the database or the disk back. Sluice goes on by itself.',
+  find: () => [],
+}
+
+const serverUnreachable: Rule = {
+  code: 'server_unreachable',
+  severity: 'critical',
+  meaning: 'The command reached no server at the URL.',
+  remedy: 'Start the server, or name its URL with `--url`.',
+  find: () => [],
+}
+
+/** The table of rules, in the order in which they look. The first two need no facts. */
+export const rules: readonly Rule[] = [
+  serverUnreachable,
+  storeDown,
+  ...systemRules,
+  ...endpointRules,
+  ...capacityRules,
+  ...intakeRules,
+]
+
+/** Findings of one rule beyond this number are counted, not named. */
+const perRule = 5
+
+export interface Diagnosis {
+  readonly status: 'healthy' | Severity
+  /** The whole in one sentence. */
+  readonly summary: string
+  /** The critical ones first. */
+  readonly findings: readonly Finding[]
+  /** Findings that were left out, because their rule has many. */
+  readonly more: number
+}
+
+/** Applies every rule to the facts. Pure: the same facts give the same findings. */
+export function diagnose(facts: DoctorFacts | StoreDown, limits: DoctorLimits = doctorLimits): Diagnosis {
+  if ('trouble' in facts) return diagnosisOf([downFinding(facts)], 0, undefined)
+  const known: Known = { explained: new Set(), allExplained: false }
+  const findings: Finding[] = []
+  let more = 0
+  for (const rule of rules) {
+    const found = rule.find(facts, limits, known)
+    findings.push(...found.slice(0, perRule).map((each) => findingOf(rule, each)))
+    more += Math.max(0, found.length - perRule)
+  }
+  return diagnosisOf(findings, more, facts)
+}
+
+/** The diagnosis when one trouble hides everything else, such as a server that does not answer. */
+export function onlyFinding(code: string, found: Found): Diagnosis {
+  const rule = rules.find((each) => each.code === code)
+  if (rule === undefined) throw new Error(`there is no rule ${code}`)
+  return diagnosisOf([findingOf(rule, found)], 0, undefined)
+}
+
+function downFinding({ dialect, trouble }: StoreDown): Finding {
+  const sentence = `The store takes no writes: ${trouble}`
+  const command = dialect === 'sqlite' ? 'sluice config | grep -A1 store && df -h' : 'pg_isready -d "$SLUICE_STORE"'
+  return findingOf(storeDown, { sentence, evidence: { dialect }, command })
+}
+
+function findingOf({ code, severity }: Rule, found: Found): Finding {
+  return { code, severity, app: null, endpoint: null, ...found }
+}
+
+function diagnosisOf(findings: readonly Finding[], more: number, facts: DoctorFacts | undefined): Diagnosis {
+  const critical = findings.filter((each) => each.severity === 'critical')
+  const sorted = [...critical, ...findings.filter((each) => each.severity !== 'critical')]
+  const status = critical.length > 0 ? 'critical' : sorted.length > 0 ? 'warning' : 'healthy'
+  const queue = facts === undefined ? '' : ` ${queueText(facts)}`
+  const found =
+    critical.length === 0
+      ? count(sorted.length + more, 'finding')
+      : `${count(sorted.length + more, 'finding')}, ${critical.length} critical`
+  return { status, summary: `${status === 'healthy' ? 'Healthy.' : `${found}.`}${queue}`, findings: sorted, more }
+}
+
+/** How many deliveries wait, and whether for one destination or for many. */
+function queueText({ waiting, endpoints }: DoctorFacts): string {
+  const { total, isExact, endpoints: destinations } = waiting
+  if (total === 0) return 'No deliveries wait.'
+  const what = `${isExact ? '' : 'At least '}${count(total, 'delivery waits', 'deliveries wait')}`
+  const [worst] = endpoints.toSorted((a, b) => b.waiting - a.waiting)
+  if (worst === undefined || destinations === 1) {
+    return worst === undefined ? `${what}.` : `${what} for ${worst.endpoint} of ${worst.app}.`
+  }
+  const share = Math.round((100 * worst.waiting) / total)
+  return `${what} for ${count(destinations, 'endpoint')}, ${share} % of them for ${worst.endpoint} of ${worst.app}.`
+}
+
+/** The limits of waiting deliveries, of all and of endpoints, whose share in use meets a condition. */
+function fullQueues(
+  { waiting, endpoints }: DoctorFacts,
+  meets: (share: number) => boolean,
+  consequence: string,
+): Found[] {
+  const found: Found[] = []
+  if (meets(waiting.total / waiting.limit)) {
+    found.push({
+      sentence: `${waiting.total.toLocaleString('en')} of ${waiting.limit.toLocaleString('en')} deliveries wait in all. ${consequence}`,
+      evidence: { waiting: waiting.total, limit: waiting.limit },
+      command: 'sluice why',
+    })
+  }
+  for (const { app, endpoint, waiting: n, waitingLimit } of endpoints) {
+    if (waitingLimit === null || !meets(n / waitingLimit)) continue
+    found.push({
+      sentence: `${n.toLocaleString('en')} of ${waitingLimit.toLocaleString('en')} deliveries wait for ${endpoint} of ${app}. ${consequence}`,
+      evidence: { waiting: n, limit: waitingLimit },
+      command: `sluice endpoint update ${app} ${endpoint} --max-waiting ${waitingLimit * 2}`,
+      app,
+      endpoint,
+    })
+  }
+  return found
+}
+
+/** The waiting deliveries at an instant. */
+export interface Reading {
+  readonly at: number
+  readonly waiting: number
+}
+
+/** Whether depth falls between two readings, and when it is empty at that pace. */
+export interface Trend {
+  readonly direction: 'empty' | 'falls' | 'steady' | 'grows'
+  /** Deliveries a second; negative while depth falls. */
+  readonly perSecond: number
+  readonly emptyInMs: number | null
+  readonly sentence: string
+}
+
+export function trendOf(before: Reading, after: Reading): Trend {
+  const rate = ((after.waiting - before.waiting) * 1000) / Math.max(1, after.at - before.at)
+  const waits = count(after.waiting, 'delivery waits', 'deliveries wait')
+  if (after.waiting === 0) return { direction: 'empty', perSecond: rate, emptyInMs: 0, sentence: 'No deliveries wait.' }
+  if (after.waiting === before.waiting) {
+    return { direction: 'steady', perSecond: 0, emptyInMs: null, sentence: `${waits}: depth stays the same.` }
+  }
+  if (rate > 0) {
+    const sentence = `${waits}: depth grows by ${perSecond(rate)}.`
+    return { direction: 'grows', perSecond: rate, emptyInMs: null, sentence }
+  }
+  const emptyInMs = (after.waiting / -rate) * 1000
+  const sentence = `${waits}: depth falls by ${perSecond(-rate)}, empty in about ${span(emptyInMs)}.`
+  return { direction: 'falls', perSecond: rate, emptyInMs, sentence }
+}

@@ -1,0 +1,302 @@
+import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
+import { type Diagnosis, diagnose } from '../domain/doctor.ts'
+import {
+  type DeadFacts,
+  type DoctorFacts,
+  type EndpointFacts,
+  noAttempts,
+  type RecentAttempts,
+  type ScheduleFacts,
+  type StoreDown,
+  type WorkerFacts,
+} from '../domain/doctor-facts.ts'
+import { endpointDefaults, type ServerDefaults } from '../domain/endpoint.ts'
+import { Health } from '../domain/health.ts'
+import type { Slots } from '../domain/snapshot.ts'
+import type { StoreCondition } from '../domain/store-condition.ts'
+import { Turns } from '../domain/turns.ts'
+import type { WaitingTotals } from '../domain/why-waiting.ts'
+import { countLimit } from '../store/lanes.ts'
+import type { ListedAttempt } from '../store/messages.ts'
+import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'
+import type { ExplainedEndpoint, Explainer } from './explainer.ts'
+import type { Limits } from './parts.ts'
+
+/** Endpoints that are looked at closely: those with the most waiting deliveries, and those that wait longest. */
+const endpointsByWaiting = 40
+const endpointsByAge = 10
+const workersListed = 200
+/** Attempts of one endpoint, and how old they may be. */
+const attemptsListed = 50
+const attemptsMs = 10 * 60_000
+const attemptsAtOnce = 8
+const deadWindowMs = 10 * 60_000
+const deadCounted = 10_000
+const deadListed = 100
+const schedulesListed = 20
+/** A write that is slower than this is repeated: one slow write is no slow store. */
+const repeatCommitMs = 250
+const mostCommits = 3
+/** How long an examination is kept, so that asking often costs no more than asking once a second. */
+const keptMs = 1000
+
+/** An examination of the whole system at one instant. */
+export interface Examination extends Diagnosis {
+  readonly at: EpochMs
+  /** Null when the store is down. */
+  readonly waiting: WaitingTotals | null
+}
+
+/** Gathers the facts that the doctor's rules judge. Each examination reads a bounded number of rows, in small steps. */
+export class Doctor {
+  readonly #parts: DoctorParts
+  #underWay: Promise<Examination> | undefined
+  #kept: { readonly at: SteadyMs; readonly examination: Examination } | undefined
+
+  constructor(parts: DoctorParts) {
+    this.#parts = parts
+  }
+
+  /** Examines the system, or answers the examination of a moment ago. */
+  async examine(): Promise<Examination> {
+    if (this.#kept !== undefined && this.#parts.clock.steady() - this.#kept.at < keptMs) return this.#kept.examination
+    this.#underWay ??= this.#examine().finally(() => {
+      this.#underWay = undefined
+    })
+    return this.#underWay
+  }
+
+  async #examine(): Promise<Examination> {
+    const { clock } = this.#parts
+    const facts = await this.facts()
+    const [at, waiting] = 'trouble' in facts ? [clock.now(), null] : [facts.now, totalsOf(facts.waiting)]
+    const examination = { ...diagnose(facts), at, waiting }
+    this.#kept = { at: clock.steady(), examination }
+    return examination
+  }
+
+  /** The facts as of now. */
+  async facts(): Promise<DoctorFacts | StoreDown> {
+    try {
+      return await this.#gather()
+    } catch (error) {
+      if (!(error instanceof StoreTrouble)) throw error
+      return { dialect: this.#parts.store.dialect, trouble: error.detail ?? `${error.message}.` }
+    }
+  }
+
+  async #gather(): Promise<DoctorFacts> {
+    const { store, clock, version, limits } = this.#parts
+    const condition = await this.#condition()
+    const now = condition.now
+    const clockAheadMs = clock.now() - now
+    const listed = await store.listWorkers(workersListed)
+    const leader = await store.leader()
+    const { totals, worst } = await this.#worst()
+    const slots = liveSlots(worst)
+    return {
+      now,
+      dialect: store.dialect,
+      store: condition,
+      process: { version, clockAheadMs },
+      workers: listed.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),
+      hasLeader: leader !== undefined,
+      waiting: { ...totals, limit: limits.maxWaiting },
+      endpoints: await this.#endpoints(worst, now),
+      dead: await this.#dead(now),
+      lateSchedules: await this.#lateSchedules(),
+    }
+  }
+
+  async #condition(): Promise<StoreCondition> {
+    let best = await this.#parts.store.condition()
+    for (let writes = 1; writes < mostCommits && best.commitMs >= repeatCommitMs; writes++) {
+      const next = await this.#parts.store.condition()
+      if (next.commitMs < best.commitMs) best = next
+      else best = { ...next, commitMs: best.commitMs }
+    }
+    return best
+  }
+
+  async #worst(): Promise<{ readonly totals: WaitingTotals; readonly worst: readonly ExplainedEndpoint[] }> {
+    const { explainer } = this.#parts
+    const { totals, worst } = await explainer.worst(null, 'waiting', endpointsByWaiting)
+    if (totals.endpoints <= endpointsByWaiting) return { totals, worst }
+    const known = new Set(worst.map(({ endpoint }) => endpoint.key))
+    const { worst: oldest } = await explainer.worst(null, 'age', endpointsByAge)
+    return { totals, worst: [...worst, ...oldest.filter(({ endpoint }) => !known.has(endpoint.key))] }
+  }
+
+  /** Endpoints of operational webhooks are left out: no command names them. */
+  async #endpoints(worst: readonly ExplainedEndpoint[], now: EpochMs): Promise<EndpointFacts[]> {
+    const { store, clock, limits, serverDefaults } = this.#parts
+    const apps = await store.applicationRefs(worst.map(({ endpoint }) => endpoint.app))
+    const found: EndpointFacts[] = []
+    for (let at = 0; at < worst.length; at += attemptsAtOnce) {
+      await Turns.by(clock).next()
+      const some = worst.slice(at, at + attemptsAtOnce).map(async (explained) => {
+        const app = apps.get(explained.endpoint.app)
+        if (app === undefined) return []
+        const { key } = explained.endpoint
+        const range = { from: now - attemptsMs, until: now + attemptsMs, after: null } as const
+        const attempts = await store.listAttempts(key, { ...range, order: 'descending', limit: attemptsListed })
+        const sending = explained.lane.live?.snapshot.sending.length ?? 0
+        const queue = queueFacts(explained, await store.readFronts(key, sending + 1), now)
+        const facts = endpointFacts(explained, limits, serverDefaults)
+        return [{ app: app.uid ?? app.id, ...facts, ...queue, recent: recentAttempts(attempts) }]
+      })
+      found.push(...(await Promise.all(some)).flat())
+    }
+    return found
+  }
+
+  async #dead(now: EpochMs): Promise<DeadFacts> {
+    const { store } = this.#parts
+    const from = now - deadWindowMs
+    const count = (since: EpochMs, until: EpochMs) =>
+      store.countListed({ of: 'dead', app: null, endpoint: null, from: since, until }, deadCounted)
+    const recent = await count(from, now + 1)
+    const before = await count(from - deadWindowMs, from)
+    return { windowMs: deadWindowMs, recent, before, worst: recent <= before ? null : await this.#mostDead(from, now) }
+  }
+
+  async #mostDead(from: EpochMs, now: EpochMs): Promise<DeadFacts['worst']> {
+    const { store } = this.#parts
+    const range = { endpoint: null, from, until: now + 1, after: null, order: 'descending', limit: deadListed } as const
+    const letters = await store.listDead(null, range)
+    const byEndpoint = [...Map.groupBy(letters, ({ endpoint }) => endpoint)]
+    const [most] = byEndpoint.toSorted(([, a], [, b]) => b.length - a.length)
+    const [endpoint] = most === undefined ? [] : await store.loadEndpoints([most[0]])
+    const app = endpoint && (await store.applicationRefs([endpoint.app])).get(endpoint.app)
+    if (most === undefined || endpoint === undefined || app === undefined) return null
+    const share = Math.round((100 * most[1].length) / letters.length) / 100
+    return { app: app.uid ?? app.id, endpoint: endpoint.uid ?? endpoint.id, share }
+  }
+
+  async #lateSchedules(): Promise<ScheduleFacts[]> {
+    const { store } = this.#parts
+    const { now, schedules } = await store.dueSchedules(schedulesListed)
+    const apps = await store.applicationRefs(schedules.map(({ app }) => app))
+    const late = schedules.map(({ id, uid, app, appId, nextAt, failures }) => ({
+      app: apps.get(app)?.uid ?? appId,
+      schedule: uid ?? id,
+      lateMs: Math.max(0, now - (nextAt ?? now)),
+      failures,
+    }))
+    return late.toSorted((a, b) => b.lateMs - a.lateMs)
+  }
+}
+
+function totalsOf({ total, endpoints, isExact }: WaitingTotals): WaitingTotals {
+  return { total, endpoints, isExact }
+}
+
+function workerFacts(worker: ListedWorker, live: Slots | undefined, now: EpochMs): WorkerFacts {
+  const { report, endedAt, died, leaseUntil, joinedAt, seenAt } = worker
+  const { inFlight = 0, inFlightLimit, clockAt } = report ?? {}
+  return {
+    id: worker.worker,
+    name: worker.description,
+    version: report?.version ?? null,
+    state: endedAt === null ? (leaseUntil > now ? 'alive' : 'lapsed') : died ? 'dead' : 'left',
+    joinedAgoMs: Math.max(0, now - joinedAt),
+    endedAgoMs: endedAt === null ? null : Math.max(0, now - endedAt),
+    lanes: worker.lanes,
+    slots: live ?? (inFlightLimit === undefined ? null : { inFlight, limit: inFlightLimit }),
+    clockAheadMs: clockAt === undefined ? null : clockAt - seenAt,
+  }
+}
+
+/** The slots of workers that answered just now: those of their last renewal are seconds old. */
+function liveSlots(worst: readonly ExplainedEndpoint[]): ReadonlyMap<number, Slots> {
+  return new Map(worst.flatMap(({ lane: { live } }) => (live ? [[live.snapshot.worker, live.snapshot.process]] : [])))
+}
+
+function endpointFacts(
+  { endpoint, why, lane, total, isExact }: ExplainedEndpoint,
+  { maxWaitingPerEndpoint }: DoctorParts['limits'],
+  { timeoutMs }: ServerDefaults,
+) {
+  const { flow, concurrency, damaged = [] } = endpoint
+  const snapshot = lane.live?.snapshot
+  const health = new Health(lane.health, lane.healthAgeMs, lane.now)
+  const circuit = snapshot?.circuit ?? health.circuit
+  const openUntil = snapshot?.silentMs == null ? health.openUntil : (lane.live?.at ?? lane.now) + snapshot.silentMs
+  const { throttleRate, throttlePeriodSeconds, rateFrom } = lane
+  return {
+    endpoint: endpoint.uid ?? endpoint.id,
+    reason: why.reason,
+    detail: why.detail,
+    nextAt: why.nextAt,
+    waiting: total,
+    isExact,
+    waitingLimit: flow.overflow === 'refuse' ? (flow.maxWaiting ?? maxWaitingPerEndpoint) : null,
+    pace: snapshot?.pace ?? null,
+    inFlight: snapshot?.inFlight ?? null,
+    concurrency: snapshot?.concurrency ?? concurrency ?? endpointDefaults.concurrency,
+    rate:
+      throttleRate === null || rateFrom === null
+        ? null
+        : { perPeriod: throttleRate, periodSeconds: throttlePeriodSeconds, from: rateFrom },
+    crowded: snapshot?.crowded ?? null,
+    circuit,
+    nextProbeAt: circuit === 'closed' || health.manual || !Number.isFinite(openUntil) ? null : Math.ceil(openUntil),
+    failingSince: health.failingSince === undefined ? null : Math.round(health.failingSince),
+    isSealedShut: damaged.length > 0,
+    timeoutMs: endpoint.timeoutMs ?? timeoutMs,
+  }
+}
+
+type Fronts = Awaited<ReturnType<Store['readFronts']>>
+
+/**
+ * How long deliveries have been due that are not being sent, and how fast they arrive. Fresh ones are sent in the order of
+ * their arrival, so that all that arrived since the first of them still wait: their number over its age is the rate.
+ */
+function queueFacts({ lane, total }: ExplainedEndpoint, fronts: Fronts, now: EpochMs) {
+  const { sending = [], inFlight = 0 } = lane.live?.snapshot ?? {}
+  const sent = new Set(sending.map(({ message }) => message))
+  const waiting = fronts.filter(({ message }) => !sent.has(message))
+  const [fresh, timed, replay] = lane.waiting
+  const freshInAll = fresh < countLimit ? fresh : Math.max(fresh, total - timed - replay)
+  const first = waiting.find((row) => row.class === 0)
+  const ageMs = first === undefined ? 0 : now - first.dueAt
+  return {
+    oldestDueMs: Math.max(0, ...waiting.map(({ dueAt }) => now - dueAt)),
+    arrivalRate: ageMs <= 0 ? null : (Math.max(0, freshInAll - inFlight) * 1000) / ageMs,
+  }
+}
+
+function recentAttempts(attempts: readonly ListedAttempt[]): RecentAttempts {
+  const ended = attempts.filter(({ code }) => code !== 'aborted')
+  if (ended.length === 0) return noAttempts
+  const timeOf = (some: readonly ListedAttempt[]) => some.reduce((sum, { durationMs }) => sum + durationMs, 0)
+  const delivered = ended.filter(({ code }) => code === 'delivered')
+  const timeouts = ended.filter(({ code }) => code === 'timeout' || code === 'connect_timeout')
+  const failed = ended.find(({ code }) => code !== 'delivered')
+  const whole = timeOf(ended)
+  return {
+    count: ended.length,
+    meanMs: whole / ended.length,
+    delivered: delivered.length,
+    slowestDeliveredMs: Math.max(0, ...delivered.map(({ durationMs }) => durationMs)),
+    timeouts: timeouts.length,
+    timeoutShare: whole === 0 ? 0 : timeOf(timeouts) / whole,
+    lastError: failed === undefined ? null : errorText(failed),
+  }
+}
+
+/** The receiver's words are not quoted: only the outcome, the status and Sluice's own sentence. */
+function errorText({ code, status, error }: ListedAttempt): string {
+  const what = status === 0 ? code : `${code} (status ${status})`
+  return error === null ? `${what}.` : `${what}: ${error}`
+}
+
+export interface DoctorParts {
+  readonly store: Store
+  readonly clock: Clock
+  readonly explainer: Explainer
+  readonly serverDefaults: ServerDefaults
+  readonly limits: Pick<Limits, 'maxWaiting' | 'maxWaitingPerEndpoint'>
+  readonly version: string
+}
