@@ -7,6 +7,8 @@ import { defaultUrl, type World } from './command.ts'
 export interface Hints {
   /** The admin key that this start made. */
   readonly newKey: string | undefined
+  /** Makes a link to the dashboard that signs in once; undefined where the output may be kept as a log. */
+  readonly signInLink: string | undefined
   /** Whether the store has no message yet. */
   readonly isEmpty: boolean
   readonly warnings: readonly string[]
@@ -20,7 +22,7 @@ export function banner(
   { version, terminal }: World,
   config: Config,
   address: Address,
-  { newKey, isEmpty, warnings }: Hints,
+  { newKey, signInLink, isEmpty, warnings }: Hints,
 ): string {
   const bold = (text: string) => terminal.style('bold', text)
   const dim = (text: string) => terminal.style('dim', text)
@@ -33,6 +35,7 @@ export function banner(
     // No styling around the URL: scripts read it from this line.
     `Listening on http://${formatAddress(address)}`,
     `  ${dim('API    ')} ${url}/api/v1 (reference: ${url}/docs)`,
+    `  ${dim('Pages  ')} ${signInLink === undefined ? `${url}/ (sign in with a key, or a link of: sluice dashboard)` : signInLink}`,
     `  ${dim('Store  ')} ${showSetting('store', config)}`,
     `  ${dim('Targets')} ${targets(config)}`,
   ]

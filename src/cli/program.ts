@@ -18,6 +18,7 @@ import { addAttempts, addMessages, addResend } from './messages.ts'
 import { addRun } from './run.ts'
 import { addSchedule } from './schedule.ts'
 import { addSend } from './send.ts'
+import { addDashboard, addSession } from './session.ts'
 import { addTail } from './tail.ts'
 import { addTask } from './task.ts'
 import { cleanTerminal, toJson } from './terminal.ts'
@@ -69,6 +70,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addRegion(remote)
   addEventType(remote)
   addKey(remote)
+  addSession(remote)
   addAudit(remote)
   program.commandsGroup('Send and follow:')
   addSend(remote)
@@ -83,6 +85,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addDead(remote)
   addTask(remote)
   addTail(remote)
+  addDashboard(remote)
   program.commandsGroup('Try out:')
   addListen(remote)
   addChaos(program, world, finish)

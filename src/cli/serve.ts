@@ -1,9 +1,10 @@
 import type { Delivering } from '../compose/delivering.ts'
 import type { Parts } from '../compose/parts.ts'
 import { hashApiKey, makeApiKey } from '../operations/auth.ts'
+import { makeSignInLink } from '../operations/sign-in.ts'
 import { isLoopback, type Loaded, oldKeyName } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
-import { formatAddress } from '../runtime/setting-kinds.ts'
+import { type Address, formatAddress } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import { banner } from './banner.ts'
@@ -28,7 +29,8 @@ export async function serve(world: World, { config, origins }: Loaded): Promise<
     })
     const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`
     const delivering = await parts.startDelivering(description)
-    const hints = { newKey, isEmpty: !(await store.hasMessages()), warnings: warningsOf(config, parts) }
+    const signInLink = await signInLinkOf(world, config, parts, address)
+    const hints = { newKey, signInLink, isEmpty: !(await store.hasMessages()), warnings: warningsOf(config, parts) }
     terminal.print(banner(world, config, address, hints))
     log.info({ listen: formatAddress(address) }, 'started')
 
@@ -53,6 +55,18 @@ function warningsOf(config: Config, { adminKey }: Parts): string[] {
     )
   }
   return warnings
+}
+
+/**
+ * A link to the dashboard that signs in once, for a server on the machine of its operator. Elsewhere the output is often
+ * kept as a log, and a link that signs in has no place there.
+ */
+async function signInLinkOf(world: World, config: Config, { store, adminKey }: Parts, address: Address) {
+  if (!config.local || !isLoopback(config.listen.host)) return undefined
+  const key = adminKey === null ? await store.findAdminKey() : undefined
+  const owner = adminKey !== null ? { adminHash: hashApiKey(adminKey) } : key && { apiKey: key.key }
+  const url = config.publicUrl ?? `http://${formatAddress(address)}`
+  return owner && makeSignInLink({ store, randomText: world.randomText }, owner, url)
 }
 
 /** Makes the first admin key of a store; undefined when the store has one. Only its hash is stored. */

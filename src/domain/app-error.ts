@@ -52,6 +52,7 @@ export type AppErrorCode =
   | 'validation'
   | 'authentication_failed'
   | 'insufficient_access'
+  | 'forgery_suspected'
   | 'not_found'
   | 'method_not_allowed'
   | 'missing_payload'

@@ -1,4 +1,6 @@
+import type { EpochMs } from '../domain/clock.ts'
 import type { AppRef } from '../store/access.ts'
+import type { WebSession } from '../store/web-sessions.ts'
 
 /** The scopes of API keys. `admin` includes the others. */
 export const scopes = ['admin', 'publish', 'read'] as const
@@ -27,6 +29,12 @@ export interface Caller {
   readonly featureFlags?: ReadonlySet<string> | null
   /** The one application the caller may see; null for all. */
   readonly app: AppRef | null
+  /** When the key or token expires; absent or null for never. */
+  readonly expiresAt?: EpochMs | null
+  /** The browser session of the request; absent for a key or token in a header. */
+  readonly session?: WebSession
+  /** The hash of the sign-in link of the request, which permits nothing but signing in. */
+  readonly signInLink?: Uint8Array
 }
 
 /** The permission that a route asks for. */
@@ -61,11 +69,17 @@ export const publish: Need = { ...need('publish', []), audited: 'none' }
 export const endSession: Need = { ...need('admin', capabilities), shared: true }
 /** Asking what the key or token of the request may do. */
 export const ownAccess: Need = { ...need('read', capabilities), shared: true }
+/** Starting a session, with any key that may read, a portal token, or a sign-in link. */
+export const signIn: Need = { ...need('read', capabilities), shared: true }
+/** Making a link that signs in with the key of the request. */
+export const makeLink: Need = { ...need('read', []), shared: true }
 /** Everything else. */
 export const admin = need('admin', [])
 
 /** Whether the caller has the permission, apart from the application in the path. */
-export function mayCall(caller: Caller, { scope, portal, shared }: Need, withinApp: boolean): boolean {
+export function mayCall(caller: Caller, need: Need, withinApp: boolean): boolean {
+  const { scope, portal, shared } = need
+  if (caller.signInLink !== undefined && need !== signIn) return false
   if (caller.app !== null && !withinApp && !shared) return false
   const { scopes: held, capabilities: granted } = caller
   if (granted !== undefined) return portal.some((capability) => granted.has(capability))
@@ -73,7 +87,9 @@ export function mayCall(caller: Caller, { scope, portal, shared }: Need, withinA
 }
 
 /** Why a caller may not call a route, as a sentence. */
-export function refusalOf({ scopes: held, capabilities: granted, app }: Caller, { scope, portal }: Need): string {
+export function refusalOf(caller: Caller, { scope, portal }: Need): string {
+  const { scopes: held, capabilities: granted, app, signInLink } = caller
+  if (signInLink !== undefined) return 'A sign-in link starts a session, and does nothing else.'
   if (granted !== undefined) {
     if (portal.length === 0) return 'A portal token may not do that; it takes an API key.'
     if (portal.some((capability) => granted.has(capability))) return 'A portal token is for one application only.'

@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto'
-import type { IncomingHttpHeaders } from 'node:http'
 import { crc32 } from 'node:zlib'
 import { AppError, noSuch } from '../domain/app-error.ts'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
-import { noteUseEveryMs } from '../store/access.ts'
+import { type ApiKey, type AppToken, noteUseEveryMs } from '../store/access.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
+import type { OwnedWebSession } from '../store/web-sessions.ts'
 import { type Caller, mayCall, type Need, refusalOf } from './access.ts'
+import { type BrowserRequest, refuseForgery, sessionToken } from './browser-session.ts'
 import { FailureLimit } from './keyed-rate.ts'
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -36,6 +37,16 @@ export function isAppToken(text: string): boolean {
   return isMade('appsk', text)
 }
 
+/** Makes the token of a session, which its cookie holds. */
+export function makeSessionToken(randomText: RandomText): string {
+  return make('websess', randomText)
+}
+
+/** Makes the token of a link that signs in once. */
+export function makeLinkToken(randomText: RandomText): string {
+  return make('signin', randomText)
+}
+
 /** The hash of a key that the store keeps. Keys are random, so a fast hash is safe. */
 export function hashApiKey(key: string): Buffer {
   return hash('sha256', key, 'buffer')
@@ -63,8 +74,7 @@ function checksum(text: string): string {
 }
 
 /** A request that asks to be admitted. Admission sets `caller`, and the id of the caller's own application in `params`. */
-export interface Applicant {
-  readonly headers: IncomingHttpHeaders
+export interface Applicant extends BrowserRequest {
   readonly params: unknown
   /** The address of the client; undefined after it reset its connection. */
   readonly address: string | undefined
@@ -110,6 +120,7 @@ export interface AuthContext {
   readonly clock: Clock
   /** A key admitted whatever the store says. */
   readonly adminKey: string | null
+  readonly publicUrl: string | null
   readonly onBug: (error: unknown) => void
 }
 
@@ -123,6 +134,7 @@ export class Authenticator {
   readonly #failures = new FailureLimit()
   /** Oldest first. */
   readonly #verdicts = new Map<string, Verdict>()
+  readonly #listeners = new Set<() => void>()
 
   constructor(context: AuthContext) {
     this.#context = context
@@ -134,50 +146,111 @@ export class Authenticator {
    * when the key is remembered.
    */
   admit(request: Applicant, need: Need): Promise<void> | undefined {
-    const header = request.headers.authorization
-    if (header === undefined || !/^bearer /i.test(header)) throw this.#refusal(request, 'An API key is required.')
-    const key = header.slice('bearer '.length).trim()
-    const hash = hashApiKey(key)
-    const digest = hash.toString('latin1')
-    const verdict = digest === this.#fixed ? always : this.#verdicts.get(digest)
-    if (verdict === undefined || verdict.until <= this.#context.clock.steady()) {
-      return this.#findAndPermit(request, need, key, hash)
-    }
-    this.#permit(request, verdict.caller, need)
+    const text = this.#presented(request)
+    if (text === undefined) throw this.#refusal(request, 'An API key is required.')
+    const hash = hashApiKey(text)
+    const known = this.#known(hash)
+    if (known === undefined) return this.#find(text, hash).then((caller) => this.#permit(request, caller, need))
+    this.#permit(request, known.caller, need)
     return undefined
   }
 
-  /** Drops every verdict: a key or token has just been ended, and must not work for another moment. */
-  forget(): void {
-    this.#verdicts.clear()
+  /** The caller of a request that anyone may make; undefined without a key, token or session that works. */
+  async identify(request: Omit<Applicant, 'params' | 'caller'>): Promise<Caller | undefined> {
+    const text = this.#presented(request)
+    if (text === undefined) return undefined
+    const hash = hashApiKey(text)
+    const known = this.#known(hash)
+    const caller = known === undefined ? await this.#find(text, hash) : known.caller
+    if (caller === undefined) {
+      const refusal = this.#refusal(request, '')
+      if (refusal.code === 'rate_limited') throw refusal
+    }
+    return caller
   }
 
-  async #findAndPermit(request: Applicant, need: Need, key: string, hash: Buffer): Promise<void> {
-    const caller = await this.#find(key, hash)
-    this.#remember(hash.toString('latin1'), caller)
-    this.#permit(request, caller, need)
+  /** Drops every verdict: a key, token or session has just been ended, and must not work for another moment. */
+  forget(): void {
+    this.#verdicts.clear()
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** Calls back after each `forget`, until the returned function is called. */
+  onForget(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /**
+   * The key or token that a request presents: in its header, or else in the cookie of its session. A session works in its
+   * cookie alone, and nothing else works there.
+   */
+  #presented(request: BrowserRequest): string | undefined {
+    const header = request.headers.authorization
+    if (header !== undefined) {
+      const text = /^bearer /i.test(header) ? header.slice('bearer '.length).trim() : undefined
+      return text !== undefined && isMade('websess', text) ? undefined : text
+    }
+    const text = sessionToken(request, this.#context.publicUrl)
+    if (text === undefined || !isMade('websess', text)) return undefined
+    refuseForgery(request, text, this.#context.publicUrl)
+    return text
+  }
+
+  #known(hash: Buffer): Verdict | undefined {
+    const digest = hash.toString('latin1')
+    const verdict = digest === this.#fixed ? always : this.#verdicts.get(digest)
+    return verdict === undefined || verdict.until <= this.#context.clock.steady() ? undefined : verdict
   }
 
   async #find(text: string, hash: Buffer): Promise<Caller | undefined> {
+    const caller = await this.#ask(text, hash)
+    this.#remember(hash.toString('latin1'), caller)
+    return caller
+  }
+
+  async #ask(text: string, hash: Buffer): Promise<Caller | undefined> {
     const { store } = this.#context
-    if (isApiKey(text)) {
-      const found = await store.findApiKey(hash)
-      if (found === undefined) return undefined
-      this.#noteUse(found.key, found.lastUsedAt)
-      return { ...found, scopes: new Set(found.scopes), capabilities: undefined }
+    if (isApiKey(text)) return this.#ofKey(await store.findApiKey(hash))
+    if (isAppToken(text)) return this.#ofToken(await store.findAppToken(hash))
+    if (isMade('signin', text)) {
+      const owner = this.#ofOwner(await store.findSignInLink(hash))
+      return owner && { ...owner, signInLink: hash }
     }
-    if (!isAppToken(text)) return undefined
-    const found = await store.findAppToken(hash)
+    if (!isMade('websess', text)) return undefined
+    const found = await store.findWebSession(hash)
+    const owner = this.#ofOwner(found)
+    if (found === undefined || owner === undefined) return undefined
+    this.#noteUse(found.session.lastUsedAt, () => store.noteWebSessionUse(found.session.key))
+    return { ...owner, session: found.session }
+  }
+
+  #ofOwner(found: OwnedWebSession | undefined): Caller | undefined {
+    if (found === undefined) return undefined
+    const { owner } = found
+    if ('apiKey' in owner) return this.#ofKey(owner.apiKey)
+    if ('appToken' in owner) return this.#ofToken(owner.appToken)
+    // The admin key of the settings may have changed since.
+    return Buffer.from(owner.adminHash).toString('latin1') === this.#fixed ? fixedCaller : undefined
+  }
+
+  #ofKey(found: ApiKey | undefined): Caller | undefined {
+    if (found === undefined) return undefined
+    this.#noteUse(found.lastUsedAt, () => this.#context.store.noteApiKeyUse(found.key))
+    return { ...found, scopes: new Set(found.scopes), capabilities: undefined }
+  }
+
+  #ofToken(found: AppToken | undefined): Caller | undefined {
     if (found === undefined) return undefined
     const featureFlags = found.featureFlags && new Set(found.featureFlags)
     return { ...found, scopes: new Set<string>(), capabilities: new Set(found.capabilities), featureFlags }
   }
 
   /** Notes the use in the background, once a minute at most. */
-  #noteUse(key: number, lastUsedAt: number | null): void {
-    const { store, clock, onBug } = this.#context
+  #noteUse(lastUsedAt: number | null, note: () => Promise<void>): void {
+    const { clock, onBug } = this.#context
     if (lastUsedAt !== null && clock.now() - lastUsedAt < noteUseEveryMs) return
-    store.noteApiKeyUse(key).catch((error: unknown) => {
+    note().catch((error: unknown) => {
       // The requests that need the store report its trouble.
       if (!(error instanceof StoreTrouble)) onBug(error)
     })
@@ -190,7 +263,10 @@ export class Authenticator {
   }
 
   #permit(request: Applicant, caller: Caller | undefined, need: Need): void {
-    if (caller === undefined) throw this.#refusal(request, 'The API key is not valid.')
+    if (caller === undefined) {
+      const isSession = request.headers.authorization === undefined
+      throw this.#refusal(request, isSession ? 'The session has ended. Sign in again.' : 'The API key is not valid.')
+    }
     const params = request.params as { app?: string }
     if (!mayCall(caller, need, params.app !== undefined)) {
       throw new AppError('insufficient_access', refusalOf(caller, need))
@@ -205,7 +281,7 @@ export class Authenticator {
     params.app = caller.app.id
   }
 
-  #refusal({ address }: Applicant, message: string): AppError {
+  #refusal({ address }: Pick<Applicant, 'address'>, message: string): AppError {
     // Without an address the client has already reset its connection and learns nothing from the answer.
     const waitMs = address === undefined ? 0 : this.#failures.note(address, this.#context.clock.steady())
     if (waitMs === 0) return new AppError('authentication_failed', message)

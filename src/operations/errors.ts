@@ -12,6 +12,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
   missing_payload: { status: 400, title: 'Missing payload' },
   authentication_failed: { status: 401, title: 'Authentication failed' },
   insufficient_access: { status: 403, title: 'Insufficient access' },
+  forgery_suspected: { status: 403, title: 'Forgery suspected' },
   not_found: { status: 404, title: 'Not found' },
   method_not_allowed: { status: 405, title: 'Method not allowed' },
   request_timeout: { status: 408, title: 'Request timeout' },

@@ -16,6 +16,7 @@ import { messages } from './nouns/message.ts'
 import { regions } from './nouns/region.ts'
 import { replays } from './nouns/replay.ts'
 import { schedules } from './nouns/schedule.ts'
+import { sessions } from './nouns/session.ts'
 import { statistics } from './nouns/statistics.ts'
 import type { Noun, Route } from './route.ts'
 
@@ -34,6 +35,7 @@ export const nouns: readonly Noun[] = [
   backgroundTasks,
   statistics,
   authentication,
+  sessions,
   apiKeys,
   audit,
   operationalWebhooks,

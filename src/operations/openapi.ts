@@ -15,6 +15,7 @@ const pathParameters: Readonly<Record<string, { readonly name: string; readonly 
   schedule: { name: 'schedule_id', description: 'The id or uid of a schedule' },
   region: { name: 'region', description: 'The name of a region' },
   key: { name: 'key_id', description: 'The id of an API key' },
+  session: { name: 'session_id', description: 'The id of a session' },
 }
 
 /** Where the API begins. */

@@ -53,6 +53,8 @@ export interface Limits {
   readonly checkEventTypes: 'always' | 'never' | null
   readonly maxWaiting: number
   readonly maxWaitingPerEndpoint: number
+  /** How long a browser stays signed in. */
+  readonly sessionLifetime: number
 }
 
 /** Everything that handlers work with. */

@@ -49,6 +49,11 @@ export const settings = {
     'secret',
   ),
   publicUrl: setting(webAddress, null, "base of links to this server; default: the request's host"),
+  sessionLifetime: setting(
+    duration(minute, 30 * day),
+    12 * hour,
+    'time that a browser stays signed in; a portal session ends with its token at the latest',
+  ),
   portalFrameAncestors: setting(
     origins,
     [],
@@ -222,6 +227,7 @@ export const apiSettings: ReadonlySet<string> = new Set<keyof typeof settings>([
   'adminKey',
   'apiKey',
   'publicUrl',
+  'sessionLifetime',
   'portalFrameAncestors',
   'local',
   'bodyLimit',

@@ -16,6 +16,7 @@ import type { Publication, Publishing } from './publishing.ts'
 import type { Schedules } from './schedules.ts'
 import type { Tasks } from './tasks.ts'
 import type { Vault } from './vault.ts'
+import type { WebSessions } from './web-sessions.ts'
 
 // Types that most callers name. The others are imported from the file of their noun.
 export type * from './applications.ts'
@@ -50,6 +51,7 @@ export interface Store
     Tasks,
     History,
     Access,
+    WebSessions,
     Maintenance {
   readonly dialect: 'sqlite' | 'postgres'
   /** Sets the receiver of signals: see `Watcher`. One watcher per store. */

@@ -71,6 +71,40 @@ describe('serve', () => {
     assert.equal(await again.ended, 0)
   })
 
+  test('on this machine prints a link that signs in once, which no log has, and none elsewhere', async () => {
+    const { run } = workplace()
+    const server = run('serve --local --listen 127.0.0.1:0')
+    const link = new URL(await server.says(/Pages +(http:\S+)/))
+    const token = link.hash.replace('#signin=', '')
+    const signIn = () =>
+      fetch(`${link.origin}/api/v1/session`, { method: 'POST', headers: { authorization: `Bearer ${token}` } })
+    const first = await signIn()
+    assert.equal(first.status, 201)
+    const [cookie = ''] = (first.headers.get('set-cookie') ?? '').split(';')
+    assert.equal((await fetch(`${link.origin}/api/v1/app`, { headers: { cookie } })).status, 200)
+    assert.equal((await signIn()).status, 401)
+    const key = /^ {2}(sk_\w+)$/m.exec(server.out)?.[1] ?? ''
+    const command = run('dashboard', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
+    assert.match(await command.says(/^(http:\S+)$/m), /\/#signin=signin_\w{36}$/)
+    const list = run('session list', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
+    const session = await list.says(/(sess_\w+) +dashboard +admin/)
+    const end = run(`session end ${session}`, { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
+    assert.equal(await end.ended, 0)
+    assert.equal((await fetch(`${link.origin}/api/v1/app`, { headers: { cookie } })).status, 401)
+    const endAll = run('session end --all', { SLUICE_URL: link.origin, SLUICE_API_KEY: key })
+    assert.equal(await endAll.ended, 0)
+    assert.equal(await run('session end', { SLUICE_URL: link.origin, SLUICE_API_KEY: key }).ended, 2)
+    server.child.kill('SIGTERM')
+    assert.equal(await server.ended, 0)
+    assert.ok(!server.err.includes(token), 'the link is in no log')
+
+    const elsewhere = run('serve --listen 127.0.0.1:0')
+    await elsewhere.says(listening)
+    assert.ok(!elsewhere.out.includes('signin='))
+    elsewhere.child.kill('SIGTERM')
+    assert.equal(await elsewhere.ended, 0)
+  })
+
   test('with a fixed key admits that one and makes none', async () => {
     const { run } = workplace()
     const server = run('serve', { SLUICE_LISTEN: '127.0.0.1:0', SLUICE_ADMIN_KEY: 'sk_fixed_0123456789' })

@@ -34,6 +34,7 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   const endpoint = await make(`/app/${app}/endpoint`, { url: 'https://example.com/' })
   const message = await make(`/app/${app}/msg`, { eventType: 'x', payload: { of: uid } })
   const key = await make('/api-key', { name: uid, scopes: ['read'], app })
+  const session = (await ask('POST', '/api/v1/session')).json.sessionId
   const name = `${uid}.happened`
   await make('/event-type', { name, description: uid, schemas: { 1: { type: 'object' } } })
   const operational = await make('/operational-webhook/endpoint', { url: 'https://example.com/' })
@@ -41,7 +42,7 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   const schedule = await make(`/app/${app}/schedule`, { cron: '0 7 * * *', eventType: 'x', payload: {} })
   const region = `region-${uid}-${'0'.repeat(18)}`
   await make(`/app/${app}/region`, { name: region })
-  return { app, endpoint, message, key, name, operational, task, schedule, region }
+  return { app, endpoint, message, key, name, operational, task, schedule, region, session }
 }
 
 /** Plays a worker whose every attempt fails for good. Gives the id of the attempt by that of the endpoint. */

@@ -86,8 +86,9 @@ describe('an application token', () => {
     const { letIn, ask } = await openPortal()
     const access = async (as: (method: string, path: string) => Promise<Answer>) =>
       (await as('GET', '/auth/access')).json
-    const all = { manageEndpoints: true, viewSecrets: true, changeSecrets: true, sendAgain: true }
-    const none = { manageEndpoints: false, viewSecrets: false, changeSecrets: false, sendAgain: false }
+    const outside = { publish: false, administer: false }
+    const all = { manageEndpoints: true, viewSecrets: true, changeSecrets: true, sendAgain: true, ...outside }
+    const none = { manageEndpoints: false, viewSecrets: false, changeSecrets: false, sendAgain: false, ...outside }
     const whole = await letIn()
     const { permissions, readOnly, appId } = await access(whole.as)
     assert.deepEqual([permissions, readOnly, appId], [all, false, (await ask('GET', '/app/a')).json.id])
@@ -97,7 +98,10 @@ describe('an application token', () => {
     const some = await letIn({ capabilities: ['ViewBase', 'CreateAttempts'] })
     assert.deepEqual((await access(some.as)).permissions, { ...none, sendAgain: true })
     const { json: key } = await ask('GET', `${api}/auth/access`)
-    assert.deepEqual([key.scopes, key.capabilities, key.permissions], [['admin'], null, all])
+    assert.deepEqual(
+      [key.scopes, key.capabilities, key.permissions],
+      [['admin'], null, { ...all, publish: true, administer: true }],
+    )
 
     const pause = '/app/a/endpoint/one/pause'
     for (const [refused, detail] of [

@@ -68,6 +68,7 @@ const locked = 'the store writes the row in a statement that names the conflict'
 const internal: Readonly<Record<string, string>> = {
   'api_key (hash)': made,
   'app_token (hash)': made,
+  'web_session (hash)': made,
   'attempt (message, endpoint, n)': made,
   'coalesced (message, endpoint)': locked,
   'coalescing (endpoint, key)': locked,

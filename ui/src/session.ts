@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { forgetAnswers } from './api/ask.ts'
-import { ApiError, call, send, signedOut } from './api/call.ts'
+import { ApiError, call, send, setForgeryToken, signedOut } from './api/call.ts'
 import type { AccessOut } from './api/schema.ts'
 
 /** The caller, and what it may do. Buttons for anything else do not exist. */
@@ -14,23 +14,39 @@ export const session = signal<Session>({ state: 'unknown' })
 /** Asks the server who this is. */
 export async function loadSession(): Promise<void> {
   try {
-    session.value = { state: 'in', access: await call('GET /auth/access') }
+    const { session: current } = await call('GET /session')
+    setForgeryToken(current?.csrfToken ?? undefined)
+    session.value = current === null ? { state: 'out' } : { state: 'in', access: current.access }
     signedOut.value = false
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) session.value = { state: 'out' }
-    else if (error instanceof ApiError) session.value = { state: 'unreachable', error }
-    else throw error
+    if (!(error instanceof ApiError)) throw error
+    session.value = { state: 'unreachable', error }
   }
   forgetAnswers()
 }
 
 /** Signs in with the link of the address bar, if there is one, and asks the server who this is. */
 export async function startSession(): Promise<void> {
+  const [, token] = /^#signin=(\w+)$/.exec(location.hash) ?? []
+  // First of all: the address bar and the history keep no token.
+  if (token !== undefined) history.replaceState(null, '', location.pathname)
+  await loadSession()
+  // A link never takes the place of a session: it may be a stranger's, sent to make the reader work in another's name.
+  if (token === undefined || session.value.state !== 'out') return
+  await signInWithKey(token).catch((error: unknown) => {
+    if (!(error instanceof ApiError)) throw error
+  })
+}
+
+/** Starts a session with a key, or with the token of a sign-in link. */
+export async function signInWithKey(key: string): Promise<void> {
+  await send('POST /session', { bearer: key })
   await loadSession()
 }
 
-export async function signInWithKey(key: string): Promise<void> {
-  await send('POST /session', { body: { key } })
+/** Ends the session. */
+export async function signOut(): Promise<void> {
+  await call('DELETE /session')
   await loadSession()
 }
 

@@ -13,6 +13,7 @@ import {
   mayCall,
   type Need,
   ownAccess,
+  publish,
   viewSecret,
 } from '../access.ts'
 import { fixedCaller, hashApiKey, makeAppToken } from '../auth.ts'
@@ -59,7 +60,7 @@ const ApplicationTokenExpireIn = Type.Object({
   sessionIds: Type.Optional(Type.Array(sessionId, { maxItems: 1000, description: 'Only tokens of these sessions.' })),
 })
 
-const AccessOut = Type.Object({
+export const AccessOut = Type.Object({
   id: text('Id of the key or token.'),
   appId: nullable(text('The one application that it is for; null for all.')),
   scopes: Type.Array(Type.String(), { description: 'Scopes of an API key; none for a portal token.' }),
@@ -73,12 +74,14 @@ const AccessOut = Type.Object({
       viewSecrets: flag('See the secrets of endpoints.'),
       changeSecrets: flag('Rotate the secrets of endpoints.'),
       sendAgain: flag('Send messages again, and send examples.'),
+      publish: flag('Publish messages.'),
+      administer: flag('Everything else in all applications: applications, keys, event types, sessions.'),
     },
-    { description: 'What it may do in its application, so that a page offers nothing else.' },
+    { description: 'Operations that it permits, so that a page offers no other.' },
   ),
 })
 
-function toAccessOut(caller: Caller): Out<typeof AccessOut> {
+export function toAccessOut(caller: Caller): Out<typeof AccessOut> {
   const { id, app, scopes, capabilities: granted } = caller
   const may = (need: Need) => mayCall(caller, need, true)
   const readOnly = granted === undefined ? !scopes.has('admin') && !scopes.has('publish') : isReadOnly(granted)
@@ -93,6 +96,8 @@ function toAccessOut(caller: Caller): Out<typeof AccessOut> {
       viewSecrets: may(viewSecret),
       changeSecrets: may(changeSecret),
       sendAgain: may(attempt),
+      publish: may(publish),
+      administer: mayCall(caller, admin, false),
     },
   }
 }

@@ -458,6 +458,25 @@ create table variant_default (
 ); -- partition: DEFAULT
 CREATE UNIQUE INDEX variant_default_pkey ON public.variant_default USING btree (message, n);
 
+create table web_session (
+  key bigint not null,
+  id text not null,
+  kind text not null,
+  hash bytea not null,
+  owner_kind text not null,
+  owner bigint not null,
+  admin_hash bytea,
+  user_agent text,
+  address text,
+  created_at bigint not null,
+  expires_at bigint not null,
+  last_used_at bigint
+);
+CREATE INDEX web_session_expires ON public.web_session USING btree (expires_at);
+CREATE UNIQUE INDEX web_session_hash_key ON public.web_session USING btree (hash);
+CREATE INDEX web_session_owner ON public.web_session USING btree (owner_kind, owner, key);
+CREATE UNIQUE INDEX web_session_pkey ON public.web_session USING btree (key);
+
 create table worker (
   id bigint generated always as identity not null,
   description text not null,

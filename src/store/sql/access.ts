@@ -26,6 +26,10 @@ const selectKeys = `
   select api_key.key, api_key.id, name, scopes, app, ${applicationOf('api_key')}, created_at as "createdAt",
          expires_at as "expiresAt", last_used_at as "lastUsedAt", revoked_at as "revokedAt"
     from api_key`
+const keyWorks = `revoked_at is null and (expires_at is null or expires_at > :now)
+      and (app is null or ${applicationExists('api_key')})`
+const worksForAll = `revoked_at is null and (expires_at is null or expires_at > :now)
+      and app is null and cast(scopes as text) like '%"admin"%'`
 const insertApiKey = statement<{ key: number }>(
   'insert-api-key',
   `insert into api_key (key, id, name, hash, scopes, app, created_at, expires_at)
@@ -33,10 +37,11 @@ const insertApiKey = statement<{ key: number }>(
    on conflict (key) do nothing returning key`,
 )
 // Leans on the unique index over the hash.
-const selectApiKey = statement<ApiKeyRow>(
-  'api-key',
-  `${selectKeys} where hash = :hash and revoked_at is null and (expires_at is null or expires_at > :now)
-      and (app is null or ${applicationExists('api_key')})`,
+const selectApiKey = statement<ApiKeyRow>('api-key', `${selectKeys} where hash = :hash and ${keyWorks}`, keyShape)
+/** By key, as `findApiKey` finds it by its hash. */
+export const selectWorkingApiKey = statement<ApiKeyRow>(
+  'working-api-key',
+  `${selectKeys} where key = :key and ${keyWorks}`,
   keyShape,
 )
 // Leans on the unique index over the hash.
@@ -58,8 +63,12 @@ const noteUse = statement(
 )
 const countWorkingAdminKeys = statement<{ count: number }>(
   'count-admin-keys',
-  `select count(*) as count from api_key where revoked_at is null and (expires_at is null or expires_at > :now)
-      and app is null and cast(scopes as text) like '%"admin"%'`,
+  `select count(*) as count from api_key where ${worksForAll}`,
+)
+export const selectOldestAdminKey = statement<ApiKeyRow>(
+  'oldest-admin-key',
+  `${selectKeys} where ${worksForAll} order by key limit 1`,
+  keyShape,
 )
 
 const selectTokens = `
@@ -72,13 +81,21 @@ const insertAppToken = statement<{ key: number }>(
    values (:key, :id, :app, :hash, :capabilities, :feature_flags, :session_id, :made_by, :now, :now + cast(:expires_in_ms as bigint))
    on conflict (key) do nothing returning key`,
 )
-// Leans on the unique index over the hash. A token ends with the API key that made it.
-const selectAppToken = statement<AppTokenRow>(
-  'app-token',
-  `${selectTokens} where hash = :hash and expires_at > :now and ${applicationExists('app_token')}
+/** A token ends with the API key that made it. */
+const tokenWorks = `expires_at > :now and ${applicationExists('app_token')}
       and (made_by is null or (
         select revoked_at is null and (api_key.expires_at is null or api_key.expires_at > :now)
-          from api_key where api_key.key = app_token.made_by limit 1))`,
+          from api_key where api_key.key = app_token.made_by limit 1))`
+// Leans on the unique index over the hash.
+const selectAppToken = statement<AppTokenRow>(
+  'app-token',
+  `${selectTokens} where hash = :hash and ${tokenWorks}`,
+  tokenShape,
+)
+/** By key, as `findAppToken` finds it by its hash. */
+export const selectWorkingAppToken = statement<AppTokenRow>(
+  'working-app-token',
+  `${selectTokens} where key = :key and ${tokenWorks}`,
   tokenShape,
 )
 const selectAppTokenByKey = statement<AppTokenRow>('app-token-by-key', `${selectTokens} where key = :key`, tokenShape)
@@ -86,12 +103,24 @@ const deleteAppToken = statement('delete-app-token', 'delete from app_token wher
 // Leans on app_token_expires.
 const sweepAppTokens = statement('sweep-app-tokens', 'delete from app_token where expires_at <= :now')
 // Leans on app_token_app.
-const shortenAppTokens = statement(
+const shortenAppTokens = statement<{ key: number }>(
   'shorten-app-tokens',
   ({ among, least }) => `
     update app_token set expires_at = ${least('expires_at', ':now + cast(:in_ms as bigint)')}
      where app = :app and expires_at > :now and (:all_sessions or ${among('session_id', ':sessions', 'text')})
     returning key`,
+)
+
+// Both lean on web_session_owner.
+const endSessionsOf = statement(
+  'end-web-sessions-of',
+  'delete from web_session where owner_kind = :owner_kind and owner = :key',
+)
+const shortenSessions = statement(
+  'shorten-web-sessions',
+  ({ among, least }) => `
+    update web_session set expires_at = ${least('expires_at', ':now + cast(:in_ms as bigint)')}
+     where owner_kind = 'app_token' and ${among('owner', ':tokens', 'bigint')}`,
 )
 
 /** API keys and application tokens. */
@@ -126,6 +155,7 @@ export function access(port: Port): Methods<Keys> {
       return yield* port.transaction(function* (sql) {
         if ((yield* sql.first(selectApiKeyByKey, { key }))?.id !== id) return undefined
         yield* sql.all(revokeKey, { key })
+        yield* sql.all(endSessionsOf, { owner_kind: 'api_key', key })
         return toApiKey((yield* sql.first(selectApiKeyByKey, { key })) as ApiKeyRow)
       })
     },
@@ -157,11 +187,18 @@ export function access(port: Port): Methods<Keys> {
 
     *expireAppTokens(app, sessionIds, inMs) {
       const values = { app, in_ms: rounded(inMs), all_sessions: sessionIds === null, sessions: sessionIds ?? [] }
-      return (yield* port.transaction((sql) => sql.all(shortenAppTokens, values))).length
+      return yield* port.transaction(function* (sql) {
+        const tokens = (yield* sql.all(shortenAppTokens, values)).map(({ key }) => key)
+        yield* sql.all(shortenSessions, { in_ms: rounded(inMs), tokens })
+        return tokens.length
+      })
     },
 
     *endAppToken(key) {
-      yield* port.transaction((sql) => sql.all(deleteAppToken, { key }))
+      yield* port.transaction(function* (sql) {
+        yield* sql.all(deleteAppToken, { key })
+        yield* sql.all(endSessionsOf, { owner_kind: 'app_token', key })
+      })
     },
   }
 }
@@ -170,10 +207,10 @@ function rounded(ms: number | null): number | null {
   return ms === null ? null : Math.round(ms)
 }
 
-function toApiKey({ app, app_id: id, app_uid: uid, ...row }: ApiKeyRow): ApiKey {
+export function toApiKey({ app, app_id: id, app_uid: uid, ...row }: ApiKeyRow): ApiKey {
   return { ...row, app: app === null ? null : { key: app, id: id ?? '', uid } }
 }
 
-function toAppToken({ app, app_id: id, app_uid: uid, ...row }: AppTokenRow): AppToken {
+export function toAppToken({ app, app_id: id, app_uid: uid, ...row }: AppTokenRow): AppToken {
   return { ...row, app: { key: app, id: id ?? '', uid } }
 }

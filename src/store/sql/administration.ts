@@ -19,6 +19,7 @@ import { type RemoveHistory, retention } from './retention.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
 import { tasks } from './tasks.ts'
 import { waitingQueues } from './waiting.ts'
+import { webSessions } from './web-sessions.ts'
 import { leading } from './workers.ts'
 
 /** The methods of the store that are written once, for both databases. */
@@ -40,6 +41,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...retention(port, removeHistory),
     ...eventTypes(port),
     ...access(port),
+    ...webSessions(port),
     ...auditing(port),
     ...messages(port),
     ...deadLetters(port),

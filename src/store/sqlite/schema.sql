@@ -371,6 +371,25 @@ CREATE TABLE variant (
   primary key (message, n)
 ) strict;
 
+CREATE TABLE web_session (
+  key integer primary key,
+  id text not null,
+  kind text not null, -- session, link
+  hash blob not null unique,
+  owner_kind text not null, -- api_key, app_token, admin
+  owner integer not null, -- the key of the row; 0 for the admin key of the settings
+  admin_hash blob,
+  user_agent text,
+  address text,
+  created_at integer not null,
+  expires_at integer not null,
+  last_used_at integer -- within a minute
+) strict;
+
+CREATE INDEX web_session_expires on web_session (expires_at);
+
+CREATE INDEX web_session_owner on web_session (owner_kind, owner, key);
+
 CREATE TABLE worker (
   id integer primary key autoincrement,
   description text not null,

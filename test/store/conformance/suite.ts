@@ -35,12 +35,14 @@ import { sums } from './sums.ts'
 import { tasks } from './tasks.ts'
 import { transferring } from './transferring.ts'
 import { waiting } from './waiting.ts'
+import { webSessions } from './web-sessions.ts'
 
 /** What every store promises. `open` makes a fresh, empty store for each test. */
 export function conformance(open: Open): void {
   describe('condition', () => condition(open))
   describe('configuration', () => configuration(open))
   describe('access', () => access(open))
+  describe('web sessions', () => webSessions(open))
   describe('auditing', () => auditing(open))
   describe('notices', () => notices(open))
   describe('intake', () => intake(open))

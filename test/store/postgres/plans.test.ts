@@ -53,6 +53,9 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['api-key', [/hash = \$1/, /key = api_key\.app/]],
   ['any-api-key', [/hash = \$1/]],
   ['app-token', [/hash = \$1/, /key = app_token\.app/]],
+  ['web-session', [/hash = \$1/]],
+  ['use-sign-in-link', [/hash = \$1/]],
+  ['owned-web-sessions', [/owner_kind = \$1 AND owner = \$2/]],
   ['audit-down', [/n < \$1/]],
   ['messages', [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
   ['messages-down', [/app = \$1 AND key >= \$2 AND key < \$3 AND key < \$4/]],
@@ -128,6 +131,8 @@ const hot: [name: string, conditions: RegExp[]][] = [
 const readsWhole = new Set([
   'any-message',
   'count-admin-keys',
+  'oldest-admin-key',
+  'delete-web-sessions',
   'event-types',
   'event-types-down',
   'any-event-type',

@@ -60,6 +60,7 @@ const mayScan = [
   'from worker',
   'update worker',
   'from api_key where revoked',
+  'delete from web_session where key <> :except',
   'from event_type',
   'from fan_out',
   'from audit order by n desc limit 1',

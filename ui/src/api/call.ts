@@ -67,13 +67,19 @@ interface Request {
   readonly body?: unknown
   readonly contentType?: string
   readonly signal?: AbortSignal
+  /** A key or token in place of the session: to sign in. */
+  readonly bearer?: string
 }
 
 /** Sends a request and returns its successful response; throws ApiError for any other. */
-export async function send(operation: string, { path, query, body, contentType, signal }: Request): Promise<Response> {
+export async function send(
+  operation: string,
+  { path, query, body, contentType, signal, bearer }: Request,
+): Promise<Response> {
   const [method = 'GET', template = ''] = operation.split(' ')
   const headers: Record<string, string> = {}
   if (body !== undefined) headers['content-type'] = contentType ?? 'application/json'
+  if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`
   if (method !== 'GET' && forgeryToken !== undefined) headers['x-sluice-token'] = forgeryToken
   const response = await fetch(urlOf(template, path, query), {
     method,
