@@ -6,7 +6,9 @@ import { Depths } from '../intake/depths.ts'
 import { Publisher } from '../intake/publisher.ts'
 import { Scanner } from '../json/scan.ts'
 import { observed } from '../metrics/commits.ts'
+import { Facts } from '../metrics/facts.ts'
 import { Meter } from '../metrics/meter.ts'
+import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -44,6 +46,8 @@ export interface Parts {
   readonly store: Store
   /** Counts what this process commits to the store. */
   readonly meter: Meter
+  /** The standing of the whole store in figures. */
+  readonly facts: Facts
   /** The fixed admin key of the API; null when the settings give none. */
   readonly adminKey: string | null
   /** The way in for messages. It counts waiting deliveries, which costs the store time. */
@@ -75,22 +79,30 @@ export async function openParts(
     ...opened,
     close() {
       troubles.stop()
-      depths.stop()
+      facts.stop()
       return opened.close()
     },
   }
+  const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
+  const queues = new QueueSurvey({ store, clock: systemClock, worstKept: config.metricsEndpoints, onTrouble })
+  const facts = new Facts({ store, clock: systemClock, queues, onTrouble })
   const adminKey = await fixedAdminKey(config, store)
-  const publisher = once(() => makePublisher(config, store, depths, troubles))
+  const publisher = once(() => {
+    depths.follow(queues)
+    return makePublisher(config, store, depths)
+  })
   const settings = () => showSettings(config, origins)
   const context = once(() => ({ ...contextOf(config, adminKey, store, publisher(), log), settings }))
   const handlers = once(() => partsOf(context()))
   return {
     store,
     meter,
+    facts,
     adminKey,
     publisher,
     handlers,
     async openApi() {
+      facts.start()
       const { buildApp } = await import('../http/app.ts')
       return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
     },
@@ -161,8 +173,7 @@ export async function newestSchema({ store }: Config): Promise<{ readonly versio
   return knownMigrations().at(-1) ?? { version: 0, name: 'empty' }
 }
 
-function makePublisher(config: Config, store: Store, depths: Depths, troubles: StoreTroubles): Publisher {
-  depths.follow(store, (error) => troubles.note(error, 'waiting deliveries could not be counted; trying again'))
+function makePublisher(config: Config, store: Store, depths: Depths): Publisher {
   const limits = {
     perEndpoint: config.maxWaitingPerEndpoint,
     perApplication: config.maxWaitingPerApp,

@@ -1,14 +1,9 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
-import { type Parts, Turns } from '../domain/turns.ts'
+import type { Parts } from '../domain/turns.ts'
 import type { CommitObserver } from '../metrics/commits.ts'
-import type { QueueCursor, RestingEnd, Settlement, Store } from '../store/store.ts'
+import type { Counted, QueueSurvey } from '../metrics/queue-survey.ts'
+import type { RestingEnd, Settlement } from '../store/store.ts'
 
-/** Rows counted at once: about half a millisecond of SQLite's time. */
-const rowsPerPage = 5000
-const pagePauseMs = 5
-/** Between two counts of everything; a long one is followed by a pause that keeps it below a twentieth of the time. */
-const countEveryMs = 5000
-const countShare = 20
 const flowWindowMs = 10_000
 
 /** The recent rate of events: over the current window and the whole one before it. */
@@ -68,8 +63,8 @@ export class Depth {
 
 /**
  * The number of waiting deliveries per endpoint, per application and in all. Publishes and settlements of this process
- * update it in memory, so reading costs nothing. A count of the store's rows in the background, a few thousand at a time,
- * corrects it for the work of other processes: it is exact for one process and approximate for several.
+ * update it in memory, so reading costs nothing. The survey of the store's queues corrects it for the work of other
+ * processes: it is exact for one process and approximate for several.
  */
 export class Depths implements CommitObserver {
   readonly server = new Depth()
@@ -78,7 +73,6 @@ export class Depths implements CommitObserver {
   /** The application of each endpoint. */
   readonly #owners = new Map<number, number>()
   readonly #clock: Clock
-  #stop: (() => void) | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -116,47 +110,17 @@ export class Depths implements CommitObserver {
     this.server.end(now)
   }
 
-  /** Counts the store's rows from now on until `stop`. An error only delays the next correction. */
-  follow(store: Pick<Store, 'surveyWaiting'>, onTrouble: (error: unknown) => void = () => {}): void {
-    let startedAt = this.#clock.steady()
-    let counted = new Map<number, number>()
-    const later = (ms: number, cursor: QueueCursor | null) => {
-      this.#stop = this.#clock.after(ms, () => void step(cursor))
-    }
-    const step = async (cursor: QueueCursor | null): Promise<void> => {
-      if (cursor === null) {
-        startedAt = this.#clock.steady()
-        counted = new Map()
-      }
-      try {
-        const page = await store.surveyWaiting(cursor, rowsPerPage)
-        if (this.#stop === undefined) return
-        for (const { app, endpoint, count } of page.counts) {
-          this.#owners.set(endpoint, app)
-          counted.set(endpoint, (counted.get(endpoint) ?? 0) + count)
-        }
-        if (page.next !== null) return later(pagePauseMs, page.next)
-        await Turns.by(this.#clock).run(this.#correct(counted))
-        if (this.#stop === undefined) return
-        later(Math.max(countEveryMs, countShare * (this.#clock.steady() - startedAt)), null)
-      } catch (error) {
-        onTrouble(error)
-        if (this.#stop !== undefined) later(countEveryMs, null)
-      }
-    }
-    later(0, null)
-  }
-
-  stop(): void {
-    this.#stop?.()
-    this.#stop = undefined
+  /** Corrects the depths by each count of the survey from now on. */
+  follow(survey: QueueSurvey): void {
+    survey.start((counted) => this.#correct(counted))
   }
 
   /** In slices: with 100,000 endpoints it takes a tenth of a second. */
-  *#correct(counted: ReadonlyMap<number, number>): Parts<void> {
+  *#correct(counted: Counted): Parts<void> {
     const now = this.#clock.steady()
-    for (const [endpoint, count] of counted) {
+    for (const [endpoint, { app, count }] of counted) {
       yield
+      this.#owners.set(endpoint, app)
       this.#set(endpoint, count)
     }
     for (const [endpoint, depth] of this.#endpoints) {

@@ -216,6 +216,17 @@ export const settings = {
     256 * mib,
     'unread responses of all clients; above, further requests are refused (429)',
   ),
+  metricsListen: setting(
+    address,
+    null,
+    'address of a server for /metrics alone, without a key; default: /metrics is on the API only',
+  ),
+  metricsPublic: setting(toggle, false, 'let /metrics of the API be read without a key'),
+  metricsEndpoints: setting(
+    count(0, 1000),
+    50,
+    'endpoints that metrics name: those with the most waiting deliveries, and those with the most failures; 0 = none',
+  ),
   shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'time that a shutdown waits for attempts under way'),
   logLevel: setting(choice(logLevels), 'info', 'level of the log on standard error'),
   logFormat: setting(choice(logFormats), null, 'form of its lines; default: text on a terminal, else JSON'),
@@ -248,6 +259,7 @@ export const apiSettings: ReadonlySet<string> = new Set<keyof typeof settings>([
   'writeTimeout',
   'maxUnreadPerClient',
   'maxUnread',
+  'metricsPublic',
 ])
 
 export type SettingName = keyof typeof settings

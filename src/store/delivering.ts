@@ -221,7 +221,7 @@ export class SurplusCount {
   /** Counts the next page; answers the surplus once that is known, negative while there is room. */
   async step(): Promise<number | undefined> {
     const page = await this.#store.surveyWaiting(this.#after, Math.min(rowsPerPage, this.#most - this.#counted))
-    this.#counted += page.counts.find(({ endpoint }) => endpoint === this.#endpoint)?.count ?? 0
+    for (const { endpoint, count } of page.counts) if (endpoint === this.#endpoint) this.#counted += count
     this.#after = page.next
     const isOver = this.#after?.endpoint !== this.#endpoint || this.#counted >= this.#most
     return isOver ? this.#counted - this.#limit : undefined

@@ -130,6 +130,11 @@ export interface LaneRest {
  * has read. It is asked for a snapshot and stores one; a caller does not wait for an owner that does not answer.
  */
 export interface LaneViews {
+  /** Counts up to `limit` lanes behind a key by the way they look. */
+  surveyLanes(
+    after: number | null,
+    limit: number,
+  ): Promise<{ readonly groups: readonly LaneGroup[]; readonly next: number | null }>
   /** The facts that decide the states of endpoints, of those lanes that exist. */
   laneStates(endpoints: readonly number[]): Promise<LaneState[]>
   /** Asks the owners of these lanes; answers whether any worker can hear the question. */
@@ -153,6 +158,19 @@ export interface LaneViews {
    *   none — no such delivery waits.
    */
   commandFront(endpoint: number, message: number | null, command: FrontCommand): Promise<FrontAnswer>
+}
+
+/** Lanes that look the same, as a survey counts them. */
+export interface LaneGroup {
+  readonly owned: boolean
+  /** Whether the endpoint is paused or disabled. */
+  readonly stopped: boolean
+  /** Whether the lane has work: none, due now, or due later. Meaningless while it is owned. */
+  readonly due: 'none' | 'now' | 'later'
+  /** See `LaneFacts`. */
+  readonly health: string | null
+  readonly healthAgeMs: number
+  readonly count: number
 }
 
 /** The queues of many endpoints, counted in steps whose size the caller sets. */

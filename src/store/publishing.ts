@@ -33,8 +33,11 @@ export interface Intake {
    * takes; answers whether more are left. Safe at any time, by anyone: each delivery is queued exactly once.
    */
   expand(limit: number): Promise<boolean>
-  /** Counts up to `limit` waiting deliveries by endpoint, in the order of their queues, behind `after`. */
-  surveyWaiting(after: QueueCursor | null, limit: number): Promise<WaitingCounts>
+  /**
+   * Counts up to `limit` waiting deliveries by endpoint and class, in the order of their queues, behind `after`. Those that
+   * were due more than `lateMs` ago count as late.
+   */
+  surveyWaiting(after: QueueCursor | null, limit: number, lateMs?: number): Promise<WaitingCounts>
 }
 
 /** A place among all waiting deliveries. */
@@ -46,10 +49,24 @@ export interface QueueCursor {
 }
 
 export interface WaitingCounts {
-  /** An endpoint whose queue does not end here has the rest of it behind `next`. */
-  readonly counts: readonly { readonly endpoint: number; readonly app: number; readonly count: number }[]
+  /** A queue that does not end here has the rest of it behind `next`. */
+  readonly counts: readonly WaitingCount[]
   /** Null when everything was counted. */
   readonly next: QueueCursor | null
+}
+
+/** The waiting deliveries of one class of an endpoint. */
+export interface WaitingCount {
+  readonly endpoint: number
+  readonly app: number
+  readonly class: Class
+  readonly count: number
+  /** How many were due more than `lateMs` ago. A retry that keeps its place in an ordered lane is due when its wait ends. */
+  readonly late: number
+  /** How long ago the first of them was due; negative while none is. */
+  readonly dueAgoMs: number
+  /** Whether the endpoint is paused or disabled. */
+  readonly stopped: boolean
 }
 
 export interface Subscriptions {

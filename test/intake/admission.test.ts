@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { AppError } from '../../src/domain/app-error.ts'
 import { Admission, type AdmissionLimits } from '../../src/intake/admission.ts'
 import { Depths } from '../../src/intake/depths.ts'
+import { QueueSurvey } from '../../src/metrics/queue-survey.ts'
 import type { Publication, QueueCursor, RestingEnd } from '../../src/store/store.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 
@@ -127,7 +128,8 @@ describe('depths', () => {
         const row = rows[i]
         const next =
           row && i + 1 < rows.length ? { endpoint: row.endpoint, class: 0 as const, dueAt: 0, message: 0 } : null
-        return { counts: row ? [row] : [], next }
+        const rest = { class: 0 as const, late: 0, dueAgoMs: 0, stopped: false }
+        return { counts: row ? [{ ...row, ...rest }] : [], next }
       },
     }
   }
@@ -140,7 +142,8 @@ describe('depths', () => {
       { endpoint: 10, app: 1, count: 7 },
       { endpoint: 20, app: 2, count: 5 },
     ])
-    depths.follow(store)
+    const survey = new QueueSurvey({ store, clock })
+    depths.follow(survey)
     await clock.advance(100)
     assert.deepEqual([depths.endpoint(10)?.waiting, depths.endpoint(20)?.waiting], [7, 5])
     assert.deepEqual([depths.application(1)?.waiting, depths.application(2)?.waiting], [7, 5])
@@ -149,7 +152,7 @@ describe('depths', () => {
     store.rows.splice(0, 1)
     await clock.advance(6000)
     assert.equal(depths.server.waiting, 5)
-    depths.stop()
+    survey.stop()
     const asked = store.pages.length
     await clock.advance(60_000)
     assert.equal(store.pages.length, asked)
@@ -162,18 +165,18 @@ describe('depths', () => {
     const store = queues([{ endpoint: 10, app: 1, count: 3 }])
     const troubles: unknown[] = []
     let broken = true
-    depths.follow(
-      {
-        surveyWaiting: (after) => (broken ? Promise.reject(new Error('gone')) : store.surveyWaiting(after)),
-      },
-      (error) => void troubles.push(error),
-    )
+    const survey = new QueueSurvey({
+      store: { surveyWaiting: (after) => (broken ? Promise.reject(new Error('gone')) : store.surveyWaiting(after)) },
+      clock,
+      onTrouble: (error) => void troubles.push(error),
+    })
+    depths.follow(survey)
     await clock.advance(100)
     assert.equal(depths.server.waiting, 1)
     assert.equal(troubles.length, 1)
     broken = false
     await clock.advance(6000)
     assert.equal(depths.server.waiting, 3)
-    depths.stop()
+    survey.stop()
   })
 })

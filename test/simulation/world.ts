@@ -11,6 +11,7 @@ import { appSubscriptions } from '../../src/intake/subscriptions.ts'
 import { treat } from '../../src/intake/treat.ts'
 import { Work } from '../../src/intake/work.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
+import { QueueSurvey } from '../../src/metrics/queue-survey.ts'
 import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import { type NewEndpoint, type Store, type StoredMessage, StoreTrouble, type Watcher } from '../../src/store/store.ts'
@@ -161,7 +162,8 @@ export class World {
     )
     try {
       await this.#settleIn()
-      this.#depths.follow(this.#store)
+      const survey = new QueueSurvey({ store: this.#store, clock })
+      this.#depths.follow(survey)
       for (let i = 0; i < this.#workerCount; i++) this.#startWorker()
       this.#publishFor(troubledMs)
       this.#troubleFor(troubledMs)
@@ -171,7 +173,7 @@ export class World {
       await this.#heal()
       await this.#runDry(operator)
       observer.stop()
-      this.#depths.stop()
+      survey.stop()
       this.history.endedAt = clock.steady()
       await check(this.history, this.#store)
     } finally {

@@ -48,16 +48,31 @@ const selectLast = statement<{ endpoint: number; class: Class; due_at: EpochMs; 
   'last-waiting',
   `select ${place} ${behind} order by ${place} limit 1 offset cast(:limit as bigint) - 1`,
 )
-const countPage = statement<{ endpoint: number; app: number | null; count: number }>(
+const countPage = statement<CountRow>(
   'count-waiting',
-  `select endpoint, count(*) as count,
-          (select app from lane where lane.endpoint = page.endpoint limit 1) as app
+  `select endpoint, class, count(*) as count, sum(case when due <= :now - :late_ms then 1 else 0 end) as late,
+          :now - min(due) as due_ago_ms,
+          (select app from lane where lane.endpoint = page.endpoint limit 1) as app,
+          (select stopped from lane where lane.endpoint = page.endpoint limit 1) as stopped
      from (
-       select endpoint ${behind} and (${place}) <= (:to_endpoint, :to_class, :to_due_at, :to_message)
+       select endpoint, class, case when held_until > due_at then held_until else due_at end as due
+         ${behind} and (${place}) <= (:to_endpoint, :to_class, :to_due_at, :to_message)
         order by ${place} limit :limit
      ) as page
-    group by endpoint`,
+    group by endpoint, class order by endpoint, class`,
+  { flags: ['stopped'] },
 )
+
+interface CountRow {
+  readonly endpoint: number
+  readonly class: Class
+  readonly count: number
+  readonly late: number
+  readonly due_ago_ms: number
+  /** Null without a lane: the endpoint was deleted. */
+  readonly app: number | null
+  readonly stopped: boolean
+}
 
 const start: QueueCursor = { endpoint: -1, class: 0, dueAt: 0, message: 0 }
 const most = Number.MAX_SAFE_INTEGER
@@ -80,7 +95,7 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       return { version, list, dedupeSeconds, eraseDelivered }
     },
 
-    *surveyWaiting(after, limit) {
+    *surveyWaiting(after, limit, lateMs = 0) {
       const { endpoint, class: itsClass, dueAt, message } = after ?? start
       const values = { endpoint, class: itsClass, due_at: dueAt, message, limit }
       const last = yield* port.relaxed.first(selectLast, values)
@@ -88,13 +103,16 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       const to = last ?? end
       const rows = yield* port.relaxed.all(countPage, {
         ...values,
+        late_ms: lateMs,
         to_endpoint: to.endpoint,
         to_class: to.class,
         to_due_at: to.due_at,
         to_message: to.message,
       })
       return {
-        counts: rows.flatMap((row) => (row.app === null ? [] : [{ ...row, app: row.app }])),
+        counts: rows.flatMap(({ app, due_ago_ms: dueAgoMs, ...row }) =>
+          app === null ? [] : [{ ...row, app, dueAgoMs }],
+        ),
         next: last ? { endpoint: last.endpoint, class: last.class, dueAt: last.due_at, message: last.message } : null,
       }
     },

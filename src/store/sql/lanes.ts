@@ -31,6 +31,31 @@ const selectStates = statement<StateRow>(
   { json: ['app_settings'] },
 )
 
+// A range of lane's primary key. Most lanes have no health of their own, and count together.
+const countLanes = statement<LaneGroupRow>(
+  'count-lanes',
+  `select owned, stopped, due, health, health_at, :now as now, count(*) as count, max(endpoint) as last
+     from (
+       select endpoint, owner is not null as owned, stopped, health,
+              case when health is null then 0 else health_at end as health_at,
+              case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
+         from lane where endpoint > :after order by endpoint limit :limit
+     ) as page
+    group by owned, stopped, due, health, health_at`,
+  { flags: ['owned', 'stopped'] },
+)
+
+interface LaneGroupRow {
+  readonly owned: boolean
+  readonly stopped: boolean
+  readonly due: 'none' | 'now' | 'later'
+  readonly health: string | null
+  readonly health_at: EpochMs
+  readonly now: EpochMs
+  readonly count: number
+  readonly last: number
+}
+
 const selectLane = statement<LaneRow>(
   'lane',
   `select :now as now, lane.due_at, lane.owner, lane.stopped, lane.bucket_full_at, lane.hold_until, lane.not_before,
@@ -184,6 +209,18 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
         ...savedHealth(row),
         workersAlive: row.workers_alive,
         appSettings: row.app_settings ?? {},
+      }
+    },
+
+    *surveyLanes(after, limit) {
+      const rows = yield* port.relaxed.all(countLanes, { after: after ?? -1, limit })
+      const looked = rows.reduce((sum, { count }) => sum + count, 0)
+      return {
+        groups: rows.map((row) => {
+          const { owned, stopped, due, count } = row
+          return { owned, stopped, due, count, ...savedHealth(row) }
+        }),
+        next: looked < limit ? null : Math.max(...rows.map(({ last }) => last)),
       }
     },
 

@@ -231,7 +231,7 @@ export function intake(open: Open): void {
     assert.equal(message?.publication, good)
     const [page] = await world.store.readDue([{ endpoint: first.key, class: 0, after: null, limit: 9 }])
     assert.deepEqual(
-      page?.rows.map(({ ageMs: _, ...row }) => row),
+      page?.rows.map(({ ageMs: _age, lateMs: _late, ...row }) => row),
       [
         {
           ...{ message: message?.identity.key, dueAt: message?.dueAt, class: 0, attempts: 0, priorAttempts: 0 },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { QueueCursor } from '../../../src/store/store.ts'
-import { begin, type Open } from './harness.ts'
+import { begin, noEffects, type Open } from './harness.ts'
 
 export function waiting(open: Open): void {
   test('waiting deliveries are counted by endpoint, in pages that meet without a gap', async (t) => {
@@ -26,6 +26,74 @@ export function waiting(open: Open): void {
         [`${c.app} ${c.key}`, 4],
       ])
       assert.deepEqual(counted, expected, `in pages of ${limit}`)
+    }
+  })
+
+  test('waiting deliveries are counted by class, with those that are late and whether their endpoint is stopped', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [one, paused] = [await world.endpoint(app), await world.endpoint(app, { paused: true })]
+    for (const delayMs of [0, 0, 60_000]) await world.publish([one, paused], { delayMs })
+    await world.harness.sql(`update pending set due_at = due_at - 90000 where endpoint = ${one.key} and class = 0`)
+    const { counts } = await world.store.surveyWaiting(null, 100, 60_000)
+    const [fresh, timed, ...ofPaused] = counts
+    assert.deepEqual(
+      counts.map(({ endpoint, class: itsClass, count, late, stopped }) => [endpoint, itsClass, count, late, stopped]),
+      [
+        [one.key, 0, 2, 2, false],
+        [one.key, 1, 1, 0, false],
+        [paused.key, 0, 2, 0, true],
+        [paused.key, 1, 1, 0, true],
+      ],
+    )
+    assert.ok(fresh && fresh.dueAgoMs >= 90_000)
+    assert.ok(timed && timed.dueAgoMs < 0 && timed.dueAgoMs >= -60_000)
+    assert.ok(ofPaused.every((each) => each.app === app.key))
+  })
+
+  test('a retry that keeps its place in an ordered lane is late when its wait is over, and not before', async (t) => {
+    const world = await begin(t, open)
+    const endpoint = await world.endpoint(await world.application(), { flow: { order: 'fifo' } })
+    const worker = await world.join()
+    await world.publish([endpoint], { special: [{ endpoint: endpoint.key, orderKey: 0 }] })
+    await world.claim(worker)
+    const row = await world.head(endpoint)
+    const delayed = { ...world.settlement(endpoint, row, { state: 'delayed', waitMs: 60_000 }), inOrder: true }
+    await world.settle(worker, delayed)
+    await world.pass(5)
+    const late = async () => (await world.store.surveyWaiting(null, 100, 1)).counts.map((each) => each.late)
+    assert.deepEqual(await late(), [0])
+    await world.harness.sql(`update pending set held_until = held_until - 61000`)
+    assert.deepEqual(await late(), [1])
+  })
+
+  test('lanes are counted by the way they look, in pages that meet without a gap', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application()
+    const [idle, owned, sleeping, stopped] = [
+      await world.endpoint(app),
+      await world.endpoint(app),
+      await world.endpoint(app),
+      await world.endpoint(app, { disabled: true }),
+    ]
+    assert.ok(idle)
+    const { worker } = await world.owningOne(owned)
+    await store.settle(worker, [], { ...noEffects, health: [{ endpoint: owned.key, health: '{"circuit":"open"}' }] })
+    await world.publish([sleeping, stopped], { delayMs: 60_000 })
+    await store.reconcile()
+    for (const limit of [1, 2, 3, 100]) {
+      const found: string[] = []
+      for (let after: number | null = null, more = true; more; ) {
+        const page: Awaited<ReturnType<typeof store.surveyLanes>> = await store.surveyLanes(after, limit)
+        for (const group of page.groups) {
+          const state = group.stopped ? 'stopped' : group.owned ? 'owned' : group.due
+          for (let i = 0; i < group.count; i++) found.push(`${state} ${group.health}`)
+        }
+        after = page.next
+        more = after !== null
+      }
+      assert.deepEqual(found.toSorted(), ['later null', 'none null', 'owned {"circuit":"open"}', 'stopped null'])
     }
   })
 

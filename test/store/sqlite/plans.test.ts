@@ -65,6 +65,8 @@ const mayScan = [
   'from fan_out',
   'from audit order by n desc limit 1',
   'as page join lane',
+  // A page of lanes is sorted by the way they look.
+  'group by owned, stopped, due',
   'update event_type',
   'update leader',
 ]

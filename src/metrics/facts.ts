@@ -1,0 +1,212 @@
+import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
+import { type CircuitState, Health } from '../domain/health.ts'
+import type { StoreCondition } from '../domain/store-condition.ts'
+import type { LaneGroup } from '../store/lanes.ts'
+import type { Leader } from '../store/maintenance.ts'
+import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'
+import type { QueueSurvey, WaitingFigures } from './queue-survey.ts'
+
+/** Facts are read again when they are older than this, and somebody asks. */
+const freshMs = 5000
+/** A caller waits no longer than this for the store; it gets the facts of before. */
+const patienceMs = 2000
+/** Lanes counted at once: about a millisecond of SQLite's time. */
+const lanesPerPage = 1000
+const pagePauseMs = 5
+/** Between two counts of all lanes; a long one is followed by a pause that keeps it below a twentieth of the time. */
+const countEveryMs = 10_000
+const countShare = 20
+const workersListed = 200
+/** Workers that died within this time are shown. */
+export const deathsShownMs = 60 * 60 * 1000
+
+/** The states of a lane, as a survey sees them. */
+export const laneStates = [
+  'stopped', //  its endpoint is paused or disabled
+  'owned', //    a worker sends from it
+  'ready', //    deliveries are due, and no worker has taken it yet
+  'sleeping', // deliveries wait, and none may be sent yet
+  'idle', //     nothing waits
+] as const
+export type LaneStanding = (typeof laneStates)[number]
+
+export const circuitStates: readonly CircuitState[] = ['closed', 'open', 'half_open']
+
+/** All lanes of the store, as of the end of one count. */
+export interface LaneFigures {
+  readonly at: SteadyMs
+  readonly states: Readonly<Record<LaneStanding, number>>
+  readonly circuits: Readonly<Record<CircuitState, number>>
+}
+
+/** The standing of the whole store in figures. */
+export interface Standing {
+  /** When the facts were read, on the clock of the process and on its steady clock. */
+  readonly now: EpochMs
+  readonly at: SteadyMs
+  /** Whether the store answered; otherwise the other facts are those of before. */
+  readonly storeUp: boolean
+  /** Undefined before the store has answered once, like the facts below. */
+  readonly condition: StoreCondition | undefined
+  readonly workers: readonly ListedWorker[]
+  readonly leader: Leader | undefined
+  /** How late the schedule is that has been due the longest; 0 when none is. */
+  readonly scheduleLagMs: number
+  /** Undefined before the first count has ended. */
+  readonly waiting: WaitingFigures | undefined
+  readonly lanes: LaneFigures | undefined
+}
+
+type FactsStore = Pick<Store, 'surveyLanes' | 'condition' | 'listWorkers' | 'leader' | 'dueSchedules'>
+
+export interface FactsParts {
+  readonly store: FactsStore
+  readonly clock: Clock
+  /** The one count of waiting deliveries. */
+  readonly queues: QueueSurvey
+  /** Trouble with the store, which only delays the next count. */
+  readonly onTrouble: (error: unknown) => void
+}
+
+const unknown = { condition: undefined, workers: [], leader: undefined, scheduleLagMs: 0 } as const
+
+/**
+ * The facts about the whole store that metrics, the doctor, alerts and the live stream share. Queues and lanes are counted
+ * in the background, in small steps, once `start` was called; the rest is read when it is asked for and kept for some
+ * seconds, so that asking often costs the store no more than asking every few seconds.
+ */
+export class Facts {
+  readonly #parts: FactsParts
+  #running = false
+  #cancel = () => {}
+  #lanes: LaneFigures | undefined
+  #read: Omit<Standing, 'waiting' | 'lanes'> | undefined
+  #reading: Promise<void> | undefined
+
+  constructor(parts: FactsParts) {
+    this.#parts = parts
+  }
+
+  /** Begins to count queues and lanes. A process with an API does so, and the leader. */
+  start(): void {
+    if (this.#running) return
+    this.#running = true
+    this.#parts.queues.start()
+    this.#later(0)
+  }
+
+  stop(): void {
+    this.#running = false
+    this.#parts.queues.stop()
+    this.#cancel()
+  }
+
+  /** Whether the process counts queues and lanes. */
+  get isStarted(): boolean {
+    return this.#running
+  }
+
+  /** The facts, at most some seconds old. Never rejects, and does not wait for a store that hangs. */
+  async current(): Promise<Standing> {
+    const { clock, queues } = this.#parts
+    if (this.#read === undefined || clock.steady() - this.#read.at >= freshMs) await this.#refresh()
+    const read = this.#read ?? { ...unknown, now: clock.now(), at: clock.steady(), storeUp: false }
+    return { ...read, waiting: queues.latest, lanes: this.#lanes }
+  }
+
+  /** Callers that ask while the facts are being read share the answer. */
+  async #refresh(): Promise<void> {
+    const { clock } = this.#parts
+    this.#reading ??= this.#readNow().finally(() => {
+      this.#reading = undefined
+    })
+    let cancel = () => {}
+    const given = new Promise<'late'>((resolve) => {
+      cancel = clock.after(patienceMs, () => resolve('late'))
+    })
+    const answer = await Promise.race([this.#reading, given])
+    cancel()
+    if (answer === 'late') this.#down()
+  }
+
+  async #readNow(): Promise<void> {
+    const { store, clock, onTrouble } = this.#parts
+    try {
+      const condition = await store.condition()
+      const workers = await store.listWorkers(workersListed)
+      const leader = await store.leader()
+      const { now, schedules } = await store.dueSchedules(1)
+      const scheduleLagMs = Math.max(0, now - (schedules[0]?.nextAt ?? now))
+      const read = { now: clock.now(), at: clock.steady(), storeUp: true }
+      this.#read = { ...read, condition, workers, leader, scheduleLagMs }
+    } catch (error) {
+      if (!(error instanceof StoreTrouble)) onTrouble(error)
+      this.#down()
+    }
+  }
+
+  #down(): void {
+    const { clock } = this.#parts
+    this.#read = { ...(this.#read ?? unknown), now: clock.now(), at: clock.steady(), storeUp: false }
+  }
+
+  #later(ms: number): void {
+    if (this.#running) this.#cancel = this.#parts.clock.after(ms, () => void this.#countLanes())
+  }
+
+  async #countLanes(): Promise<void> {
+    const { clock, onTrouble } = this.#parts
+    const startedAt = clock.steady()
+    let waitMs = countEveryMs
+    try {
+      this.#lanes = await this.#countAllLanes()
+      waitMs = Math.max(countEveryMs, countShare * (clock.steady() - startedAt))
+    } catch (error) {
+      onTrouble(error)
+    }
+    this.#later(waitMs)
+  }
+
+  async #countAllLanes(): Promise<LaneFigures | undefined> {
+    const { store, clock } = this.#parts
+    const states = { stopped: 0, owned: 0, ready: 0, sleeping: 0, idle: 0 }
+    const circuits = { closed: 0, open: 0, half_open: 0 }
+    let after: number | null = null
+    do {
+      if (after !== null) await this.#pause()
+      if (!this.#running) return this.#lanes
+      const page: Awaited<ReturnType<Store['surveyLanes']>> = await store.surveyLanes(after, lanesPerPage)
+      for (const group of page.groups) {
+        states[standingOf(group)] += group.count
+        circuits[circuitOf(group)] += group.count
+      }
+      after = page.next
+    } while (after !== null)
+    return { at: clock.steady(), states, circuits }
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#parts.clock.after(pagePauseMs, resolve)
+      this.#cancel = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+}
+
+/** The state of a lane, the most decisive first. */
+function standingOf({ stopped, owned, due }: LaneGroup): LaneStanding {
+  if (stopped) return 'stopped'
+  if (owned) return 'owned'
+  return due === 'none' ? 'idle' : due === 'now' ? 'ready' : 'sleeping'
+}
+
+/** The state of a circuit by its stored health. An open circuit whose time is over waits for its probe. */
+function circuitOf({ health: text, healthAgeMs }: LaneGroup): CircuitState {
+  if (text === null) return 'closed'
+  const { circuit, openUntil } = new Health(text, healthAgeMs, 0)
+  if (circuit === 'closed') return 'closed'
+  return circuit === 'open' && openUntil > 0 ? 'open' : 'half_open'
+}

@@ -1,0 +1,162 @@
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { type Parts, Turns } from '../domain/turns.ts'
+import type { QueueCursor, Store, WaitingCount } from '../store/store.ts'
+import { Worst } from './worst.ts'
+
+/** Rows counted at once: about half a millisecond of SQLite's time. */
+const rowsPerPage = 5000
+const pagePauseMs = 5
+/** Between two counts of everything; a long one is followed by a pause that keeps it below a twentieth of the time. */
+const countEveryMs = 5000
+const countShare = 20
+
+/** Deliveries that were due longer ago than this are behind. */
+export const behindMs = 60_000
+
+/** The waiting deliveries of each endpoint that has any. */
+export type Counted = ReadonlyMap<number, { readonly app: number; readonly count: number }>
+
+/** The waiting deliveries of the whole store, as of the end of one count. */
+export interface WaitingFigures {
+  readonly at: SteadyMs
+  /** By class: fresh, timed, replay. */
+  readonly byClass: readonly [number, number, number]
+  /** Deliveries that were due more than `behindMs` ago, of endpoints that are neither paused nor disabled. */
+  readonly behind: number
+  /** How long the oldest due delivery of such an endpoint has been due; 0 without one. */
+  readonly oldestDueMs: number
+  /** Endpoints with waiting deliveries. */
+  readonly endpoints: number
+  /** Endpoints with the most waiting deliveries, the worst first. */
+  readonly worst: readonly QueueLength[]
+}
+
+/** The number of waiting deliveries of an endpoint. */
+export interface QueueLength {
+  readonly endpoint: number
+  readonly app: number
+  readonly count: number
+}
+
+export interface QueueSurveyParts {
+  readonly store: Pick<Store, 'surveyWaiting'>
+  readonly clock: Clock
+  /** How many endpoints with the most waiting deliveries are named. */
+  readonly worstKept?: number
+  /** Trouble with the store, which only delays the next count. */
+  readonly onTrouble?: (error: unknown) => void
+}
+
+/**
+ * The one count of all waiting deliveries: again and again in the background, a few thousand rows at a time. Admission and
+ * metrics both go by it.
+ */
+export class QueueSurvey {
+  readonly #parts: QueueSurveyParts
+  readonly #listeners: ((counted: Counted) => Parts<void>)[] = []
+  #running = false
+  #cancel = () => {}
+  #latest: WaitingFigures | undefined
+
+  constructor(parts: QueueSurveyParts) {
+    this.#parts = parts
+  }
+
+  /** The figures of the last count; undefined before the first. */
+  get latest(): WaitingFigures | undefined {
+    return this.#latest
+  }
+
+  /** Counts from now on until `stop`. The listener takes each count in, in parts. */
+  start(listener?: (counted: Counted) => Parts<void>): void {
+    if (listener !== undefined) this.#listeners.push(listener)
+    if (this.#running) return
+    this.#running = true
+    this.#later(0, () => this.#count())
+  }
+
+  stop(): void {
+    this.#running = false
+    this.#cancel()
+  }
+
+  #later(ms: number, then: () => Promise<void>): void {
+    if (this.#running) this.#cancel = this.#parts.clock.after(ms, () => void then())
+  }
+
+  async #count(): Promise<void> {
+    const { clock, onTrouble } = this.#parts
+    const startedAt = clock.steady()
+    let waitMs = countEveryMs
+    try {
+      await this.#countAll()
+      waitMs = Math.max(countEveryMs, countShare * (clock.steady() - startedAt))
+    } catch (error) {
+      onTrouble?.(error)
+    }
+    this.#later(waitMs, () => this.#count())
+  }
+
+  async #countAll(): Promise<void> {
+    const { store, clock, worstKept = 0 } = this.#parts
+    const sums = new Sums()
+    let after: QueueCursor | null = null
+    do {
+      if (after !== null) await this.#pause()
+      if (!this.#running) return
+      const page = await store.surveyWaiting(after, rowsPerPage, behindMs)
+      if (!this.#running) return
+      for (const each of page.counts) sums.add(each)
+      after = page.next
+    } while (after !== null)
+    const turns = Turns.by(clock)
+    const worst = await turns.run(worstOf(sums.counted, worstKept))
+    this.#latest = { ...sums.figures(), at: clock.steady(), endpoints: sums.counted.size, worst }
+    for (const listener of this.#listeners) {
+      if (!this.#running) return
+      await turns.run(listener(sums.counted))
+    }
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#parts.clock.after(pagePauseMs, resolve)
+      this.#cancel = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+}
+
+class Sums {
+  readonly counted = new Map<number, { readonly app: number; count: number }>()
+  readonly #byClass: [number, number, number] = [0, 0, 0]
+  #behind = 0
+  #oldestDueMs = 0
+
+  add({ endpoint, app, class: itsClass, count, late, dueAgoMs, stopped }: WaitingCount): void {
+    const known = this.counted.get(endpoint)
+    if (known === undefined) this.counted.set(endpoint, { app, count })
+    else known.count += count
+    this.#byClass[itsClass] += count
+    if (stopped) return
+    this.#behind += late
+    this.#oldestDueMs = Math.max(this.#oldestDueMs, dueAgoMs)
+  }
+
+  figures() {
+    return { byClass: this.#byClass, behind: this.#behind, oldestDueMs: this.#oldestDueMs }
+  }
+}
+
+/** With 100,000 endpoints it takes some tens of milliseconds, and pauses in between. */
+function* worstOf(counted: Counted, kept: number): Parts<readonly QueueLength[]> {
+  const worst = new Worst<QueueLength>(kept, ({ count }) => count)
+  if (kept === 0) return []
+  for (const [endpoint, { app, count }] of counted) {
+    yield
+    worst.offer({ endpoint, app, count })
+  }
+  return worst.list
+}
