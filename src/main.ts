@@ -3,6 +3,7 @@ import type { World } from './cli/command.ts'
 import { CommandError, exitCode } from './cli/exit.ts'
 import { runProgram } from './cli/program.ts'
 import { systemClock } from './runtime/clock.ts'
+import { ConfigError } from './runtime/config.ts'
 import { openLog } from './runtime/log.ts'
 import { commandLine, exitOnBugs, exitWith, systemTerminal } from './runtime/process.ts'
 import { systemRandomText } from './runtime/random.ts'
@@ -29,6 +30,7 @@ const world: World = {
     try {
       return await openParts(config, log, role, origins)
     } catch (error) {
+      if (error instanceof ConfigError) throw error
       const { FileOwnedError } = await import('./store/sqlite/database-file.ts')
       const code = error instanceof FileOwnedError ? exitCode.owned : exitCode.failed
       throw new CommandError(`Cannot open the store: ${(error as Error).message}.`, code, { cause: error })

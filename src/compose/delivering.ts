@@ -1,10 +1,14 @@
+import { resolve } from 'node:path'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { CircuitPolicy } from '../domain/flow.ts'
 import { defaultCircuitPolicy } from '../domain/health.ts'
 import { Engine } from '../engine/engine.ts'
 import type { Publisher } from '../intake/publisher.ts'
+import type { Scanner } from '../json/scan.ts'
+import { DeadFile } from '../leader/dead-file.ts'
 import { Leader } from '../leader/leader.ts'
 import { leaderJobs } from '../leader/leader-jobs.ts'
+import { unfiledLines } from '../operations/dead-letter-jsonl.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { permittedNetworks } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -15,6 +19,9 @@ import { version } from '../runtime/version.ts'
 import { openSender } from '../sender/open.ts'
 import type { Store } from '../store/store.ts'
 import type { StoreTroubles } from './store-troubles.ts'
+
+/** Time for the letters of the last attempts; the others wait for the next process. */
+const closeDeadFileMs = 1000
 
 /** Deliveries under way. */
 export interface Delivering {
@@ -31,6 +38,7 @@ export interface DeliveringParts {
   readonly log: Logger
   readonly troubles: StoreTroubles
   readonly publisher: () => Publisher
+  readonly scanner: () => Scanner
   /** Names the process in `sluice lane` and in logs. */
   readonly description: string
 }
@@ -88,20 +96,60 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     log: (sentence) => log.info(sentence),
     onTrouble: (error) => troubles.note(error, 'trouble while delivering; trying again'),
   })
+  // Before anything can die.
+  const deadFile = await openDeadFile(parts)
   await engine.start()
-  const leader = startLeading(parts)
+  const leader = startLeading(parts, deadFile)
   return {
     async stop(limitMs) {
+      const led = leader.leads
       await leader.stop().catch((error) => troubles.note(error, 'stopped without handing the lead on'))
       await engine.stop(limitMs)
       await sender.close()
+      await deadFile?.close(led ? closeDeadFileMs : 0).catch((error) => troubles.note(error, 'dead letters wait'))
     },
     isIdle: (withinMs) => leader.isSettled && engine.isIdle(withinMs, leader.publishedAt),
   }
 }
 
+/** The dead-letter file of the settings, if there is one. The word `off` ends the filing of all processes. */
+async function openDeadFile({ config, store, log, scanner }: DeliveringParts): Promise<DeadFile | undefined> {
+  const path = deadFileOf(config)
+  if (path === undefined) {
+    const forgotten = config.deadFile === null ? 0 : await store.endDeadFiling()
+    if (forgotten > 0) log.warn(`${forgotten} dead letters waited for a dead-letter file and are not written to one`)
+    return undefined
+  }
+  const { lockAlone } = await import('../store/sqlite/database-file.ts')
+  const file = new DeadFile({
+    path,
+    limitBytes: config.deadFileSize,
+    machine: thisProcess.host,
+    store,
+    clock: systemClock,
+    randomText: systemRandomText,
+    nextLines: () => unfiledLines({ store, clock: systemClock, scanner: scanner() }),
+    lock: lockAlone,
+    log: {
+      info: (sentence) => log.info(sentence),
+      warn: (sentence) => log.warn(sentence),
+      error: (sentence) => log.error(sentence),
+    },
+  })
+  await file.open()
+  return file
+}
+
+/** The path of the dead-letter file; undefined when there is none. */
+export function deadFileOf({ deadFile }: Config): string | undefined {
+  return deadFile === null || deadFile === 'off' ? undefined : resolve(deadFile)
+}
+
 /** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */
-function startLeading({ config, store, log, troubles, publisher, description }: DeliveringParts): Leader {
+function startLeading(
+  { config, store, log, troubles, publisher, description }: DeliveringParts,
+  deadFile: DeadFile | undefined,
+): Leader {
   const onTrouble = (error: unknown, job: string) =>
     troubles.note(error, 'trouble while leading; trying again', { job })
   const leader = new Leader({
@@ -116,6 +164,7 @@ function startLeading({ config, store, log, troubles, publisher, description }: 
       retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
       hoursKeptMs: config.historyRetention,
       waitingLimit: config.maxWaitingPerEndpoint,
+      deadFile,
       leaseMs: config.lease,
       log: (sentence) => log.info(sentence),
       onTrouble: (error) => onTrouble(error, 'schedules'),

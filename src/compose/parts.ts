@@ -5,6 +5,7 @@ import { Admission } from '../intake/admission.ts'
 import { Depths } from '../intake/depths.ts'
 import { Publisher } from '../intake/publisher.ts'
 import { Scanner } from '../json/scan.ts'
+import { fileProblem } from '../leader/dead-file.ts'
 import { observed } from '../metrics/commits.ts'
 import { Facts } from '../metrics/facts.ts'
 import { Meter } from '../metrics/meter.ts'
@@ -12,7 +13,7 @@ import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
+import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
 import type { Logger } from '../runtime/log.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
@@ -22,7 +23,7 @@ import { version } from '../runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
-import { type Delivering, serverDefaultsOf, startDelivering } from './delivering.ts'
+import { type Delivering, deadFileOf, serverDefaultsOf, startDelivering } from './delivering.ts'
 import { StoreTroubles } from './store-troubles.ts'
 
 /** A process that works on a SQLite file owns it, or is a guest beside its owner. */
@@ -70,6 +71,8 @@ export async function openParts(
   role: Role = 'owner',
   origins: Partial<Loaded['origins']> = {},
 ): Promise<Parts> {
+  // Before the store is made: a start that fails leaves nothing behind.
+  if (role === 'owner') assertDeadFile(config)
   const depths = new Depths(systemClock)
   const troubles = new StoreTroubles(systemClock, log)
   const meter = new Meter()
@@ -91,8 +94,9 @@ export async function openParts(
     depths.follow(queues)
     return makePublisher(config, store, depths)
   })
+  const scanner = once(() => new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)))
   const settings = () => showSettings(config, origins)
-  const context = once(() => ({ ...contextOf(config, adminKey, store, publisher(), log), settings }))
+  const context = once(() => ({ ...contextOf(config, adminKey, store, publisher(), scanner(), log), settings }))
   const handlers = once(() => partsOf(context()))
   return {
     store,
@@ -106,8 +110,16 @@ export async function openParts(
       const { buildApp } = await import('../http/app.ts')
       return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
     },
-    startDelivering: (description) => startDelivering({ config, store, log, troubles, publisher, description }),
+    startDelivering: (description) =>
+      startDelivering({ config, store, log, troubles, publisher, scanner, description }),
   }
+}
+
+/** Throws `ConfigError` when the dead-letter file cannot be written. */
+function assertDeadFile(config: Config): void {
+  const path = deadFileOf(config)
+  const problem = path === undefined ? undefined : fileProblem(path)
+  if (problem !== undefined) throw new ConfigError([`deadFile: cannot be written: ${problem}`])
 }
 
 function apiOver(app: FastifyInstance, closeLimitMs: number): Api {
@@ -188,13 +200,14 @@ function contextOf(
   adminKey: string | null,
   store: Store,
   publisher: Publisher,
+  scanner: Scanner,
   log: Logger,
 ): Omit<HttpContext, 'settings'> {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   return {
     store,
     publisher,
-    scanner: new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)),
+    scanner,
     clock: systemClock,
     randomBytes: systemRandomBytes,
     randomText: systemRandomText,

@@ -4,6 +4,7 @@ import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
+import type { DeadFile } from './dead-file.ts'
 import { DeliveryEnds } from './delivery-ends.ts'
 import type { LeaderJob } from './leader.ts'
 import { sendNotices } from './notice-sender.ts'
@@ -19,6 +20,8 @@ const sweepRows = 500
 const payloadsPerStep = 50
 /** Rows of the history that one step folds or drops: some milliseconds of SQLite's time. */
 const sumsPerStep = 200
+/** Letters wait this long for a process that leads and has a dead-letter file. */
+const unfiledMs = 30 * 24 * hour
 
 export interface LeaderJobsParts {
   readonly store: Store
@@ -30,6 +33,8 @@ export interface LeaderJobsParts {
   readonly hoursKeptMs?: number
   /** How many deliveries may wait at an endpoint that sets no limit of its own. */
   readonly waitingLimit: number
+  /** The file that dead letters are appended to, if this process has one. */
+  readonly deadFile?: DeadFile | undefined
   /** The lease of workers. */
   readonly leaseMs?: number
   readonly log?: (sentence: string) => void
@@ -44,6 +49,7 @@ export function leaderJobs({
   retention,
   hoursKeptMs = 90 * 24 * hour,
   waitingLimit,
+  deadFile,
   leaseMs = 15 * second,
   log,
   onTrouble,
@@ -99,6 +105,9 @@ export function leaderJobs({
       everyMs: second,
       step: () => erasePayloads(store, ends),
     },
+    deadFile === undefined
+      ? { name: 'dead file', everyMs: 5 * minute, step: forgetUnfiled(store, log) }
+      : { name: 'dead file', everyMs: second, step: () => deadFile.step() },
     {
       name: 'retention',
       everyMs: 5 * minute,
@@ -147,6 +156,24 @@ function logDeaths(
       log?.(`worker ${worker} (${description}) is dead; other workers deliver for it`)
     }
     return false
+  }
+}
+
+/** Letters may wait for a file although this process has none: logs that once, and bounds how many they become. */
+function forgetUnfiled(
+  store: Pick<Store, 'forgetUnfiled' | 'listUnfiled'>,
+  log: LeaderJobsParts['log'],
+): LeaderJob['step'] {
+  let isLogged = false
+  return async () => {
+    const forgotten = await store.forgetUnfiled(unfiledMs, sweepRows)
+    if (forgotten > 0)
+      log?.(`${forgotten} dead letters waited 30 days for a dead-letter file and are not written to one`)
+    if (!isLogged && (await store.listUnfiled(1)).length > 0) {
+      isLogged = true
+      log?.('dead letters wait for a dead-letter file: set SLUICE_DEAD_FILE, or set it to off to end that')
+    }
+    return forgotten === sweepRows
   }
 }
 

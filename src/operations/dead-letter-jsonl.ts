@@ -5,6 +5,7 @@ import type { DeadLetter } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { decodeKey, keyTime } from '../domain/ids.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
+import { Turns } from '../domain/turns.ts'
 import { withField } from '../json/exact.ts'
 import type { Scanner, Span } from '../json/scan.ts'
 import type { BroughtLetter, Contents } from '../store/dead-letters.ts'
@@ -12,6 +13,8 @@ import { headerProblems } from './endpoint-problems.ts'
 import { distinct } from './fields.ts'
 import { DeadLineIn, toDeadOut } from './nouns/dead-letter-schema.ts'
 import { isJsonObject } from './nouns/message-schema.ts'
+import { partsOf } from './page.ts'
+import type { Parts } from './parts.ts'
 import { isContentType, textWithout } from './read-publish.ts'
 import { checkContents, compile } from './validate.ts'
 
@@ -24,6 +27,7 @@ import { checkContents, compile } from './validate.ts'
 const skewMs = 24 * 60 * 60 * 1000
 const lineFeed = 0x0a
 const carriageReturn = 0x0d
+const newLine = Buffer.of(lineFeed)
 
 /** A dead letter as a line, without the line break. */
 export function writeLine(
@@ -55,6 +59,32 @@ export function writeLine(
   const encoded = { ...fields, bodyBase64: base64(body) }
   const shown = isJsonObject(body) ? lineWith(encoded, oneLine(body)) : undefined
   return shown !== undefined && isAcceptable(scanner, shown) ? shown : Buffer.from(JSON.stringify(encoded))
+}
+
+/** Letters of one step of the dead-letter file. */
+const unfiledRows = 100
+
+/**
+ * The oldest letters that no dead-letter file holds, as lines with their line breaks, as many as may be in memory at the
+ * same time; undefined when there are none.
+ */
+export async function unfiledLines({ store, clock, scanner }: Pick<Parts, 'store' | 'clock' | 'scanner'>) {
+  const heads = await store.listUnfiled(unfiledRows)
+  const messages = await store.loadSummaries([...new Set(heads.map(({ message }) => message))])
+  const bytesOf = new Map(messages.map(({ key, bytes }) => [key, bytes]))
+  const [part = []] = partsOf(heads, ({ message, bytes }) => bytes + 2 * (bytesOf.get(message) ?? 0))
+  const letters = await store.loadUnfiled(part.map(({ key }) => key))
+  if (letters.length === 0) return undefined
+  const apps = await store.applicationRefs(letters.map(({ app }) => app))
+  const endpoints = await store.loadEndpoints([...new Set(letters.map(({ endpoint }) => endpoint))])
+  const contents = await store.loadContents(letters)
+  const lines: Buffer[] = []
+  for (const [i, letter] of letters.entries()) {
+    await Turns.by(clock).next()
+    const endpoint = endpoints.find(({ key }) => key === letter.endpoint)
+    lines.push(writeLine(scanner, apps.get(letter.app)?.id ?? '', letter, endpoint, contents[i]), newLine)
+  }
+  return { keys: letters.map(({ key }) => key), bytes: Buffer.concat(lines) }
 }
 
 /** A line that was read: the endpoint by the names in the line, and the dead letter. */

@@ -135,6 +135,16 @@ export const toggle: Kind<boolean> = {
   show: String,
 }
 
+/** The path of a file. */
+export const filePath: Kind<string> = {
+  placeholder: 'FILE',
+  parse(raw) {
+    if (typeof raw !== 'string' || raw.trim() === '' || raw.includes('\0')) throw new WrongValue('the path of a file')
+    return raw
+  },
+  show: (value) => value,
+}
+
 /** A secret for a header: visible ASCII without spaces, too long to guess. */
 export const token: Kind<string> = {
   placeholder: 'KEY',

@@ -100,8 +100,13 @@ export class Program {
   }
 
   /** Starts a command that is expected to end by itself, and waits until it has. */
-  static async run(t: TestContext, command: string, store: string): Promise<Program & { readonly exit: Exit }> {
-    const program = new Program(t, command, store, {})
+  static async run(
+    t: TestContext,
+    command: string,
+    store: string,
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<Program & { readonly exit: Exit }> {
+    const program = new Program(t, command, store, settings)
     return Object.assign(program, { exit: await program.exited })
   }
 

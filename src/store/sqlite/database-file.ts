@@ -173,14 +173,23 @@ const selectOwners = 'select description from worker where ended_at is null orde
 
 /**
  * Takes the lock that makes this process the file's only owner, or throws `FileOwnedError` at once. The answer gives it
- * back.
- *
- * The lock is an exclusive transaction on a second, empty database beside the file: a lock of the kernel's, which ends
- * with the process however it ends, so that there is nothing stale to clean up. It cannot sit on the file itself, where
- * it would shut out the processes that only publish.
+ * back. The lock cannot sit on the file itself, where it would shut out the processes that only publish.
  */
 export function lockFile(path: string): () => void {
-  const lock = new DatabaseSync(`${path}-owner`, { timeout: 0 })
+  const unlock = lockAlone(`${path}-owner`)
+  if (unlock === undefined) throw new FileOwnedError(path, describeOwner(path))
+  return unlock
+}
+
+/**
+ * Takes a lock that one process has at a time; undefined, at once, while another has it. The answer gives it back.
+ *
+ * The lock is an exclusive transaction on an empty database of this name: a lock of the kernel's, which ends with the
+ * process however it ends, so that there is nothing stale to clean up.
+ */
+export function lockAlone(path: string): (() => void) | undefined {
+  makePrivate(path)
+  const lock = new DatabaseSync(path, { timeout: 0 })
   try {
     // With a rollback journal the transaction takes the exclusive lock; the journal stays empty, since nothing is written.
     lock.exec('pragma journal_mode = delete')
@@ -188,7 +197,7 @@ export function lockFile(path: string): () => void {
   } catch (error) {
     lock.close()
     if (!isBusy(error)) throw error
-    throw new FileOwnedError(path, describeOwner(path))
+    return undefined
   }
   return () => lock.close()
 }

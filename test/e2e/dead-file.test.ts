@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { atEnd } from './at-end.ts'
+import { eventually } from './eventually.ts'
+import { openPlace, type Place } from './place.ts'
+import { apiKey, Program } from './program.ts'
+import { Receiver } from './receiver.ts'
+
+const batch = 100
+
+/** A store and a folder for the dead-letter file, with an endpoint whose deliveries die at their first attempt. */
+class Scene {
+  readonly folder = mkdtempSync(join(tmpdir(), 'sluice-dead-'))
+  readonly file = join(this.folder, 'dead.jsonl')
+  readonly settings = { SLUICE_DEAD_FILE: this.file, SLUICE_DEAD_FILE_SIZE: '64KiB' }
+  readonly place: Place
+  published = 0
+
+  private constructor(place: Place) {
+    this.place = place
+  }
+
+  static async open(t: TestContext, dialect: 'sqlite' | 'postgres'): Promise<Scene> {
+    const scene = new Scene(await openPlace(t, dialect))
+    atEnd(t, () => rmSync(scene.folder, { recursive: true }))
+    return scene
+  }
+
+  async prepare(t: TestContext, server: Program): Promise<void> {
+    const receiver = await Receiver.listen(t)
+    // It says nothing of the receiver's health, whose circuit stays closed.
+    receiver.behave('/hook', () => ({ status: 400 }))
+    await ask(server, '/app', { name: 'acme', uid: 'acme' })
+    const retry = { waits: { kind: 'list', ms: [] }, jitter: 'none', maxAgeMs: 3_600_000 }
+    await ask(server, '/app/acme/endpoint', { url: `${receiver.url}/hook`, uid: 'main', retry })
+  }
+
+  async publish(server: Program): Promise<void> {
+    const messages = Array.from({ length: batch }, (_, i) => ({ eventType: 'x', payload: { i } }))
+    await ask(server, '/app/acme/msg/batch', { messages })
+    this.published += batch
+  }
+
+  /** The files, without the ones for the lock and the id. */
+  get files(): string[] {
+    return readdirSync(this.folder).filter((name) => /^dead\.jsonl(\.\d+)?$/.test(name))
+  }
+
+  get bytes(): number {
+    return this.files.reduce(
+      (sum, name) => sum + (statSync(join(this.folder, name), { throwIfNoEntry: false })?.size ?? 0),
+      0,
+    )
+  }
+
+  get lines(): string[] {
+    return this.files.flatMap((name) => readFileSync(join(this.folder, name), 'utf8').split('\n').slice(0, -1))
+  }
+
+  /** Waits until every delivery has died and is in the file, and compares the file with the database. */
+  async assertExact(): Promise<void> {
+    await eventually('every delivery is dead and filed', async () => {
+      const [row] = await this.place.query(
+        'select (select count(*) from dead) as dead, (select count(*) from unfiled) as unfiled',
+      )
+      return Number(row?.dead) === this.published && Number(row?.unfiled) === 0
+    })
+    const rows = await this.place.query('select message.id from dead join message on message.key = dead.message')
+    const filed = this.lines.map((line) => JSON.parse(line).msgId as string)
+    assert.deepEqual(filed.toSorted(), rows.map(({ id }) => String(id)).toSorted())
+    for (const name of this.files) assert(readFileSync(join(this.folder, name), 'utf8').endsWith('\n'), name)
+  }
+}
+
+async function ask<T>(server: Program, path: string, body: unknown, type = 'application/json'): Promise<T> {
+  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': type }
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const response = await fetch(`${server.api}${path}`, { method: 'POST', headers, body: text })
+  const answer = await response.text()
+  assert.ok(response.ok, `${path}: ${response.status} ${answer}`)
+  return JSON.parse(answer) as T
+}
+
+for (const dialect of ['sqlite', 'postgres'] as const) {
+  test(`${dialect}: the dead-letter file holds each letter once although the program is killed again and again`, async (t) => {
+    const scene = await Scene.open(t, dialect)
+    let server = await Program.start(t, 'serve', scene.place.store, scene.settings)
+    await scene.prepare(t, server)
+    for (let kills = 0; kills < 4; kills++) {
+      const before = scene.bytes
+      await scene.publish(server)
+      // The kill comes when lines have just been written: before or after the store knows of them.
+      await eventually('lines are written', () => scene.bytes > before)
+      await server.kill()
+      server = await Program.start(t, 'serve', scene.place.store, scene.settings)
+    }
+    await scene.publish(server)
+    await scene.assertExact()
+    assert(scene.files.length > 1, 'a full file got its number')
+
+    const imported = await ask(server, '/app/acme/dead/import', scene.lines[0] ?? '', 'application/jsonl')
+    assert.deepEqual(imported, { checked: 1, imported: 0, unchanged: 1, skipped: [] })
+  })
+
+  test(`${dialect}: a letter that dies before the program stops is in the file when it has`, async (t) => {
+    const scene = await Scene.open(t, dialect)
+    const server = await Program.start(t, 'serve', scene.place.store, scene.settings)
+    await scene.prepare(t, server)
+    await scene.publish(server)
+    await eventually('all are dead', async () => {
+      const [row] = await scene.place.query('select count(*) as dead from dead')
+      return Number(row?.dead) === batch
+    })
+    server.terminate()
+    assert.equal((await server.exited).code, 0)
+    await scene.assertExact()
+    assert.match(server.logged, /dead letters are appended to \S+dead\.jsonl on \S+ while this process leads/)
+  })
+}
+
+test('postgres: a leader that is paused and wakes as an old leader doubles and tears nothing', async (t) => {
+  const scene = await Scene.open(t, 'postgres')
+  const servers = [
+    await Program.start(t, 'serve', scene.place.store, scene.settings),
+    await Program.start(t, 'serve', scene.place.store, scene.settings),
+  ] as const
+  await scene.prepare(t, servers[0])
+  for (let round = 0; round < 3; round++) {
+    const before = scene.bytes
+    const epoch = await epochOf(scene.place)
+    const old = (await leaderPid(scene.place)) === servers[0].pid ? servers[0] : servers[1]
+    const other = old === servers[0] ? servers[1] : servers[0]
+    await scene.publish(old)
+    await eventually('lines are written', () => scene.bytes > before)
+    old.pause()
+    await eventually('the other leads', async () => (await epochOf(scene.place)) > epoch)
+    await scene.publish(other)
+    old.resume()
+    await scene.assertExact()
+  }
+})
+
+async function epochOf({ query }: Place): Promise<number> {
+  const [row] = await query('select epoch from leader')
+  return Number(row?.epoch)
+}
+
+async function leaderPid({ query }: Place): Promise<number> {
+  const [row] = await query('select description from leader')
+  return Number(/pid (\d+)/.exec(String(row?.description))?.[1])
+}
+
+test('postgres: a file that cannot grow delays letters and nothing else', async (t) => {
+  const scene = await Scene.open(t, 'postgres')
+  const settings = { ...scene.settings, SLUICE_DEAD_FILE_SIZE: '1GiB' }
+  // 8 blocks are 4 KiB: room for a few letters.
+  const server = await Program.start(t, 'serve', scene.place.store, settings, { fileBlocks: 8 })
+  await scene.prepare(t, server)
+  await scene.publish(server)
+  await eventually('the trouble is logged', () =>
+    /dead letters are not written: .*may not grow any more/.test(server.logged),
+  )
+  await scene.publish(server)
+  await eventually('deliveries go on', async () => {
+    const [row] = await scene.place.query('select count(*) as dead from dead')
+    return Number(row?.dead) === scene.published
+  })
+  assert.equal(server.logged.match(/dead letters are not written/g)?.length, 1)
+  await server.kill()
+  await Program.start(t, 'serve', scene.place.store, settings)
+  await scene.assertExact()
+})
+
+test('a dead-letter file that cannot be written is refused at the start, and nothing is left behind', async (t) => {
+  const scene = await Scene.open(t, 'sqlite')
+  const store = join(scene.folder, 'new', 'sluice.db')
+  const missing = join(scene.folder, 'missing', 'dead.jsonl')
+  const { exit, logged, printed } = await Program.run(t, 'serve', `sqlite:${store}`, { SLUICE_DEAD_FILE: missing })
+  assert.equal(exit.code, 2)
+  assert.match(
+    logged + printed,
+    /deadFile: cannot be written: .*the folder does not exist \(ENOENT\)\. Make the folder/,
+  )
+  assert.deepEqual(readdirSync(scene.folder), [])
+})
+
+test('without the setting letters wait and are written when it is back; off forgets them', async (t) => {
+  const scene = await Scene.open(t, 'sqlite')
+  let server = await Program.start(t, 'serve', scene.place.store, scene.settings)
+  await scene.prepare(t, server)
+  await scene.publish(server)
+  await scene.assertExact()
+  await server.kill()
+
+  server = await Program.start(t, 'serve', scene.place.store)
+  await scene.publish(server)
+  await eventually('all are dead', async () => {
+    const [row] = await scene.place.query('select count(*) as dead from unfiled')
+    return Number(row?.dead) === batch
+  })
+  await server.kill()
+  server = await Program.start(t, 'serve', scene.place.store, scene.settings)
+  await scene.assertExact()
+  await server.kill()
+
+  await Program.start(t, 'serve', scene.place.store, { SLUICE_DEAD_FILE: 'off' })
+  assert.deepEqual(await scene.place.query('select id from dead_file'), [])
+  assert(existsSync(scene.file))
+})
