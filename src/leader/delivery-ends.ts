@@ -9,6 +9,7 @@ export interface Ended {
 
 interface Walk extends Ended {
   readonly from: number
+  readonly version: number
 }
 
 /** Messages that may be half looked at. The oldest is forgotten and looked at from its start. */
@@ -26,15 +27,19 @@ export class DeliveryEnds {
     this.#store = store
   }
 
-  /** `queued` while a delivery is; `more` when there are more to look at, by another call. */
-  async of(message: number): Promise<Ended | 'queued' | 'more'> {
-    const { from, at, allDelivered } = this.#walks.get(message) ?? { from: 0, at: 0, allDelivered: true }
+  /**
+   * `queued` while a delivery is; `more` when there are more to look at, by another call. A call with another version
+   * begins again: deliveries that were looked at may have been replayed since.
+   */
+  async of(message: number, version = 0): Promise<Ended | 'queued' | 'more'> {
+    const known = this.#walks.get(message)
+    const { from, at, allDelivered } = known?.version === version ? known : { from: 0, at: 0, allDelivered: true }
     const end = await this.#store.deliveriesEnd(message, from)
     if (end === undefined) return 'queued'
     const ended = { at: Math.max(at, end.at), allDelivered: allDelivered && end.allDelivered }
     this.#walks.delete(message)
     if (end.next === null) return ended
-    this.#walks.set(message, { ...ended, from: end.next })
+    this.#walks.set(message, { ...ended, from: end.next, version })
     if (this.#walks.size > walksKept) this.#walks.delete(this.#walks.keys().next().value as number)
     return 'more'
   }

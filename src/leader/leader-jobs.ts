@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts'
 import { foldAfterMs, hourMs, minuteMs, minutesKeptMs } from '../domain/history.ts'
 import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
-import type { RetentionLimits } from '../store/maintenance.ts'
+import type { PayloadEnd, RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
 import type { DeadFile } from './dead-file.ts'
 import { DeliveryEnds } from './delivery-ends.ts'
@@ -180,22 +180,23 @@ function forgetUnfiled(
 /** Erases bodies that were kept for long enough, or whose deliveries have all succeeded. Answers whether there are more. */
 async function erasePayloads(store: Store, ends: DeliveryEnds): Promise<boolean> {
   const due = await store.duePayloadEnds(payloadsPerStep)
-  const [gone, delivered, postponed]: [number[], number[], number[]] = [[], [], []]
-  for (const { message, isOver } of due) {
+  const [gone, delivered, postponed]: [number[], PayloadEnd[], number[]] = [[], [], []]
+  for (const found of due) {
+    const { message, isOver } = found
     if (isOver) {
       await store.expungeMessage(message)
       gone.push(message)
       continue
     }
-    const end = await ends.of(message)
+    const end = await ends.of(message, found.at)
     if (end === 'more') continue
-    if (end !== 'queued' && end.allDelivered) delivered.push(message)
+    if (end !== 'queued' && end.allDelivered) delivered.push(found)
     else postponed.push(message)
   }
   if (delivered.length > 0) {
     const erased = new Set(await store.eraseDelivered(delivered))
     gone.push(...erased)
-    postponed.push(...delivered.filter((message) => !erased.has(message)))
+    postponed.push(...delivered.map(({ message }) => message).filter((message) => !erased.has(message)))
   }
   if (gone.length > 0) await store.forgetPayloadEnds(gone)
   if (postponed.length > 0) await store.postponePayloadEnds(postponed)

@@ -1,3 +1,4 @@
+import type { EpochMs } from '../domain/clock.ts'
 import type { StoredNotice } from '../domain/notice.ts'
 import type { Applications } from './applications.ts'
 import { bringForwardMs } from './dead-letters.ts'
@@ -91,6 +92,8 @@ export interface Retention {
 /** A body that may have been kept for long enough. */
 export interface PayloadEnd {
   readonly message: number
+  /** The instant of this look. A replay moves it. */
+  readonly at: EpochMs
   /** Whether it has; otherwise it is erased only if all deliveries have succeeded. */
   readonly isOver: boolean
 }

@@ -1,5 +1,6 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { Attempt, AttemptSummary, Message, MessageSummary } from '../domain/delivery.ts'
+import type { PayloadEnd } from './maintenance.ts'
 
 /**
  * Messages and their attempts. Each list is a range of an index, read in its order or backwards, with at most `limit` rows.
@@ -44,10 +45,11 @@ export interface Messages {
    */
   deliveriesEnd(message: number, from: number): Promise<DeliveriesEnd | undefined>
   /**
-   * Erases the bodies of messages whose deliveries have all succeeded; channels, tags and attempts stay. A message with a
-   * delivery that was queued meanwhile keeps its body. Answers the messages that were erased.
+   * Erases the bodies of messages; channels, tags and attempts stay. `deliveriesEnd` has found, after `duePayloadEnds` gave
+   * these ends, that all deliveries succeeded. A message of which any delivery was replayed since keeps its body. Answers
+   * the messages that were erased.
    */
-  eraseDelivered(messages: readonly number[]): Promise<number[]>
+  eraseDelivered(ends: readonly Pick<PayloadEnd, 'message' | 'at'>[]): Promise<number[]>
   /** Erases a message's body and takes its deliveries out of every queue. An attempt under way may still arrive. */
   expungeMessage(message: number): Promise<void>
 }

@@ -5,6 +5,7 @@ import { TaskRunner } from '../../src/engine/tasks.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import type { Settlement } from '../../src/store/store.ts'
+import { eventually } from '../e2e/eventually.ts'
 import { type Api, openApi } from './api.ts'
 
 type Verdict = Settlement['verdict']
@@ -203,7 +204,10 @@ describe('a message whose payload was erased once delivered', () => {
     const id = await s.publish({ channels: ['c2'], tags: ['t'] })
     for (const uid of ['one', 'two']) await s.settle(uid, { state: 'delivered' })
     const key = decodeKey('msg', id) as number
-    assert.deepEqual(await s.store.eraseDelivered([key]), [key])
+    const at = await eventually('the end of the payload is due', async () => {
+      return (await s.store.duePayloadEnds(10)).find(({ message }) => message === key)?.at
+    })
+    assert.deepEqual(await s.store.eraseDelivered([{ message: key, at }]), [key])
     const message = (await s.ask('GET', `/app/a/msg/${id}`)).json
     assert.deepEqual([message.payload, message.tags, message.channels], [{ expired: true }, ['t'], ['c2']])
     const attempts = (await s.ask('GET', `/app/a/attempt/msg/${id}`)).json.data

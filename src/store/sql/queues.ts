@@ -5,6 +5,7 @@ import { bringForwardMs, type DeadLetters, nearMs } from '../dead-letters.ts'
 import { countLimit, type Lanes } from '../lanes.ts'
 import { type DeliveryKey, expungedResponse, type Messages } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
+import { firstLookMs } from '../publishing.ts'
 import { selectAttempted } from './messages.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -100,10 +101,21 @@ const eraseMessage = statement<{ endpoints: number[] }>(
     returning endpoints`,
   { json: ['endpoints'] },
 )
-const lockBody = statement<{ endpoints: number[] }>(
+const lockBody = statement(
   'lock-body',
-  ({ forUpdate }) => `select endpoints from message where key = :message and expunged_at is null ${forUpdate}`,
-  { json: ['endpoints'] },
+  ({ forUpdate }) => `select key from message where key = :message and expunged_at is null ${forUpdate}`,
+)
+const selectPayloadEnd = statement<{ at: EpochMs }>(
+  'payload-end',
+  'select at from payload_end where message = :message',
+)
+// A body is erased at the end that was due when its deliveries were looked at, so moving the end keeps the body. An end that
+// is due lies in the past, and this one does not. Most messages have no such end.
+const movePayloadEnds = statement(
+  'move-payload-ends',
+  ({ among, least }) => `
+    update payload_end set at = ${least('coalesce(over_at, :now + :least)', ':now + :least')}
+     where ${among('message', ':messages', 'bigint')} and once_delivered`,
 )
 const dropBody = statement(
   'drop-body',
@@ -212,16 +224,13 @@ export function queues(port: Port): Methods<QueueMethods> {
       return { at: Math.max(madeAt, ...instants), allDelivered, next }
     },
 
-    *eraseDelivered(messages) {
+    *eraseDelivered(ends) {
       return yield* port.erase(function* (sql) {
         const erased: number[] = []
-        for (const message of messages) {
-          // The lock comes first: a replay either sees that the body is gone, or is seen here. Of a message to very many
-          // endpoints only some are looked at, so a replay of another in this very moment is cancelled.
-          const row = yield* sql.first(lockBody, { message })
-          if (row === undefined) continue
-          const deliveries = row.endpoints.slice(0, endsAtOnce).map((endpoint) => ({ endpoint, message }))
-          if ((yield* findPlaces(sql, deliveries, { areAccepted: true })).length > 0) continue
+        for (const { message, at } of ends) {
+          // The lock comes first: a replay either sees that the body is gone, or has moved the end and is seen here.
+          if ((yield* sql.first(lockBody, { message })) === undefined) continue
+          if ((yield* sql.first(selectPayloadEnd, { message }))?.at !== at) continue
           yield* sql.all(dropBody, { message, nothing: new Uint8Array() })
           yield* sql.all(deleteVariants, { message })
           erased.push(message)
@@ -282,6 +291,7 @@ export function* requeue(sql: Transaction, deliveries: readonly DeliveryKey[]): 
   const queued = rows.length === 0 ? [] : yield* sql.all(insertReplays, { rows })
   if (queued.length === 0) return []
   yield* sql.all(deleteDead, { letters: queued })
+  yield* sql.all(movePayloadEnds, { messages: [...new Set(queued.map(({ message }) => message))], least: firstLookMs })
   yield* sql.queued([...new Set(queued.map(({ endpoint }) => endpoint))], replay)
   return queued
 }

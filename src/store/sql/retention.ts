@@ -25,7 +25,7 @@ const deleteOldTasks = statement('delete-old-tasks', ({ deleteFound }) =>
 // Leans on payload_end_at.
 const selectPayloadEnds = statement<PayloadEnd>(
   'payload-ends',
-  `select message, not once_delivered or coalesce(over_at <= :now, false) as "isOver"
+  `select message, at, not once_delivered or coalesce(over_at <= :now, false) as "isOver"
      from payload_end where at <= :now order by at limit :limit`,
   { flags: ['isOver'] },
 )

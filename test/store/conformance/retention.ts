@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { firstKeyAt } from '../../../src/domain/ids.ts'
+import type { PayloadEnd } from '../../../src/store/maintenance.ts'
+import type { DeliveriesEnd } from '../../../src/store/messages.ts'
 import { begin, type Open, type World } from './harness.ts'
 
 const day = 24 * 60 * 60 * 1000
@@ -94,7 +96,7 @@ export function retention(open: Open): void {
     await world.publish([endpoint])
     assert.deepEqual(await store.duePayloadEnds(10), [])
     await world.pass(1100)
-    assert.deepEqual(await store.duePayloadEnds(10), [{ message: soon.key, isOver: true }])
+    assert.deepEqual(await dueEnds(world), [{ message: soon.key, isOver: true }])
     await store.expungeMessage(soon.key)
     await store.forgetPayloadEnds([soon.key])
     assert.deepEqual(await store.duePayloadEnds(10), [])
@@ -110,29 +112,67 @@ export function retention(open: Open): void {
     await world.publish([], { eraseDelivered: true, app: endpoint.app })
     assert.deepEqual(await store.duePayloadEnds(10), [])
     await world.pass(1100)
-    assert.deepEqual(
-      await store.duePayloadEnds(10),
-      [{ message: key, isOver: false }],
-      'only a message with deliveries',
-    )
-    assert.deepEqual(await store.eraseDelivered([key]), [], 'its delivery is queued')
+    assert.deepEqual(await dueEnds(world), [{ message: key, isOver: false }], 'only a message with deliveries')
+    assert.equal(await store.deliveriesEnd(key, 0), undefined, 'its delivery is queued')
     await store.postponePayloadEnds([key])
     assert.deepEqual(await store.duePayloadEnds(10), [])
 
     await world.claim(worker)
     await world.settle(worker, world.settlement(endpoint, await world.head(endpoint), { state: 'delivered' }))
     const delivery = { endpoint: endpoint.key, message: key }
+    await world.harness.sql('update payload_end set at = 1')
+    const [before] = await store.duePayloadEnds(10)
+    assert(before !== undefined)
     assert.equal((await store.replay([delivery])).length, 1)
-    assert.deepEqual(await store.eraseDelivered([key]), [], 'it is being replayed')
+    assert.deepEqual(await store.eraseDelivered([before]), [], 'it is being replayed')
     await world.settle(worker, world.settlement(endpoint, await world.head(endpoint, 2), { state: 'delivered' }))
-    assert.deepEqual(await store.eraseDelivered([key, 4711]), [key])
-    assert.deepEqual(await store.eraseDelivered([key]), [], 'it is erased already')
+    assert.deepEqual(await store.eraseDelivered([before]), [], 'it was replayed since')
+    await world.harness.sql('update payload_end set at = 2')
+    const [end] = await store.duePayloadEnds(10)
+    assert(end !== undefined)
+    assert.deepEqual(await store.eraseDelivered([end, { message: 4711, at: 0 }]), [key])
+    assert.deepEqual(await store.eraseDelivered([end]), [], 'it is erased already')
     await store.forgetPayloadEnds([key])
     const message = await store.findMessage(endpoint.app, id)
     const { body, headers, tags, expunged, eraseReason } = message ?? assert.fail('the message is gone')
     assert.deepEqual([body.length, headers, tags, expunged, eraseReason], [0, null, ['t'], true, 'delivered'])
     assert.equal((await store.attemptsOf(key)).length, 2)
     assert.deepEqual(await store.replay([delivery]), [])
+  })
+
+  test('a body stays while any of very many deliveries is replayed, also one that was looked at long before', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application()
+    const endpoints: Endpoint[] = []
+    for (let i = 0; i < 450; i++) endpoints.push(await world.endpoint(app))
+    const worker = await world.join()
+    const { key, id } = await world.publish(endpoints, { eraseDelivered: true })
+    await store.claim(worker, endpoints.length)
+    for (const endpoint of endpoints) {
+      await world.settle(worker, world.settlement(endpoint, await world.head(endpoint), { state: 'delivered' }))
+    }
+    await world.harness.sql('update payload_end set at = 1')
+    const walk = async () => {
+      const [end] = await store.duePayloadEnds(10)
+      assert(end !== undefined)
+      for (let from: number | null = 0; from !== null; ) {
+        const part: DeliveriesEnd | undefined = await store.deliveriesEnd(key, from)
+        assert(part?.allDelivered)
+        from = part.next
+      }
+      return end
+    }
+    for (const replayed of [endpoints[0], endpoints[300], endpoints.at(-1)]) {
+      assert(replayed !== undefined)
+      const end = await walk()
+      await store.replay([{ endpoint: replayed.key, message: key }])
+      assert.deepEqual(await store.eraseDelivered([end]), [])
+      assert.ok(((await store.findMessage(app.key, id))?.body.length ?? 0) > 0)
+      await world.settle(worker, world.settlement(replayed, await world.head(replayed, 2), { state: 'delivered' }))
+      await world.harness.sql('update payload_end set at = 1')
+    }
+    assert.deepEqual(await store.eraseDelivered([await walk()]), [key])
   })
 
   test('a body that is kept for a time goes then, delivered or not', async (t) => {
@@ -142,10 +182,10 @@ export function retention(open: Open): void {
     const both = { eraseDelivered: true, payloadForMs: 1500 }
     const { key } = await world.publish([endpoint], both)
     await world.pass(1100)
-    assert.deepEqual(await store.duePayloadEnds(10), [{ message: key, isOver: false }])
+    assert.deepEqual(await dueEnds(world), [{ message: key, isOver: false }])
     await store.postponePayloadEnds([key])
     await world.pass(500)
-    assert.deepEqual(await store.duePayloadEnds(10), [{ message: key, isOver: true }])
+    assert.deepEqual(await dueEnds(world), [{ message: key, isOver: true }])
   })
 
   test('an application says whether its payloads are erased once delivered', async (t) => {
@@ -200,4 +240,9 @@ async function age({ harness }: World, key: number, byMs: number): Promise<void>
   for (const sql of tables) await harness.sql(sql)
   await harness.sql(attempts)
   await harness.sql(replays)
+}
+
+/** The ends that are due, without their instants. */
+async function dueEnds({ store }: World): Promise<Omit<PayloadEnd, 'at'>[]> {
+  return (await store.duePayloadEnds(10)).map(({ message, isOver }) => ({ message, isOver }))
 }
