@@ -218,6 +218,7 @@ function contextOf(
     bodyLimitBytes: config.bodyLimit,
     serverDefaults: serverDefaultsOf(config),
     requestTimeoutMs: config.requestTimeout,
+    trustedProxies: config.trustedProxies,
     limits: config,
     version,
     onBug: (error) => log.error({ err: error }, 'a bug: a request failed for no fault of its own'),

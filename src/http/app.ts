@@ -48,7 +48,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
   const pages = pageAnswers(context)
   app.setNotFoundHandler((request, reply) => pages.answer(request, reply))
   app.removeAllContentTypeParsers()
-  rememberAddresses(app)
+  rememberAddresses(app, context.trustedProxies)
   setAnswerHeaders(app)
   answerOddRequests(app)
   allowOrigins(app)

@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { clientAddresses } from './client-address.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /**
-     * The client's address, taken when its connection was accepted: the operating system forgets it as soon as the
+     * The client's address, or the one that a trusted proxy names. It is taken when the connection was accepted: the operating system forgets it as soon as the
      * client resets. Undefined when the reset came first.
      */
     readonly address: string | undefined
@@ -17,16 +18,21 @@ export class HungUp extends Error {
   }
 }
 
-/** Notes the address of every client when it connects, as `request.address`. */
-export function rememberAddresses(app: FastifyInstance): void {
+/**
+ * Notes the address of every client when it connects. `request.address` is that of the client, or of the client that a trusted
+ * proxy names.
+ */
+export function rememberAddresses(app: FastifyInstance, trustedProxies: readonly string[]): void {
+  const clientOf = clientAddresses(trustedProxies)
   const addresses = new WeakMap<object, string>()
   app.server.on('connection', (socket) => {
     if (socket.remoteAddress !== undefined) addresses.set(socket, socket.remoteAddress)
   })
   app.decorateRequest('address', {
     getter() {
-      const { socket } = this.raw
-      return addresses.get(socket) ?? socket.remoteAddress
+      const { socket, headers } = this.raw
+      const peer = addresses.get(socket) ?? socket.remoteAddress
+      return peer === undefined ? undefined : clientOf(peer, headers['x-forwarded-for'] as string | undefined)
     },
   })
 }

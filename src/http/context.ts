@@ -6,6 +6,8 @@ export interface HttpContext extends Context, PageOptions {
   /** How long a client may take to send a request. */
   readonly requestTimeoutMs: number
   readonly limits: HttpLimits
+  /** Networks of proxies whose `X-Forwarded-For` names the client. */
+  readonly trustedProxies: readonly string[]
   /** Logs a client that hung up before its request was carried out. */
   readonly onHangUp: (request: { readonly method: string; readonly url: string }) => void
 }

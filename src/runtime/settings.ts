@@ -55,6 +55,11 @@ export const settings = {
     12 * hour,
     'time that a browser stays signed in; a portal session ends with its token at the latest',
   ),
+  trustedProxies: setting(
+    networks,
+    [],
+    'networks of reverse proxies whose X-Forwarded-For names the client, for the audit log and limits per address',
+  ),
   portalFrameAncestors: setting(
     origins,
     [],
@@ -250,6 +255,7 @@ export const apiSettings: ReadonlySet<string> = new Set<keyof typeof settings>([
   'apiKey',
   'publicUrl',
   'sessionLifetime',
+  'trustedProxies',
   'portalFrameAncestors',
   'local',
   'bodyLimit',

@@ -1,5 +1,5 @@
-import { BlockList, isIP, isIPv6 } from 'node:net'
-import { readNetwork } from '../wire/network.ts'
+import { type BlockList, isIP, isIPv6 } from 'node:net'
+import { networkList } from '../wire/network.ts'
 
 /** Where deliveries may go besides the public internet, as an operator writes it. */
 export interface AddressRules {
@@ -43,9 +43,9 @@ const notPublicV4 = [
 const globalV6 = '2000::/3'
 const notPublicV6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20']
 
-const specialV4 = blockList(notPublicV4)
-const unicastV6 = blockList([globalV6])
-const specialV6 = blockList(notPublicV6)
+const specialV4 = networkList(notPublicV4)
+const unicastV6 = networkList([globalV6])
+const specialV6 = networkList(notPublicV6)
 
 /** Decides which addresses a delivery may be sent to. Fixed once made. */
 export class AddressPolicy {
@@ -58,7 +58,7 @@ export class AddressPolicy {
   constructor(rules: AddressRules) {
     this.allowHttp = rules.allowHttp ?? false
     this.hasNetworks = rules.allowNetworks.length > 0
-    this.#allowed = blockList(rules.allowNetworks)
+    this.#allowed = networkList(rules.allowNetworks)
   }
 
   /** Whether a delivery may go to this address; false for a text that is not an IP address. */
@@ -82,16 +82,6 @@ export function isPublic(address: string): boolean {
     default:
       return false
   }
-}
-
-function blockList(networks: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const text of networks) {
-    const network = readNetwork(text)
-    if (network === undefined) throw new RangeError(`'${text}' is not a network such as 10.1.0.0/16 or ::1/128`)
-    list.addSubnet(network.address, network.bits, network.family)
-  }
-  return list
 }
 
 const maxUrlLength = 2048

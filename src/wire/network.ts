@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { BlockList, isIP } from 'node:net'
 
 /** A range of addresses. */
 export interface Network {
@@ -18,4 +18,15 @@ export function readNetwork(text: string): Network | undefined {
   const bits = slash < 0 ? String(width) : text.slice(slash + 1)
   if (!/^\d{1,3}$/.test(bits) || Number(bits) > width) return undefined
   return { address, bits: Number(bits), family: version === 4 ? 'ipv4' : 'ipv6' }
+}
+
+/** The addresses of several networks. Throws a RangeError that names the first invalid network. */
+export function networkList(networks: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const text of networks) {
+    const network = readNetwork(text)
+    if (network === undefined) throw new RangeError(`'${text}' is not a network such as 10.1.0.0/16 or ::1/128`)
+    list.addSubnet(network.address, network.bits, network.family)
+  }
+  return list
 }

@@ -55,6 +55,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     serverDefaults: serverDefaultsOf(configOf({})),
     settings: () => showSettings(configOf({}), {}),
     requestTimeoutMs: 30_000,
+    trustedProxies: [],
     limits: configOf({}),
     version,
     onBug: (error) => bugs.push(error),
