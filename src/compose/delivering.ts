@@ -18,6 +18,7 @@ import type { Config } from '../runtime/settings.ts'
 import { version } from '../runtime/version.ts'
 import { openSender } from '../sender/open.ts'
 import type { Store } from '../store/store.ts'
+import { logAttempts } from './attempt-log.ts'
 import type { StoreTroubles } from './store-troubles.ts'
 
 /** Time for the letters of the last attempts; the others wait for the next process. */
@@ -94,6 +95,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     description,
     process: { version, ...thisProcess },
     log: (sentence) => log.info(sentence),
+    watch: logAttempts(config.logAttempts, log, systemClock),
     onTrouble: (error) => troubles.note(error, 'trouble while delivering; trying again'),
   })
   // Before anything can die.

@@ -167,6 +167,15 @@ export const endpointFields = {
       'Whether a replayed message that fails again is retried by the policy; by default it becomes a dead letter after one attempt.',
     help: 'on or off: retry a replayed message that fails again',
   },
+  propagateTrace: {
+    flow: 'propagateTrace',
+    kind: boolean,
+    fallback: false,
+    flag: '--propagate-trace <SWITCH>',
+    description:
+      'Whether deliveries carry `traceparent` and `tracestate`, so that the receiver continues the trace of the message. See docs/tracing.md.',
+    help: 'on or off: send traceparent and tracestate with deliveries of traced messages',
+  },
   headers: {
     column: 'headers',
     kind: headers,

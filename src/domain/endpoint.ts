@@ -36,6 +36,8 @@ export interface Endpoint extends ColumnValues {
   /** Newest first. All that have not expired sign, so that a receiver can change to a new secret at any time. */
   readonly secrets: readonly Secret[]
   readonly flow: Flow
+  /** Set only for delivering: the application's public id. */
+  readonly appId?: string
   /** Set only for delivering: the application's rate over all its endpoints. */
   readonly appThrottleRate?: number | null
   /** Set only for delivering. */

@@ -49,13 +49,14 @@ export class Bodies {
 
   /** Caches a message that was just stored and is sent at once, so that it need not be read. */
   expect({ publication, identity }: StoredMessage): void {
-    const { eventType, contentType, headers = null, body } = publication
+    const { eventType, contentType, headers = null, trace = null, body } = publication
     // A copy: the body may be a small part of a buffer that was read from a socket, all of which would stay in memory.
     this.#keep({
       ...identity,
       eventType,
       contentType,
       headers,
+      trace,
       body: new Uint8Array(body),
       variant: null,
       signature: null,

@@ -7,6 +7,7 @@ import { count } from '../domain/phrases.ts'
 import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Renewal, Store, StoredMessage, WorkerReport } from '../store/store.ts'
+import type { AttemptWatch } from './attempt-watch.ts'
 import { Bodies } from './bodies.ts'
 import { LaneRegistry } from './lane-registry.ts'
 import { Loop } from './loop.ts'
@@ -93,6 +94,7 @@ export class Engine {
     const pump = new Pump({
       ...{ clock, random, scheduler, bodies, membership, reader, settling, loop, onTrouble },
       leastRetryWaitMs: parts.limits.leastRetryWaitMs,
+      watch: parts.watch,
     })
     this.#scheduler = scheduler
     this.#membership = membership
@@ -292,6 +294,8 @@ export interface EngineParts {
   /** Shown to operators in the list of workers. */
   readonly process?: Omit<WorkerReport, 'inFlight' | 'inFlightLimit' | 'clockAt'>
   readonly log?: (sentence: string) => void
+  /** Without it, attempts are neither logged nor traced. */
+  readonly watch?: AttemptWatch | undefined
   /** Trouble with the store, or a bug; the engine goes on by itself. */
   onTrouble(error: unknown): void
 }

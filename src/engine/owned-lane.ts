@@ -11,6 +11,7 @@ import type { RetryPolicy } from '../domain/retry.ts'
 import { Throughput } from '../domain/sliding-count.ts'
 import type { OpenTarget } from '../sender/send.ts'
 import type { LaneRest, PendingRow } from '../store/store.ts'
+import type { WatchedAttempt } from './attempt-watch.ts'
 import { LaneRows } from './lane-rows.ts'
 
 /** A lane without work for this long goes back to the store, so that memory holds only busy lanes. */
@@ -295,6 +296,8 @@ export interface Delivery {
   /** The era of the receiver's health in which the attempt began. */
   era: number
   abort: (() => void) | undefined
+  /** Its attempt under way, when that is watched. */
+  watched: WatchedAttempt | undefined
   /** Its state in an ordered lane. */
   ordered: OrderedState | undefined
 }
@@ -326,6 +329,7 @@ export function newDelivery(owned: OwnedLane, row: PendingRow, now: SteadyMs): D
     startedAt: 0,
     era: 0,
     abort: undefined,
+    watched: undefined,
     ordered: undefined,
   }
 }

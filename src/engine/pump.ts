@@ -5,6 +5,7 @@ import type { Outcome } from '../domain/outcome.ts'
 import { drawsOf, oneAttempt } from '../domain/retry.ts'
 import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/delivering.ts'
+import { type AttemptWatch, type StartedAttempt, waitedMs } from './attempt-watch.ts'
 import type { Bodies, Loaded } from './bodies.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
@@ -92,22 +93,36 @@ export class Pump {
 
   /** Sends a delivery. Where the circuit is open it is the probe. */
   #send(delivery: Delivery, message: Outgoing): void {
-    const { clock, settling } = this.#parts
+    const { clock, settling, watch } = this.#parts
     const { owned } = delivery
     delivery.startedAt = clock.steady()
     const change = owned.beginAttempt()
     if (change) settling.healthChanged(owned, change, delivery.startedAt)
     delivery.era = owned.health.era
+    const number = delivery.row.priorAttempts + delivery.row.attempts + 1
+    if (watch) delivery.watched = watch.begin(this.#startOf(delivery, message, number))
+    const trace = owned.endpoint.flow.propagateTrace ? (delivery.watched?.trace ?? message.trace) : null
     delivery.abort = owned.target.send(
-      message,
+      trace === null ? message : { ...message, propagated: trace },
       () => {
         delivery.left = true
         delivery.bucket?.spend(clock.steady())
       },
       (outcome) => this.#end(delivery, outcome),
       this.#maySend,
-      delivery.row.priorAttempts + delivery.row.attempts + 1,
+      number,
     )
+  }
+
+  #startOf({ owned, row, bornAt, startedAt }: Delivery, message: Outgoing, number: number): StartedAttempt {
+    const { id, eventType, body, trace } = message
+    return {
+      endpoint: owned.endpoint,
+      message: { id, eventType, bytes: body.byteLength, trace },
+      number,
+      class: row.class,
+      waitMs: waitedMs(row, startedAt - bornAt, this.#parts.clock.now()),
+    }
   }
 
   /** An attempt ended: frees its slot, judges the receiver and the delivery, and has the verdict recorded. */
@@ -121,13 +136,20 @@ export class Pump {
     if (outcome.code === 'timeout') clock.after(hangUpGraceMs, () => this.#freeSlot(delivery, clock.steady(), ended))
     else this.#freeSlot(delivery, now, ended)
 
-    if (outcome.code === 'aborted') return this.#handBack(delivery, now)
+    const { watched } = delivery
+    delivery.watched = undefined
+    if (outcome.code === 'aborted') {
+      watched?.end({ id: null, outcome, verdict: null })
+      return this.#handBack(delivery, now)
+    }
     const effect = laneEffect(outcome)
     if (effect.holdMs !== undefined) scheduler.hold(owned.lane, now + effect.holdMs)
     if (effect.disable) owned.disable()
     const change = owned.endAttempt(delivery, outcome, now, random)
     if (change) settling.healthChanged(owned, change, now)
-    settling.attempted(delivery, outcome, this.#verdictOn(delivery, outcome, now), effect, now)
+    const verdict = this.#verdictOn(delivery, outcome, now)
+    const id = settling.attempted(delivery, outcome, verdict, effect, now)
+    watched?.end({ id, outcome, verdict })
     loop.wake()
   }
 
@@ -210,6 +232,8 @@ export interface PumpParts {
   readonly reader: Reader
   readonly settling: Settling
   readonly loop: Loop
+  /** Without it, attempts are neither logged nor traced. */
+  readonly watch?: AttemptWatch | undefined
   /** No retry comes sooner, under any policy of an endpoint. */
   readonly leastRetryWaitMs?: number | undefined
   onTrouble(error: unknown): void

@@ -22,8 +22,8 @@ export class Settling {
     this.#parts = parts
   }
 
-  /** An attempt ended, and the verdict on its delivery is decided. */
-  attempted(delivery: Delivery, outcome: Outcome, verdict: Verdict, effect: LaneEffect, now: SteadyMs): void {
+  /** An attempt ended, and the verdict on its delivery is decided. Answers the attempt's id. */
+  attempted(delivery: Delivery, outcome: Outcome, verdict: Verdict, effect: LaneEffect, now: SteadyMs): string {
     const { clock, randomText } = this.#parts
     const id = encodeId('atmpt', firstKeyAt(clock.now()), randomText)
     const attempt = {
@@ -41,6 +41,7 @@ export class Settling {
     }
     const notice = this.#noticeOf(delivery, outcome, verdict, id, now)
     this.#add(delivery, attempt, verdict, effect.holdMs, effect.disable ? 'gone' : undefined, notice)
+    return id
   }
 
   /** A delivery that is not being sent gets a verdict without an attempt. `onRecorded` follows once that is recorded. */

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { AppError } from '../domain/app-error.ts'
 import type { Matcher } from '../domain/match.ts'
+import type { TraceContext } from '../domain/trace-context.ts'
 import type { Once } from '../store/publishing.ts'
 import { type Publication, StoreTrouble } from '../store/store.ts'
 import type { AppSubscriptions } from './subscriptions.ts'
@@ -15,6 +16,8 @@ export interface Envelope {
   readonly tags?: readonly string[] | null
   /** Headers of every attempt. */
   readonly headers?: Readonly<Record<string, string>> | null
+  /** The context of the trace that it belongs to. */
+  readonly trace?: TraceContext | null
   /** Endpoints with ordering per key get messages with the same key one after the other. */
   readonly orderingKey?: string | null
   /** Identifies the message within the application's dedupe window, instead of its content. */
@@ -57,7 +60,7 @@ export function plainPublication(
   { envelope, body }: Item,
   request: Once | null,
 ): Publication {
-  const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null } = envelope
+  const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null, trace = null } = envelope
   const named = envelope.endpoint == null ? undefined : endpointNamed(matcher, envelope.endpoint)
   const dedupe = dedupeMs === null ? null : dedupeOnce(app, envelope, body, dedupeMs, named)
   return {
@@ -70,6 +73,7 @@ export function plainPublication(
     delayMs,
     tags,
     headers,
+    trace,
     body,
     payloadForMs: envelope.payloadForMs ?? null,
     ...(eraseDelivered && { eraseDelivered }),

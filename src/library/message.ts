@@ -1,5 +1,6 @@
 import { AppError, noSuch } from '../domain/app-error.ts'
 import { keyTime } from '../domain/ids.ts'
+import { readTraceContext } from '../domain/trace-context.ts'
 import type { Envelope } from '../intake/publication.ts'
 import type { Accepted } from '../intake/publisher.ts'
 import { invalid } from '../operations/in-process.ts'
@@ -15,6 +16,9 @@ export interface NewMessage extends EnvelopeIn {
   readonly payload: object | string | Uint8Array
   /** The content type of the payload; `application/json` by default. */
   readonly contentType?: string | undefined
+  /** The W3C `traceparent` of the span that publishes it; an invalid one is ignored. */
+  readonly traceparent?: string | undefined
+  readonly tracestate?: string | undefined
 }
 
 /** A message that is stored and will be delivered. */
@@ -34,7 +38,7 @@ export function readMessage(
   limitBytes: number,
 ): { envelope: Envelope; body: Buffer } {
   if (!isRef(app)) throw noSuch('application', app)
-  const { payload, contentType = 'application/json', ...input } = message
+  const { payload, contentType = 'application/json', traceparent, tracestate, ...input } = message
   const problems = [...envelopeProblems(checkContents(input))]
   if (!contentTypePattern.test(contentType)) {
     problems.push({ at: ['body', 'contentType'], message: 'must be printable ASCII', type: 'pattern' })
@@ -48,7 +52,8 @@ export function readMessage(
   if (body !== undefined && body.byteLength > limitBytes) {
     throw new AppError('payload_too_large', `The payload is larger than bodyLimit, ${limitBytes} bytes.`)
   }
-  return { envelope, body: body as Buffer }
+  const trace = readTraceContext(traceparent, tracestate)
+  return { envelope: trace === null ? envelope : { ...envelope, trace }, body: body as Buffer }
 }
 
 export function published({ key, id }: Accepted): PublishedMessage {

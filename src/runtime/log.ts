@@ -12,6 +12,10 @@ export type LogLevel = (typeof logLevels)[number]
 export const logFormats = ['text', 'json'] as const
 export type LogFormat = (typeof logFormats)[number]
 
+/** The attempts that have a line of their own in the log. */
+export const loggedAttempts = ['none', 'failed', 'all'] as const
+export type LoggedAttempts = (typeof loggedAttempts)[number]
+
 export interface LogOptions {
   readonly logLevel: LogLevel
   /** Null: text on a terminal, else JSON. */

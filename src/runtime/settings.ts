@@ -1,5 +1,5 @@
 import { signatureFamilies } from '../domain/application-fields.ts'
-import { logFormats, logLevels } from './log.ts'
+import { logFormats, loggedAttempts, logLevels } from './log.ts'
 import {
   address,
   choice,
@@ -246,6 +246,11 @@ export const settings = {
   shutdownLimit: setting(duration(0, 10 * minute), 20 * second, 'time that a shutdown waits for attempts under way'),
   logLevel: setting(choice(logLevels), 'info', 'level of the log on standard error'),
   logFormat: setting(choice(logFormats), null, 'form of its lines; default: text on a terminal, else JSON'),
+  logAttempts: setting(
+    choice(loggedAttempts),
+    'none',
+    'attempts that have a line of their own in the log, at level info',
+  ),
 } as const
 
 /** Settings that only a process with an API reads. */

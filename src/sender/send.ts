@@ -2,6 +2,7 @@ import type { SignatureHeaders } from '../domain/application-fields.ts'
 import type { Method, Secret } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
+import type { TraceContext } from '../domain/trace-context.ts'
 import type { Parts } from '../domain/turns.ts'
 import type { HeaderTemplates } from '../wire/header-templates.ts'
 
@@ -37,6 +38,8 @@ export interface OutgoingMessage {
   readonly contentType: string
   /** The message's own headers; they go before the endpoint's. */
   readonly headers?: Readonly<Record<string, string>> | null
+  /** The context of a trace that the receiver may continue. */
+  readonly propagated?: TraceContext
   /** The key of a body that was shaped at publish, and is not shaped again; null for the published body. */
   readonly variant?: number | null
   /** The signature that was made at publish. */

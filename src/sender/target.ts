@@ -2,6 +2,7 @@ import type { Dispatcher } from 'undici'
 import type { SignatureFamily } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Method } from '../domain/endpoint.ts'
+import { type TraceContext, traceHeadersOf } from '../domain/trace-context.ts'
 import { type HeaderTemplate, readTemplates } from '../wire/header-templates.ts'
 import { unsendableAt, unsendableValueAt, wireHeaders } from '../wire/headers.ts'
 import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
@@ -112,6 +113,7 @@ function requestMaker(
     if (wrong >= 0) return `The header ${headers[wrong - 1]} of the message contains characters that cannot be sent.`
     if (hasBody) request.body = message.body
     request.headers = message.headers ? withHeadersOf(message.headers, headers, reserved) : headers
+    if (message.propagated !== undefined) request.headers = withTrace(request.headers, message.propagated)
     return request
   }
 }
@@ -160,6 +162,15 @@ function withHeadersOf(
   const names = new Set(flat.flatMap((name, i) => (i % 2 === 0 ? [name.toLowerCase()] : [])))
   return [...flat, ...without(names, headers)]
 }
+
+/** Adds the headers of a trace; they replace the endpoint's and the message's of these names. */
+function withTrace(headers: readonly string[], context: TraceContext): string[] {
+  const { traceparent, tracestate } = traceHeadersOf(context)
+  const state = tracestate === null ? [] : ['tracestate', tracestate]
+  return [...without(traceNames, headers), 'traceparent', traceparent, ...state]
+}
+
+const traceNames: ReadonlySet<string> = new Set(['traceparent', 'tracestate'])
 
 /** Headers, each name followed by its value, except those with these names in lower case. */
 function without(names: ReadonlySet<string>, flat: readonly string[]): string[] {

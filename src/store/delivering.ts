@@ -4,6 +4,7 @@ import type { DisabledReason, Endpoint } from '../domain/endpoint.ts'
 import type { DeadReason, Verdict } from '../domain/judge.ts'
 import type { Notice } from '../domain/notice.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
+import type { TraceContext } from '../domain/trace-context.ts'
 import type { QueueCursor } from './publishing.ts'
 import type { Store } from './store.ts'
 
@@ -74,6 +75,8 @@ export interface VariantKey {
 }
 
 export interface Outgoing extends Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType' | 'headers'> {
+  /** The context of the trace that the message belongs to; null when it belongs to none. */
+  readonly trace: TraceContext | null
   /** Null for the message's own body. */
   readonly variant: number | null
   /** Made when the message was accepted; null when each attempt is signed by itself. */

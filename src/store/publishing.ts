@@ -4,6 +4,7 @@ import type { Application } from '../domain/endpoint.ts'
 import type { Identity } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
+import type { TraceContext } from '../domain/trace-context.ts'
 import { SealError, type Vault } from './vault.ts'
 
 /** Publishing: alone, in groups, in a caller's transaction, and once per key. */
@@ -105,6 +106,8 @@ export interface Publication {
   readonly tags?: readonly string[] | null
   /** Sent along with every attempt. */
   readonly headers?: Readonly<Record<string, string>> | null
+  /** The context of the trace that it belongs to. */
+  readonly trace?: TraceContext | null
   /** Hashes for which the message may be stored only once, the most specific first. */
   readonly once?: readonly Once[]
   /** When the message expires. */

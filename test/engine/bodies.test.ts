@@ -13,6 +13,7 @@ function message(key: number, countedBytes = 1000): Outgoing {
     body,
     contentType: 'application/json',
     headers: null,
+    trace: null,
     variant: null,
     signature: null,
   }
@@ -135,7 +136,7 @@ test('a message that was just stored is kept without being read, apart from wher
   assert.deepEqual(
     { ...kept, body: [...(kept?.body ?? [])] },
     {
-      ...{ key: 5, id: 'msg_5', eventType: 'a', contentType: 'text/plain', headers: { 'x-a': 'b' } },
+      ...{ key: 5, id: 'msg_5', eventType: 'a', contentType: 'text/plain', headers: { 'x-a': 'b' }, trace: null },
       ...{ body: Array(10).fill(7), variant: null, signature: null },
     },
   )

@@ -2,7 +2,9 @@ import type { Static } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import { isOpen, type MessageSummary, meetsFilter } from '../../domain/delivery.ts'
 import { decodeKey } from '../../domain/ids.ts'
+import { readTraceContext } from '../../domain/trace-context.ts'
 import { Turns } from '../../domain/turns.ts'
+import type { Envelope } from '../../intake/publication.ts'
 import type { Accepted, Publisher } from '../../intake/publisher.ts'
 import type { Once } from '../../store/publishing.ts'
 import type { Store } from '../../store/store.ts'
@@ -69,7 +71,8 @@ export const messages: Noun = {
       handle: async ({ params: { app }, query, body: bytes, request }, { publisher, scanner, clock, store }) => {
         assertRef(app)
         const message = readPublish(scanner, bytes, clock.now())
-        const { envelope, body, application } = message
+        const { body, application } = message
+        const envelope = inTraceOf(request, message.envelope)
         const send = async () => publisher.publish(app, envelope, body, await onceFor(publisher, app, request, bytes))
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
         return answered(accepted, shown(message, accepted, (query.with_content ?? true) ? message.payload : noPayload))
@@ -91,7 +94,8 @@ export const messages: Noun = {
         const { publisher, store } = parts
         const { scanner, batchScanner, clock } = parts
         const batch = await Turns.by(clock).run(readBatch(scanner, batchScanner(), bytes, clock.now()))
-        const send = async () => publisher.publishTogether(app, batch, await onceFor(publisher, app, request, bytes))
+        const items = batch.map(({ envelope, body }) => ({ envelope: inTraceOf(request, envelope), body }))
+        const send = async () => publisher.publishTogether(app, items, await onceFor(publisher, app, request, bytes))
         const application = batch.find((message) => message.application !== null)?.application ?? null
         const accepted = application === null ? await send() : await orMaking(store, app, request, application, send)
         const withContent = query.with_content ?? true
@@ -112,7 +116,8 @@ export const messages: Noun = {
       handle: async ({ params: { app }, query, body: bytes, request }, { publisher, clock }) => {
         assertRef(app)
         const message = readRaw(query, request.headers['content-type'], bytes, clock.now())
-        const { envelope, body } = message
+        const { body } = message
+        const envelope = inTraceOf(request, message.envelope)
         const about = Buffer.from(`${queryOf(request.url)}\n${envelope.contentType}\n`)
         const once = hasKey(request) ? await onceFor(publisher, app, request, Buffer.concat([about, bytes])) : null
         const accepted = await publisher.publish(app, envelope, body, once)
@@ -240,6 +245,12 @@ async function onceFor(
   content: Uint8Array,
 ): Promise<Once | null> {
   return hasKey(request) ? onceOf(request, { app: await publisher.keyOf(app) }, content) : null
+}
+
+/** The envelope with the trace that the headers of the request name; an invalid one is ignored, as W3C asks. */
+function inTraceOf({ headers: { traceparent, tracestate } }: Incoming, envelope: Envelope): Envelope {
+  const trace = traceparent === undefined ? null : readTraceContext(traceparent, tracestate)
+  return trace === null ? envelope : { ...envelope, trace }
 }
 
 /** The answer to a publish. One that only repeats an earlier message says so. */

@@ -40,7 +40,7 @@ const readPending = statement(
 const loadOutgoing = statement(
   'load-messages',
   `
-    select key, id, event_type as "eventType", content_type as "contentType", headers, body, null as variant,
+    select key, id, event_type as "eventType", content_type as "contentType", headers, trace, body, null as variant,
            null as signature
       from message where key = any ($1::bigint[]) and expunged_at is null`,
 )
@@ -49,12 +49,12 @@ const loadOutgoing = statement(
 const loadOutgoingVariants = statement(
   'load-variants',
   `
-    select m.key, m.id, m.event_type as "eventType", m.content_type as "contentType", m.headers,
+    select m.key, m.id, m.event_type as "eventType", m.content_type as "contentType", m.headers, m.trace,
            coalesce(v.body, m.body) as body, w.n as variant, v.signature
       from unnest($1::bigint[], $2::smallint[]) as w (message, n)
      cross join lateral (select body, signature from variant where message = w.message and n = w.n limit 1) as v
      cross join lateral (
-             select key, id, event_type, content_type, headers, body from message
+             select key, id, event_type, content_type, headers, trace, body from message
               where key = w.message and expunged_at is null limit 1
            ) as m`,
 )

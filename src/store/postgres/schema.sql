@@ -280,7 +280,8 @@ create table message (
   expires_at bigint,
   ordering_key text,
   plan json,
-  erase_reason text
+  erase_reason text,
+  trace text
 ) partition by RANGE (key);
 CREATE INDEX message_app ON ONLY public.message USING btree (app, key);
 CREATE UNIQUE INDEX message_pkey ON ONLY public.message USING btree (key);
@@ -302,7 +303,8 @@ create table message_default (
   expires_at bigint,
   ordering_key text,
   plan json,
-  erase_reason text
+  erase_reason text,
+  trace text
 ); -- partition: DEFAULT
 CREATE INDEX message_default_app_key_idx ON public.message_default USING btree (app, key);
 CREATE UNIQUE INDEX message_default_pkey ON public.message_default USING btree (key);

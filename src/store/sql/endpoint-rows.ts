@@ -31,6 +31,7 @@ export interface EndpointRow extends Omit<FieldColumns, 'headers'> {
 type FieldColumns = { readonly [Name in ColumnName as Fields[Name]['column']]: ColumnValues[Name] }
 
 export interface SendableRow extends EndpointRow {
+  readonly app_id: string
   readonly app_throttle_rate: number | null
   readonly app_settings: ApplicationSettings | null
   readonly region_secret: string | null
@@ -59,6 +60,7 @@ export const endpointColumns = ['key', 'id', 'app', ...settableColumns, 'disable
 
 /** An endpoint's columns with those of its application and its region that sending takes. Each is a probe for one row. */
 export const sendableColumns = `${endpointColumns},
+  (select id from application where application.key = endpoint.app limit 1) as app_id,
   (select throttle_rate from application where application.key = endpoint.app limit 1) as app_throttle_rate,
   (select settings from application where application.key = endpoint.app limit 1) as app_settings,
   (select secret from region where region.app = endpoint.app and region.name = endpoint.flow ->> 'region' limit 1)
@@ -111,8 +113,8 @@ export function toSendable(row: SendableRow, vault: Vault, log: ((sentence: stri
     region === null || row.region_secret === null
       ? null
       : openRegion(vault, row.region_secret, { app: row.app, name: region }, log)
-  const { app_throttle_rate: appThrottleRate, app_settings: appSettings } = row
-  return { ...endpoint, appThrottleRate, appSettings: appSettings ?? {}, regionSecret }
+  const { app_id: appId, app_throttle_rate: appThrottleRate, app_settings: appSettings } = row
+  return { ...endpoint, appId, appThrottleRate, appSettings: appSettings ?? {}, regionSecret }
 }
 
 /** The columns that decide whether an endpoint gets a message, and how. */

@@ -96,7 +96,7 @@ const eraseMessage = statement<{ endpoints: number[] }>(
   'erase-message',
   ({ bytes }) => `
     update message set body = ${bytes(':nothing')}, headers = null, ordering_key = null, channels = null, tags = null,
-           plan = null, expunged_at = coalesce(expunged_at, :now)
+           plan = null, trace = null, expunged_at = coalesce(expunged_at, :now)
      where key = :message
     returning endpoints`,
   { json: ['endpoints'] },
@@ -120,7 +120,7 @@ const movePayloadEnds = statement(
 const dropBody = statement(
   'drop-body',
   ({ bytes }) => `
-    update message set body = ${bytes(':nothing')}, headers = null, plan = null, expunged_at = :now,
+    update message set body = ${bytes(':nothing')}, headers = null, plan = null, trace = null, expunged_at = :now,
            erase_reason = 'delivered'
      where key = :message`,
 )

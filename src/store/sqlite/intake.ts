@@ -25,8 +25,8 @@ const insertEventId = 'insert into event_id (app, event_id, message) values (?, 
 const insertMessage = `
   insert into message
     (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at, expires_at,
-     ordering_key, plan)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+     ordering_key, plan, trace)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const insertPayloadEnd = 'insert into payload_end (message, app, at, once_delivered, over_at) values (?, ?, ?, ?, ?)'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
 
@@ -69,13 +69,13 @@ export function intake(connection: Connection): SqliteIntake {
     const delayMs = Math.max(0, Math.ceil(publication.delayMs))
     const since = now + delayMs
     const deliverAt = delayMs > 0 ? since : null
-    const { expiresInMs = null, orderingKey = null, special, variants } = publication
+    const { expiresInMs = null, orderingKey = null, trace = null, special, variants } = publication
     const expiresAt = expiresInMs === null ? null : now + Math.floor(expiresInMs)
     const plan = planOf(special)
     const kept = special === undefined ? null : toJson(keptPlan(special, wide))
     const identity = connection.insertNew('msg', now, ({ key, id }) => {
       const head = [key, id, app, eventType, eventId, channels, contentType] as const
-      return addMessage.run(...head, list, body, tags, headers, deliverAt, expiresAt, orderingKey, kept).changes
+      return addMessage.run(...head, list, body, tags, headers, deliverAt, expiresAt, orderingKey, kept, trace).changes
     })
     if (eventId !== null) addEventId.run(app, eventId, identity.key)
     for (const each of once) taken.take(each, identity.key, null, now)

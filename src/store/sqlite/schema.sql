@@ -231,7 +231,7 @@ CREATE TABLE message (
   content_type text not null,
   endpoints text not null,
   body blob not null
-, expunged_at integer, tags text, headers text, deliver_at integer, expires_at integer, ordering_key text, plan text, erase_reason text) strict;
+, expunged_at integer, tags text, headers text, deliver_at integer, expires_at integer, ordering_key text, plan text, erase_reason text, trace text) strict;
 
 CREATE INDEX message_app on message (app);
 

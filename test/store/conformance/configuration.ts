@@ -248,13 +248,15 @@ export function configuration(open: Open): void {
 
   test('endpoints are loaded by key whatever their application, and missing ones are left out', async (t) => {
     const world = await begin(t, open)
-    const first = await world.endpoint(await world.application())
-    const second = await world.endpoint(await world.application())
+    const apps = [await world.application(), await world.application()] as const
+    const first = await world.endpoint(apps[0])
+    const second = await world.endpoint(apps[1])
     const loaded = await world.store.loadEndpoints([second.key, 77, first.key])
     assert.deepEqual(
       loaded.toSorted((a, b) => a.key - b.key),
-      [first, second].map((endpoint) => ({
+      [first, second].map((endpoint, i) => ({
         ...endpoint,
+        appId: apps[i]?.id,
         appThrottleRate: null,
         appSettings: {},
         regionSecret: null,

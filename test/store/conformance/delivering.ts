@@ -148,6 +148,7 @@ export function delivering(open: Open): void {
           eventType: 'a.b',
           contentType: 'text/x',
           headers: null,
+          trace: null,
           body: [...body],
           variant: null,
           signature: null,

@@ -15,10 +15,11 @@ export function lanes(open: Open): void {
 
   test('a lane with work is claimed by one worker, with the settings of its endpoint', async (t) => {
     const world = await begin(t, open)
-    const endpoint = await world.endpoint(await world.application(), { throttleRate: 5, burst: 2 })
+    const app = await world.application()
+    const endpoint = await world.endpoint(app, { throttleRate: 5, burst: 2 })
     const [first, second] = [await world.join(), await world.join()]
     await world.publish([endpoint])
-    const sent = { ...endpoint, appThrottleRate: null, appSettings: {}, regionSecret: null }
+    const sent = { ...endpoint, appId: app.id, appThrottleRate: null, appSettings: {}, regionSecret: null }
     assert.deepEqual(await world.claim(first), [
       { endpoint: sent, clean: true, bucketDebtMs: 0, holdMs: 0, health: null, healthAgeMs: 0 },
     ])

@@ -114,7 +114,8 @@ export function planned(open: Open): void {
     const wanted = [2, 1, 0, 3].map((variant) => ({ message: key, variant }))
     const loaded = await world.store.loadVariants([...wanted, { message: other.key, variant: 0 }])
     const byVariant = loaded.toSorted((a, b) => (a.variant ?? 0) - (b.variant ?? 0))
-    const rest = { key, id, eventType: 'video.trending', contentType: 'application/json', headers: { 'x-trace': '1' } }
+    const about = { eventType: 'video.trending', contentType: 'application/json', headers: { 'x-trace': '1' } }
+    const rest = { key, id, ...about, trace: null }
     assert.deepEqual(
       byVariant.map((each) => ({ ...each, body: [...each.body] })),
       [

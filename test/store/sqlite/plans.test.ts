@@ -202,6 +202,8 @@ const pins: [what: string, words: string[], plan: string[]][] = [
       'CORRELATED SCALAR SUBQUERY 2',
       'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
       'CORRELATED SCALAR SUBQUERY 3',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 4',
       'SEARCH region USING PRIMARY KEY (app=? AND name=?)',
     ],
   ],

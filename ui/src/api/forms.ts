@@ -405,6 +405,13 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         ],
         "description": "Whether a replayed message that fails again is retried by the policy; by default it becomes a dead letter after one attempt."
       },
+      "propagateTrace": {
+        "type": [
+          "boolean",
+          "null"
+        ],
+        "description": "Whether deliveries carry `traceparent` and `tracestate`, so that the receiver continues the trace of the message. See docs/tracing.md."
+      },
       "headers": {
         "type": [
           "object",

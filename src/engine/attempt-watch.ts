@@ -1,0 +1,57 @@
+import type { EpochMs } from '../domain/clock.ts'
+import { type Class, timed } from '../domain/delivery.ts'
+import type { Endpoint } from '../domain/endpoint.ts'
+import type { Verdict } from '../domain/judge.ts'
+import type { Outcome } from '../domain/outcome.ts'
+import type { TraceContext } from '../domain/trace-context.ts'
+
+/** Watches attempts, for logs and traces. It never throws and never waits. */
+export interface AttemptWatch {
+  /** An attempt is about to be sent. Its end is of no interest when the answer is undefined. */
+  begin(started: StartedAttempt): WatchedAttempt | undefined
+}
+
+/** An attempt that is watched. */
+export interface WatchedAttempt {
+  /** The context that the receiver may continue; undefined when the attempt has no span of its own. */
+  readonly trace?: TraceContext | undefined
+  end(ended: EndedAttempt): void
+}
+
+/** An attempt at its start. */
+export interface StartedAttempt {
+  readonly endpoint: Pick<Endpoint, 'id' | 'appId' | 'url' | 'method'>
+  readonly message: {
+    readonly id: string
+    readonly eventType: string
+    readonly bytes: number
+    readonly trace: TraceContext | null
+  }
+  /** 1 for the first try of this message at this endpoint. */
+  readonly number: number
+  readonly class: Class
+  /** How long the delivery was due; null when that is unknown. */
+  readonly waitMs: number | null
+}
+
+/** An attempt at its end. */
+export interface EndedAttempt {
+  /** Null for an attempt that the worker gave up: it is not recorded. */
+  readonly id: string | null
+  readonly outcome: Outcome
+  /** Null for an attempt that the worker gave up: the delivery starts over. */
+  readonly verdict: Verdict | null
+}
+
+/**
+ * How long a delivery was due when its attempt starts: since it was accepted, or since the instant of its retry. A retry in
+ * an ordered lane keeps the row of its first try, which does not say when the retry was due.
+ */
+export function waitedMs(
+  { class: itsClass, attempts, dueAt }: { readonly class: Class; readonly attempts: number; readonly dueAt: EpochMs },
+  sinceBirthMs: number,
+  now: EpochMs,
+): number | null {
+  if (attempts === 0) return Math.max(0, sinceBirthMs)
+  return itsClass === timed ? Math.max(0, now - dueAt) : null
+}
