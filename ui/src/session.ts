@@ -5,9 +5,10 @@ import type { AccessOut } from './api/schema.ts'
 
 /** The caller, and what it may do. Buttons for anything else do not exist. */
 export type Session =
-  | { readonly state: 'unknown' | 'out' }
+  | { readonly state: 'unknown' }
+  | { readonly state: 'out'; readonly note?: string }
   | { readonly state: 'unreachable'; readonly error: ApiError }
-  | { readonly state: 'in'; readonly access: AccessOut }
+  | { readonly state: 'in'; readonly access: AccessOut; readonly name: string | null }
 
 export const session = signal<Session>({ state: 'unknown' })
 
@@ -16,7 +17,7 @@ export async function loadSession(): Promise<void> {
   try {
     const { session: current } = await call('GET /session')
     setForgeryToken(current?.csrfToken ?? undefined)
-    session.value = current === null ? { state: 'out' } : { state: 'in', access: current.access }
+    session.value = current === null ? { state: 'out' } : { state: 'in', access: current.access, name: current.name }
     signedOut.value = false
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
@@ -35,6 +36,7 @@ export async function startSession(): Promise<void> {
   if (token === undefined || session.value.state !== 'out') return
   await signInWithKey(token).catch((error: unknown) => {
     if (!(error instanceof ApiError)) throw error
+    session.value = { state: 'out', note: 'This link has been used, or has expired.' }
   })
 }
 
@@ -67,4 +69,10 @@ export function mayManage(): boolean {
 
 export function maySendAgain(): boolean {
   return access()?.permissions.sendAgain === true
+}
+
+/** Whether the caller may publish messages. */
+export function mayPublish(): boolean {
+  const scopes = access()?.scopes ?? []
+  return scopes.includes('admin') || scopes.includes('publish')
 }

@@ -91,7 +91,7 @@ export async function send(
     throw new ApiError(0, { detail: 'The server cannot be reached.', code: 'unreachable' })
   })
   if (response.ok) return response
-  if (response.status === 401) signedOut.value = true
+  if (response.status === 401 && bearer === undefined) signedOut.value = true
   throw new ApiError(response.status, await response.json().catch(() => ({})))
 }
 

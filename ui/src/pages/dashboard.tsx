@@ -2,17 +2,27 @@ import { signedOut } from '../api/call.ts'
 import { Empty, Failure, Page } from '../parts/page.tsx'
 import { matchRoute, path, type Route } from '../router.ts'
 import { loadSession, session } from '../session.ts'
+import { ApplicationPage, ApplicationsPage } from './applications.tsx'
+import { EndpointPage } from './endpoint.tsx'
+import { EndpointsPage } from './endpoints.tsx'
+import { MessagePage } from './message.tsx'
 import { Shell } from './shell.tsx'
 import { SignInPage } from './sign-in.tsx'
 
-const routes: readonly Route[] = []
+const routes: readonly Route[] = [
+  { path: '/endpoints', page: EndpointsPage },
+  { path: '/applications', page: ApplicationsPage },
+  { path: '/app/:app', page: ApplicationPage },
+  { path: '/app/:app/endpoint/:endpoint', page: EndpointPage },
+  { path: '/app/:app/msg/:message', page: MessagePage },
+]
 
 /** The dashboard of operators. */
 export function Dashboard() {
   const here = session.value
   if (here.state === 'unknown') return null
   if (here.state === 'unreachable') return <Failure error={here.error} retry={loadSession} />
-  if (here.state === 'out') return <SignInPage />
+  if (here.state === 'out') return <SignInPage note={here.note} />
   if (signedOut.value) return <SignInPage note="Your session has ended." />
   const found = matchRoute(routes, path.value)
   return (

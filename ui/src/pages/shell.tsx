@@ -6,7 +6,7 @@ import { Icon, type IconName, Logo } from '../parts/icon.tsx'
 import { chosenTheme, theme } from '../parts/theme.ts'
 import { Toasts } from '../parts/toast.tsx'
 import { path } from '../router.ts'
-import { isAdmin, session } from '../session.ts'
+import { session, signOut } from '../session.ts'
 import { openPalette, Palette } from './palette.tsx'
 
 /** The pages of the side, in groups. The second word also finds a page in the palette. */
@@ -122,9 +122,10 @@ function Side({ at }: { at: string }) {
           API reference
         </a>
         {here.state === 'in' && (
-          <span class="who cut" title={here.access.id}>
-            {isAdmin() ? 'Operator' : here.access.scopes.join(', ')} · {here.access.id}
-          </span>
+          <button type="button" class="plain" onClick={() => void signOut()}>
+            <Icon name="out" />
+            <span class="cut">Sign out{here.name === null ? '' : ` ${here.name}`}</span>
+          </button>
         )}
       </div>
     </nav>

@@ -5,7 +5,7 @@ import { Logo } from '../parts/icon.tsx'
 import { signInWithKey } from '../session.ts'
 
 /** The page of a caller that the server does not know. */
-export function SignInPage({ note }: { note?: string }) {
+export function SignInPage({ note }: { note?: string | undefined }) {
   const [problem, setProblem] = useState(note ?? '')
   useEffect(() => {
     document.title = 'Sign in · Sluice'

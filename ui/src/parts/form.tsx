@@ -36,13 +36,15 @@ interface FormProps {
   /** Values to begin with; only fields that differ from them are given to `onSave` when `changesOnly`. */
   readonly values?: Values
   readonly changesOnly?: boolean
+  /** Fields side by side, for many of them. */
+  readonly layout?: 'grid'
   readonly action: string
   onSave(values: Values): Promise<unknown>
   onCancel?(): void
 }
 
 /** A form whose fields, hints and checks follow from the schema of a request body. */
-export function Form({ schema, groups, values = {}, changesOnly, action, onSave, onCancel }: FormProps) {
+export function Form({ schema, groups, values = {}, changesOnly, layout, action, onSave, onCancel }: FormProps) {
   const [problems, setProblems] = useState<Readonly<Record<string, string>>>({})
   const [failure, setFailure] = useState('')
   const form = useRef<HTMLFormElement>(null)
@@ -75,7 +77,7 @@ export function Form({ schema, groups, values = {}, changesOnly, action, onSave,
   }
 
   return (
-    <form ref={form} class="form" onSubmit={save}>
+    <form ref={form} class={layout === 'grid' ? 'form settings' : 'form'} onSubmit={save}>
       <div class="body">
         {groups.map(({ title, fields }) => (
           <fieldset key={title ?? ''}>

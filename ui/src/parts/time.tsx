@@ -31,6 +31,17 @@ export function Ago({ at, none = '–' }: { at: Instant; none?: string }) {
   )
 }
 
+/** How long ago in one unit: `6 min`. */
+export function Age({ at, none = '–' }: { at: Instant; none?: string }) {
+  const ms = toMs(at)
+  if (ms === undefined) return <span class="faint">{none}</span>
+  return (
+    <time dateTime={new Date(ms).toISOString()} title={localTime(ms)}>
+      {relative(Math.min(ms, now.value), now.value).replace(/ ago$/, '').replace('now', '0 s')}
+    </time>
+  )
+}
+
 /** A time span that grows, or shrinks to an instant: `2 min 10 s`. */
 export function Since({ at, none = '–' }: { at: Instant; none?: string }) {
   const ms = toMs(at)

@@ -1,0 +1,345 @@
+import { useState } from 'preact/hooks'
+import { useAsk, usePages } from '../api/ask.ts'
+import { call, send, urlOf } from '../api/call.ts'
+import type { DeadLetterOut } from '../api/schema.ts'
+import { act } from '../parts/act.ts'
+import { Button } from '../parts/button.tsx'
+import { confirm, Dialog } from '../parts/dialog.tsx'
+import { Field } from '../parts/form.tsx'
+import { Menu } from '../parts/menu.tsx'
+import { Empty, Failure, Page } from '../parts/page.tsx'
+import { Status } from '../parts/pill.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { capital, count, shortUrl, words } from '../parts/text.ts'
+import { Ago } from '../parts/time.tsx'
+import { say } from '../parts/toast.tsx'
+import { navigate, query, setQuery } from '../router.ts'
+import { isAdmin, maySendAgain } from '../session.ts'
+
+const reasons = [
+  'exhausted',
+  'aged',
+  'gone',
+  'expired',
+  'overflow',
+  'disabled',
+  'skipped',
+  'unshapable',
+  'unfiltered',
+] as const
+type Reason = (typeof reasons)[number]
+
+interface Filter {
+  readonly reason?: Reason
+  readonly event_types?: string[]
+  readonly after?: string
+}
+
+/** Deliveries that used up their attempts or their time. They can be sent again, exported, imported and deleted. */
+export function DeadPage() {
+  const app = query.value.get('app') ?? ''
+  const reason = query.value.get('reason') ?? ''
+  const type = query.value.get('type') ?? ''
+  const since = query.value.get('since') ?? ''
+  const filter: Filter = {
+    ...(reason !== '' && { reason: reason as Reason }),
+    ...(type !== '' && { event_types: [type] }),
+    ...(since !== '' && {
+      after: new Date(Math.floor(Date.now() / 60_000) * 60_000 - Number(since) * 1000).toISOString(),
+    }),
+  }
+  const apps = useAsk('GET /app', { query: { limit: 250 } })
+  const list = usePages<DeadLetterOut>(`${app} ${reason} ${type} ${since}`, (iterator) => {
+    const asked = { limit: 100, ...filter, ...(iterator !== undefined && { iterator }) }
+    return app === ''
+      ? call('GET /dead', { query: asked })
+      : call('GET /app/{app_id}/dead', { path: { app_id: app }, query: asked })
+  })
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
+  const [shown, setShown] = useState<'replay' | 'import'>()
+  const isFiltered = app + reason + type + since !== ''
+
+  async function resendSelected(): Promise<void> {
+    const chosen = list.rows.filter((row) => selected.has(keyOf(row)))
+    let sent = 0
+    for (const { appId, msgId, endpointId } of chosen) {
+      const path = { app_id: appId, msg_id: msgId, endpoint_id: endpointId }
+      await call('POST /app/{app_id}/msg/{msg_id}/endpoint/{endpoint_id}/resend', { path })
+      sent++
+    }
+    say(`${count(sent, 'dead letter')} sent again.`)
+    setSelected(new Set())
+    await list.refresh()
+  }
+
+  async function purge(): Promise<void> {
+    const go = await confirm({
+      title: isFiltered ? 'Delete the dead letters of this filter?' : 'Delete all dead letters?',
+      text: 'They cannot be sent again afterwards. Export them first if in doubt.',
+      action: 'Delete',
+      kind: 'danger',
+      typed: 'delete',
+    })
+    if (!go) return
+    await act(
+      () =>
+        app === ''
+          ? call('DELETE /dead', { query: filter })
+          : call('DELETE /app/{app_id}/dead', { path: { app_id: app }, query: filter }),
+      'Deleting has begun.',
+    )
+    await list.refresh()
+  }
+
+  const exportTo = urlOf(app === '' ? '/dead/export' : '/app/{app_id}/dead/export', { app_id: app }, filter)
+  return (
+    <Page
+      title="Dead letters"
+      actions={
+        <>
+          {maySendAgain() && selected.size > 0 && (
+            <Button icon="refresh" onPress={resendSelected}>
+              Send {selected.size} again
+            </Button>
+          )}
+          {maySendAgain() && list.rows.length > 0 && (
+            <Button icon="refresh" kind="primary" onPress={() => setShown('replay')}>
+              {isFiltered ? 'Send these again…' : 'Send all again…'}
+            </Button>
+          )}
+          <Menu
+            label="More actions"
+            items={[
+              { label: 'Export as JSON lines', icon: 'external', onPress: () => download(exportTo) },
+              ...(isAdmin()
+                ? [
+                    { label: 'Import…', icon: 'plus' as const, onPress: () => setShown('import') },
+                    { label: 'Delete…', icon: 'dead' as const, tone: 'bad' as const, apart: true, onPress: purge },
+                  ]
+                : []),
+            ]}
+          />
+        </>
+      }
+    >
+      <div class="toolbar">
+        <select
+          aria-label="Application"
+          name="app"
+          value={app}
+          onChange={(event) => setQuery({ app: event.currentTarget.value })}
+        >
+          <option value="">All applications</option>
+          {apps.data?.data.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </select>
+        <select
+          aria-label="Reason"
+          name="reason"
+          value={reason}
+          onChange={(event) => setQuery({ reason: event.currentTarget.value })}
+        >
+          <option value="">Any reason</option>
+          {reasons.map((each) => (
+            <option key={each} value={each}>
+              {capital(each)}
+            </option>
+          ))}
+        </select>
+        <select
+          aria-label="Died within"
+          name="since"
+          value={since}
+          onChange={(event) => setQuery({ since: event.currentTarget.value })}
+        >
+          <option value="">Any time</option>
+          <option value="3600">Last hour</option>
+          <option value="86400">Last 24 hours</option>
+          <option value="604800">Last 7 days</option>
+        </select>
+        <input
+          name="type"
+          aria-label="Event type"
+          placeholder="Event type"
+          value={type}
+          onInput={(event) => setQuery({ type: event.currentTarget.value.trim() })}
+        />
+      </div>
+      {list.error && <Failure error={list.error} retry={list.refresh} />}
+      <div class="card">
+        <Table
+          label="Dead letters"
+          columns={columns}
+          rows={list.rows}
+          keyOf={keyOf}
+          hrefOf={({ appId, msgId }) => `/app/${appId}/msg/${msgId}`}
+          rowHeight={56}
+          onEnd={list.more}
+          isLoading={list.isLoading}
+          {...(maySendAgain() && { selected, onSelect: setSelected })}
+          empty={
+            isFiltered ? (
+              <Empty title="No dead letter matches" />
+            ) : (
+              <Empty title="No dead letters">Every delivery arrived, or still has attempts left.</Empty>
+            )
+          }
+        />
+      </div>
+      {shown === 'replay' && <ReplayDead app={app} filter={filter} onClose={() => setShown(undefined)} />}
+      {shown === 'import' && (
+        <ImportDead app={app} apps={apps.data?.data ?? []} onClose={() => setShown(undefined)} onDone={list.refresh} />
+      )}
+    </Page>
+  )
+}
+
+function keyOf({ msgId, endpointId }: DeadLetterOut): string {
+  return `${msgId} ${endpointId}`
+}
+
+function download(url: string): void {
+  const link = document.createElement('a')
+  link.href = url
+  link.download = 'dead-letters.jsonl'
+  link.click()
+}
+
+const columns: Column<DeadLetterOut>[] = [
+  {
+    name: 'Message',
+    width: 'minmax(0, 1.6fr)',
+    cell: ({ eventType, eventId, msgId }) => (
+      <span class="two-lines">
+        <span>{eventType}</span>
+        <span>{eventId ?? msgId}</span>
+      </span>
+    ),
+  },
+  { name: 'Endpoint', width: 'minmax(0, 1.6fr)', narrow: 'hide', cell: ({ url }) => shortUrl(url) },
+  {
+    name: 'Reason',
+    width: 'minmax(0, 2fr)',
+    narrow: 'hide',
+    cell: ({ reason, error, code }) => (
+      <span class="two-lines">
+        <span>{capital(reason)}</span>
+        <span title={error ?? ''}>{error ?? words(code)}</span>
+      </span>
+    ),
+  },
+  {
+    name: 'Answer',
+    width: '64px',
+    narrow: 'hide',
+    cell: ({ responseStatusCode }) => <Status code={responseStatusCode} />,
+  },
+  { name: 'Tries', width: '48px', align: 'end', narrow: 'hide', cell: ({ attempts }) => attempts },
+  { name: 'Died', width: '84px', align: 'end', cell: ({ diedAt }) => <Ago at={diedAt} /> },
+]
+
+/** Sends all dead letters of a filter again, at a pace. */
+function ReplayDead({ app, filter, onClose }: { app: string; filter: Filter; onClose(): void }) {
+  return (
+    <Dialog title="Send dead letters again" onClose={onClose}>
+      <form
+        onSubmit={async (event) => {
+          event.preventDefault()
+          const perSecond = Number(new FormData(event.currentTarget).get('perSecond')) || null
+          const { event_types: eventTypes, ...rest } = filter
+          const body = { ...rest, ...(eventTypes && { eventTypes }), perSecond }
+          try {
+            const { id } =
+              app === ''
+                ? await call('POST /dead/replay', { body })
+                : await call('POST /app/{app_id}/dead/replay', { path: { app_id: app }, body })
+            say('Started.')
+            navigate(`/tasks/${id}`)
+          } catch (error) {
+            say(error instanceof Error ? error.message : String(error), 'bad')
+          }
+        }}
+      >
+        <div class="body">
+          <p>Each is tried again by the rules of its endpoint, behind the endpoint's fresh deliveries.</p>
+          <Field
+            name="perSecond"
+            label="Deliveries per second"
+            schema={{
+              type: 'integer',
+              minimum: 1,
+              maximum: 10_000,
+              description: 'Empty for as fast as the limits of the endpoints allow.',
+            }}
+          />
+        </div>
+        <footer>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" icon="refresh">
+            Send again
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  )
+}
+
+interface ImportProps {
+  readonly app: string
+  readonly apps: readonly { readonly id: string; readonly name: string }[]
+  onClose(): void
+  onDone(): Promise<void>
+}
+
+/** Takes exported dead letters back in. */
+function ImportDead({ app, apps, onClose, onDone }: ImportProps) {
+  return (
+    <Dialog title="Import dead letters" onClose={onClose}>
+      <form
+        onSubmit={async (event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          const file = form.get('file') as File
+          const done = await act(async () => {
+            const response = await send('POST /app/{app_id}/dead/import', {
+              path: { app_id: String(form.get('into')) },
+              body: await file.text(),
+              contentType: 'application/jsonl',
+            })
+            const { imported, unchanged } = (await response.json()) as { imported: number; unchanged: number }
+            say(`${count(imported, 'dead letter')} imported, ${unchanged} unchanged.`)
+          }, 'Imported.')
+          if (done) onClose()
+          await onDone()
+        }}
+      >
+        <div class="body">
+          <label class="field">
+            <span class="label">Application</span>
+            <select name="into" required>
+              {apps.map(({ id, name }) => (
+                <option key={id} value={id} selected={id === app}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label class="field">
+            <span class="label">File</span>
+            <input name="file" type="file" accept=".jsonl,.json,.txt" required />
+            <span class="hint">JSON lines, as the export writes them.</span>
+          </label>
+        </div>
+        <footer>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary">
+            Import
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,330 @@
+import { useState } from 'preact/hooks'
+import { useAsk } from '../api/ask.ts'
+import { call } from '../api/call.ts'
+import type { EndpointOut, LaneOut } from '../api/schema.ts'
+import { act } from '../parts/act.ts'
+import { Button } from '../parts/button.tsx'
+import { Code } from '../parts/code.tsx'
+import { confirm, Dialog } from '../parts/dialog.tsx'
+import { Field } from '../parts/form.tsx'
+import type { MenuItem } from '../parts/menu.tsx'
+import { Segmented } from '../parts/page.tsx'
+import { say } from '../parts/toast.tsx'
+import { navigate } from '../router.ts'
+import { mayManage, maySendAgain } from '../session.ts'
+import type { EndpointPath } from './endpoint.tsx'
+
+export type EndpointDialog = 'test' | 'replay' | 'secret' | 'rotate'
+
+/** Everything that can be done with an endpoint beyond its first buttons. */
+export function endpointMenu(
+  endpoint: EndpointOut,
+  lane: LaneOut | undefined,
+  at: EndpointPath,
+  open: (dialog: EndpointDialog) => void,
+  refresh: () => Promise<void>,
+): MenuItem[] {
+  const run =
+    (
+      operation: 'circuit/open' | 'circuit/close' | 'circuit/reset' | 'lane/head/retry' | 'lane/head/skip',
+      done: string,
+    ) =>
+    async () => {
+      await act(
+        () => call(`POST /app/{app_id}/endpoint/{endpoint_id}/${operation}`, { path: at, body: {} } as never),
+        done,
+      )
+      await refresh()
+    }
+  const items: MenuItem[] = []
+  if (maySendAgain()) items.push({ label: 'Send again…', icon: 'refresh', onPress: () => open('replay') })
+  if (!mayManage()) return items
+  const isClosed = lane?.circuit.state === 'closed'
+  items.push(
+    isClosed
+      ? {
+          label: 'Open the circuit',
+          icon: 'pause',
+          onPress: run('circuit/open', 'The circuit is open: nothing is sent.'),
+        }
+      : { label: 'Close the circuit', icon: 'play', onPress: run('circuit/close', 'The circuit is closed.') },
+    { label: 'Close and forget failures', icon: 'check', onPress: run('circuit/reset', 'Failures are forgotten.') },
+  )
+  if (endpoint.order !== 'none') {
+    items.push(
+      {
+        label: 'Retry the first delivery',
+        icon: 'play',
+        apart: true,
+        onPress: run('lane/head/retry', 'The first delivery is retried.'),
+      },
+      {
+        label: 'Skip the first delivery',
+        icon: 'right',
+        onPress: run('lane/head/skip', 'The first delivery becomes a dead letter.'),
+      },
+    )
+  }
+  items.push(
+    { label: 'Show the secret', icon: 'keys', apart: true, onPress: () => open('secret') },
+    { label: 'Rotate the secret…', icon: 'refresh', onPress: () => open('rotate') },
+    {
+      label: endpoint.disabled ? 'Enable' : 'Disable',
+      icon: endpoint.disabled ? 'play' : 'close',
+      apart: true,
+      async onPress() {
+        const disabled = !endpoint.disabled
+        await act(
+          () => call('PATCH /app/{app_id}/endpoint/{endpoint_id}', { path: at, body: { disabled } }),
+          disabled ? 'Disabled.' : 'Enabled.',
+        )
+        await refresh()
+      },
+    },
+    {
+      label: 'Delete…',
+      icon: 'dead',
+      tone: 'bad',
+      async onPress() {
+        const go = await confirm({
+          title: 'Delete this endpoint?',
+          text: 'Its waiting deliveries are cancelled. Its messages and attempts stay. This cannot be undone.',
+          action: 'Delete',
+          kind: 'danger',
+          typed: endpoint.uid ?? 'delete',
+        })
+        if (!go) return
+        const done = await act(() => call('DELETE /app/{app_id}/endpoint/{endpoint_id}', { path: at }), 'Deleted.')
+        if (done) navigate(`/app/${at.app_id}`)
+      },
+    },
+  )
+  return items
+}
+
+/** The dialogs of an endpoint, of which one is open at a time. */
+export function useEndpointDialogs(at: EndpointPath) {
+  const [shown, open] = useState<EndpointDialog>()
+  const close = () => open(undefined)
+  return {
+    open,
+    render(endpoint: EndpointOut, refresh: () => Promise<void>) {
+      if (shown === 'test') return <TestDialog at={at} endpoint={endpoint} onClose={close} onDone={refresh} />
+      if (shown === 'replay') return <ReplayDialog at={at} onClose={close} />
+      if (shown === 'secret') return <SecretDialog at={at} onClose={close} />
+      if (shown === 'rotate') return <RotateDialog at={at} onClose={close} />
+      return null
+    },
+  }
+}
+
+interface DialogProps {
+  readonly at: EndpointPath
+  onClose(): void
+}
+
+/** Sends an example of an event type to this endpoint alone. */
+function TestDialog({
+  at,
+  endpoint,
+  onClose,
+  onDone,
+}: DialogProps & { endpoint: EndpointOut; onDone(): Promise<void> }) {
+  const types = useAsk('GET /event-type', { query: { limit: 250 } })
+  const names = types.data?.data.map(({ name }) => name) ?? []
+  const wanted = endpoint.eventTypes ?? []
+  const sorted = [...names].sort((a, b) => Number(wanted.includes(b)) - Number(wanted.includes(a)))
+  return (
+    <Dialog title="Send a test event" onClose={onClose}>
+      <form
+        onSubmit={async (event) => {
+          event.preventDefault()
+          const eventType = String(new FormData(event.currentTarget).get('eventType'))
+          const done = await act(
+            () => call('POST /app/{app_id}/endpoint/{endpoint_id}/send-example', { path: at, body: { eventType } }),
+            'The test event is on its way.',
+          )
+          if (!done) return
+          onClose()
+          await onDone()
+        }}
+      >
+        <div class="body">
+          {types.data !== undefined && names.length === 0 ? (
+            <p>
+              There are no event types yet, so there is no example to send. Add one under{' '}
+              <a href="/event-types">Event types</a>.
+            </p>
+          ) : (
+            <label class="field">
+              <span class="label">Event type</span>
+              <select name="eventType" required>
+                {sorted.map((name) => (
+                  <option key={name}>{name}</option>
+                ))}
+              </select>
+              <span class="hint">An example of its schema is delivered to this endpoint alone, by its own rules.</span>
+            </label>
+          )}
+        </div>
+        <footer>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" icon="send" disabled={names.length === 0}>
+            Send
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  )
+}
+
+type Replay = 'recover' | 'replay-missing' | 'bulk-replay'
+
+const replays: Readonly<Record<Replay, string>> = {
+  recover: 'Messages that ended as dead letters are sent again.',
+  'replay-missing': "Messages that match the endpoint's filters and that it never received are sent.",
+  'bulk-replay': 'All messages that were sent to the endpoint are sent again, also those that arrived.',
+}
+
+const ranges = [
+  ['3600', 'Last hour'],
+  ['86400', 'Last 24 hours'],
+  ['604800', 'Last 7 days'],
+  ['2592000', 'Last 30 days'],
+] as const
+
+/** Sends messages again, at a pace. */
+function ReplayDialog({ at, onClose }: DialogProps) {
+  const [kind, setKind] = useState<Replay>('recover')
+  return (
+    <Dialog title="Send messages again" onClose={onClose}>
+      <form
+        onSubmit={async (event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          const since = new Date(Date.now() - Number(form.get('since')) * 1000).toISOString()
+          const pace = Number(form.get('perSecond')) || null
+          try {
+            const { id } = await call(`POST /app/{app_id}/endpoint/{endpoint_id}/${kind}`, {
+              path: at,
+              body: { since, perSecond: pace },
+            })
+            onClose()
+            say('Started.')
+            navigate(`/tasks/${id}`)
+          } catch (error) {
+            say(error instanceof Error ? error.message : String(error), 'bad')
+          }
+        }}
+      >
+        <div class="body">
+          <Segmented<Replay>
+            label="Messages"
+            value={kind}
+            choices={[
+              ['recover', 'Failed'],
+              ['replay-missing', 'Missed'],
+              ['bulk-replay', 'All'],
+            ]}
+            onChange={setKind}
+          />
+          <p class="soft">{replays[kind]}</p>
+          <label class="field">
+            <span class="label">Published within</span>
+            <select name="since">
+              {ranges.map(([seconds, label]) => (
+                <option key={seconds} value={seconds} selected={seconds === '86400'}>
+                  {label}
+                </option>
+              ))}
+            </select>
+          </label>
+          <Field
+            name="perSecond"
+            label="Deliveries per second"
+            schema={{
+              type: 'integer',
+              minimum: 1,
+              maximum: 10_000,
+              description: 'Empty for as fast as the limits of the endpoint allow.',
+            }}
+          />
+        </div>
+        <footer>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" icon="refresh">
+            Send again
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  )
+}
+
+function SecretDialog({ at, onClose }: DialogProps) {
+  const secret = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/secret', { path: at })
+  return (
+    <Dialog title="Signing secret" onClose={onClose}>
+      <div class="body">
+        <p class="soft">Receivers check signatures with it. The audit log notes that it was shown.</p>
+        {secret.error && <p class="problem">{secret.error.message}</p>}
+        {secret.data && <Code text={secret.data.key} label="secret" />}
+      </div>
+    </Dialog>
+  )
+}
+
+/** A new secret; the old one works for a while. */
+function RotateDialog({ at, onClose }: DialogProps) {
+  const [made, setMade] = useState<string>()
+  const [until, setUntil] = useState<number>()
+  return (
+    <Dialog title="Rotate the secret" onClose={onClose}>
+      {made === undefined ? (
+        <form
+          onSubmit={async (event) => {
+            event.preventDefault()
+            const gracePeriodSeconds = Number(new FormData(event.currentTarget).get('grace'))
+            const done = await act(
+              () =>
+                call('POST /app/{app_id}/endpoint/{endpoint_id}/secret/rotate', {
+                  path: at,
+                  body: { gracePeriodSeconds },
+                }),
+              'The secret is changed.',
+            )
+            if (!done) return
+            setUntil(Date.now() + gracePeriodSeconds * 1000)
+            setMade((await call('GET /app/{app_id}/endpoint/{endpoint_id}/secret', { path: at })).key)
+          }}
+        >
+          <div class="body">
+            <p>Deliveries are signed with the new and the old secret until the old one stops.</p>
+            <label class="field">
+              <span class="label">The old secret works for</span>
+              <select name="grace">
+                <option value="0">no longer</option>
+                <option value="3600">an hour</option>
+                <option value="86400" selected>
+                  a day
+                </option>
+                <option value="604800">a week</option>
+              </select>
+            </label>
+          </div>
+          <footer>
+            <Button onPress={onClose}>Cancel</Button>
+            <Button type="submit" kind="primary">
+              Rotate
+            </Button>
+          </footer>
+        </form>
+      ) : (
+        <div class="body">
+          <p>The old secret works until {new Date(until ?? 0).toLocaleString()}.</p>
+          <Code text={made} label="new secret" />
+        </div>
+      )}
+    </Dialog>
+  )
+}

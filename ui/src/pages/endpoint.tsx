@@ -1,0 +1,211 @@
+import { useState } from 'preact/hooks'
+import { useAsk, usePages } from '../api/ask.ts'
+import { call } from '../api/call.ts'
+import type { MessageAttemptOut } from '../api/schema.ts'
+import { act } from '../parts/act.ts'
+import { Button, Id } from '../parts/button.tsx'
+import { Menu } from '../parts/menu.tsx'
+import { Empty, Failure, Loading, Page, Section, Segmented } from '../parts/page.tsx'
+import { Pill, Status, Tag } from '../parts/pill.tsx'
+import { type Column, Table } from '../parts/table.tsx'
+import { shortUrl, span, words } from '../parts/text.ts'
+import { Ago } from '../parts/time.tsx'
+import { type Params, query, setQuery } from '../router.ts'
+import { mayManage, maySendAgain } from '../session.ts'
+import { endpointMenu, useEndpointDialogs } from './endpoint-actions.tsx'
+import { EndpointSettings } from './endpoint-settings.tsx'
+import { EndpointCharts } from './history.tsx'
+import { LanePicture } from './lane.tsx'
+import { useRepeat } from './use-repeat.ts'
+
+type View = 'attempts' | 'settings'
+
+/** One endpoint: why its deliveries wait, its lane, its attempts and its settings. */
+export function EndpointPage({ params }: { params: Params }) {
+  const at = { app_id: params.app ?? '', endpoint_id: params.endpoint ?? '' }
+  const endpoint = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}', { path: at }, 5000)
+  const why = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/why', { path: at }, 2000)
+  const lane = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/lane', { path: at }, 2000)
+  const app = useAsk('GET /app/{app_id}', { path: at })
+  const dialogs = useEndpointDialogs(at)
+  const view = (query.value.get('view') ?? 'attempts') as View
+  const known = endpoint.data
+
+  if (endpoint.error && known === undefined) {
+    return (
+      <Page title="Endpoint" up={[['Endpoints', '/endpoints']]}>
+        <Failure error={endpoint.error} retry={endpoint.refresh} />
+      </Page>
+    )
+  }
+  if (known === undefined) return <Loading />
+
+  const refresh = async () => {
+    await Promise.all([endpoint.refresh(), why.refresh(), lane.refresh()])
+  }
+  const run = async (operation: 'pause' | 'resume', done: string) => {
+    await act(() => call(`POST /app/{app_id}/endpoint/{endpoint_id}/${operation}`, { path: at }), done)
+    await refresh()
+  }
+
+  return (
+    <Page
+      title={shortUrl(known.url)}
+      up={[
+        ['Endpoints', '/endpoints'],
+        [app.data?.name ?? at.app_id, `/app/${at.app_id}`],
+      ]}
+      note={<Pill state={lane.data?.state ?? known.state} />}
+      actions={
+        <>
+          {mayManage() &&
+            (known.paused ? (
+              <Button icon="play" kind="primary" onPress={() => run('resume', 'Resumed.')}>
+                Resume
+              </Button>
+            ) : (
+              <Button icon="pause" onPress={() => run('pause', 'Paused. Deliveries wait.')}>
+                Pause
+              </Button>
+            ))}
+          {maySendAgain() && (
+            <Button icon="send" onPress={() => dialogs.open('test')}>
+              Send test event
+            </Button>
+          )}
+          <Menu label="More actions" items={endpointMenu(known, lane.data, at, dialogs.open, refresh)} />
+        </>
+      }
+    >
+      <p class="sub">
+        <Id id={known.id} />
+        {known.uid && <Tag>{known.uid}</Tag>}
+        {known.description && <span class="soft">{known.description}</span>}
+      </p>
+      {known.damaged.length > 0 && (
+        <p class="callout" data-tone="bad">
+          The stored {known.damaged.join(' and ')} cannot be opened. Rotate the secret, or replace the headers.
+        </p>
+      )}
+      <section class="card why" aria-label="State">
+        <div class="sentence">
+          <p>{why.data?.detail ?? ' '}</p>
+          {why.data && why.data.blockers.length > 1 && (
+            <ul>
+              {why.data.blockers.slice(1).map(({ reason, detail }) => (
+                <li key={reason}>{detail}</li>
+              ))}
+            </ul>
+          )}
+          <p class="when">
+            {why.data?.emptyAt != null && (
+              <>
+                At the recent pace the queue is empty <Ago at={why.data.emptyAt} />.
+              </>
+            )}
+          </p>
+        </div>
+        {lane.data && why.data && <LanePicture lane={lane.data} why={why.data} />}
+      </section>
+      <EndpointCharts endpoint={known.id} />
+      <div class="toolbar">
+        <Segmented<View>
+          label="View"
+          value={view}
+          choices={[
+            ['attempts', 'Attempts'],
+            ['settings', 'Settings'],
+          ]}
+          onChange={(next) => setQuery({ view: next === 'attempts' ? undefined : next })}
+        />
+      </div>
+      {view === 'attempts' ? (
+        <Attempts at={at} />
+      ) : (
+        <EndpointSettings endpoint={known} at={at} onChange={refresh} openDialog={dialogs.open} />
+      )}
+      {dialogs.render(known, refresh)}
+    </Page>
+  )
+}
+
+export interface EndpointPath {
+  readonly app_id: string
+  readonly endpoint_id: string
+}
+
+/** The latest attempts at the endpoint. */
+function Attempts({ at }: { at: EndpointPath }) {
+  const [status, setStatus] = useState<'all' | '2'>('all')
+  const list = usePages<MessageAttemptOut>(`${at.endpoint_id} ${status}`, (iterator) =>
+    call('GET /app/{app_id}/attempt/endpoint/{endpoint_id}', {
+      path: at,
+      query: {
+        limit: 50,
+        with_msg: true,
+        with_content: false,
+        ...(status !== 'all' && { status: Number(status) }),
+        ...(iterator !== undefined && { iterator }),
+      },
+    }),
+  )
+  useRepeat(list.refresh, list.rows.length <= 50 ? 3000 : undefined)
+  return (
+    <Section
+      title="Attempts"
+      actions={
+        <Segmented<'all' | '2'>
+          label="Result"
+          value={status}
+          choices={[
+            ['all', 'All'],
+            ['2', 'Failed'],
+          ]}
+          onChange={setStatus}
+        />
+      }
+    >
+      {list.error && <Failure error={list.error} retry={list.refresh} />}
+      <Table
+        label="Attempts"
+        columns={attemptColumns}
+        rows={list.rows}
+        keyOf={({ id }) => id}
+        hrefOf={({ msgId }) => `/app/${at.app_id}/msg/${msgId}`}
+        onEnd={list.more}
+        isLoading={list.isLoading}
+        empty={
+          <Empty title="No attempts yet">
+            Attempts show here as soon as a message is delivered. “Send test event” makes one.
+          </Empty>
+        }
+      />
+    </Section>
+  )
+}
+
+const attemptColumns: Column<MessageAttemptOut>[] = [
+  { name: 'When', width: '96px', cell: ({ timestamp }) => <Ago at={timestamp} /> },
+  { name: 'Answer', width: '64px', cell: ({ responseStatusCode }) => <Status code={responseStatusCode} /> },
+  { name: 'Event type', width: 'minmax(0, 1fr)', narrow: 'hide', cell: ({ msg }) => msg?.eventType ?? '–' },
+  {
+    name: 'Message',
+    width: 'minmax(0, 1.4fr)',
+    narrow: 'hide',
+    cell: ({ msgId }) => <code class="faint">{msgId}</code>,
+  },
+  {
+    name: 'Problem',
+    width: 'minmax(0, 1.4fr)',
+    narrow: 'hide',
+    cell: ({ code, error }) => (code === 'delivered' ? '' : <span title={error ?? ''}>{error ?? words(code)}</span>),
+  },
+  { name: 'Try', width: '44px', align: 'end', narrow: 'hide', cell: ({ attempt }) => attempt },
+  {
+    name: 'Time',
+    width: '72px',
+    align: 'end',
+    narrow: 'hide',
+    cell: ({ responseDurationMs }) => span(responseDurationMs),
+  },
+]
