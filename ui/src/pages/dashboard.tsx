@@ -3,18 +3,41 @@ import { Empty, Failure, Page } from '../parts/page.tsx'
 import { matchRoute, path, type Route } from '../router.ts'
 import { loadSession, session } from '../session.ts'
 import { ApplicationPage, ApplicationsPage } from './applications.tsx'
+import { AuditPage } from './audit.tsx'
+import { DeadPage } from './dead.tsx'
 import { EndpointPage } from './endpoint.tsx'
 import { EndpointsPage } from './endpoints.tsx'
+import { EventTypePage, EventTypesPage } from './event-types.tsx'
+import { KeysPage } from './keys.tsx'
 import { MessagePage } from './message.tsx'
+import { OperationalWebhooksPage } from './operational-webhooks.tsx'
+import { OverviewPage } from './overview.tsx'
+import { SchedulePage, SchedulesPage } from './schedules.tsx'
+import { SettingsPage } from './settings.tsx'
 import { Shell } from './shell.tsx'
 import { SignInPage } from './sign-in.tsx'
+import { TaskPage, TasksPage } from './tasks.tsx'
+import { WorkersPage } from './workers.tsx'
 
 const routes: readonly Route[] = [
+  { path: '/', page: OverviewPage },
   { path: '/endpoints', page: EndpointsPage },
   { path: '/applications', page: ApplicationsPage },
   { path: '/app/:app', page: ApplicationPage },
   { path: '/app/:app/endpoint/:endpoint', page: EndpointPage },
   { path: '/app/:app/msg/:message', page: MessagePage },
+  { path: '/app/:app/schedule/:schedule', page: SchedulePage },
+  { path: '/dead', page: DeadPage },
+  { path: '/workers', page: WorkersPage },
+  { path: '/schedules', page: SchedulesPage },
+  { path: '/tasks', page: TasksPage },
+  { path: '/tasks/:task', page: TaskPage },
+  { path: '/event-types', page: EventTypesPage },
+  { path: '/event-types/:name', page: EventTypePage },
+  { path: '/keys', page: KeysPage },
+  { path: '/audit', page: AuditPage },
+  { path: '/operational-webhooks', page: OperationalWebhooksPage },
+  { path: '/settings', page: SettingsPage },
 ]
 
 /** The dashboard of operators. */

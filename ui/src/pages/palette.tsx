@@ -1,5 +1,7 @@
 import { signal } from '@preact/signals'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { call } from '../api/call.ts'
+import type { FoundOut } from '../api/schema.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { navigate } from '../router.ts'
 import { places } from './shell.tsx'
@@ -18,12 +20,18 @@ export interface Goal {
   readonly icon: IconName
 }
 
-/** Finds things of the server that a text names. */
-export type Finder = (text: string) => Promise<readonly Goal[]>
-let findGoals: Finder = async () => []
+const pathOf: Readonly<Record<FoundOut['kind'], (found: FoundOut) => Pick<Goal, 'to' | 'icon'>>> = {
+  application: ({ id }) => ({ to: `/app/${id}`, icon: 'applications' }),
+  endpoint: ({ id, appId }) => ({ to: `/app/${appId}/endpoint/${id}`, icon: 'endpoints' }),
+  message: ({ id, appId }) => ({ to: `/app/${appId}/msg/${id}`, icon: 'messages' }),
+  schedule: ({ id, appId }) => ({ to: `/app/${appId}/schedule/${id}`, icon: 'schedules' }),
+  task: ({ id }) => ({ to: `/tasks/${id}`, icon: 'tasks' }),
+}
 
-export function setFinder(finder: Finder): void {
-  findGoals = finder
+/** The things of the server that a text names. */
+async function findGoals(text: string): Promise<readonly Goal[]> {
+  const { data } = await call('GET /find', { query: { text } })
+  return data.map((found) => ({ label: found.name, note: `${found.kind} ${found.id}`, ...pathOf[found.kind](found) }))
 }
 
 /** Ctrl-K: goes to any page, id, uid or URL. */
