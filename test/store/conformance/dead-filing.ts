@@ -132,17 +132,6 @@ export function deadFiling(open: Open): void {
     assert.notEqual((await store.listUnfiled(1))[0]?.key, keys[0])
   })
 
-  test('a message stays while its letter waits for the file', async (t) => {
-    const world = await begin(t, open)
-    const { endpoint, worker } = await worldWithLane(world)
-    await world.store.beginDeadFiling()
-    const message = await die(world, worker, endpoint)
-    await world.harness.sql('delete from dead')
-    // On Postgres a day is dropped as a whole, and only days that are over.
-    await world.store.retain({ historyMs: 0, deadMs: 0 })
-    assert.notEqual((await world.store.loadContents([{ endpoint: endpoint.key, message }]))[0], undefined)
-  })
-
   test('an erased message leaves nothing of the receiver in a letter that waits for the file', async (t) => {
     const world = await begin(t, open)
     const { endpoint, worker } = await worldWithLane(world)
