@@ -200,7 +200,7 @@ export const systemRules: readonly Rule[] = [
       const off = Math.abs(worst.aheadMs)
       return [
         {
-          severity: off >= 30 * clockMs ? 'critical' : 'warning',
+          severity: off >= 60_000 ? 'critical' : 'warning',
           sentence: `${worst.name} is ${span(off)} ${worst.aheadMs > 0 ? 'ahead of' : 'behind'} the Postgres server's. Receivers refuse signatures whose time is off by minutes.`,
           evidence: {
             aheadMs: Math.round(worst.aheadMs),
