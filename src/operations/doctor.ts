@@ -1,4 +1,4 @@
-import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
+import type { Clock, EpochMs } from '../domain/clock.ts'
 import { type Diagnosis, diagnose } from '../domain/doctor.ts'
 import {
   type DeadFacts,
@@ -37,8 +37,6 @@ const schedulesListed = 20
 /** A write that is slower than this is repeated: one slow write is no slow store. */
 const repeatCommitMs = 250
 const mostCommits = 3
-/** How long an examination is kept, so that asking often costs no more than asking once a second. */
-const keptMs = 1000
 
 /** An examination of the whole system at one instant. */
 export interface Examination extends Diagnosis {
@@ -51,15 +49,13 @@ export interface Examination extends Diagnosis {
 export class Doctor {
   readonly #parts: DoctorParts
   #underWay: Promise<Examination> | undefined
-  #kept: { readonly at: SteadyMs; readonly examination: Examination } | undefined
 
   constructor(parts: DoctorParts) {
     this.#parts = parts
   }
 
-  /** Examines the system, or answers the examination of a moment ago. */
-  async examine(): Promise<Examination> {
-    if (this.#kept !== undefined && this.#parts.clock.steady() - this.#kept.at < keptMs) return this.#kept.examination
+  /** Examines the system. Callers that ask while an examination is under way share it. */
+  examine(): Promise<Examination> {
     this.#underWay ??= this.#examine().finally(() => {
       this.#underWay = undefined
     })
@@ -67,12 +63,10 @@ export class Doctor {
   }
 
   async #examine(): Promise<Examination> {
-    const { clock } = this.#parts
     const facts = await this.facts()
-    const [at, waiting] = 'trouble' in facts ? [clock.now(), null] : [facts.now, totalsOf(facts.waiting)]
-    const examination = { ...diagnose(facts), at, waiting }
-    this.#kept = { at: clock.steady(), examination }
-    return examination
+    if ('trouble' in facts) return { ...diagnose(facts), at: this.#parts.clock.now(), waiting: null }
+    const { total, endpoints, isExact } = facts.waiting
+    return { ...diagnose(facts), at: facts.now, waiting: { total, endpoints, isExact } }
   }
 
   /** The facts as of now. */
@@ -185,10 +179,6 @@ export class Doctor {
     }))
     return late.toSorted((a, b) => b.lateMs - a.lateMs)
   }
-}
-
-function totalsOf({ total, endpoints, isExact }: WaitingTotals): WaitingTotals {
-  return { total, endpoints, isExact }
 }
 
 function workerFacts(worker: ListedWorker, live: Slots | undefined, now: EpochMs): WorkerFacts {

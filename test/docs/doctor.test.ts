@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { rules } from '../../src/domain/doctor.ts'
@@ -29,4 +29,13 @@ test('doctor.md lists every finding with its severity, meaning and remedy', () =
 test('no two rules have the same code', () => {
   const codes = rules.map(({ code }) => code)
   assert.deepEqual([...new Set(codes)], codes)
+})
+
+test('every finding is planted by a test', () => {
+  const files = globSync('test/{operations,cli,domain}/doctor*.test.ts', { cwd: root })
+  const tests = files.map((file) => readFileSync(join(root, file), 'utf8')).join('')
+  assert.deepEqual(
+    rules.filter(({ code }) => !new RegExp(`\\b${code}\\b`).test(tests)).map(({ code }) => code),
+    [],
+  )
 })

@@ -39,7 +39,7 @@ export const doctor: Noun = {
       id: 'v1.doctor.get',
       summary: 'Examine the whole system',
       description:
-        'Looks at the store, the workers and the endpoints that are worst off. 200 whatever it finds; `waiting` is null when the store is down. An answer is kept for a second.',
+        'Looks at the store, the workers and the endpoints that are worst off. 200 whatever it finds; `waiting` is null when the store is down. Requests that come at the same time share one examination.',
       answers: { 200: DoctorOut },
       handle: async (_call, { doctor }) => {
         const { at, ...found } = await doctor.examine()
