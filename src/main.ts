@@ -7,6 +7,7 @@ import { ConfigError } from './runtime/config.ts'
 import { openLog } from './runtime/log.ts'
 import { commandLine, exitOnBugs, exitWith, systemTerminal } from './runtime/process.ts'
 import { systemRandomText } from './runtime/random.ts'
+import { readTraceSettings } from './runtime/trace-settings.ts'
 import { version } from './runtime/version.ts'
 
 /** Loaded by the commands that need them: the parts take 300 ms, and a command that only asks a server has none. */
@@ -28,7 +29,9 @@ const world: World = {
   async openParts(config, log, role, origins) {
     const { openParts } = await parts()
     try {
-      return await openParts(config, log, role, origins)
+      const { settings, problems } = readTraceSettings(systemTerminal.env)
+      for (const problem of problems) log.warn(problem)
+      return await openParts(config, log, role, origins, settings)
     } catch (error) {
       if (error instanceof ConfigError) throw error
       const { FileOwnedError } = await import('./store/sqlite/database-file.ts')

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { CircuitPolicy } from '../domain/flow.ts'
 import { defaultCircuitPolicy } from '../domain/health.ts'
+import type { AttemptWatch } from '../engine/attempt-watch.ts'
 import { Engine } from '../engine/engine.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { Scanner } from '../json/scan.ts'
@@ -20,6 +21,7 @@ import { openSender } from '../sender/open.ts'
 import type { Store } from '../store/store.ts'
 import { logAttempts } from './attempt-log.ts'
 import type { StoreTroubles } from './store-troubles.ts'
+import type { Tracing } from './tracing.ts'
 
 /** Time for the letters of the last attempts; the others wait for the next process. */
 const closeDeadFileMs = 1000
@@ -40,6 +42,8 @@ export interface DeliveringParts {
   readonly troubles: StoreTroubles
   readonly publisher: () => Publisher
   readonly scanner: () => Scanner
+  /** Undefined when traces are not exported. */
+  readonly tracing: Tracing | undefined
   /** Names the process in `sluice lane` and in logs. */
   readonly description: string
 }
@@ -60,6 +64,23 @@ export function serverDefaultsOf(config: Config): ServerDefaults {
     rate: defaultRate || null,
     periodMs: defaultPeriod,
     burst: defaultBurst || null,
+  }
+}
+
+/** One watch made of several; undefined without any. */
+function watchBy(all: readonly (AttemptWatch | undefined)[]): AttemptWatch | undefined {
+  const watches = all.filter((each) => each !== undefined)
+  if (watches.length < 2) return watches[0]
+  return {
+    begin(started) {
+      const watched = watches.flatMap((each) => each.begin(started) ?? [])
+      return {
+        trace: watched.find(({ trace }) => trace !== undefined)?.trace,
+        end(ended) {
+          for (const each of watched) each.end(ended)
+        },
+      }
+    },
   }
 }
 
@@ -95,7 +116,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
     description,
     process: { version, ...thisProcess },
     log: (sentence) => log.info(sentence),
-    watch: logAttempts(config.logAttempts, log, systemClock),
+    watch: watchBy([logAttempts(config.logAttempts, log, systemClock), parts.tracing?.attempts]),
     onTrouble: (error) => troubles.note(error, 'trouble while delivering; trying again'),
   })
   // Before anything can die.

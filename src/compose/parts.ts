@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { HttpContext } from '../http/context.ts'
 import { Admission } from '../intake/admission.ts'
 import { Depths } from '../intake/depths.ts'
+import type { PublishTracer } from '../intake/publish-trace.ts'
 import { Publisher } from '../intake/publisher.ts'
 import { Scanner } from '../json/scan.ts'
 import { fileProblem } from '../leader/dead-file.ts'
@@ -19,12 +20,14 @@ import type { Logger } from '../runtime/log.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
 import type { Address } from '../runtime/setting-kinds.ts'
 import type { Config } from '../runtime/settings.ts'
+import type { TraceSettings } from '../runtime/trace-settings.ts'
 import { version } from '../runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
 import { type Delivering, deadFileOf, serverDefaultsOf, startDelivering } from './delivering.ts'
 import { StoreTroubles } from './store-troubles.ts'
+import type { Tracing } from './tracing.ts'
 
 /** A process that works on a SQLite file owns it, or is a guest beside its owner. */
 export type Role = 'owner' | 'guest'
@@ -70,9 +73,11 @@ export async function openParts(
   log: Logger,
   role: Role = 'owner',
   origins: Partial<Loaded['origins']> = {},
+  traces: TraceSettings | null = null,
 ): Promise<Parts> {
   // Before the store is made: a start that fails leaves nothing behind.
   if (role === 'owner') assertDeadFile(config)
+  const tracing = traces === null ? undefined : await loadTracing(traces, log)
   const depths = new Depths(systemClock)
   const troubles = new StoreTroubles(systemClock, log)
   const meter = new Meter()
@@ -83,7 +88,7 @@ export async function openParts(
     close() {
       troubles.stop()
       facts.stop()
-      return opened.close()
+      return opened.close().finally(() => tracing?.close())
     },
   }
   const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
@@ -92,7 +97,7 @@ export async function openParts(
   const adminKey = await fixedAdminKey(config, store)
   const publisher = once(() => {
     depths.follow(queues)
-    return makePublisher(config, store, depths)
+    return makePublisher(config, store, depths, tracing)
   })
   const scanner = once(() => new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)))
   const settings = () => showSettings(config, origins)
@@ -111,7 +116,7 @@ export async function openParts(
       return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
     },
     startDelivering: (description) =>
-      startDelivering({ config, store, log, troubles, publisher, scanner, description }),
+      startDelivering({ config, store, log, troubles, publisher, scanner, tracing, description }),
   }
 }
 
@@ -136,6 +141,12 @@ function apiOver(app: FastifyInstance, closeLimitMs: number): Api {
       cancel()
     },
   }
+}
+
+/** Loads OpenTelemetry, which only a program with its variables does. */
+async function loadTracing(settings: TraceSettings, log: Logger): Promise<Tracing | undefined> {
+  const { openTracing } = await import('./tracing.ts')
+  return openTracing(settings, log, systemClock)
 }
 
 function once<T>(make: () => T): () => T {
@@ -185,14 +196,14 @@ export async function newestSchema({ store }: Config): Promise<{ readonly versio
   return knownMigrations().at(-1) ?? { version: 0, name: 'empty' }
 }
 
-function makePublisher(config: Config, store: Store, depths: Depths): Publisher {
+function makePublisher(config: Config, store: Store, depths: Depths, tracer: PublishTracer | undefined): Publisher {
   const limits = {
     perEndpoint: config.maxWaitingPerEndpoint,
     perApplication: config.maxWaitingPerApp,
     server: config.maxWaiting,
     commitDelayMs: config.maxCommitDelay,
   }
-  return new Publisher({ store, clock: systemClock, admission: new Admission(limits, depths, systemClock) })
+  return new Publisher({ store, tracer, clock: systemClock, admission: new Admission(limits, depths, systemClock) })
 }
 
 function contextOf(

@@ -1,5 +1,4 @@
-import type { EpochMs } from '../domain/clock.ts'
-import { type Class, timed } from '../domain/delivery.ts'
+import type { Class } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import type { Verdict } from '../domain/judge.ts'
 import type { Outcome } from '../domain/outcome.ts'
@@ -30,7 +29,7 @@ export interface StartedAttempt {
   /** 1 for the first try of this message at this endpoint. */
   readonly number: number
   readonly class: Class
-  /** How long the delivery was due; null when that is unknown. */
+  /** How long the delivery was due, see `lateMsOf`; null when that is unknown. */
   readonly waitMs: number | null
 }
 
@@ -41,17 +40,4 @@ export interface EndedAttempt {
   readonly outcome: Outcome
   /** Null for an attempt that the worker gave up: the delivery starts over. */
   readonly verdict: Verdict | null
-}
-
-/**
- * How long a delivery was due when its attempt starts: since it was accepted, or since the instant of its retry. A retry in
- * an ordered lane keeps the row of its first try, which does not say when the retry was due.
- */
-export function waitedMs(
-  { class: itsClass, attempts, dueAt }: { readonly class: Class; readonly attempts: number; readonly dueAt: EpochMs },
-  sinceBirthMs: number,
-  now: EpochMs,
-): number | null {
-  if (attempts === 0) return Math.max(0, sinceBirthMs)
-  return itsClass === timed ? Math.max(0, now - dueAt) : null
 }

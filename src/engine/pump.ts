@@ -5,14 +5,14 @@ import type { Outcome } from '../domain/outcome.ts'
 import { drawsOf, oneAttempt } from '../domain/retry.ts'
 import type { Ended, Scheduler, Start } from '../domain/scheduler.ts'
 import type { Outgoing } from '../store/delivering.ts'
-import { type AttemptWatch, type StartedAttempt, waitedMs } from './attempt-watch.ts'
+import type { AttemptWatch, StartedAttempt } from './attempt-watch.ts'
 import type { Bodies, Loaded } from './bodies.ts'
 import type { Loop } from './loop.ts'
 import type { Membership } from './membership.ts'
 import { slotFreed, slotTaken, verdictIn } from './ordering.ts'
 import type { Delivery } from './owned-lane.ts'
 import type { Reader } from './reader.ts'
-import type { Settling } from './settling.ts'
+import { lateMsOf, type Settling } from './settling.ts'
 
 /**
  * One turn starts at most this many, about half a millisecond, so that answers and publishes get their turn too. A request
@@ -114,14 +114,15 @@ export class Pump {
     )
   }
 
-  #startOf({ owned, row, bornAt, startedAt }: Delivery, message: Outgoing, number: number): StartedAttempt {
+  #startOf(delivery: Delivery, message: Outgoing, number: number): StartedAttempt {
+    const { owned, row } = delivery
     const { id, eventType, body, trace } = message
     return {
       endpoint: owned.endpoint,
       message: { id, eventType, bytes: body.byteLength, trace },
       number,
       class: row.class,
-      waitMs: waitedMs(row, startedAt - bornAt, this.#parts.clock.now()),
+      waitMs: lateMsOf(delivery) ?? null,
     }
   }
 

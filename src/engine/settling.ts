@@ -133,7 +133,7 @@ export class Settling {
 }
 
 /** How late an attempt started. A retry that kept its place in an ordered lane was due later than its row says. */
-function lateMsOf({ row, ordered, startedAt, bornAt }: Delivery): number | undefined {
+export function lateMsOf({ row, ordered, startedAt, bornAt }: Delivery): number | undefined {
   if (row.lateMs === undefined || (ordered !== undefined && row.attempts > 0)) return undefined
   return Math.max(0, startedAt - (bornAt + row.ageMs - row.lateMs))
 }

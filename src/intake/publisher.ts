@@ -8,6 +8,7 @@ import { GroupCommit } from './group-commit.ts'
 import { type Answer, type Commit, Pending } from './pending.ts'
 import { type Prepared, Preparer } from './preparer.ts'
 import { type Envelope, type Item, keepChanging, refusalFor, usedEventId, usedKey } from './publication.ts'
+import { type PublishTracer, traced, withTrace } from './publish-trace.ts'
 import { appSubscriptions, onlyEndpoint, SubscriptionCache, type SubscriptionSource } from './subscriptions.ts'
 
 /** A message that is stored and will be delivered. */
@@ -32,6 +33,8 @@ export interface PublisherParts {
   readonly clock: Clock
   /** Without admission there is always room. */
   readonly admission?: Admission
+  /** Without it, publishes are not traced. */
+  readonly tracer?: PublishTracer | undefined
 }
 
 /**
@@ -41,6 +44,7 @@ export interface PublisherParts {
 export class Publisher {
   readonly #store: PublisherParts['store']
   readonly #clock: Clock
+  readonly #tracer: PublishTracer | undefined
   readonly #subscriptions: SubscriptionCache
   readonly #preparer: Preparer
   readonly #groups: GroupCommit
@@ -48,8 +52,9 @@ export class Publisher {
   /** The Idempotency-Keys of requests under way: a second request with one of them is refused. */
   readonly #inFlight = new Set<string>()
 
-  constructor({ store, clock, admission }: PublisherParts) {
+  constructor({ store, clock, admission, tracer }: PublisherParts) {
     this.#store = store
+    this.#tracer = tracer
     this.#clock = clock
     this.#subscriptions = new SubscriptionCache(store, clock)
     this.#groups = new GroupCommit({ store, clock })
@@ -64,26 +69,30 @@ export class Publisher {
    * message was not stored; only after `unavailable` it may have been, when the connection broke during the commit.
    */
   publish(ref: string, envelope: Envelope, body: Uint8Array, request: Once | null = null): Promise<Accepted> {
-    const item = { envelope, body }
-    if (request === null) return this.#publish(this.#subscriptions, ref, item, null)
-    return this.#once(request, () => this.#publish(this.#subscriptions, ref, item, request))
+    return traced(this.#tracer, [{ envelope, body }], ([item]) => {
+      const publish = () => this.#publish(this.#subscriptions, ref, item as Item, request)
+      return request === null ? publish() : this.#once(request, publish)
+    })
   }
 
   /** Stores a message for one endpoint alone, whatever the endpoint subscribes to. Rejects like `publish`. */
   publishToOne(endpoint: Pick<Endpoint, 'app' | 'key' | 'id'>, { envelope, body }: Item): Promise<Accepted> {
-    const item = { envelope: { ...envelope, endpoint: endpoint.id }, body }
-    return this.#publish(onlyEndpoint(this.#store, this.#clock, endpoint), '', item, null)
+    const source = onlyEndpoint(this.#store, this.#clock, endpoint)
+    const items = [{ envelope: { ...envelope, endpoint: endpoint.id }, body }]
+    return traced(this.#tracer, items, ([item]) => this.#publish(source, '', item as Item, null))
   }
 
   /** Stores all of these messages or none. Rejects like `publish`; a conflict names the index of its message. */
   publishTogether(ref: string, items: readonly Item[], request: Once | null = null): Promise<readonly Accepted[]> {
-    const publish = async () => {
+    const publish = async (items: readonly Item[]) => {
       const answer = await this.#commit<PublishedTogether>(ref, items, (publications) =>
         this.#store.publishTogether(publications, request),
       )
       return messagesOf(answer, items)
     }
-    return request === null ? publish() : this.#once(request, publish)
+    return traced(this.#tracer, items, (items) =>
+      request === null ? publish(items) : this.#once(request, () => publish(items)),
+    )
   }
 
   /**
@@ -91,7 +100,9 @@ export class Publisher {
    * application's endpoints changed. Rejects like `publish`.
    */
   publishBy<A extends Answer>(ref: string, item: Item, store: (publication: Publication) => Promise<A>): Promise<A> {
-    return this.#commit(ref, [item], ([publication]) => store(publication as Publication))
+    return traced(this.#tracer, [item], (items) =>
+      this.#commit(ref, items, ([publication]) => store(publication as Publication)),
+    )
   }
 
   /**
@@ -99,22 +110,28 @@ export class Publisher {
    * on SQLite, by a promise on Postgres; throws or rejects like `publish`.
    */
   publishWithin(connection: object, ref: string, item: Item): AcceptedWithin | Promise<AcceptedWithin> {
+    const span = this.#tracer?.begin([item])
+    const [inTrace = item] = withTrace([item], span?.trace ?? null)
     const last: { prepared?: Prepared } = {}
     const match: Match = ({ key }, stored) => {
       last.prepared?.withdraw()
       const subscriptions = appSubscriptions(key, stored, this.#clock.steady())
-      last.prepared = this.#preparer.prepareAtOnce(subscriptions, item)
+      last.prepared = this.#preparer.prepareAtOnce(subscriptions, inTrace)
       return last.prepared.publications[0] as Publication
     }
     const finish = (enlisted: Enlisted | undefined): AcceptedWithin => {
       if (enlisted?.published.state !== 'accepted') last.prepared?.withdraw()
       if (enlisted === undefined) throw noSuch('application', ref)
       const { published, committed } = enlisted
-      return { ...messageOf(published, item), committed }
+      const accepted = { ...messageOf(published, item), committed }
+      span?.end(accepted)
+      return accepted
     }
     const fail = (error: unknown): never => {
       last.prepared?.withdraw()
-      throw refusalFor(error)
+      const refusal = refusalFor(error)
+      span?.end(undefined, refusal)
+      throw refusal
     }
     try {
       const answer = this.#store.publishWithin(connection, ref, match)
