@@ -15,8 +15,10 @@ import {
   attemptColumns,
   attemptShape,
   attemptSummaryColumns,
+  inSpan,
   messageColumns,
   messageShape,
+  spanOf,
   summaryColumns,
   summaryShape,
 } from './message-rows.ts'
@@ -112,12 +114,14 @@ const selectSomeAttempts = statement<Attempt & { readonly place: number }>(
   (dialect) => {
     const wanted = dialect.rowsOf(':attempts', 'wanted', { message: 'bigint', endpoint: 'bigint', n: 'integer' })
     return dialect.name === 'sqlite'
-      ? `select place, ${attemptColumns} from ${wanted} join attempt using (message, endpoint, n)`
+      ? `select place, ${attemptColumns} from ${wanted} join attempt using (message, endpoint, n)
+          where ${inSpan('message')}`
       : `select wanted.place, found.*
          from ${wanted}
         cross join lateral (
                 select ${attemptColumns} from attempt
-                 where message = wanted.message and endpoint = wanted.endpoint and n <= wanted.n order by n desc limit 1
+                 where message = wanted.message and endpoint = wanted.endpoint and n <= wanted.n and ${inSpan('message')}
+                 order by n desc limit 1
               ) as found
         where found.n = wanted.n`
   },
@@ -128,12 +132,14 @@ const selectLatest = statement<AttemptSummary & { readonly place: number }>('lat
   return dialect.name === 'sqlite'
     ? `select place, ${attemptSummaryColumns} from ${wanted} join attempt using (message, endpoint)
         where n = (select max(n) from attempt as every
-                    where every.message = wanted.message and every.endpoint = wanted.endpoint)`
+                    where every.message = wanted.message and every.endpoint = wanted.endpoint)
+          and ${inSpan('message')}`
     : `select wanted.place, latest.*
          from ${wanted}
         cross join lateral (
                 select ${attemptSummaryColumns} from attempt
-                 where message = wanted.message and endpoint = wanted.endpoint order by n desc limit 1
+                 where message = wanted.message and endpoint = wanted.endpoint and ${inSpan('message')}
+                 order by n desc limit 1
               ) as latest`
 })
 
@@ -143,7 +149,10 @@ const selectCoalesced = statement<Coalesced & { readonly place: number }>(
     select wanted.place, coalesced.at,
            (select id from message where message.key = coalesced.successor limit 1) as "into"
       from ${rowsOf(':deliveries', 'wanted', { message: 'bigint', endpoint: 'bigint' })}
-      ${probe('coalesced', 'coalesced.message = wanted.message and coalesced.endpoint = wanted.endpoint')}`,
+      ${probe(
+        'coalesced',
+        `coalesced.message = wanted.message and coalesced.endpoint = wanted.endpoint and ${inSpan('coalesced.message')}`,
+      )}`,
 )
 
 const thisAttempt = 'message = :message and endpoint = :endpoint and n = :n'
@@ -229,7 +238,7 @@ export function messages(port: Port): Methods<MessageMethods> {
     *loadAttempts(wanted) {
       if (wanted.length === 0) return []
       const attempts = wanted.map(({ message, endpoint, n }) => ({ message, endpoint, n }))
-      return inPlace(wanted, yield* port.all(selectSomeAttempts, { attempts }))
+      return inPlace(wanted, yield* port.all(selectSomeAttempts, { attempts, ...spanOf(attempts) }))
     },
 
     *findAttempt(message, id) {
@@ -239,13 +248,13 @@ export function messages(port: Port): Methods<MessageMethods> {
     *latestAttempts(wanted) {
       if (wanted.length === 0) return []
       const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
-      return inPlace(wanted, yield* port.all(selectLatest, { deliveries }))
+      return inPlace(wanted, yield* port.all(selectLatest, { deliveries, ...spanOf(deliveries) }))
     },
 
     *findCoalesced(wanted) {
       if (wanted.length === 0) return []
       const deliveries = wanted.map(({ message, endpoint }) => ({ message, endpoint }))
-      return inPlace(wanted, yield* port.all(selectCoalesced, { deliveries }))
+      return inPlace(wanted, yield* port.all(selectCoalesced, { deliveries, ...spanOf(deliveries) }))
     },
 
     *expungeAttempt({ message, endpoint, n }) {

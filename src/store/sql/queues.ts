@@ -6,6 +6,7 @@ import { countLimit, type Lanes } from '../lanes.ts'
 import { type DeliveryKey, expungedResponse, type Messages } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { firstLookMs } from '../publishing.ts'
+import { inSpan, spanOf } from './message-rows.ts'
 import { selectAttempted } from './messages.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
@@ -16,7 +17,7 @@ export const deliveryFields = { endpoint: 'bigint', message: 'bigint' } as const
 // Each is a seek of a primary key.
 const ofDelivery = (table: string) =>
   `from ${table} where ${table}.message = wanted.message and ${table}.endpoint = wanted.endpoint`
-const latestAttempt = `${ofDelivery('attempt')} order by n desc limit 1`
+const latestAttempt = `${ofDelivery('attempt')} and ${inSpan('attempt.message')} order by n desc limit 1`
 const selectProgress = statement<DeliveryKey & Progress>(
   'progress',
   ({ rowsOf }) => `
@@ -28,7 +29,7 @@ const selectAccepted = statement<DeliveryKey>(
   'accepted-among',
   ({ rowsOf, probe, has }) => `
     select wanted.endpoint, wanted.message from ${rowsOf(':deliveries', 'wanted', deliveryFields)}
-    ${probe('message', 'message.key = wanted.message')}
+    ${probe('message', `message.key = wanted.message and ${inSpan('message.key')}`)}
      where ${has('message.endpoints', 'wanted.endpoint')}`,
 )
 // Each is a range of pending's primary key, and ends at the first row found.
@@ -159,7 +160,7 @@ const selectEnds = statement<{ code: string | null } & Record<'ended_at' | 'died
   ({ rowsOf }) => `
     select (select code ${latestAttempt}) as code, (select at + duration_ms ${latestAttempt}) as ended_at,
            (select died_at ${ofDelivery('dead')} limit 1) as died_at,
-           (select at ${ofDelivery('coalesced')} limit 1) as gave_way_at
+           (select at ${ofDelivery('coalesced')} and ${inSpan('coalesced.message')} limit 1) as gave_way_at
       from ${rowsOf(':deliveries', 'wanted', deliveryFields)}`,
 )
 /** Endpoints of a message whose deliveries are looked at in one call. */
@@ -214,7 +215,7 @@ export function queues(port: Port): Methods<QueueMethods> {
       const next = end < row.endpoints.length ? end : null
       if (deliveries.length === 0) return { at: madeAt, allDelivered: true, next }
       if ((yield* findPlaces(port, deliveries, { areAccepted: true })).length > 0) return undefined
-      const ends = yield* port.all(selectEnds, { deliveries })
+      const ends = yield* port.all(selectEnds, { deliveries, ...spanOf(deliveries) })
       const instants = ends.flatMap(({ ended_at: endedAt, died_at: diedAt, gave_way_at: gaveWayAt }) => [
         endedAt ?? madeAt,
         diedAt ?? madeAt,
@@ -288,7 +289,7 @@ export function* requeue(sql: Transaction, deliveries: readonly DeliveryKey[]): 
     })
     // In one order, so that no two replays of the same deliveries wait for each other.
     .sort((a, b) => a.endpoint - b.endpoint || a.message - b.message)
-  const queued = rows.length === 0 ? [] : yield* sql.all(insertReplays, { rows })
+  const queued = rows.length === 0 ? [] : yield* sql.all(insertReplays, { rows, ...spanOf(rows) })
   if (queued.length === 0) return []
   yield* sql.all(deleteDead, { letters: queued })
   yield* sql.all(movePayloadEnds, { messages: [...new Set(queued.map(({ message }) => message))], least: firstLookMs })
@@ -320,7 +321,7 @@ interface SearchRange extends DeliveryKey {
  */
 function* findPlaces(sql: Sql, deliveries: readonly DeliveryKey[], { areAccepted = false } = {}): Work<QueuePlace[]> {
   if (deliveries.length === 0) return []
-  const progress = yield* sql.all(selectProgress, { deliveries: keysOf(deliveries) })
+  const progress = yield* sql.all(selectProgress, { deliveries: keysOf(deliveries), ...spanOf(deliveries) })
   const places = yield* search(sql, progress.flatMap(likelyRanges))
 
   // A delivery whose latest attempt was its last is in no queue, unless it blocks an ordered lane in its first place.
@@ -329,7 +330,8 @@ function* findPlaces(sql: Sql, deliveries: readonly DeliveryKey[], { areAccepted
     return dead === null && !(n !== null && nextAt === null) && !found.has(nameOf(delivery))
   })
   const untried = areAccepted ? [] : missing.filter(({ n }) => n === null)
-  const accepted = untried.length === 0 ? [] : yield* sql.all(selectAccepted, { deliveries: keysOf(untried) })
+  const accepted =
+    untried.length === 0 ? [] : yield* sql.all(selectAccepted, { deliveries: keysOf(untried), ...spanOf(untried) })
   const sought = [...missing.filter((delivery) => areAccepted || delivery.n !== null), ...accepted]
   return [...places, ...(yield* search(sql, sought.flatMap(wholeClasses)))]
 }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import pg from 'pg'
+import { firstKeyAt } from '../../../src/domain/ids.ts'
 import '../../../src/store/postgres/open.ts'
+import { dayMs, partitionedTables } from '../../../src/store/postgres/partitions.ts'
 import { sessionSettings } from '../../../src/store/postgres/sessions.ts'
 import { registeredStatements } from '../../../src/store/sql/statement.ts'
 import { newDatabase } from '../postgres-harness.ts'
@@ -223,6 +225,39 @@ describe('hot statements', () => {
       }
     })
   }
+
+  test('with ninety days of history, a probe for one message opens the partitions of its day alone', async () => {
+    const today = Math.floor(Date.now() / dayMs)
+    for (const table of partitionedTables) {
+      for (let day = today - 90; day < today - 1; day++) {
+        const range = `from (${firstKeyAt(day * dayMs)}) to (${firstKeyAt((day + 1) * dayMs)})`
+        await client.query(`create table ${table}_day${day} partition of ${table} for values ${range}`)
+      }
+    }
+    const key = firstKeyAt((today - 30) * dayMs)
+    const names = ['progress', 'accepted-among', 'delivery-ends', 'latest-attempts', 'some-attempts', 'find-coalesced']
+    for (const name of names) {
+      const text = textOf(name)
+      // Lists are of one item; the other parameters are the range of the messages.
+      const count = Math.max(...[...text.matchAll(/\$(\d+)/g)].map(([, n]) => Number(n)))
+      const values = Array.from({ length: count }, (_, i) => {
+        const type = new RegExp(`\\$${i + 1}::(\\w+)\\[\\]`).exec(text)?.[1]
+        return type === undefined ? key : `'{${type === 'bigint' ? key : 1}}'`
+      })
+      await client.query(`prepare probing as ${text}`)
+      const { rows } = await client.query(`explain (format json) execute probing (${values.join(', ')})`)
+      await client.query('deallocate probing')
+      const opened = [...nodesOf(rows[0]['QUERY PLAN'][0].Plan)].map((node) => node['Relation Name'] ?? '')
+      const days = opened.filter((relation) => /_day\d|_\d{8}$/.test(relation))
+      // The message that a delivery was coalesced into may be of any day: that list is read only if there is one.
+      const own = days.filter((relation) => name !== 'find-coalesced' || relation.startsWith('coalesced'))
+      assert.deepEqual(
+        [...new Set(own.map((relation) => relation.replace(/^.*_day/, '')))],
+        [String(today - 30)],
+        `${name} opens ${own.length} partitions`,
+      )
+    }
+  })
 
   test('with 100,000 rows parked, reading what is due touches a handful of pages', async () => {
     // The head of the parked queue, which is not due, and ten rows of the other.
