@@ -9,6 +9,7 @@ import { Scanner } from '../json/scan.ts'
 import { fileProblem } from '../leader/dead-file.ts'
 import { observed } from '../metrics/commits.ts'
 import { Facts } from '../metrics/facts.ts'
+import { HistoryWriter } from '../metrics/history.ts'
 import { Meter } from '../metrics/meter.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
@@ -81,14 +82,22 @@ export async function openParts(
   const depths = new Depths(systemClock)
   const troubles = new StoreTroubles(systemClock, log)
   const meter = new Meter()
-  const opened = observed(await openStore(config, log, troubles, role), systemClock, [depths, meter])
+  const plain = await openStore(config, log, troubles, role)
+  const history = new HistoryWriter({
+    store: plain,
+    clock: systemClock,
+    newWriter: () => systemRandomText(8),
+    onTrouble: (error) => troubles.note(error, 'sums of the history could not be written; trying again'),
+  })
+  const opened = observed(plain, systemClock, [depths, meter, history])
   troubles.follow(opened)
   const store: Store = {
     ...opened,
-    close() {
-      troubles.stop()
+    async close() {
       facts.stop()
-      return opened.close().finally(() => tracing?.close())
+      await history.stop()
+      troubles.stop()
+      await opened.close().finally(() => tracing?.close())
     },
   }
   const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
