@@ -132,7 +132,7 @@ export async function openParts(
 /** Throws `ConfigError` when the dead-letter file cannot be written. */
 function assertDeadFile(config: Config): void {
   const path = deadFileOf(config)
-  const problem = path === undefined ? undefined : fileProblem(path)
+  const problem = path === undefined ? undefined : fileProblem(path, systemRandomText(12))
   if (problem !== undefined) throw new ConfigError([`deadFile: cannot be written: ${problem}`])
 }
 

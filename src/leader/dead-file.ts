@@ -56,6 +56,8 @@ export class DeadFile {
   /** Since when another process has the lock. */
   #busySince: SteadyMs | undefined
   #cancel = () => {}
+  /** Ends with the last work on the file that was requested: a step, or a check. */
+  #turn: Promise<void> = Promise.resolve()
   #underWay: Promise<unknown> = Promise.resolve()
 
   constructor(parts: DeadFileParts) {
@@ -73,7 +75,6 @@ export class DeadFile {
 
   /** Appends some letters, if any wait. Answers whether there may be more. */
   async step(): Promise<boolean> {
-    await this.#underWay
     const [waiting] = await this.#parts.store.listUnfiled(1)
     return waiting !== undefined && (await this.#exclusively(() => this.#append()))
   }
@@ -112,6 +113,10 @@ export class DeadFile {
   /** Does work while no other process writes to the file. Trouble with the file is logged, and answers false. */
   async #exclusively(work: () => Promise<boolean>): Promise<boolean> {
     const { path, clock, lock } = this.#parts
+    const { promise: turn, resolve: endTurn } = Promise.withResolvers<void>()
+    const before = this.#turn
+    this.#turn = turn
+    await before
     let unlock: (() => void) | undefined
     try {
       unlock = lock(`${path}.lock`)
@@ -130,6 +135,7 @@ export class DeadFile {
       return false
     } finally {
       unlock?.()
+      endTurn()
     }
   }
 
@@ -164,20 +170,18 @@ export class DeadFile {
   async #find(): Promise<Place> {
     const { path, store, log } = this.#parts
     const size = await sizeOf(path)
-    const id = await readIfExists(`${path}.id`)
-    const position = id === undefined ? undefined : await store.findDeadFile(id)
-    if (id === undefined || position === undefined) return this.#adopt(size)
-    if (size < position.bytes || size > position.reserved) {
-      const next = { part: await this.#freePart(position.part, size), bytes: 0, reserved: 0 }
-      // Only the store has not heard yet that the file was full.
-      const wasFull = size === 0 && (await sizeOf(`${path}.${position.part}`)) === position.bytes
+    const [id, part] = ((await readIfExists(`${path}.id`)) ?? '').split(' ')
+    const position = id ? await store.findDeadFile(id) : undefined
+    if (!id || position === undefined) return this.#adopt(size)
+    // A copy of the file on another machine has the same id, and soon another part.
+    if (Number(part) !== position.part || size < position.bytes || size > position.reserved) {
+      // A crash came before the store knew that the file was full, or before the file beside it did.
+      const wasFull = size === 0 && [0, await sizeOf(`${path}.${position.part}`)].includes(position.bytes)
+      const { name, next } = await this.#begin(id, position, size)
       if (!wasFull) {
         const was = `${path} has ${size} bytes instead of ${position.bytes}: another program changed it`
-        log.warn(
-          `${was}. ${size === 0 ? 'A new file begins' : `It is ${path}.${next.part - 1} now, and a new file begins`}`,
-        )
+        log.warn(`${was}. ${name === undefined ? 'A new file begins' : `It is ${name} now, and a new file begins`}`)
       }
-      await this.#move(id, position, next)
       this.#isLoose = false
       return { id, position: next }
     }
@@ -189,43 +193,54 @@ export class DeadFile {
   /** Begins a file that this store does not know. A file of another store, or of another program, is kept beside it. */
   async #adopt(size: number): Promise<Place> {
     const { path, store, randomText, log } = this.#parts
-    const part = await this.#freePart(1, size)
-    if (size > 0)
-      log.warn(`${path} was not written from this store. It is ${path}.${part - 1} now, and a new file begins`)
+    const { name, part } = await this.#setAside(1, size)
+    if (name !== undefined)
+      log.warn(`${path} was not written from this store. It is ${name} now, and a new file begins`)
     const id = randomText(20)
     await store.addDeadFile(id, part)
-    await onHandle(`${path}.id.new`, 'w', async (file) => {
-      await file.writeFile(id)
-      await file.sync()
-    })
-    await rename(`${path}.id.new`, `${path}.id`)
-    await syncFolder(path)
+    await this.#mark(id, part)
     this.#isLoose = false
     return { id, position: { part, bytes: 0, reserved: 0 } }
   }
 
   async #rotate(id: string, position: FilePosition): Promise<FilePosition> {
-    const next = { part: await this.#freePart(position.part, position.bytes), bytes: 0, reserved: 0 }
-    await this.#move(id, position, next)
     const { path, log, machine } = this.#parts
-    log.info(`${path} on ${machine} is full and is ${path}.${next.part - 1} now`)
+    const { name, next } = await this.#begin(id, position, position.bytes)
+    log.info(`${path} on ${machine} is full and is ${name} now`)
     return next
   }
 
-  /** Renames a file that is not empty to its number, or the next one that is free. Answers the number of the next file. */
-  async #freePart(part: number, size: number): Promise<number> {
+  /** Begins the next part. The file goes first: then a missing file says that it was full, and is not taken for a short one. */
+  async #begin(id: string, position: FilePosition, size: number) {
+    const { name, part } = await this.#setAside(position.part, size)
+    const next: FilePosition = { part: Math.max(part, position.part + 1), bytes: 0, reserved: 0 }
+    const isMoved = await this.#parts.store.moveDeadFile(id, position, next, [])
+    if (!isMoved) throw new Error(`the position of ${this.#parts.path} changed although this process has its lock`)
+    await this.#mark(id, next.part)
+    return { name, next }
+  }
+
+  /** Renames a file that is not empty to its number, or the next one that is free; answers the number behind it. */
+  async #setAside(part: number, size: number): Promise<{ readonly name?: string; readonly part: number }> {
     const { path } = this.#parts
     let number = part
     while ((await sizeOf(`${path}.${number}`)) > 0) number++
-    if (size === 0) return number
-    await rename(path, `${path}.${number}`)
+    if (size === 0) return { part: number }
+    const name = `${path}.${number}`
+    await rename(path, name)
     await syncFolder(path)
-    return number + 1
+    return { name, part: number + 1 }
   }
 
-  async #move(id: string, from: FilePosition, to: FilePosition): Promise<void> {
-    const isMoved = await this.#parts.store.moveDeadFile(id, from, to, [])
-    if (!isMoved) throw new Error(`the position of ${this.#parts.path} changed although this process has its lock`)
+  /** Writes down, beside the file, which file of the store's it is, and which part. */
+  async #mark(id: string, part: number): Promise<void> {
+    const { path } = this.#parts
+    await onHandle(`${path}.id.new`, 'w', async (file) => {
+      await file.writeFile(`${id} ${part}\n`)
+      await file.sync()
+    })
+    await rename(`${path}.id.new`, `${path}.id`)
+    await syncFolder(path)
   }
 
   async #write(bytes: Buffer, at: number): Promise<void> {
@@ -256,23 +271,21 @@ export class DeadFile {
   }
 }
 
-/** The reason why a file cannot be written, with the remedy; undefined when it can. Leaves nothing behind. */
-export function fileProblem(path: string): string | undefined {
-  const made: string[] = []
+/**
+ * The reason why a file cannot be written, with the remedy; undefined when it can. Leaves nothing behind. `probe` is a name
+ * that no other process uses: a file that is shared must not be removed.
+ */
+export function fileProblem(path: string, probe: string): string | undefined {
   try {
-    // The lock is beside the file, so the folder must take new files as well.
-    for (const name of [path, `${path}.lock`]) {
-      const found = statSync(name, { throwIfNoEntry: false })
-      if (found !== undefined && !found.isFile()) return `${name} is not a file. Name another one.`
-      closeSync(openSync(name, 'a', 0o600))
-      if (found === undefined) made.push(name)
-    }
+    const found = statSync(path, { throwIfNoEntry: false })
+    if (found !== undefined && !found.isFile()) return `${path} is not a file. Name another one.`
+    if (found !== undefined) closeSync(openSync(path, 'a'))
+    closeSync(openSync(`${path}.${probe}`, 'wx', 0o600))
+    rmSync(`${path}.${probe}`)
     return undefined
   } catch (error) {
     if (!isFileTrouble(error)) throw error
     return explain(path, error)
-  } finally {
-    for (const name of made) rmSync(name)
   }
 }
 

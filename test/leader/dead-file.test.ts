@@ -116,6 +116,11 @@ class Place {
   }
 }
 
+/** The id of a file in the store. */
+function idOf(path: string): string {
+  return readFileSync(`${path}.id`, 'utf8').split(' ')[0] ?? ''
+}
+
 async function finish(file: DeadFile): Promise<void> {
   while (await file.step());
 }
@@ -203,7 +208,7 @@ test('a crash at any call of the store, before or after it took effect, loses an
         })
       }
       // A process that dies while it writes leaves part of its lines.
-      const id = readFileSync(`${place.path}.id`, 'utf8')
+      const id = idOf(place.path)
       const position = await place.world.store.findDeadFile(id)
       assert(position)
       if (when === 'torn' && existsSync(place.path)) {
@@ -350,11 +355,48 @@ test('two stores that are given one file by mistake lose nothing', async (t) => 
   assert.match(two.logged[0] ?? '', /^warn: .* was not written from this store\. It is .*dead\.jsonl\.1 now/)
 })
 
+test('a machine that is cloned with its file cuts off no line of either file', async (t) => {
+  const place = await Place.open(t)
+  await place.die(2)
+  await finish(place.file())
+  const clone = join(place.folder, 'clone')
+  mkdirSync(clone)
+  for (const name of ['dead.jsonl', 'dead.jsonl.id']) copyFileSync(join(place.folder, name), join(clone, name))
+  const before = place.died.length
+  const files = [place.file(), place.file({ path: join(clone, 'dead.jsonl') })] as const
+  // Each reserves more bytes than the other one's file has.
+  for (const [i, count] of [1, 3, 2, 4, 1, 5].entries()) {
+    await place.die(count)
+    await finish(files[i % 2] as DeadFile)
+  }
+  const cloned = readdirSync(clone).filter((name) => /jsonl(\.\d+)?$/.test(name))
+  const all = [...place.filed, ...cloned.flatMap((name) => place.idsIn(`clone/${name}`))]
+  assert.deepEqual(all.toSorted(), [...place.died, ...place.died.slice(0, before)].toSorted())
+})
+
+test('a step and the check of a process do not share the lock', async (t) => {
+  const place = await Place.open(t)
+  let holders = 0
+  const file = place.file({
+    lock(path) {
+      assert.equal(++holders, 1)
+      const unlock = lockAlone(path)
+      return () => {
+        holders--
+        unlock?.()
+      }
+    },
+  })
+  await place.die(3)
+  await Promise.all([file.open(), file.step(), file.step(), file.open()])
+  assert.deepEqual(place.filed, place.died)
+})
+
 test('a database that is restored from a backup truncates no lines that it does not know', async (t) => {
   const place = await Place.open(t)
   await place.die()
   await finish(place.file())
-  const id = readFileSync(`${place.path}.id`, 'utf8')
+  const id = idOf(place.path)
   const before = await place.world.store.findDeadFile(id)
   assert(before)
   await place.die()
@@ -409,13 +451,13 @@ test('a folder that goes missing is logged with the remedy, and used when it is 
 test('a path that cannot be written is a problem with a remedy, and nothing is left behind', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-dead-'))
   t.after(() => rmSync(folder, { recursive: true }))
-  assert.equal(fileProblem(join(folder, 'dead.jsonl')), undefined)
+  assert.equal(fileProblem(join(folder, 'dead.jsonl'), 'p'), undefined)
   assert.match(
-    fileProblem(join(folder, 'no', 'dead.jsonl')) ?? '',
+    fileProblem(join(folder, 'no', 'dead.jsonl'), 'p') ?? '',
     /does not exist \(ENOENT\)\. Make the folder .*no\.$/,
   )
-  assert.match(fileProblem(folder) ?? '', /is not a file\. Name another one/)
+  assert.match(fileProblem(folder, 'p') ?? '', /is not a file\. Name another one/)
   copyFileSync(import.meta.filename, join(folder, 'file'))
-  assert.match(fileProblem(join(folder, 'file', 'dead.jsonl')) ?? '', /is not a folder \(ENOTDIR\)/)
+  assert.match(fileProblem(join(folder, 'file', 'dead.jsonl'), 'p') ?? '', /is not a folder \(ENOTDIR\)/)
   assert.deepEqual(readdirSync(folder), ['file'])
 })

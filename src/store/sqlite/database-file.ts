@@ -188,7 +188,8 @@ export function lockFile(path: string): () => void {
  * process however it ends, so that there is nothing stale to clean up.
  */
 export function lockAlone(path: string): (() => void) | undefined {
-  makePrivate(path)
+  // A file that exists is not opened: closing it again would end every lock that this process has on it.
+  if (statOf(path) === undefined) makePrivate(path)
   const lock = new DatabaseSync(path, { timeout: 0 })
   try {
     // With a rollback journal the transaction takes the exclusive lock; the journal stays empty, since nothing is written.

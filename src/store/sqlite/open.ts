@@ -48,7 +48,6 @@ export async function openSqliteStore(context: StoreContext, options: SqliteOpti
     if (isFile) {
       keepPrivate(filesOf(options.path), dirname(options.path), context.log)
       makePrivate(options.path)
-      if (alone) makePrivate(`${options.path}-owner`)
     }
     if (alone && !inMemory) unlock = lockFile(options.path)
     // No foreign keys: on the hot tables each would cost a probe per row.
