@@ -25,7 +25,7 @@ import {
 } from '../store/lanes.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
-import { type CountedQueue, type Survey, surveyFailing, surveyQueues } from './survey.ts'
+import { type CountedQueue, countQueue, type Survey, surveyFailing, surveyQueues } from './survey.ts'
 
 /** Longest wait for an owner. It answers within a few milliseconds, or it is busy, stalled or dead. */
 const answerMs = 500
@@ -134,7 +134,11 @@ export class Explainer {
 
   async endpoint(endpoint: Endpoint): Promise<ExplainedEndpoint> {
     const asked = await this.#ask([endpoint.key])
-    return this.#explain(endpoint, await this.#inLine(endpoint, await this.#lane(endpoint, asked)))
+    const lane = await this.#inLine(endpoint, await this.#lane(endpoint, asked))
+    if (lane.waiting.every((count) => count < countLimit)) return this.#explain(endpoint, lane)
+    const counted = await countQueue(this.#store, this.#clock, endpoint.key)
+    // The queue may have been emptied meanwhile.
+    return this.#explain(endpoint, lane, counted.count === 0 ? undefined : counted)
   }
 
   /**
@@ -242,7 +246,8 @@ export class Explainer {
   }
 
   /** Without a count of the whole queue, each class is counted up to a limit. */
-  #explain(endpoint: Endpoint, lane: KnownLane, counted?: CountedQueue): ExplainedEndpoint {
+  #explain(endpoint: Endpoint, known: KnownLane, counted?: Omit<CountedQueue, 'app'>): ExplainedEndpoint {
+    const lane = { ...known, waiting: counted?.waiting ?? known.waiting }
     const [fresh, timed, replay] = lane.waiting
     const { count: total, isExact } = counted ?? {
       count: fresh + timed + replay,

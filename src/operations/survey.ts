@@ -2,7 +2,7 @@ import type { Clock, EpochMs } from '../domain/clock.ts'
 import { Health } from '../domain/health.ts'
 import { Turns } from '../domain/turns.ts'
 import { isWorse, type QueueSort } from '../domain/why-waiting.ts'
-import type { LaneViews, QueueCount, WaitingQueues } from '../store/lanes.ts'
+import type { LaneFacts, LaneViews, QueueCount, WaitingQueues } from '../store/lanes.ts'
 
 /** The waiting deliveries of an application, or of all, with the endpoints that are worst off. */
 export interface Survey {
@@ -20,6 +20,37 @@ export interface CountedQueue extends QueueCount {
   readonly app: number
   /** Whether every delivery was counted. */
   readonly isExact: boolean
+  /** By class, for a queue that is longer than its lane's facts count. */
+  readonly waiting?: LaneFacts['waiting']
+}
+
+/** One queue, counted by class. */
+export interface CountedClasses extends QueueCount {
+  readonly waiting: LaneFacts['waiting']
+  readonly isExact: boolean
+}
+
+/** Counts the queue of an endpoint in small steps with a turn for others in between; about `rows` of it at most. */
+export async function countQueue(
+  store: Pick<WaitingQueues, 'countPart'>,
+  clock: Clock,
+  endpoint: number,
+  rows = rowsLimit,
+): Promise<CountedClasses> {
+  const waiting: [number, number, number] = [0, 0, 0]
+  let [count, oldest, next]: [number, EpochMs, Part['next']] = [0, Number.MAX_SAFE_INTEGER, null]
+  do {
+    if (count >= rows) return { endpoint, count, oldest, waiting, isExact: false }
+    await Turns.by(clock).next()
+    const part: Part = await store.countPart(endpoint, next, steps.part)
+    for (const itsClass of [0, 1, 2] as const) {
+      waiting[itsClass] += part.waiting[itsClass]
+      count += part.waiting[itsClass]
+    }
+    oldest = Math.min(oldest, part.oldest ?? oldest)
+    next = part.next
+  } while (next !== null)
+  return { endpoint, count, oldest, waiting, isExact: true }
 }
 
 /** The endpoints that a survey names at most. */
@@ -58,7 +89,7 @@ export async function surveyQueues(
   }
 
   /** Counts queues whose fronts are known, as far as there is room. */
-  async function* counted(fronts: readonly QueueCount[]): AsyncGenerator<QueueCount & { isExact: boolean }> {
+  async function* counted(fronts: readonly QueueCount[]): AsyncGenerator<Omit<CountedQueue, 'app'>> {
     const longer: number[] = []
     for (const each of fronts) {
       if (each.count < steps.front) yield { ...each, isExact: true }
@@ -69,23 +100,14 @@ export async function surveyQueues(
       await turns.next()
       for (const each of await store.countFronts(longer.slice(at, at + steps.together), steps.longer)) {
         room -= each.count
-        yield each.count < steps.longer ? { ...each, isExact: true } : await countWhole(each)
+        if (each.count < steps.longer) yield { ...each, isExact: true }
+        else {
+          const whole = await countQueue(store, clock, each.endpoint, room)
+          room -= whole.count
+          yield { ...whole, count: Math.max(whole.count, each.count), oldest: Math.min(whole.oldest, each.oldest) }
+        }
       }
     }
-  }
-
-  async function countWhole(known: QueueCount): Promise<QueueCount & { isExact: boolean }> {
-    let [count, oldest, next]: [number, EpochMs, Part['next']] = [0, known.oldest, null]
-    do {
-      if (room <= 0) return { ...known, count: Math.max(count, known.count), oldest, isExact: false }
-      await turns.next()
-      const part: Part = await store.countPart(known.endpoint, next, steps.part)
-      count += part.count
-      room -= part.count
-      oldest = Math.min(oldest, part.oldest ?? oldest)
-      next = part.next
-    } while (next !== null)
-    return { ...known, count, oldest, isExact: true }
   }
 
   for (let after: number | null = null; ; ) {

@@ -183,12 +183,16 @@ export interface WaitingQueues {
   ): Promise<{ readonly endpoint: number; readonly app: number }[]>
   /** The first deliveries of each queue, counted up to the limit; empty queues are left out. */
   countFronts(endpoints: readonly number[], limit: number): Promise<QueueCount[]>
-  /** Counts up to `limit` deliveries of one queue behind a place; `next` is null when the queue ends there. */
+  /** Counts up to `limit` deliveries of one queue behind a place, by class; `next` is null when the queue ends there. */
   countPart(
     endpoint: number,
     after: RowPlace | null,
     limit: number,
-  ): Promise<{ readonly count: number; readonly oldest: EpochMs | null; readonly next: RowPlace | null }>
+  ): Promise<{
+    readonly waiting: LaneFacts['waiting']
+    readonly oldest: EpochMs | null
+    readonly next: RowPlace | null
+  }>
 }
 
 export interface QueueCount {

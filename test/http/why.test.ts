@@ -139,6 +139,25 @@ describe('why', () => {
     assert.equal((await s.ask('GET', '/app/a/why', undefined, bound)).status, 200)
   })
 
+  test('an endpoint with a long queue is counted to its end, class by class', async () => {
+    const s = await scene()
+    const batch = (count: number, deliverAt?: string) => ({
+      messages: Array.from({ length: count }, (_, n) => ({ eventType: 'x', payload: { n }, deliverAt })),
+    })
+    const later = new Date(Date.now() + 3_600_000).toISOString()
+    for (const body of [batch(1000), batch(1000), batch(345), batch(500, later), batch(502, later)]) {
+      assert.equal((await s.ask('POST', '/app/a/msg/batch', body)).status, 202)
+    }
+    const { json } = await s.why('a/endpoint/one/why')
+    const waiting = { fresh: 2345, timed: 1002, replay: 0, total: 3347, isExact: true }
+    assert.deepEqual(json.waiting, waiting)
+    const all = await s.why('a/why')
+    assert.deepEqual(
+      all.json.data.map((each: { waiting: object }) => each.waiting),
+      [waiting, waiting],
+    )
+  })
+
   test('beyond the limit of counting, the totals say at least', async () => {
     const s = await scene()
     await s.publish('a', 40)

@@ -1,4 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
 import type { QueueCount, RowPlace, WaitingQueues } from '../lanes.ts'
 import { listStart } from '../page.ts'
 import type { Methods, Port } from './port.ts'
@@ -34,11 +35,12 @@ const selectEnd = statement<{ class: RowPlace['class']; due_at: EpochMs; message
   'end-of-part',
   `select ${place} ${behind} order by ${place} limit 1 offset cast(:limit as bigint) - 1`,
 )
-const countPart = statement<{ count: number; oldest: EpochMs | null }>(
+const countPart = statement<{ class: Class; count: number; oldest: EpochMs }>(
   'count-part',
-  `select count(*) as count, min(since) as oldest from (
-     select since ${behind} and (${place}) <= (:to_class, :to_due_at, :to_message)
-      order by ${place} limit :limit) as part`,
+  `select class, count(*) as count, min(since) as oldest from (
+     select class, since ${behind} and (${place}) <= (:to_class, :to_due_at, :to_message)
+      order by ${place} limit :limit) as part
+    group by class`,
 )
 
 const most = Number.MAX_SAFE_INTEGER
@@ -72,8 +74,11 @@ export function waitingQueues(port: Port): Methods<WaitingQueues> {
       // Rows may have left the queue since: the part ends at `last`, and the next part counts the rows behind it.
       const to = last ?? { class: 2, due_at: most, message: most }
       const values = { ...from, to_class: to.class, to_due_at: to.due_at, to_message: to.message }
-      const { count = 0, oldest = null } = (yield* port.relaxed.first(countPart, values)) ?? {}
-      return { count, oldest, next: last ? { class: last.class, dueAt: last.due_at, message: last.message } : null }
+      const counted = yield* port.relaxed.all(countPart, values)
+      const of = (itsClass: Class) => counted.find((row) => row.class === itsClass)?.count ?? 0
+      const oldest = counted.length === 0 ? null : Math.min(...counted.map((row) => row.oldest))
+      const waiting = [of(fresh), of(timed), of(replay)] as const
+      return { waiting, oldest, next: last ? { class: last.class, dueAt: last.due_at, message: last.message } : null }
     },
   }
 }

@@ -103,16 +103,17 @@ export function snapshots(open: Open): void {
     assert.ok(oldestSince !== null && oldestSince <= now)
     assert.deepEqual(await store.countFronts([], 3), [])
 
-    let [count, oldest] = [0, Number.POSITIVE_INFINITY]
+    const counted = [0, 0, 0]
+    let oldest = Number.POSITIVE_INFINITY
     let part = await store.countPart(three.key, null, 2)
     for (;;) {
-      count += part.count
+      for (const [itsClass, count] of part.waiting.entries()) counted[itsClass] = (counted[itsClass] ?? 0) + count
       oldest = Math.min(oldest, part.oldest ?? oldest)
       if (part.next === null) break
       part = await store.countPart(three.key, part.next, 2)
     }
-    assert.deepEqual([count, oldest], [5, oldestSince])
-    assert.deepEqual(await store.countPart(two.key, null, 2), { count: 0, oldest: null, next: null })
+    assert.deepEqual([counted, oldest], [[3, 2, 0], oldestSince])
+    assert.deepEqual(await store.countPart(two.key, null, 2), { waiting: [0, 0, 0], oldest: null, next: null })
   })
 
   test('a row tells what holds it, what it is in order with, and when it expires', async (t) => {
