@@ -1,4 +1,4 @@
-import type { Context, HrTime, Span, SpanContext, Tracer } from '@opentelemetry/api'
+import type { Context, DiagLogger, HrTime, Span, SpanContext, Tracer } from '@opentelemetry/api'
 import type { BatchSpanProcessorOptions, Sampler, TracerProviderOptions } from '@opentelemetry/sdk-trace'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
@@ -22,8 +22,8 @@ interface AttemptTracing {
 }
 
 /** Time for the last spans at a stop. It is within the time that `sluice drain --for` leaves for handing lanes back. */
-const flushMs = 1500
-/** A collector that fails is logged this often. */
+const flushMs = 1000
+/** A collector that fails, and the SDK that drops spans, are logged this often. */
 const repeatMs = 60_000
 
 const packages = '@opentelemetry/api @opentelemetry/sdk-trace @opentelemetry/exporter-trace-otlp-proto'
@@ -41,7 +41,7 @@ export async function openTracing(
   log: Pick<Logger, 'error' | 'warn' | 'info'>,
   clock: Clock,
 ): Promise<Tracing | undefined> {
-  const loaded = await load(log)
+  const loaded = await load(log, clock)
   if (loaded === undefined) return undefined
   const { api, sdk, exporter } = loaded
   const { queueSize, size, delayMs } = settings.batch
@@ -69,17 +69,20 @@ export async function openTracing(
       // A failed export was logged by the exporter.
       await Promise.race([provider.shutdown().catch(() => {}), late])
       cancel()
+      api.diag.disable()
     },
   }
 }
 
-async function load(log: Pick<Logger, 'error'>) {
+async function load(log: Pick<Logger, 'error' | 'warn'>, clock: Clock) {
   try {
     const [api, sdk, { OTLPTraceExporter }] = await Promise.all([
       import('@opentelemetry/api'),
       import('@opentelemetry/sdk-trace'),
       import('@opentelemetry/exporter-trace-otlp-proto'),
     ])
+    // Before the exporter, which says there what it cannot read.
+    api.diag.setLogger(warnings(log, clock), api.DiagLogLevel.WARN)
     return { api, sdk, exporter: new OTLPTraceExporter() }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
@@ -87,6 +90,18 @@ async function load(log: Pick<Logger, 'error'>) {
     log.error(`traces are off: the packages of OpenTelemetry are not installed. ${remedy}`)
     return undefined
   }
+}
+
+/** Logs warnings of the SDK, such as spans that it dropped. Failed exports are logged by `reporting`. */
+function warnings(log: Pick<Logger, 'warn'>, clock: Clock): DiagLogger {
+  let saidAt = Number.NEGATIVE_INFINITY
+  const ignore = () => {}
+  const warn = (sentence: string) => {
+    if (clock.steady() - saidAt < repeatMs) return
+    saidAt = clock.steady()
+    log.warn(`traces: ${sentence.slice(0, 300)}`)
+  }
+  return { error: ignore, warn, info: ignore, debug: ignore, verbose: ignore }
 }
 
 function samplerOf(sdk: Sdk, { sampler, ratio }: TraceSettings): Sampler {

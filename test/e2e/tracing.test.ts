@@ -8,18 +8,18 @@ import { Client } from './client.ts'
 import { type CollectedSpan, Collector } from './collector.ts'
 import { eventually } from './eventually.ts'
 import { openPlace } from './place.ts'
-import { apiKey, Program } from './program.ts'
+import { apiKey, leaseMs, Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 const traceId = '0af7651916cd43dd8448eb211c80319c'
 const traceparent = `00-${traceId}-b7ad6b7169203331-01`
 const quickly = { OTEL_BSP_SCHEDULE_DELAY: '50' }
 
-async function publish({ api }: Program, headers: Record<string, string> = {}): Promise<string> {
+async function publish({ api }: Program, headers: Record<string, string> = {}, fields: object = {}): Promise<string> {
   const reply = await request(`${api}/app/acme/msg`, {
     method: 'POST',
     headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ eventType: 'video.trending', payload: { secret: 'a-very-secret-value' } }),
+    body: JSON.stringify({ eventType: 'video.trending', payload: { secret: 'a-very-secret-value' }, ...fields }),
   })
   const answer = (await reply.body.json()) as { id: string }
   assert.equal(reply.statusCode, 202, JSON.stringify(answer))
@@ -197,6 +197,7 @@ test('a collector that never answers slows no delivery, and a bounded number of 
   await eventually('the next', () => collector.spans.some((span) => span.attributes['messaging.message.id'] === id))
   // Of at least 1,800 spans, a batch under way, the queue and those of the last publish were kept.
   assert.ok(collector.spans.length <= 50 + 100 + 10, `${collector.spans.length} spans`)
+  assert.match(server.logged, /traces: Dropped \d+ spans because maxQueueSize reached/)
 
   const never = Promise.withResolvers<void>()
   collector.answering = never.promise
@@ -206,6 +207,21 @@ test('a collector that never answers slows no delivery, and a bounded number of 
   assert.equal((await server.exited).code, 0)
   assert.ok(performance.now() - before < 60_000, 'a stop waits for the collector only for a while')
   never.resolve()
+})
+
+test('drain exports the spans of its attempts, and ends although the collector never answers', async (t) => {
+  const { server, client, receiver, place } = await serveAcme(t)
+  await client.createEndpoint('acme', { url: `${receiver.url}/` })
+  const at = Date.now() + 2000
+  await publish(server, { traceparent }, { deliverAt: new Date(at).toISOString() })
+  await server.kill()
+  await eventually('it is due, and the lease is over', () => Date.now() > at + leaseMs)
+  const collector = await Collector.listen(t)
+  collector.answering = new Promise(() => {})
+  const drain = await Program.run(t, 'drain', place.store, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })
+  assert.equal(drain.exit.code, 0, drain.logged)
+  assert.match(drain.printed, /Drained: 1 delivered/)
+  assert.deepEqual(collector.spans.map(({ name }) => name).sort(), ['attempt', 'connect', 'first byte', 'wait'])
 })
 
 test('a collector that is gone is logged once, and again when it is back', async (t) => {

@@ -7,7 +7,7 @@ const standard = {
   sampler: 'parentbased_always_on',
   ratio: 1,
   resource: { 'service.name': 'sluice' },
-  batch: { queueSize: 2048, size: 512, delayMs: 5000 },
+  batch: { queueSize: 2048, size: 128, delayMs: 5000 },
 }
 
 for (const env of [
