@@ -357,21 +357,34 @@ test('two stores that are given one file by mistake lose nothing', async (t) => 
 
 test('a machine that is cloned with its file cuts off no line of either file', async (t) => {
   const place = await Place.open(t)
+  const { store } = place.world
   await place.die(2)
   await finish(place.file())
+  const copied = place.died.slice()
   const clone = join(place.folder, 'clone')
   mkdirSync(clone)
   for (const name of ['dead.jsonl', 'dead.jsonl.id']) copyFileSync(join(place.folder, name), join(clone, name))
-  const before = place.died.length
-  const files = [place.file(), place.file({ path: join(clone, 'dead.jsonl') })] as const
-  // Each reserves more bytes than the other one's file has.
-  for (const [i, count] of [1, 3, 2, 4, 1, 5].entries()) {
-    await place.die(count)
-    await finish(files[i % 2] as DeadFile)
-  }
+  // The first machine begins a part and dies in a write that is longer than the file of the clone.
+  await place.die(5)
+  const dying = place.file({
+    limitBytes: 1,
+    store: {
+      ...store,
+      moveDeadFile: (id, from, to, filed) =>
+        filed.length > 0
+          ? Promise.reject(new StoreTrouble('the process dies here'))
+          : store.moveDeadFile(id, from, to, filed),
+    },
+  })
+  await assert.rejects(dying.step(), StoreTrouble)
+  await finish(place.file({ path: join(clone, 'dead.jsonl') }))
+  await place.die()
+  await finish(place.file())
   const cloned = readdirSync(clone).filter((name) => /jsonl(\.\d+)?$/.test(name))
-  const all = [...place.filed, ...cloned.flatMap((name) => place.idsIn(`clone/${name}`))]
-  assert.deepEqual(all.toSorted(), [...place.died, ...place.died.slice(0, before)].toSorted())
+  const all = cloned.flatMap((name) => place.idsIn(`clone/${name}`))
+  assert.deepEqual(all.toSorted(), place.died.slice(0, 7).toSorted())
+  assert.deepEqual(place.idsIn('dead.jsonl.1'), copied)
+  assert.deepEqual(place.idsIn('dead.jsonl'), place.died.slice(7))
 })
 
 test('a step and the check of a process do not share the lock', async (t) => {
