@@ -65,6 +65,7 @@ async function run(session: Session, examine: Examine): Promise<number> {
   print(session, report)
   if (watch !== true) return exitCodes[report.status]
   const stopped = terminal.stopRequested().then(() => true)
+  if (!session.json) terminal.print('')
   const endAt = limitMs === undefined ? Number.POSITIVE_INFINITY : world.clock.steady() + limitMs
   while (world.clock.steady() < endAt) {
     if (await Promise.race([stopped, pause(session, every)])) break
@@ -72,7 +73,7 @@ async function run(session: Session, examine: Examine): Promise<number> {
     const before = readingOf(report)
     const after = readingOf(next)
     const trend = before && after && trendOf(before, after)
-    if (!session.json && codesOf(next) !== codesOf(report)) print(session, next)
+    if (!session.json && codesOf(next) !== codesOf(report)) terminal.print(`\n${describe(terminal, next)}\n`)
     printTrend(session, next, trend)
     report = next
     if (report.status === 'healthy' && after?.waiting === 0) break

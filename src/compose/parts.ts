@@ -111,7 +111,7 @@ export async function openParts(
   const scanner = once(() => new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)))
   const settings = () => showSettings(config, origins)
   const context = once(() => ({ ...contextOf(config, adminKey, store, publisher(), scanner(), log), settings }))
-  const handlers = once(() => partsOf(context()))
+  const handlers = once(() => partsOf(context(), facts))
   return {
     store,
     meter,

@@ -46,6 +46,10 @@ export interface Standing {
   readonly at: SteadyMs
   /** Whether the store answered; otherwise the other facts are those of before. */
   readonly storeUp: boolean
+  /** Why the store did not answer, as a sentence; null when it did. */
+  readonly trouble: string | null
+  /** How far the clock of this process is ahead of the store's. */
+  readonly clockAheadMs: number
   /** Undefined before the store has answered once, like the facts below. */
   readonly condition: StoreCondition | undefined
   readonly workers: readonly ListedWorker[]
@@ -68,7 +72,14 @@ export interface FactsParts {
   readonly onTrouble: (error: unknown) => void
 }
 
-const unknown = { condition: undefined, workers: [], leader: undefined, scheduleLagMs: 0 } as const
+const unknown = {
+  condition: undefined,
+  clockAheadMs: 0,
+  workers: [],
+  leader: undefined,
+  scheduleLagMs: 0,
+} as const
+const late = `The store did not answer within ${patienceMs / 1000} s.`
 
 /**
  * The facts about the whole store that metrics, the doctor, alerts and the live stream share. Queues and lanes are counted
@@ -106,11 +117,11 @@ export class Facts {
     return this.#running
   }
 
-  /** The facts, at most some seconds old. Never rejects, and does not wait for a store that hangs. */
-  async current(): Promise<Standing> {
+  /** The facts, at most some seconds or `maxAgeMs` old. Never rejects, and does not wait for a store that hangs. */
+  async current(maxAgeMs = freshMs): Promise<Standing> {
     const { clock, queues } = this.#parts
-    if (this.#read === undefined || clock.steady() - this.#read.at >= freshMs) await this.#refresh()
-    const read = this.#read ?? { ...unknown, now: clock.now(), at: clock.steady(), storeUp: false }
+    if (this.#read === undefined || clock.steady() - this.#read.at >= maxAgeMs) await this.#refresh()
+    const read = this.#read ?? { ...unknown, now: clock.now(), at: clock.steady(), storeUp: false, trouble: late }
     return { ...read, waiting: queues.latest, lanes: this.#lanes }
   }
 
@@ -126,28 +137,30 @@ export class Facts {
     })
     const answer = await Promise.race([this.#reading, given])
     cancel()
-    if (answer === 'late') this.#down()
+    if (answer === 'late') this.#down(late)
   }
 
   async #readNow(): Promise<void> {
     const { store, clock, onTrouble } = this.#parts
     try {
       const condition = await store.condition()
+      const clockAheadMs = clock.now() - condition.now
       const workers = await store.listWorkers(workersListed)
       const leader = await store.leader()
       const { now, schedules } = await store.dueSchedules(1)
       const scheduleLagMs = Math.max(0, now - (schedules[0]?.nextAt ?? now))
-      const read = { now: clock.now(), at: clock.steady(), storeUp: true }
+      const read = { now: clock.now(), at: clock.steady(), storeUp: true, trouble: null, clockAheadMs }
       this.#read = { ...read, condition, workers, leader, scheduleLagMs }
     } catch (error) {
-      if (!(error instanceof StoreTrouble)) onTrouble(error)
-      this.#down()
+      if (error instanceof StoreTrouble) return this.#down(error.detail ?? `${error.message}.`)
+      onTrouble(error)
+      this.#down('The store could not be read; the log says why.')
     }
   }
 
-  #down(): void {
+  #down(trouble: string): void {
     const { clock } = this.#parts
-    this.#read = { ...(this.#read ?? unknown), now: clock.now(), at: clock.steady(), storeUp: false }
+    this.#read = { ...(this.#read ?? unknown), now: clock.now(), at: clock.steady(), storeUp: false, trouble }
   }
 
   #later(ms: number): void {

@@ -16,6 +16,7 @@ import type { Slots } from '../domain/snapshot.ts'
 import type { StoreCondition } from '../domain/store-condition.ts'
 import { Turns } from '../domain/turns.ts'
 import type { WaitingTotals } from '../domain/why-waiting.ts'
+import type { Facts, Standing } from '../metrics/facts.ts'
 import { countLimit } from '../store/lanes.ts'
 import type { ListedAttempt } from '../store/messages.ts'
 import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'
@@ -25,7 +26,6 @@ import type { Limits } from './parts.ts'
 /** Endpoints that are looked at closely: those with the most waiting deliveries, and those that wait longest. */
 const endpointsByWaiting = 40
 const endpointsByAge = 10
-const workersListed = 200
 /** Attempts of one endpoint, and how old they may be. */
 const attemptsListed = 50
 const attemptsMs = 10 * 60_000
@@ -71,21 +71,22 @@ export class Doctor {
 
   /** The facts as of now. */
   async facts(): Promise<DoctorFacts | StoreDown> {
+    const { dialect } = this.#parts.store
     try {
-      return await this.#gather()
+      const standing = await this.#standing()
+      const { condition, storeUp, trouble } = standing
+      if (condition !== undefined && storeUp) return await this.#gather(standing, condition)
+      return { dialect, trouble: trouble ?? 'The store does not answer.' }
     } catch (error) {
       if (!(error instanceof StoreTrouble)) throw error
-      return { dialect: this.#parts.store.dialect, trouble: error.detail ?? `${error.message}.` }
+      return { dialect, trouble: error.detail ?? `${error.message}.` }
     }
   }
 
-  async #gather(): Promise<DoctorFacts> {
-    const { store, clock, version, limits } = this.#parts
-    const condition = await this.#condition()
+  async #gather(standing: Standing, condition: StoreCondition): Promise<DoctorFacts> {
+    const { store, version, limits } = this.#parts
+    const { clockAheadMs, workers, leader, scheduleLagMs } = standing
     const now = condition.now
-    const clockAheadMs = clock.now() - now
-    const listed = await store.listWorkers(workersListed)
-    const leader = await store.leader()
     const { totals, worst } = await this.#worst()
     const slots = liveSlots(worst)
     return {
@@ -93,21 +94,23 @@ export class Doctor {
       dialect: store.dialect,
       store: condition,
       process: { version, clockAheadMs },
-      workers: listed.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),
+      workers: workers.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),
       hasLeader: leader !== undefined,
       waiting: { ...totals, limit: limits.maxWaiting },
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
-      lateSchedules: await this.#lateSchedules(),
+      lateSchedules: scheduleLagMs > 0 ? await this.#lateSchedules() : [],
     }
   }
 
-  async #condition(): Promise<StoreCondition> {
-    let best = await this.#parts.store.condition()
-    for (let writes = 1; writes < mostCommits && best.commitMs >= repeatCommitMs; writes++) {
-      const next = await this.#parts.store.condition()
-      if (next.commitMs < best.commitMs) best = next
-      else best = { ...next, commitMs: best.commitMs }
+  /** Read at once, and not from memory: an operator looks whether a command has helped. */
+  async #standing(): Promise<Standing> {
+    let best = await this.#parts.facts.current(0)
+    for (let reads = 1; reads < mostCommits && (best.condition?.commitMs ?? 0) >= repeatCommitMs; reads++) {
+      const next = await this.#parts.facts.current(0)
+      if (next.condition === undefined || !next.storeUp) return next
+      const commitMs = Math.min(next.condition.commitMs, best.condition?.commitMs ?? 0)
+      best = { ...next, condition: { ...next.condition, commitMs } }
     }
     return best
   }
@@ -286,6 +289,7 @@ export interface DoctorParts {
   readonly store: Store
   readonly clock: Clock
   readonly explainer: Explainer
+  readonly facts: Pick<Facts, 'current'>
   readonly serverDefaults: ServerDefaults
   readonly limits: Pick<Limits, 'maxWaiting' | 'maxWaitingPerEndpoint'>
   readonly version: string

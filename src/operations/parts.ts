@@ -3,6 +3,8 @@ import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../json/scan.ts'
+import { Facts } from '../metrics/facts.ts'
+import { QueueSurvey } from '../metrics/queue-survey.ts'
 import type { Store } from '../store/store.ts'
 import { Authenticator } from './auth.ts'
 import { Doctor } from './doctor.ts'
@@ -69,7 +71,7 @@ export interface Parts extends Context {
 }
 
 /** Makes the parts. A server and the program around it share them, so that each sees a revoked key at once. */
-export function partsOf(context: Context): Parts {
+export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsOver(context)): Parts {
   let batchScanner: Scanner | undefined
   let reference: Buffer | undefined
   const explainer = new Explainer(context.store, context.clock, context.serverDefaults)
@@ -77,7 +79,7 @@ export function partsOf(context: Context): Parts {
     ...context,
     auth: new Authenticator(context),
     explainer,
-    doctor: new Doctor({ ...context, explainer }),
+    doctor: new Doctor({ ...context, explainer, facts }),
     batchScanner: () => {
       batchScanner ??= context.scanner.sized(batchLimits)
       return batchScanner
@@ -87,4 +89,10 @@ export function partsOf(context: Context): Parts {
       return reference
     },
   }
+}
+
+/** Facts for a program that has none: they count nothing in the background. */
+function factsOver({ store, clock, onBug }: Context): Facts {
+  const onTrouble = onBug
+  return new Facts({ store, clock, queues: new QueueSurvey({ store, clock, onTrouble }), onTrouble })
 }

@@ -11,7 +11,7 @@ import type { Clock } from '../../src/domain/clock.ts'
 import { diagnose } from '../../src/domain/doctor.ts'
 import { doctorLimits } from '../../src/domain/doctor-facts.ts'
 import { Engine } from '../../src/engine/engine.ts'
-import { Doctor } from '../../src/operations/doctor.ts'
+import { partsOf } from '../../src/operations/parts.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { version } from '../../src/runtime/version.ts'
 import { atEnd } from '../e2e/at-end.ts'
@@ -119,8 +119,9 @@ describe('the doctor on Postgres', () => {
     let isOver = false
     const holding = (async () => {
       while (!isOver) {
-        await holder.query('begin; lock table leader in access exclusive mode')
-        await new Promise((resolve) => setTimeout(resolve, 1000))
+        // Writers wait, and readers do not.
+        await holder.query('begin; lock table leader in share mode')
+        await new Promise((resolve) => setTimeout(resolve, 700))
         await holder.query('commit')
       }
     })()
@@ -206,7 +207,7 @@ describe('the doctor on Postgres', () => {
   test('finds the clock of this server or of a worker off', async (t) => {
     const s = await postgresScene(t)
     const off = { ...systemClock, now: () => systemClock.now() + 90_000 } as Clock
-    const doctor = new Doctor({ ...s.handlers, clock: off })
+    const { doctor } = partsOf({ ...s.handlers, clock: off })
     const { findings } = diagnose(await doctor.facts(), soon)
     assert.deepEqual([only(findings).code, only(findings).severity], ['clock_off', 'critical'])
     assert.match(only(findings).sentence, /^The clock of this server is 1 min (2[89]|3\d) s ahead of/)

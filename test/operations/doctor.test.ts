@@ -293,9 +293,16 @@ for (const dialect of dialects) {
     test('finds one destination or many behind a backlog that has no other cause', async (t) => {
       const s = await scene(t, dialect)
       const stuck = await s.store.join({ leaseMs: longMs, description: 'owns lanes and sends nothing' })
+      const claim = async (lanes: number) => {
+        let claimed = 0
+        await eventually('the lanes are claimed', async () => {
+          claimed += (await s.store.claim(stuck, 10)).lanes.length
+          return claimed >= lanes
+        })
+      }
       await s.endpoint('one')
       await s.publish(6)
-      await s.store.claim(stuck, 10)
+      await claim(1)
       // Another process can ask the owner on Postgres, and learns that it does not answer.
       const code = dialect === 'sqlite' ? 'backlog_one_destination' : 'worker_stuck'
       const found = only(await s.finds([code]))
@@ -304,7 +311,7 @@ for (const dialect of dialects) {
       await s.endpoint('two')
       await s.endpoint('three')
       await s.publish(6)
-      await s.store.claim(stuck, 10)
+      await claim(2)
       const { evidence, command } = only(await s.finds(['backlog_many_destinations']))
       assert.deepEqual([evidence.endpoints, evidence.waiting, evidence.share], [3, 24, 0.5])
       assert.equal(command, 'sluice why --sort age')
