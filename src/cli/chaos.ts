@@ -118,7 +118,8 @@ export function choose(
   return { behaviour: 'success' }
 }
 
-function behave(
+/** Does to a request what its behaviour says. */
+export function behave(
   behaviour: Behaviour,
   { request, response }: Arrived,
   { status, retryAfterSeconds, clock }: { status: number; retryAfterSeconds: number; clock: Clock },
