@@ -1,4 +1,5 @@
 import type { Delivering } from '../compose/delivering.ts'
+import type { MetricsServer } from '../compose/metrics.ts'
 import type { Parts } from '../compose/parts.ts'
 import { hashApiKey, makeApiKey } from '../operations/auth.ts'
 import { makeSignInLink } from '../operations/sign-in.ts'
@@ -19,14 +20,17 @@ export async function serve(world: World, { config, origins }: Loaded): Promise<
   const log = world.openLog(config)
   // Before the store is made: a start that fails leaves nothing behind.
   await assertFree(config.listen)
+  if (config.metricsListen !== null) await assertFree(config.metricsListen)
   const parts = await world.openParts(config, log, 'owner', origins)
   const { store } = parts
   const newKey = parts.adminKey === null ? await createFirstKey(world, store) : undefined
   const api = await parts.openApi()
+  let metrics: MetricsServer | undefined
   try {
     const address = await api.listen(config.listen).catch((error: unknown) => {
       throw cannotListen(error, config.listen)
     })
+    metrics = await offerMetrics(parts, config, log)
     const description = `sluice serve (${terminal.description}, listening on ${formatAddress(address)})`
     const delivering = await parts.startDelivering(description)
     const signInLink = await signInLinkOf(world, config, parts, address)
@@ -40,8 +44,19 @@ export async function serve(world: World, { config, origins }: Loaded): Promise<
     return await stopDelivering(delivering, config.shutdownLimit, log)
   } finally {
     await api.close()
+    await metrics?.close()
     await store.close()
   }
+}
+
+/** Offers metrics at an address of their own, if the settings name one. */
+async function offerMetrics(parts: Parts, { metricsListen }: Config, log: Logger): Promise<MetricsServer | undefined> {
+  if (metricsListen === null) return undefined
+  const server = await parts.listenForMetrics(metricsListen).catch((error: unknown) => {
+    throw cannotListen(error, metricsListen)
+  })
+  log.info({ metrics: `http://${formatAddress(server.address)}/metrics` }, 'metrics are offered')
+  return server
 }
 
 /** Settings that take effect in another way than their names suggest, each with the remedy. */
@@ -88,8 +103,11 @@ export async function worker(world: World, { config }: Loaded): Promise<number> 
   const { terminal } = world
   const stopRequested = terminal.stopRequested()
   const log = world.openLog(config)
+  if (config.metricsListen !== null) await assertFree(config.metricsListen)
   const parts = await world.openParts(config, log)
+  let metrics: MetricsServer | undefined
   try {
+    metrics = await offerMetrics(parts, config, log)
     const description = `sluice worker (${terminal.description})`
     const delivering = await parts.startDelivering(description)
     terminal.print(`Sluice ${world.version}: delivering as a worker`)
@@ -99,6 +117,7 @@ export async function worker(world: World, { config }: Loaded): Promise<number> 
     log.info({ signal }, 'stopping')
     return await stopDelivering(delivering, config.shutdownLimit, log)
   } finally {
+    await metrics?.close()
     await parts.store.close()
   }
 }

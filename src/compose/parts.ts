@@ -10,7 +10,7 @@ import { fileProblem } from '../leader/dead-file.ts'
 import { observed } from '../metrics/commits.ts'
 import { Facts } from '../metrics/facts.ts'
 import { HistoryWriter } from '../metrics/history.ts'
-import { Meter } from '../metrics/meter.ts'
+import { Meter, type RefusalCode } from '../metrics/meter.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
@@ -27,6 +27,7 @@ import { AddressPolicy, checkUrl } from '../sender/guard.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
 import { type Delivering, deadFileOf, serverDefaultsOf, startDelivering } from './delivering.ts'
+import { composeMetrics, type MetricsServer } from './metrics.ts'
 import { StoreTroubles } from './store-troubles.ts'
 import type { Tracing } from './tracing.ts'
 
@@ -61,6 +62,8 @@ export interface Parts {
   handlers(): HandlerParts
   /** Builds the HTTP API, which loads Fastify; it does not listen yet. */
   openApi(): Promise<Api>
+  /** Offers metrics at an address of their own, without a key. */
+  listenForMetrics(address: Address): Promise<MetricsServer>
   /** Delivers from the store until stopped. `description` names the process to operators. */
   startDelivering(description: string): Promise<Delivering>
 }
@@ -95,6 +98,7 @@ export async function openParts(
     ...opened,
     async close() {
       facts.stop()
+      metrics.stop()
       await history.stop()
       troubles.stop()
       await opened.close().finally(() => tracing?.close())
@@ -110,7 +114,14 @@ export async function openParts(
   })
   const scanner = once(() => new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)))
   const settings = () => showSettings(config, origins)
-  const context = once(() => ({ ...contextOf(config, adminKey, store, publisher(), scanner(), log), settings }))
+  let delivering: Delivering | undefined
+  const metrics = composeMetrics({ config, store, meter, facts, log, delivering: () => delivering })
+  const context = once(() => ({
+    ...contextOf(config, adminKey, store, publisher(), scanner(), log),
+    settings,
+    metrics: metrics.page,
+    onRefusedPublish: (code: RefusalCode) => meter.refuse(code),
+  }))
   const handlers = once(() => partsOf(context(), facts))
   return {
     store,
@@ -124,8 +135,11 @@ export async function openParts(
       const { buildApp } = await import('../http/app.ts')
       return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
     },
-    startDelivering: (description) =>
-      startDelivering({ config, store, log, troubles, publisher, scanner, tracing, description }),
+    listenForMetrics: (address) => metrics.listen(address),
+    async startDelivering(description) {
+      delivering = await startDelivering({ config, store, log, troubles, publisher, scanner, tracing, description })
+      return delivering
+    },
   }
 }
 

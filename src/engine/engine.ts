@@ -113,6 +113,17 @@ export class Engine {
     this.#snapshots = new Snapshots({ store, clock, scheduler, membership, registry, pump, queue, loop, onTrouble })
   }
 
+  /** The standing of this worker in figures. */
+  get standing(): WorkerStanding {
+    return {
+      inFlight: this.#scheduler.inFlight,
+      inFlightLimit: this.#parts.limits.inFlight,
+      lanes: this.#registry.size,
+      unsettled: this.#queue.size,
+      leaseAgeMs: this.#parts.clock.steady() - this.#membership.extendedAt,
+    }
+  }
+
   /** Joins the workers and begins to deliver. */
   async start(): Promise<void> {
     if (this.#state !== 'new') throw new Error('an engine starts once')
@@ -275,6 +286,19 @@ export class Engine {
 /** The log line for a worker that was declared dead. */
 function diedText({ worker, description, lanes }: NonNullable<Renewal['died']>[number]): string {
   return `worker ${worker} (${description}) died: its lease expired; ${count(lanes, 'lane')} of it are free for other workers`
+}
+
+/** The standing of a worker in figures. */
+export interface WorkerStanding {
+  /** Attempts under way, and how many may be. */
+  readonly inFlight: number
+  readonly inFlightLimit: number
+  /** Lanes that it owns. */
+  readonly lanes: number
+  /** Verdicts that are not recorded yet. */
+  readonly unsettled: number
+  /** How long ago it last extended its lease. */
+  readonly leaseAgeMs: number
 }
 
 export interface EngineParts {

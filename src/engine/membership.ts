@@ -9,6 +9,7 @@ export class Membership {
   readonly #parts: MembershipParts
   #worker = 0
   #leaseUntil: SteadyMs = Number.NEGATIVE_INFINITY
+  #extendedAt: SteadyMs = Number.NEGATIVE_INFINITY
   #cancelTimer: (() => void) | undefined
   #cancelLapse: (() => void) | undefined
   #left = false
@@ -32,6 +33,11 @@ export class Membership {
    */
   get sharesFrom(): SteadyMs {
     return this.workers > 1 ? this.#joinedAt + this.#parts.leaseMs : Number.NEGATIVE_INFINITY
+  }
+
+  /** When the lease was last extended, counted from before it was asked for. */
+  get extendedAt(): SteadyMs {
+    return this.#extendedAt
   }
 
   /** Whether this worker may start attempts now. */
@@ -113,6 +119,7 @@ export class Membership {
     const { clock, leaseMs, onLapsed } = this.#parts
     // A tenth is kept for the time between deciding to send and sending.
     this.#leaseUntil = before + leaseMs * 0.9
+    this.#extendedAt = before
     this.#cancelLapse?.()
     this.#cancelLapse = clock.after(this.#leaseUntil - clock.steady(), onLapsed)
   }

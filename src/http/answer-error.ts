@@ -64,15 +64,16 @@ export function answerError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  context: Pick<HttpContext, 'onBug' | 'onHangUp' | 'clock' | 'requestTimeoutMs'>,
+  context: Pick<HttpContext, 'onBug' | 'onHangUp' | 'onRefusedPublish' | 'clock' | 'requestTimeoutMs'>,
 ): void {
-  const { onBug, onHangUp } = context
+  const { onBug, onHangUp, onRefusedPublish } = context
   const hungUp = isHangUp(error, request)
   // The client never sees this answer, but it ends the request, and with it the reservation of its Idempotency-Key.
   const known = hungUp ? new AppError('request_timeout', 'The client hung up.') : refusalOf(error)
   if (hungUp) onHangUp(request)
   else if (known === undefined) onBug(error)
   const code = known?.code ?? 'internal'
+  if (!hungUp && request.routeOptions?.config?.need?.scope === 'publish') onRefusedPublish?.(code)
   const status = statusOf(code)
   addAnswerHeaders(reply)
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="sluice"')

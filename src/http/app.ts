@@ -9,6 +9,7 @@ import type { HttpContext } from './context.ts'
 import { docsRoute } from './docs-page.ts'
 import { guard } from './guard.ts'
 import { answerOnce } from './idempotency.ts'
+import { metricsRoute } from './metrics.ts'
 import { allowOrigins, answerOtherMethods } from './other-methods.ts'
 import { pageAnswers } from './pages.ts'
 import { limitRates } from './rates.ts'
@@ -79,6 +80,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
     },
     { prefix: '/api/v1' },
   )
+  metricsRoute(app, context, parts.auth)
   app.register(async (open) => {
     docsRoute(open)
     pages.declare(open)

@@ -1,4 +1,5 @@
 import type { Context, Limits } from '../operations/parts.ts'
+import type { MetricsPage } from './metrics.ts'
 import type { PageOptions } from './pages.ts'
 
 /** The parts of the program that the server works with. */
@@ -8,6 +9,8 @@ export interface HttpContext extends Context, PageOptions {
   readonly limits: HttpLimits
   /** Networks of proxies whose `X-Forwarded-For` names the client. */
   readonly trustedProxies: readonly string[]
+  /** Missing where no metrics are offered. */
+  readonly metrics?: MetricsPage
   /** Logs a client that hung up before its request was carried out. */
   readonly onHangUp: (request: { readonly method: string; readonly url: string }) => void
 }

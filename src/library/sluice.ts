@@ -121,6 +121,11 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
   const refuseClosed = () => {
     if (closing !== undefined) throw new AppError('closed', 'This Sluice was closed; open another with openSluice.')
   }
+  /** The refusal that an error is, counted. */
+  const counted = (error: unknown) => {
+    parts.meter.refuse(error instanceof AppError ? error.code : 'internal')
+    return error
+  }
   const request: Request = async (method, path, body) => {
     refuseClosed()
     return carryOut(method, path, body)
@@ -140,9 +145,14 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
 
   function publishWithin(connection: object, app: string, message: NewMessage): Enqueued | Promise<Enqueued> {
     refuseClosed()
-    const item = readMessage(app, message, config.bodyLimit)
-    const answer = publisher.publishWithin(connection, app, item)
-    return answer instanceof Promise ? answer.then(enqueued) : enqueued(answer)
+    try {
+      const item = readMessage(app, message, config.bodyLimit)
+      const answer = publisher.publishWithin(connection, app, item)
+      if (!(answer instanceof Promise)) return enqueued(answer)
+      return answer.then(enqueued, (error) => Promise.reject(counted(error)))
+    } catch (error) {
+      throw counted(error)
+    }
   }
 
   return {
@@ -158,22 +168,32 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
     url: running.url,
     async publish(app, message) {
       refuseClosed()
-      const { envelope, body } = readMessage(app, message, config.bodyLimit)
-      return published(await publisher.publish(app, envelope, body))
+      try {
+        const { envelope, body } = readMessage(app, message, config.bodyLimit)
+        return published(await publisher.publish(app, envelope, body))
+      } catch (error) {
+        throw counted(error)
+      }
     },
     async publishTogether(app, messages) {
       refuseClosed()
       if (messages.length === 0) return []
-      if (messages.length > batchLimit) {
-        throw invalid([{ at: ['body', 'messages'], message: `must not be more than ${batchLimit}`, type: 'maxItems' }])
+      try {
+        if (messages.length > batchLimit) throw tooManyMessages()
+        const items = messages.map((message) => readMessage(app, message, config.bodyLimit))
+        return (await publisher.publishTogether(app, items)).map(published)
+      } catch (error) {
+        throw counted(error)
       }
-      const items = messages.map((message) => readMessage(app, message, config.bodyLimit))
-      return (await publisher.publishTogether(app, items)).map(published)
     },
     publishWith,
     close,
     [Symbol.asyncDispose]: close,
   }
+}
+
+function tooManyMessages(): AppError {
+  return invalid([{ at: ['body', 'messages'], message: `must not be more than ${batchLimit}`, type: 'maxItems' }])
 }
 
 function enqueued({ committed, ...accepted }: AcceptedWithin): Enqueued {

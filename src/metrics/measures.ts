@@ -1,5 +1,6 @@
 import { deadReasons } from '../domain/judge.ts'
 import { outcomeCodes } from '../domain/outcome.ts'
+import { circuitStates, laneStates } from './facts.ts'
 
 /**
  * A metric. `process` metrics are those of one process, and the sums of all processes add up. `store` metrics describe the
@@ -28,6 +29,9 @@ export const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as cons
 
 /** How a delivery ends. A dead letter ends as `dead`, `expired` or `dropped`, by its reason. */
 export const deliveryEnds = ['delivered', 'dead', 'expired', 'dropped', 'coalesced', 'cancelled'] as const
+
+export const waitingClasses = ['fresh', 'timed', 'replay'] as const
+export const workerStates = ['alive', 'lapsed', 'dead'] as const
 
 /** All metrics. A new one is an entry here and a reader in registry.ts; docs/metrics.md follows. */
 export const measures = {
@@ -76,6 +80,55 @@ export const measures = {
     'Time that the store takes to record a batch of attempts.',
     shortBuckets,
   ),
+  inFlight: gauge('sluice_attempts_in_flight', 'Attempts under way in this process.'),
+  inFlightLimit: gauge('sluice_attempts_in_flight_limit', 'Attempts that may be under way in this process (inFlight).'),
+  lanesOwned: gauge('sluice_lanes_owned', 'Lanes that this process owns.'),
+  unsettled: gauge('sluice_attempts_unrecorded', 'Attempts of this process that ended and are not recorded yet.'),
+  leads: gauge('sluice_leader', '1 while this process leads: it runs schedules, retention and sweeps.'),
+  leaseAge: gauge('sluice_lease_age_seconds', 'Time since this process last extended its lease as a worker.'),
+  storeUp: gauge('sluice_store_up', '1 if the store answered this process and takes writes.'),
+  storeWrite: gauge('sluice_store_write_seconds', 'Duration of one durable write of this process, a moment ago.'),
+  loopDelay: gauge('sluice_event_loop_delay_seconds', 'Delay of the event loop over the last 15 to 30 seconds.', {
+    quantile: ['0.5', '0.99', '1'],
+  }),
+  build: gauge('sluice_build_info', 'Always 1; the label is the version.', { version: 'version of Sluice' }),
+  cpu: counter('process_cpu_seconds_total', 'CPU time of the process.'),
+  resident: gauge('process_resident_memory_bytes', 'Resident memory of the process.'),
+  heap: gauge('process_heap_bytes', 'JavaScript heap in use.'),
+  startTime: gauge('process_start_time_seconds', 'Start of the process, in seconds since 1970.'),
+  waiting: ofStore('sluice_deliveries_waiting', 'Waiting deliveries.', { class: waitingClasses }),
+  behind: ofStore(
+    'sluice_deliveries_behind',
+    'Deliveries that were due more than 60 seconds ago, of endpoints that are neither paused nor disabled.',
+  ),
+  oldestDue: ofStore(
+    'sluice_deliveries_oldest_due_seconds',
+    'Time since the oldest due delivery was due, of endpoints that are neither paused nor disabled.',
+  ),
+  waitingEndpoints: ofStore('sluice_endpoints_waiting', 'Endpoints with waiting deliveries.'),
+  lanes: ofStore('sluice_lanes', 'Lanes by state.', { state: laneStates }),
+  circuits: ofStore('sluice_circuits', 'Circuits by state.', { state: circuitStates }),
+  workers: ofStore(
+    'sluice_workers',
+    'Workers: alive, with a lease that ran out, or declared dead within the last hour.',
+    { state: workerStates },
+  ),
+  leader: ofStore('sluice_leader_present', '1 while a process leads.'),
+  scheduleLag: ofStore('sluice_schedule_lag_seconds', 'Time since the tick of the schedule that is due the longest.'),
+  storeSize: ofStore('sluice_store_size_bytes', 'Size of the database.'),
+  walSize: ofStore('sluice_store_wal_bytes', 'Size of the write-ahead log of SQLite.'),
+  diskFree: ofStore('sluice_store_disk_free_bytes', 'Free space on the file system of the SQLite file.'),
+  surveyAge: ofStore('sluice_survey_age_seconds', 'Age of the count of waiting deliveries.'),
+  endpointWaiting: ofEndpoint(
+    'gauge',
+    'sluice_endpoint_deliveries_waiting',
+    'Waiting deliveries of the endpoints that have the most.',
+  ),
+  endpointFailures: ofEndpoint(
+    'counter',
+    'sluice_endpoint_attempts_failed_total',
+    'Failed attempts at the endpoints that have the most, counted by this process.',
+  ),
 } as const satisfies Readonly<Record<string, Measure>>
 
 export type MeasureName = keyof typeof measures
@@ -86,4 +139,17 @@ function counter(name: string, help: string, labels: Labels = {}) {
 
 function histogram(name: string, help: string, buckets: readonly number[]) {
   return { name, kind: 'histogram', scope: 'process', help, labels: {}, buckets } as const
+}
+
+function gauge(name: string, help: string, labels: Labels = {}) {
+  return { name, kind: 'gauge', scope: 'process', help, labels } as const
+}
+
+function ofStore(name: string, help: string, labels: Labels = {}) {
+  return { name, kind: 'gauge', scope: 'store', help, labels } as const
+}
+
+function ofEndpoint<Kind extends Measure['kind']>(kind: Kind, name: string, help: string) {
+  const labels = { application: 'uid or id of the application', endpoint: 'uid or id of the endpoint' }
+  return { name, kind, scope: 'endpoint', help, labels } as const
 }

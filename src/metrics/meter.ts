@@ -9,6 +9,9 @@ import { deliveryEnds, measures, statusClasses } from './measures.ts'
 /** Endpoints whose failures are counted one by one. Beyond, the endpoint whose last failure is longest ago is forgotten. */
 const failingKept = 10_000
 
+/** The code of the error of a refused publish; `internal` for a bug. */
+export type RefusalCode = AppErrorCode | 'internal'
+
 export type DeliveryEnd = (typeof deliveryEnds)[number]
 
 /** The end of a delivery that became a dead letter. */
@@ -54,7 +57,7 @@ export class Meter implements CommitObserver {
   readonly ends: Counts<DeliveryEnd> = zeros(deliveryEnds)
   readonly deadLetters = new Map<DeadReason, number>()
   /** By the code of the error. */
-  readonly refused = new Map<AppErrorCode, number>()
+  readonly refused = new Map<RefusalCode, number>()
   /** Failed attempts by endpoint; the endpoint that failed last is the last. */
   readonly failing = new Map<number, { readonly app: number; failures: number }>()
   readonly deliveryWait = new Histogram(measures.deliveryWait.buckets)
@@ -64,8 +67,6 @@ export class Meter implements CommitObserver {
   readonly publishDuration = new Histogram(measures.publishDuration.buckets)
   readonly settleDuration = new Histogram(measures.settleDuration.buckets)
   readonly #attempts = new Float64Array(outcomeCodes.length * statusClasses.length)
-  /** Errors that are counted: the publisher and the server both see the same one. */
-  readonly #counted = new WeakSet<object>()
 
   accepted({ endpoints, special }: Publication, merged: readonly number[]): void {
     this.messagesAccepted++
@@ -98,10 +99,8 @@ export class Meter implements CommitObserver {
     histogram.observe(ms / 1000)
   }
 
-  /** Counts a refused publish by the code of its error. The same error counts once, however many parts report it. */
-  refuse(error: object, code: AppErrorCode): void {
-    if (this.#counted.has(error)) return
-    this.#counted.add(error)
+  /** Counts a refused publish by the code of its error. */
+  refuse(code: RefusalCode): void {
     this.refused.set(code, (this.refused.get(code) ?? 0) + 1)
   }
 

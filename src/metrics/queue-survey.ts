@@ -1,7 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Parts, Turns } from '../domain/turns.ts'
 import type { QueueCursor, Store, WaitingCount } from '../store/store.ts'
-import { Worst } from './worst.ts'
 
 /** Rows counted at once: about half a millisecond of SQLite's time. */
 const rowsPerPage = 5000
@@ -159,4 +158,32 @@ function* worstOf(counted: Counted, kept: number): Parts<readonly QueueLength[]>
     worst.offer({ endpoint, app, count })
   }
   return worst.list
+}
+
+/** Keeps the few items with the highest figures of any number. */
+export class Worst<Item> {
+  /** The highest first. */
+  readonly list: Item[] = []
+  readonly #kept: number
+  readonly #figure: (item: Item) => number
+
+  constructor(kept: number, figure: (item: Item) => number) {
+    this.#kept = kept
+    this.#figure = figure
+  }
+
+  offer(item: Item): void {
+    const { list } = this
+    const figure = this.#figure(item)
+    const last = list.at(-1)
+    if (list.length >= this.#kept && (last === undefined || this.#figure(last) >= figure)) return
+    let [low, high] = [0, list.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#figure(list[middle] as Item) >= figure) low = middle + 1
+      else high = middle
+    }
+    list.splice(low, 0, item)
+    if (list.length > this.#kept) list.pop()
+  }
 }

@@ -32,8 +32,10 @@ export function inProcess(parts: Parts): Request {
   }
 
   return async <T>(method: Method, path: string, body?: unknown): Promise<T> => {
+    let isPublish = false
     try {
       const { route, params, query } = find(method, path)
+      isPublish = route.need !== 'open' && route.need.scope === 'publish'
       const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
       const limit = route.bodyLimit?.(parts) ?? parts.bodyLimitBytes
       if (bytes !== undefined && bytes.byteLength > limit) {
@@ -54,7 +56,9 @@ export function inProcess(parts: Parts): Request {
       })
       return (await answerOf(route, handled)) as T
     } catch (error) {
-      throw refusalOf(error, parts)
+      const refusal = refusalOf(error, parts)
+      if (isPublish) parts.onRefusedPublish?.(refusal instanceof AppError ? refusal.code : 'internal')
+      throw refusal
     }
   }
 }

@@ -1,3 +1,4 @@
+import type { AppErrorCode } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { RandomText } from '../domain/ids.ts'
@@ -34,6 +35,8 @@ export interface Context {
   readonly version: string
   /** Logs an error that no caller can have caused. */
   readonly onBug: (error: unknown) => void
+  /** Counts a refused publish by the code of its error. */
+  readonly onRefusedPublish?: (code: AppErrorCode | 'internal') => void
 }
 
 /** A setting as an operator sees it: secrets are masked. */

@@ -22,12 +22,14 @@ async function modulesOf(t: TestContext, settings: object): Promise<string[]> {
   return JSON.parse(stdout)
 }
 
-test('a program that only embeds the library loads neither Fastify, the server nor OpenTelemetry', async (t) => {
+test('a program that only embeds the library loads neither Fastify, the server prom-client nor OpenTelemetry', async (t) => {
   const modules = await modulesOf(t, {})
   assert.ok(modules.some((url) => url.endsWith('/src/index.ts')))
   assert.deepEqual(
     modules.filter((url) =>
-      /\/src\/http\/|\/node_modules\/(fastify|@fastify|find-my-way|light-my-request|@opentelemetry)\//.test(url),
+      /\/src\/http\/|\/node_modules\/(fastify|@fastify|find-my-way|light-my-request|prom-client|@opentelemetry)\//.test(
+        url,
+      ),
     ),
     [],
   )

@@ -147,10 +147,3 @@ test('an observation counts in the first bucket whose bound is not below it', ()
   assert.deepEqual([...histogram.counts], [2, 2, 2])
   assert.ok(Math.abs(histogram.sum - 102.61) < 1e-9)
 })
-
-test('the same refusal counts once, however many parts report it', () => {
-  const meter = new Meter()
-  const [error, other] = [new Error(), new Error()]
-  for (const each of [error, error, other]) meter.refuse(each, 'overloaded')
-  assert.deepEqual([...meter.refused], [['overloaded', 2]])
-})

@@ -1,0 +1,80 @@
+import type { MetricsPage } from '../http/metrics.ts'
+import type { Facts } from '../metrics/facts.ts'
+import type { Meter } from '../metrics/meter.ts'
+import { systemClock } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
+import { watchProcess } from '../runtime/process-figures.ts'
+import type { Address } from '../runtime/setting-kinds.ts'
+import type { Config } from '../runtime/settings.ts'
+import { version } from '../runtime/version.ts'
+import type { Store } from '../store/store.ts'
+import type { Delivering } from './delivering.ts'
+
+/** The metrics of a process. The library that writes them is loaded when they are first asked for. */
+export interface Metrics {
+  /** As the API offers them. */
+  readonly page: MetricsPage
+  /** Offers them at an address of their own, without a key. */
+  listen(address: Address): Promise<MetricsServer>
+  stop(): void
+}
+
+/** A server for metrics alone. */
+export interface MetricsServer {
+  /** With its actual port. */
+  readonly address: Address
+  close(): Promise<void>
+}
+
+export interface MetricsParts {
+  readonly config: Config
+  readonly store: Store
+  readonly meter: Meter
+  readonly facts: Facts
+  readonly log: Logger
+  /** The deliveries of this process, once they are started. */
+  delivering(): Delivering | undefined
+}
+
+/** Composes the metrics of a process. */
+export function composeMetrics({ config, store, meter, facts, log, delivering }: MetricsParts): Metrics {
+  let opened: ReturnType<typeof open> | undefined
+  let stop = () => {}
+
+  async function open() {
+    const { Exposition } = await import('../metrics/exposition.ts')
+    const watched = watchProcess()
+    stop = () => watched.stop()
+    const own = () => ({ version, worker: delivering()?.standing(), ...watched.read() })
+    return new Exposition({ store, clock: systemClock, meter, facts, endpoints: config.metricsEndpoints, own })
+  }
+
+  const page: MetricsPage = {
+    isPublic: config.metricsPublic,
+    async write(accept) {
+      opened ??= open()
+      return (await opened).write(accept)
+    },
+  }
+  return {
+    page,
+    async listen(address) {
+      const { metricsServer } = await import('../http/metrics-server.ts')
+      const server = metricsServer(page, (error) => log.error({ err: error }, 'a bug: metrics could not be written'))
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', reject)
+        server.listen(address.port, address.host, resolve)
+      })
+      const bound = server.address()
+      return {
+        address: { host: address.host, port: typeof bound === 'object' && bound !== null ? bound.port : address.port },
+        close: () =>
+          new Promise((resolve) => {
+            server.close(() => resolve())
+            server.closeAllConnections()
+          }),
+      }
+    },
+    stop: () => stop(),
+  }
+}

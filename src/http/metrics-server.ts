@@ -1,0 +1,49 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { MetricsPage } from './metrics.ts'
+
+const path = '/metrics'
+/** Connections and time that scrapers may take. */
+const limits = { connections: 100, headersMs: 10_000, keepAliveMs: 75_000 }
+
+/** A server that answers `/metrics` and nothing else, without a key. It does not listen yet. */
+export function metricsServer(metrics: Pick<MetricsPage, 'write'>, onBug: (error: unknown) => void): Server {
+  const options = {
+    headersTimeout: limits.headersMs,
+    requestTimeout: limits.headersMs,
+    keepAliveTimeout: limits.keepAliveMs,
+    connectionsCheckingInterval: 1000,
+  }
+  const server = createServer(options, (request, response) => void answer(request, response))
+  server.maxConnections = limits.connections
+
+  /** Never rejects. */
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    // A scrape has no body. One that is sent is not kept.
+    request.resume()
+    const { status, type, text, ...headers } = await answerTo(request)
+    response.writeHead(status, {
+      ...headers,
+      'content-type': type,
+      'content-length': Buffer.byteLength(text),
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'no-store',
+    })
+    response.end(request.method === 'HEAD' ? undefined : text)
+  }
+
+  async function answerTo({ method, url = '', headers }: IncomingMessage) {
+    const type = 'text/plain; charset=utf-8'
+    if (url.split('?', 1)[0] !== path) return { status: 404, type, text: `Metrics are at ${path}.\n` }
+    if (method !== 'GET' && method !== 'HEAD') {
+      return { status: 405, type, text: 'Metrics are read with GET.\n', allow: 'GET, HEAD' }
+    }
+    try {
+      return { status: 200, ...(await metrics.write(headers.accept)) }
+    } catch (error) {
+      onBug(error)
+      return { status: 500, type, text: 'Metrics could not be written; the log has the reason.\n' }
+    }
+  }
+
+  return server
+}

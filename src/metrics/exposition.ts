@@ -1,0 +1,300 @@
+import { type OpenMetricsContentType, type PrometheusContentType, Registry } from 'prom-client'
+import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { Turns } from '../domain/turns.ts'
+import type { ListedWorker, Store } from '../store/store.ts'
+import { deathsShownMs, type Facts, type Standing } from './facts.ts'
+import { type Measure, type MeasureName, measures, waitingClasses } from './measures.ts'
+import type { Histogram, Meter } from './meter.ts'
+import { Worst } from './queue-survey.ts'
+
+/** A text is kept this long, so that a scraper in a loop costs no more than one that asks every second. */
+const keptMs = 1000
+/** The names of an endpoint are read again when they are older than this. */
+const namesKeptMs = 5 * 60_000
+/** Endpoints whose names are read at once: reading one unseals its secrets. */
+const namesAtOnce = 10
+
+/** The figures of this process beside those that its meter counts. */
+export interface OwnFigures {
+  readonly version: string
+  /** Undefined in a process that does not deliver. */
+  readonly worker:
+    | {
+        readonly inFlight: number
+        readonly inFlightLimit: number
+        readonly lanes: number
+        readonly unsettled: number
+        readonly leaseAgeMs: number
+        readonly leads: boolean
+      }
+    | undefined
+  readonly startedAt: number
+  readonly cpuSeconds: number
+  readonly residentBytes: number
+  readonly heapBytes: number
+  readonly loopDelay: { readonly p50: number; readonly p99: number; readonly max: number }
+}
+
+export interface ExpositionParts {
+  readonly store: Pick<Store, 'loadEndpoints' | 'applicationRefs'>
+  readonly clock: Clock
+  readonly meter: Meter
+  readonly facts: Facts
+  /** How many endpoints are named at most, by each of the two measures. */
+  readonly endpoints: number
+  readonly own: () => OwnFigures
+}
+
+/** Metrics as text, with the type of the text. */
+export interface Exposed {
+  readonly type: string
+  readonly text: string
+}
+
+type ContentType = PrometheusContentType | OpenMetricsContentType
+
+interface Kept {
+  readonly at: SteadyMs
+  readonly exposed: Promise<Exposed>
+}
+
+/** Writes all metrics as text. Nothing here runs unless metrics are asked for. */
+export class Exposition {
+  readonly #parts: ExpositionParts
+  readonly #names: EndpointNames
+  readonly #kept = new Map<string, Kept>()
+
+  constructor(parts: ExpositionParts) {
+    this.#parts = parts
+    this.#names = new EndpointNames(parts.store, parts.clock)
+  }
+
+  /** The metrics in the form that an Accept header prefers. */
+  write(accept: string | undefined): Promise<Exposed> {
+    const { clock } = this.#parts
+    const type = typeFor(accept)
+    const kept = this.#kept.get(type)
+    if (kept !== undefined && clock.steady() - kept.at < keptMs) return kept.exposed
+    const exposed = this.#write(type)
+    this.#kept.set(type, { at: clock.steady(), exposed })
+    return exposed
+  }
+
+  async #write(type: ContentType): Promise<Exposed> {
+    const { meter, facts, own } = this.#parts
+    const figures = own()
+    // The leader describes the whole store where no process with an API does.
+    if (figures.worker?.leads) facts.start()
+    const standing = await facts.current()
+    const reading = {
+      meter,
+      own: figures,
+      standing,
+      counted: facts.isStarted ? standing : undefined,
+      worst: await this.#worst(standing),
+    }
+    const registry = new Registry<typeof type>()
+    registry.setContentType(type)
+    for (const [name, measure] of Object.entries(measures) as [MeasureName, Measure][]) {
+      const values = readers[name](reading)
+      if (values.length > 0) registry.registerMetric(metricOf(measure, values) as never)
+    }
+    return { type, text: await registry.metrics() }
+  }
+
+  async #worst(standing: Standing): Promise<Reading['worst']> {
+    const { meter, facts, endpoints: kept } = this.#parts
+    if (kept === 0) return { waiting: [], failing: [] }
+    const failing = new Worst<Named>(kept, ({ count }) => count)
+    for (const [endpoint, { app, failures: count }] of meter.failing) failing.offer({ endpoint, app, count })
+    const waiting = facts.isStarted && standing.storeUp ? (standing.waiting?.worst ?? []) : []
+    const names = await this.#names.of([...waiting, ...failing.list])
+    const toSamples = (list: readonly Named[]) =>
+      list.flatMap(({ endpoint, count }) => {
+        const labels = names.get(endpoint)
+        return labels === undefined ? [] : [{ labels, value: count }]
+      })
+    return { waiting: toSamples(waiting), failing: toSamples(failing.list) }
+  }
+}
+
+interface Named {
+  readonly endpoint: number
+  readonly app: number
+  readonly count: number
+}
+
+interface Sample {
+  readonly labels?: Readonly<Record<string, string | number>>
+  readonly value: number
+  /** The name of the line, where it is not that of the metric. */
+  readonly metricName?: string
+}
+
+/** The figures of one scrape. */
+interface Reading {
+  readonly meter: Meter
+  readonly own: OwnFigures
+  readonly standing: Standing
+  /** The standing, in a process that shows metrics of the whole store. */
+  readonly counted: Standing | undefined
+  readonly worst: { readonly waiting: readonly Sample[]; readonly failing: readonly Sample[] }
+}
+
+const one = (value: number | null | undefined): readonly Sample[] => (value == null ? [] : [{ value }])
+const seconds = (ms: number | undefined) => (ms === undefined ? [] : one(ms / 1000))
+const by = (label: string, counts: Iterable<readonly [string, number]>): readonly Sample[] =>
+  [...counts].map(([name, value]) => ({ labels: { [label]: name }, value }))
+
+/** How each metric is read. No samples: the process does not have the metric. */
+const readers: Readonly<Record<MeasureName, (reading: Reading) => readonly Sample[]>> = {
+  messagesAccepted: ({ meter }) => one(meter.messagesAccepted),
+  messagesRepeated: ({ meter }) => one(meter.messagesRepeated),
+  publishesRefused: ({ meter }) => by('reason', meter.refused),
+  deliveriesAccepted: ({ meter }) => one(meter.deliveriesAccepted),
+  deliveriesEnded: ({ meter }) => by('end', Object.entries(meter.ends)),
+  deliveriesRetried: ({ meter }) => one(meter.deliveriesRetried),
+  deadLetters: ({ meter }) => by('reason', meter.deadLetters),
+  attempts: ({ meter }) =>
+    [...meter.attempts()].map(({ outcome, status, count }) => ({ labels: { outcome, status }, value: count })),
+  deliveryWait: ({ meter }) => bucketsOf('deliveryWait', meter.deliveryWait),
+  attemptDelay: ({ meter }) => bucketsOf('attemptDelay', meter.attemptDelay),
+  attemptDuration: ({ meter }) => bucketsOf('attemptDuration', meter.attemptDuration),
+  deliveryDuration: ({ meter }) => bucketsOf('deliveryDuration', meter.deliveryDuration),
+  publishDuration: ({ meter }) => bucketsOf('publishDuration', meter.publishDuration),
+  settleDuration: ({ meter }) => bucketsOf('settleDuration', meter.settleDuration),
+  inFlight: ({ own }) => one(own.worker?.inFlight),
+  inFlightLimit: ({ own }) => one(own.worker?.inFlightLimit),
+  lanesOwned: ({ own }) => one(own.worker?.lanes),
+  unsettled: ({ own }) => one(own.worker?.unsettled),
+  leads: ({ own }) => one(own.worker && Number(own.worker.leads)),
+  leaseAge: ({ own }) => seconds(own.worker?.leaseAgeMs),
+  storeUp: ({ standing }) => one(Number(standing.storeUp)),
+  storeWrite: ({ standing }) => (standing.storeUp ? seconds(standing.condition?.commitMs) : []),
+  loopDelay: ({ own: { loopDelay } }) =>
+    by('quantile', [
+      ['0.5', loopDelay.p50],
+      ['0.99', loopDelay.p99],
+      ['1', loopDelay.max],
+    ]),
+  build: ({ own }) => [{ labels: { version: own.version }, value: 1 }],
+  cpu: ({ own }) => one(own.cpuSeconds),
+  resident: ({ own }) => one(own.residentBytes),
+  heap: ({ own }) => one(own.heapBytes),
+  startTime: ({ own }) => one(own.startedAt),
+  waiting: ({ counted }) =>
+    counted?.waiting === undefined
+      ? []
+      : by(
+          'class',
+          waitingClasses.map((name, i) => [name, counted.waiting?.byClass[i] ?? 0]),
+        ),
+  behind: ({ counted }) => one(counted?.waiting?.behind),
+  oldestDue: ({ counted }) => seconds(counted?.waiting?.oldestDueMs),
+  waitingEndpoints: ({ counted }) => one(counted?.waiting?.endpoints),
+  lanes: ({ counted }) => by('state', Object.entries(counted?.lanes?.states ?? {})),
+  circuits: ({ counted }) => by('state', Object.entries(counted?.lanes?.circuits ?? {})),
+  workers: ({ counted }) => (counted?.condition === undefined ? [] : by('state', workersBy(counted))),
+  leader: ({ counted }) => (counted?.condition === undefined ? [] : one(Number(counted.leader !== undefined))),
+  scheduleLag: ({ counted }) => (counted?.condition === undefined ? [] : seconds(counted.scheduleLagMs)),
+  storeSize: ({ counted }) => one(counted?.condition?.bytes),
+  walSize: ({ counted }) => one(counted?.condition?.logBytes),
+  diskFree: ({ counted }) => one(counted?.condition?.disk?.freeBytes),
+  surveyAge: ({ counted, standing }) => {
+    const at = counted?.waiting?.at
+    return at === undefined ? [] : seconds(Math.max(0, standing.at - at))
+  },
+  endpointWaiting: ({ worst }) => worst.waiting,
+  endpointFailures: ({ worst }) => worst.failing,
+}
+
+function workersBy({ workers, condition }: Standing): [string, number][] {
+  const now = condition?.now ?? 0
+  const count = (is: (worker: ListedWorker) => boolean) => workers.filter(is).length
+  return [
+    ['alive', count(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > now)],
+    ['lapsed', count(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil <= now)],
+    ['dead', count(({ died, endedAt }) => died && endedAt !== null && endedAt > now - deathsShownMs)],
+  ]
+}
+
+function bucketsOf(name: MeasureName, { bounds, counts, sum }: Histogram): readonly Sample[] {
+  const { name: metric } = measures[name]
+  let below = 0
+  const buckets = [...bounds, '+Inf'].map((le, place): Sample => {
+    below += counts[place] ?? 0
+    return { metricName: `${metric}_bucket`, labels: { le }, value: below }
+  })
+  return [...buckets, { metricName: `${metric}_sum`, value: sum }, { metricName: `${metric}_count`, value: below }]
+}
+
+/** A metric as prom-client writes it. For OpenMetrics it takes `_total` off the name of a counter. */
+function metricOf({ name, kind, help }: Measure, values: readonly Sample[]) {
+  const metric = {
+    name,
+    type: kind,
+    help,
+    get: () => Promise.resolve({ name: metric.name, type: kind, help, values, aggregator: 'sum' }),
+  }
+  return metric
+}
+
+/** The names of endpoints for labels, remembered for some minutes. */
+class EndpointNames {
+  readonly #store: ExpositionParts['store']
+  readonly #clock: Clock
+  #known = new Map<number, { readonly readAt: SteadyMs; readonly labels: Labels | undefined }>()
+
+  constructor(store: ExpositionParts['store'], clock: Clock) {
+    this.#store = store
+    this.#clock = clock
+  }
+
+  /** The labels of endpoints; those that are deleted, or that the store could not name, are left out. */
+  async of(wanted: readonly Named[]): Promise<ReadonlyMap<number, Labels>> {
+    const turns = Turns.by(this.#clock)
+    const now = this.#clock.steady()
+    const byKey = new Map(wanted.map((each) => [each.endpoint, each]))
+    const unknown = [...byKey.values()].filter(({ endpoint }) => {
+      const known = this.#known.get(endpoint)
+      return known === undefined || now - known.readAt >= namesKeptMs
+    })
+    for (let at = 0; at < unknown.length; at += namesAtOnce) {
+      await turns.next()
+      // A store in trouble names nothing; the other metrics are written all the same.
+      await this.#read(unknown.slice(at, at + namesAtOnce), now).catch(() => {})
+    }
+    // Only the endpoints that are wanted are remembered.
+    this.#known = new Map([...this.#known].filter(([endpoint]) => byKey.has(endpoint)))
+    return new Map([...this.#known].flatMap(([endpoint, { labels }]) => (labels ? [[endpoint, labels] as const] : [])))
+  }
+
+  async #read(some: readonly Named[], readAt: SteadyMs): Promise<void> {
+    const apps = await this.#store.applicationRefs(some.map(({ app }) => app))
+    const endpoints = await this.#store.loadEndpoints(some.map(({ endpoint }) => endpoint))
+    for (const { endpoint } of some) this.#known.set(endpoint, { readAt, labels: undefined })
+    for (const { key, app, uid, id } of endpoints) {
+      const application = apps.get(app)
+      if (application === undefined) continue
+      const labels = { application: application.uid ?? application.id, endpoint: uid ?? id }
+      this.#known.set(key, { readAt, labels })
+    }
+  }
+}
+
+type Labels = Readonly<Record<'application' | 'endpoint', string>>
+
+/** The type of the text for an Accept header: OpenMetrics where it is preferred, else Prometheus' own. */
+function typeFor(accept = ''): ContentType {
+  const weights = { open: 0, plain: 0 }
+  for (const range of accept.slice(0, 1000).split(',')) {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
+    const q = Number(parameters.find((each) => each.startsWith('q='))?.slice(2) ?? 1)
+    const weight = Number.isFinite(q) ? q : 0
+    if (type === 'application/openmetrics-text') weights.open = Math.max(weights.open, weight)
+    else if (type === 'text/plain' || type === 'text/*' || type === '*/*')
+      weights.plain = Math.max(weights.plain, weight)
+  }
+  const prefersOpen = weights.open > 0 && weights.open >= weights.plain
+  return prefersOpen ? Registry.OPENMETRICS_CONTENT_TYPE : Registry.PROMETHEUS_CONTENT_TYPE
+}
