@@ -11,6 +11,7 @@ import { endpoints, operationalWebhooks } from './nouns/endpoints.ts'
 import { eventTypes } from './nouns/event-type.ts'
 import { finding } from './nouns/find.ts'
 import { health, reference } from './nouns/health.ts'
+import { history } from './nouns/history.ts'
 import { lanes } from './nouns/lane.ts'
 import { messages } from './nouns/message.ts'
 import { regions } from './nouns/region.ts'
@@ -34,6 +35,7 @@ export const nouns: readonly Noun[] = [
   lanes,
   backgroundTasks,
   statistics,
+  history,
   authentication,
   sessions,
   apiKeys,

@@ -12,7 +12,13 @@ import { type DeclaredRoute, declaredRoutes } from './declared-routes.ts'
 const open = ['GET /health', 'GET /health/ping', 'GET /openapi.json', 'GET /session']
 
 /** What anybody bound to one application may ask for although it is no application's own. */
-const shared = ['GET /event-type', 'GET /event-type/:name', 'GET /auth/access', 'POST /auth/logout']
+const shared = [
+  'GET /event-type',
+  'GET /event-type/:name',
+  'GET /history/sparkline',
+  'GET /auth/access',
+  'POST /auth/logout',
+]
 
 /** Sessions of the caller's own key or token: any caller that may read starts and ends them. */
 const ownSessions = [

@@ -118,6 +118,8 @@ export type HeadOut = { endpointId: string; messageId: string | null; order: "re
 
 export type HealthOut = { database: { status: "healthy" | "unhealthy"; detail?: string }; queue: { status: "healthy" | "unhealthy" }; cache: { status: "healthy" | "unhealthy" } }
 
+export type HistoryOut = { since: string; until: string; stepSeconds: number; series: { accepted: number[]; delivered: number[]; failed: number[]; dead: number[]; coalesced: number[]; dropped: number[]; expired: number[]; status2xx: number[]; status3xx: number[]; status4xx: number[]; status5xx: number[]; statusNone: number[]; waitMs: { p50: (number | null)[]; p95: (number | null)[]; p99: (number | null)[] }; latencyMs: { p50: (number | null)[]; p95: (number | null)[]; p99: (number | null)[] } }; totals: { accepted: number; delivered: number; failed: number; dead: number; coalesced: number; dropped: number; expired: number; status2xx: number; status3xx: number; status4xx: number; status5xx: number; statusNone: number; waitMs: { p50: number | null; p95: number | null; p99: number | null }; latencyMs: { p50: number | null; p95: number | null; p99: number | null } } }
+
 export type LaneOut = { endpointId: string; state: "active" | "throttled" | "failing" | "held" | "circuit_open" | "paused" | "disabled"; disabled: boolean; disabledReason: string | null; paused: boolean; owner: { worker: number; description: string; leaseUntil: string } | null; circuit: { state: "closed" | "open" | "half_open"; openUntil: string | null; manual: boolean; openings: number; failures: number }; failingSince: string | null; slowedTo: number | null; workersAlive: number; waiting: { fresh: number; timed: number; replay: number; total: number; isExact: boolean }; oldestSince: string | null; live: { inFlight: number; concurrency: number; queued: number; recording: number; nextTokenAt: string | null; rate: number | null; pace: number | null; crowded: string | null; application: { inFlight: number; limit: number }; process: { inFlight: number; limit: number }; standstill: string | null; asOf: string } | null; dueAt: string | null; heldUntil: string | null; rateLimitedUntil: string | null; bucketFullAt: string | null; nextTimedAt: string | null; limits: { throttleRate: number | null; throttlePeriodSeconds: number; burst: number | null; concurrency: number | null; rateFrom: "endpoint" | "application" | "server" | null; burstFrom: "endpoint" | "application" | "server" | null }; asOf: string }
 
 export type LeaderOut = { leader: { description: string; epoch: number; since: string } | null }
@@ -165,6 +167,8 @@ export type SettingOut = { name: string; value: string; origin: string; flag: st
 export type SettingsOut = { data: SettingOut[] }
 
 export type SignInLinkOut = { url: string; expiresAt: string }
+
+export type SparklinesOut = { since: string; until: string; stepSeconds: number; data: ({ endpointId: string; delivered: number[]; failed: number[] })[] }
 
 export type TaskStartedOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "application.stats" | "event-type.aggregate"; updatedAt: string }
 
@@ -364,6 +368,10 @@ export interface Operations {
   "POST /stats/usage/app": { path: object; query: object; body: AppUsageStatsIn; answer: AppUsageStatsOut }
   /** List the event types that each application's endpoints subscribe to, in the background. */
   "PUT /stats/usage/event-types": { path: object; query: object; body: undefined; answer: TaskStartedOut }
+  /** Get the history of the server, an application or an endpoint. */
+  "GET /history": { path: object; query: { app?: string; endpoint?: string; range?: "15m" | "1h" | "24h" | "7d" | "90d"; since?: string; until?: string }; body: undefined; answer: HistoryOut }
+  /** Get the successes and failures of several endpoints by the hour. */
+  "GET /history/sparkline": { path: object; query: { app?: string; endpoint: string[]; range?: "24h" | "7d" }; body: undefined; answer: SparklinesOut }
   /** Make a link to the portal of an application. */
   "POST /auth/app-portal-access/{app_id}": { path: { app_id: string }; query: object; body: AppPortalAccessIn | undefined; answer: AppPortalAccessOut }
   /** Make a link to the portal of an application (older path). */

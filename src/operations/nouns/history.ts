@@ -1,0 +1,320 @@
+import { type Static, Type } from 'typebox'
+import { AppError, noSuch } from '../../domain/app-error.ts'
+import type { Clock, EpochMs } from '../../domain/clock.ts'
+import { type Endpoint, managementApplication } from '../../domain/endpoint.ts'
+import {
+  type Counter,
+  counters,
+  hourMs,
+  latestSteps,
+  longestSeriesMs,
+  pointsLimit,
+  type Steps,
+  Sums,
+  serverScope,
+  stepsBetween,
+} from '../../domain/history.ts'
+import { decodeKey } from '../../domain/ids.ts'
+import type { Sketch } from '../../domain/sketch.ts'
+import { Turns } from '../../domain/turns.ts'
+import type { HistoryPlace, HistoryRange } from '../../store/history.ts'
+import type { Store } from '../../store/store.ts'
+import { type Caller, viewShared } from '../access.ts'
+import { described, Instant, iso, nullable, optional, text, whole } from '../fields.ts'
+import { dateTime, readInstants } from '../instant.ts'
+import { isRef, lookUp } from '../lookup.ts'
+import { type Noun, type Out, route } from '../route.ts'
+import { refuseIf } from '../validate.ts'
+
+const dayMs = 24 * hourMs
+const ranges = { '15m': hourMs / 4, '1h': hourMs, '24h': dayMs, '7d': 7 * dayMs, '90d': 90 * dayMs } as const
+const sparkRanges = { '24h': dayMs, '7d': 7 * dayMs } as const
+type Range = keyof typeof ranges
+
+/** Rows read at once: about a millisecond of computing. */
+const rowsAtOnce = 200
+const sparklinesLimit = 100
+
+const appRef = optional(Type.String({ maxLength: 256 }), 'Application, by id or uid.')
+
+const HistoryQuery = Type.Object({
+  app: appRef,
+  endpoint: optional(Type.String({ maxLength: 256 }), 'Endpoint, by id, or with an application also by uid.'),
+  range: optional(Type.Enum(Object.keys(ranges) as Range[]), 'Length of the time up to now; 1h by default.'),
+  since: optional(dateTime, 'From this instant on, instead of `range`.'),
+  until: optional(dateTime, 'Before this instant; now by default. With `since` only.'),
+})
+
+const SparklineQuery = Type.Object({
+  app: appRef,
+  endpoint: described(
+    Type.Array(Type.String({ maxLength: 256 }), { minItems: 1, maxItems: sparklinesLimit }),
+    'Endpoints, each by id, or with an application also by uid.',
+  ),
+  range: optional(Type.Enum(Object.keys(sparkRanges) as (keyof typeof sparkRanges)[]), '24h by default.'),
+})
+
+const counts = (description: string) => Type.Array(Type.Integer(), { description })
+const quantiles = (description: string) => Type.Array(nullable(Type.Number()), { description })
+const Quantiles = Type.Object({ p50: quantiles('Median.'), p95: quantiles('95 %.'), p99: quantiles('99 %.') })
+const total = (description: string) => nullable(Type.Number({ description }))
+const TotalQuantiles = Type.Object({ p50: total('Median.'), p95: total('95 %.'), p99: total('99 %.') })
+
+const meanings: Readonly<Record<Counter, string>> = {
+  accepted: 'Messages accepted; always 0 for an endpoint.',
+  delivered: 'Deliveries that succeeded.',
+  failed: 'Attempts that failed.',
+  dead: 'Deliveries that became dead letters, apart from expired and dropped ones.',
+  coalesced: 'Deliveries that a newer one replaced.',
+  dropped: 'Deliveries dropped because too many waited or the endpoint was disabled.',
+  expired: 'Deliveries whose message expired.',
+  status2xx: 'Attempts answered 2xx.',
+  status3xx: 'Attempts answered 3xx.',
+  status4xx: 'Attempts answered 4xx.',
+  status5xx: 'Attempts answered 5xx.',
+  statusNone: 'Attempts without an answer.',
+}
+
+function perCounter<T>(make: (name: Counter) => T): Record<Counter, T> {
+  return Object.fromEntries(counters.map((name) => [name, make(name)])) as Record<Counter, T>
+}
+
+const waitMeaning = 'From when a delivery was due to its first attempt, in milliseconds; null without one.'
+const latencyMeaning = 'Duration of attempts, in milliseconds; null without one.'
+
+const HistoryOut = Type.Object({
+  since: described(Instant, 'Start of the first point.'),
+  until: described(Instant, 'End of the last point.'),
+  stepSeconds: whole('Seconds per point.'),
+  series: Type.Object(
+    {
+      ...perCounter((name) => counts(meanings[name])),
+      waitMs: described(Quantiles, waitMeaning),
+      latencyMs: described(Quantiles, latencyMeaning),
+    },
+    { description: 'One value per point.' },
+  ),
+  totals: Type.Object(
+    {
+      ...perCounter((name) => whole(meanings[name])),
+      waitMs: described(TotalQuantiles, waitMeaning),
+      latencyMs: described(TotalQuantiles, latencyMeaning),
+    },
+    { description: 'The same over the whole time.' },
+  ),
+})
+
+const SparklinesOut = Type.Object({
+  since: described(Instant, 'Start of the first point.'),
+  until: described(Instant, 'End of the last point.'),
+  stepSeconds: whole('Seconds per point: an hour.'),
+  data: Type.Array(
+    Type.Object({
+      endpointId: text('Id of the endpoint.'),
+      delivered: counts(meanings.delivered),
+      failed: counts(meanings.failed),
+    }),
+    { description: 'In the order of the request.' },
+  ),
+})
+
+export const history: Noun = {
+  tag: 'History',
+  description: 'Counts and durations over time, for charts.',
+  schemas: { HistoryOut, SparklinesOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/history',
+      need: viewShared,
+      id: 'v1.history.get',
+      summary: 'Get the history of the server, an application or an endpoint',
+      description: `Up to ${pointsLimit} points. Minutes are kept for two days, hours for \`historyRetention\`. Without \`app\` and \`endpoint\` it is the whole server's, which takes an API key that is not bound to one application. The counts of the last seconds may be missing. Quantiles are at most 5 % off.`,
+      query: HistoryQuery,
+      answers: { 200: HistoryOut },
+      handle: async ({ query, request: { caller } }, { store, clock }) => {
+        const scope = await scopeOf(store, caller, query)
+        const stepsAtLeast = readSteps(query, clock.now())
+        return toHistoryOut(await readSeries(store, clock, scope, stepsAtLeast))
+      },
+    }),
+    route({
+      method: 'GET',
+      path: '/history/sparkline',
+      need: viewShared,
+      id: 'v1.history.sparklines',
+      summary: 'Get the successes and failures of several endpoints by the hour',
+      description: 'For lists. Endpoints that do not exist are left out.',
+      query: SparklineQuery,
+      answers: { 200: SparklinesOut },
+      handle: async ({ query, request: { caller } }, { store, clock }) => {
+        const app = await appOf(store, caller, query.app)
+        const endpoints = await endpointsOf(store, app, query.endpoint)
+        const steps = latestSteps(sparkRanges[query.range ?? '24h'], clock.now(), hourMs)
+        return readSparklines(store, clock, endpoints, steps)
+      },
+    }),
+  ],
+}
+
+/** The key of the application that a caller names, or is bound to; null for all. Another one's looks like an unknown one. */
+async function appOf(store: Store, caller: Caller | null, ref: string | undefined): Promise<number | null> {
+  const own = caller?.app ?? null
+  if (own === null && ref === undefined) return null
+  if (own !== null && ref !== undefined && ref !== own.id && ref !== own.uid) throw noSuch('application', ref)
+  const app = await lookUp('application', own?.id ?? (ref as string), (name) => store.findApplication(name))
+  return app.key
+}
+
+async function scopeOf(store: Store, caller: Caller | null, query: Static<typeof HistoryQuery>): Promise<number> {
+  if (query.app === undefined && query.endpoint === undefined) {
+    if (caller?.app == null) return serverScope
+    throw new AppError(
+      'insufficient_access',
+      'The history of the whole server takes a key for all applications; name `app`.',
+    )
+  }
+  const app = await appOf(store, caller, query.app)
+  const { endpoint: ref } = query
+  if (ref === undefined) return app as number
+  const [endpoint] = await endpointsOf(store, app, [ref])
+  if (endpoint === undefined) throw noSuch('endpoint', ref)
+  return endpoint.key
+}
+
+/** The endpoints of these names, of one application or, by id alone, of any. */
+async function endpointsOf(store: Store, app: number | null, refs: readonly string[]): Promise<Endpoint[]> {
+  const wanted = [...new Set(refs)].filter(isRef)
+  const keys = wanted.map((ref) => decodeKey('ep', ref))
+  const byId = new Map(
+    (await store.loadEndpoints(keys.filter((key) => key !== undefined))).map((endpoint) => [endpoint.id, endpoint]),
+  )
+  const found: Endpoint[] = []
+  for (const ref of wanted) {
+    const endpoint = byId.get(ref) ?? (await store.findEndpoint(app ?? managementApplication, ref))
+    if (endpoint !== undefined && (app === null || endpoint.app === app)) found.push(endpoint)
+  }
+  return found
+}
+
+/** The steps of the answer, when they are at least this long. */
+function readSteps({ range, ...query }: Static<typeof HistoryQuery>, now: EpochMs): (leastMs: number) => Steps {
+  const { since, until = now } = readInstants('query', { since: query.since, until: query.until })
+  const problem = (name: string, message: string) => refuseIf([{ at: ['query', name], message, type: 'range' }])
+  if (since === undefined) {
+    if (query.until !== undefined) problem('until', 'needs `since`')
+    return (leastMs) => latestSteps(ranges[range ?? '1h'], now, leastMs)
+  }
+  if (range !== undefined) problem('range', 'cannot be given together with `since`')
+  if (until <= since) problem('since', 'must be before `until`')
+  if (until - since > longestSeriesMs - 2 * dayMs) problem('since', 'must be within 718 days before `until`')
+  return (leastMs) => stepsBetween(since, until, now, leastMs)
+}
+
+interface Series {
+  readonly steps: Steps
+  readonly points: readonly Sums[]
+}
+
+/** The sums of a scope by the steps. A scope that was kept by the hour alone for some of the time is shown by hours. */
+async function readSeries(
+  store: Store,
+  clock: Clock,
+  scope: number,
+  stepsAtLeast: (leastMs: number) => Steps,
+): Promise<Series> {
+  const steps = stepsAtLeast(0)
+  if (steps.span === hourMs || !(await isByHour(store, clock, scope, steps))) return addUp(store, clock, scope, steps)
+  return addUp(store, clock, scope, stepsAtLeast(hourMs))
+}
+
+async function isByHour(store: Store, clock: Clock, scope: number, { since, stepMs, points }: Steps): Promise<boolean> {
+  const from = Math.floor(since / hourMs) * hourMs
+  const range: HistoryRange = { scope, span: hourMs, from, until: since + stepMs * points }
+  for await (const { sums } of rowsOf(store, clock, range)) if (sums.byHour) return true
+  return false
+}
+
+async function addUp(store: Store, clock: Clock, scope: number, steps: Steps): Promise<Series> {
+  const { since, stepMs, span } = steps
+  const points = Array.from({ length: steps.points }, () => new Sums())
+  const range: HistoryRange = { scope, span, from: since, until: since + stepMs * steps.points }
+  for await (const { at, sums } of rowsOf(store, clock, range)) {
+    points[Math.floor((at - since) / stepMs)]?.merge(Sums.read(sums))
+  }
+  return { steps, points }
+}
+
+/** Rows in small pages, with a turn for others in between. */
+async function* rowsOf(store: Store, clock: Clock, range: HistoryRange) {
+  for (let place: HistoryPlace | null = null; ; ) {
+    const page: Awaited<ReturnType<Store['readHistory']>> = await store.readHistory(range, place, rowsAtOnce)
+    yield* page.rows
+    if (page.next === null) return
+    place = page.next
+    await Turns.by(clock).next()
+  }
+}
+
+function toHistoryOut({ steps, points }: Series): Out<typeof HistoryOut> {
+  const total = new Sums()
+  for (const each of points) total.merge(each)
+  return {
+    ...timesOf(steps),
+    series: {
+      ...perCounter((name) => points.map((sums) => sums.get(name))),
+      waitMs: perQuantile((share) => points.map(({ wait }) => quantileOf(wait, share))),
+      latencyMs: perQuantile((share) => points.map(({ latency }) => quantileOf(latency, share))),
+    },
+    totals: {
+      ...perCounter((name) => total.get(name)),
+      waitMs: perQuantile((share) => quantileOf(total.wait, share)),
+      latencyMs: perQuantile((share) => quantileOf(total.latency, share)),
+    },
+  }
+}
+
+function timesOf({ since, stepMs, points }: Steps) {
+  return { since: iso(since), until: iso(since + stepMs * points), stepSeconds: stepMs / 1000 }
+}
+
+function perQuantile<T>(make: (share: number) => T) {
+  return { p50: make(0.5), p95: make(0.95), p99: make(0.99) }
+}
+
+/** To a tenth of a millisecond: more would be noise. */
+function quantileOf(sketch: Sketch, share: number): number | null {
+  const ms = sketch.quantile(share)
+  return ms === undefined ? null : Math.round(ms * 10) / 10
+}
+
+/** Endpoints whose hours are read at once. */
+const endpointsAtOnce = 10
+
+async function readSparklines(
+  store: Store,
+  clock: Clock,
+  endpoints: readonly Endpoint[],
+  steps: Steps,
+): Promise<Out<typeof SparklinesOut>> {
+  const { since, stepMs, points } = steps
+  const zeros = () => Array.from({ length: points }, () => 0)
+  const lines = new Map(endpoints.map(({ key }) => [key, { delivered: zeros(), failed: zeros() }]))
+  const keys = [...lines.keys()]
+  for (let at = 0; at < keys.length; at += endpointsAtOnce) {
+    if (at > 0) await Turns.by(clock).next()
+    const scopes = keys.slice(at, at + endpointsAtOnce)
+    for (const hour of await store.readOutcomes(scopes, since, since + stepMs * points)) {
+      const line = lines.get(hour.scope)
+      const place = Math.floor((hour.at - since) / stepMs)
+      if (line === undefined) continue
+      line.delivered[place] = (line.delivered[place] ?? 0) + hour.delivered
+      line.failed[place] = (line.failed[place] ?? 0) + hour.failed
+    }
+  }
+  const data = endpoints.map(({ key, id }) => ({
+    endpointId: id,
+    ...(lines.get(key) ?? { delivered: [], failed: [] }),
+  }))
+  return { ...timesOf(steps), data }
+}
