@@ -77,5 +77,18 @@ for (const dialect of dialects) {
       const answers = await Promise.all(Array.from({ length: 20 }, () => ask('/why?limit=1')))
       for (const each of answers) assert.deepEqual([each.data[0].appUid, uidsOf(each)], ['a', [`copy${longest}`]])
     })
+    await target.measure('the doctor over many endpoints', async () => {
+      const began = performance.now()
+      const { findings, more, waiting } = await ask('/doctor')
+      t.diagnostic(`one examination: ${Math.round(performance.now() - began)} ms`)
+      assert.deepEqual(waiting, { total, endpoints: endpoints + 1, isExact: true })
+      // The secret of a copy is sealed for another endpoint. Of 40 long queues and the oldest, five of a kind are named.
+      const shut = findings.filter(({ code }: { code: string }) => code === 'encryption_key_missing')
+      assert.ok(shut.length === 5 && more >= 30, `${shut.length} and ${more}`)
+      assert.equal(shut[0].endpoint, `copy${longest}`)
+      for (const each of await Promise.all(Array.from({ length: 20 }, () => ask('/doctor')))) {
+        assert.equal(each.status, 'critical')
+      }
+    })
   })
 }
