@@ -17,8 +17,8 @@ export interface DoctorFacts {
   /** Workers that are alive, or ended recently. */
   readonly workers: readonly WorkerFacts[]
   readonly hasLeader: boolean
-  /** All waiting deliveries, and how many there may be. */
-  readonly waiting: WaitingTotals & { readonly limit: number }
+  /** All waiting deliveries, and how many there may be in all and of one application. */
+  readonly waiting: WaitingTotals & { readonly limit: number; readonly limitPerApp: number }
   /** The endpoints with the most waiting deliveries, and those that have waited longest. */
   readonly endpoints: readonly EndpointFacts[]
   readonly dead: DeadFacts

@@ -280,8 +280,8 @@ export const systemRules: readonly Rule[] = [
       const list = [...versions].map(([version, n]) => `${version} (${count(n, 'worker')})`).join(', ')
       return [
         {
-          sentence: `Processes run different versions: this server ${process.version}; in all ${list}.`,
-          evidence: { server: process.version, versions: [...versions.keys()].join(', ') },
+          sentence: `Processes run different versions: ${list}. This one runs ${process.version}.`,
+          evidence: { thisProcess: process.version, versions: [...versions.keys()].join(', ') },
           command: 'sluice workers',
         },
       ]

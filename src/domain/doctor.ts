@@ -12,15 +12,16 @@ const intakeRules: readonly Rule[] = [
   {
     code: 'publishes_refused',
     severity: 'critical',
-    meaning: 'So many deliveries wait, in all or for one endpoint, that publishes are refused with 429.',
-    remedy: 'Remove the cause of the backlog, or raise `maxWaiting` or `maxWaitingPerEndpoint`.',
+    meaning:
+      'So many deliveries wait, in all, for one application or for one endpoint, that publishes are refused with 429.',
+    remedy: 'Remove the cause of the backlog, or raise `maxWaiting`, `maxWaitingPerApp` or `maxWaitingPerEndpoint`.',
     find: (facts) => fullQueues(facts, (share) => share >= 1, 'Publishes are refused with 429.'),
   },
   {
     code: 'queue_filling',
     severity: 'warning',
     meaning: 'The waiting deliveries have reached 80 % of the number above which publishes are refused.',
-    remedy: 'Remove the cause of the backlog, or raise `maxWaiting` or `maxWaitingPerEndpoint`.',
+    remedy: 'Remove the cause of the backlog, or raise `maxWaiting`, `maxWaitingPerApp` or `maxWaitingPerEndpoint`.',
     find: (facts, { waitingShare }) =>
       fullQueues(
         facts,
@@ -32,11 +33,11 @@ const intakeRules: readonly Rule[] = [
     code: 'dead_letters_growing',
     severity: 'warning',
     meaning:
-      'At least ten deliveries became dead letters in the last ten minutes, more than in the ten minutes before.',
+      'At least ten deliveries became dead letters in the last ten minutes, and twice as many as in the ten minutes before.',
     remedy: 'Read the reasons, fix the receiver, and replay the dead letters.',
     find: ({ dead }, { deadLetters }) => {
       const { recent, before, windowMs, worst } = dead
-      if (recent < deadLetters || recent <= before) return []
+      if (recent < deadLetters || recent < 2 * before) return []
       const most = worst === null ? '' : ` Most of the latest are of ${worst.endpoint} of ${worst.app}.`
       return [
         {
@@ -168,7 +169,10 @@ function queueText({ waiting, endpoints }: DoctorFacts): string {
   return `${what} for ${count(destinations, 'endpoint')}, ${share} % of them for ${worst.endpoint} of ${worst.app}.`
 }
 
-/** The limits of waiting deliveries, of all and of endpoints, whose share in use meets a condition. */
+/**
+ * The limits of waiting deliveries, of all, of applications and of endpoints, whose share in use meets a condition. Of an
+ * application, the endpoints that are looked at closely count: it has at least these.
+ */
 function fullQueues(
   { waiting, endpoints }: DoctorFacts,
   meets: (share: number) => boolean,
@@ -180,6 +184,16 @@ function fullQueues(
       sentence: `${waiting.total.toLocaleString('en')} of ${waiting.limit.toLocaleString('en')} deliveries wait in all. ${consequence}`,
       evidence: { waiting: waiting.total, limit: waiting.limit },
       command: 'sluice why',
+    })
+  }
+  for (const [app, its] of Map.groupBy(endpoints, (each) => each.app)) {
+    const n = its.reduce((sum, each) => sum + each.waiting, 0)
+    if (!meets(n / waiting.limitPerApp)) continue
+    found.push({
+      sentence: `${n.toLocaleString('en')} of ${waiting.limitPerApp.toLocaleString('en')} deliveries wait for ${app}. ${consequence}`,
+      evidence: { waiting: n, limit: waiting.limitPerApp },
+      command: `sluice why ${app}`,
+      app,
     })
   }
   for (const { app, endpoint, waiting: n, waitingLimit } of endpoints) {

@@ -96,7 +96,7 @@ export class Doctor {
       process: { version, clockAheadMs },
       workers: workers.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),
       hasLeader: leader !== undefined,
-      waiting: { ...totals, limit: limits.maxWaiting },
+      waiting: { ...totals, limit: limits.maxWaiting, limitPerApp: limits.maxWaitingPerApp },
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
       lateSchedules: scheduleLagMs > 0 ? await this.#lateSchedules() : [],
@@ -291,6 +291,6 @@ export interface DoctorParts {
   readonly explainer: Explainer
   readonly facts: Pick<Facts, 'current'>
   readonly serverDefaults: ServerDefaults
-  readonly limits: Pick<Limits, 'maxWaiting' | 'maxWaitingPerEndpoint'>
+  readonly limits: Pick<Limits, 'maxWaiting' | 'maxWaitingPerApp' | 'maxWaitingPerEndpoint'>
   readonly version: string
 }

@@ -57,6 +57,7 @@ export interface Limits {
   readonly maxSchedulesPerApp: number
   readonly checkEventTypes: 'always' | 'never' | null
   readonly maxWaiting: number
+  readonly maxWaitingPerApp: number
   readonly maxWaitingPerEndpoint: number
   /** How long a browser stays signed in. */
   readonly sessionLifetime: number

@@ -26,7 +26,7 @@ const healthy: DoctorFacts = {
     },
   ],
   hasLeader: true,
-  waiting: { total: 0, endpoints: 0, isExact: true, limit: 1000 },
+  waiting: { total: 0, endpoints: 0, isExact: true, limit: 1000, limitPerApp: 500 },
   endpoints: [],
   dead: { windowMs: 600_000, recent: 0, before: 0, worst: null },
   lateSchedules: [],
@@ -155,6 +155,20 @@ describe('the doctor', () => {
     const facts = { ...healthy, endpoints: [endpoint('a', { oldestDueMs: 1e6 })] }
     assert.deepEqual(codesOf(facts), ['backlog_one_destination'])
     assert.deepEqual(codesOf({ ...facts, store: { ...healthy.store, commitMs: 900 } }), ['store_slow'])
+  })
+
+  test('finds the limit that is reached: of all, of an application, of an endpoint', () => {
+    const endpoints = [endpoint('a', { waiting: 300 }), endpoint('b', { waiting: 200 })]
+    assert.deepEqual(codesOf({ ...healthy, endpoints }), ['publishes_refused'])
+    assert.equal(diagnose({ ...healthy, endpoints }).findings[0]?.command, 'sluice why acme')
+    assert.deepEqual(codesOf({ ...healthy, waiting: { ...healthy.waiting, total: 900 } }), ['queue_filling'])
+    assert.deepEqual(codesOf({ ...healthy, endpoints: [endpoint('a', { waitingLimit: 10 })] }), ['publishes_refused'])
+  })
+
+  test('finds dead letters when they double, and not when a few come steadily', () => {
+    const dead = (recent: number, before: number) => codesOf({ ...healthy, dead: { ...healthy.dead, recent, before } })
+    assert.deepEqual([dead(9, 0), dead(120, 100), dead(100, 120)], [[], [], []])
+    assert.deepEqual([dead(10, 0), dead(200, 100)], [['dead_letters_growing'], ['dead_letters_growing']])
   })
 
   test('has plain sentences in its table', () => {
