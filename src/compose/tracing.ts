@@ -44,12 +44,13 @@ export async function openTracing(
   const loaded = await load(log, clock)
   if (loaded === undefined) return undefined
   const { api, sdk, exporter } = loaded
-  const { queueSize, size, delayMs } = settings.batch
+  const { queueSize, size, delayMs, timeoutMs } = settings.batch
   const processor = new sdk.BatchSpanProcessor({
     exporter: reporting(exporter, log, clock),
     maxQueueSize: queueSize,
     maxExportBatchSize: size,
     scheduledDelayMillis: delayMs,
+    exportTimeoutMillis: timeoutMs,
   })
   const provider = new sdk.TracerProvider({
     sampler: samplerOf(sdk, settings),

@@ -35,6 +35,6 @@ export function traced<T>(
 }
 
 /** The items within the trace of a span. */
-export function withTrace(items: readonly Item[], trace: TraceContext | null): readonly Item[] {
+function withTrace(items: readonly Item[], trace: TraceContext | null): readonly Item[] {
   return trace === null ? items : items.map(({ envelope, body }) => ({ envelope: { ...envelope, trace }, body }))
 }

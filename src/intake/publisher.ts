@@ -8,7 +8,7 @@ import { GroupCommit } from './group-commit.ts'
 import { type Answer, type Commit, Pending } from './pending.ts'
 import { type Prepared, Preparer } from './preparer.ts'
 import { type Envelope, type Item, keepChanging, refusalFor, usedEventId, usedKey } from './publication.ts'
-import { type PublishTracer, traced, withTrace } from './publish-trace.ts'
+import { type PublishTracer, traced } from './publish-trace.ts'
 import { appSubscriptions, onlyEndpoint, SubscriptionCache, type SubscriptionSource } from './subscriptions.ts'
 
 /** A message that is stored and will be delivered. */
@@ -110,28 +110,22 @@ export class Publisher {
    * on SQLite, by a promise on Postgres; throws or rejects like `publish`.
    */
   publishWithin(connection: object, ref: string, item: Item): AcceptedWithin | Promise<AcceptedWithin> {
-    const span = this.#tracer?.begin([item])
-    const [inTrace = item] = withTrace([item], span?.trace ?? null)
     const last: { prepared?: Prepared } = {}
     const match: Match = ({ key }, stored) => {
       last.prepared?.withdraw()
       const subscriptions = appSubscriptions(key, stored, this.#clock.steady())
-      last.prepared = this.#preparer.prepareAtOnce(subscriptions, inTrace)
+      last.prepared = this.#preparer.prepareAtOnce(subscriptions, item)
       return last.prepared.publications[0] as Publication
     }
     const finish = (enlisted: Enlisted | undefined): AcceptedWithin => {
       if (enlisted?.published.state !== 'accepted') last.prepared?.withdraw()
       if (enlisted === undefined) throw noSuch('application', ref)
       const { published, committed } = enlisted
-      const accepted = { ...messageOf(published, item), committed }
-      span?.end(accepted)
-      return accepted
+      return { ...messageOf(published, item), committed }
     }
     const fail = (error: unknown): never => {
       last.prepared?.withdraw()
-      const refusal = refusalFor(error)
-      span?.end(undefined, refusal)
-      throw refusal
+      throw refusalFor(error)
     }
     try {
       const answer = this.#store.publishWithin(connection, ref, match)

@@ -14,6 +14,8 @@ export interface TraceBatch {
   readonly queueSize: number
   readonly size: number
   readonly delayMs: number
+  /** An export that takes longer is given up. */
+  readonly timeoutMs: number
 }
 
 export const traceSamplers = [
@@ -119,5 +121,6 @@ function batchOf(value: (name: string) => string | undefined, problems: string[]
     queueSize,
     size: Math.min(queueSize, read('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', batchSize, largestBatch)),
     delayMs: read('OTEL_BSP_SCHEDULE_DELAY', 5000, 3_600_000),
+    timeoutMs: read('OTEL_BSP_EXPORT_TIMEOUT', 30_000, 3_600_000),
   }
 }

@@ -7,7 +7,7 @@ const standard = {
   sampler: 'parentbased_always_on',
   ratio: 1,
   resource: { 'service.name': 'sluice' },
-  batch: { queueSize: 2048, size: 128, delayMs: 5000 },
+  batch: { queueSize: 2048, size: 128, delayMs: 5000, timeoutMs: 30_000 },
 }
 
 for (const env of [
@@ -63,7 +63,7 @@ test('sampler, resource and batches are read', () => {
     sampler: 'traceidratio',
     ratio: 0.25,
     resource: { 'service.name': 'shop', zone: 'a,b', team: '' },
-    batch: { queueSize: 10, size: 10, delayMs: 1 },
+    batch: { queueSize: 10, size: 10, delayMs: 1, timeoutMs: 30_000 },
   })
 })
 
