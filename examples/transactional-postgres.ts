@@ -44,7 +44,7 @@ try {
   console.log(`${(error as Error).message}: no order, no webhook`)
 }
 const orders = await pool.query('select item from shop_order')
-const messages = await sluice.request<{ data: unknown[] }>('GET', '/app/shop/msg')
+const messages = await sluice.request('GET', '/app/shop/msg')
 console.log(`${orders.rows.length} order, ${messages.data.length} message`)
 
 await pool.end()

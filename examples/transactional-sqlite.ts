@@ -38,7 +38,7 @@ try {
   console.log(`${(error as Error).message}: no order, no webhook`)
 }
 const orders = db.prepare('select item from shop_order').all()
-const messages = await sluice.request<{ data: unknown[] }>('GET', '/app/shop/msg')
+const messages = await sluice.request('GET', '/app/shop/msg')
 console.log(`${orders.length} order, ${messages.data.length} message`)
 
 db.close()

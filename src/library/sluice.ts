@@ -3,7 +3,7 @@ import type { Delivering } from '../compose/delivering.ts'
 import { type Api, openParts, type Parts } from '../compose/parts.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { AcceptedWithin } from '../intake/publisher.ts'
-import { inProcess, invalid, type Request } from '../operations/in-process.ts'
+import { inProcess, invalid, type Request, type TypedRequest } from '../operations/in-process.ts'
 import { batchLimit } from '../operations/nouns/message-schema.ts'
 import { oldKeyName } from '../runtime/config.ts'
 import { openLog } from '../runtime/log.ts'
@@ -64,8 +64,11 @@ export interface Sluice extends AsyncDisposable {
   /** Explains why an application, an endpoint or one delivery waits, and until when. */
   readonly explain: Explain
 
-  /** Any other operation of the API, by its path below `/api/v1`: `request('DELETE', '/app/acme')`. */
-  readonly request: Request
+  /**
+   * Any other operation of the API, by its path below `/api/v1`: `request('DELETE', '/app/acme')`. The answer has the type of
+   * the operation.
+   */
+  readonly request: TypedRequest
 
   /** Ends attempts under way within `shutdownLimit`, releases the lanes and closes the store. */
   close(): Promise<void>
@@ -164,7 +167,7 @@ function sluiceOver(parts: Parts, running: Running, config: Config): Sluice {
     messages: messages(request),
     attempts: attempts(request),
     explain: explain(request),
-    request,
+    request: request as TypedRequest,
     url: running.url,
     async publish(app, message) {
       refuseClosed()

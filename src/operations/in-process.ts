@@ -1,20 +1,66 @@
 import { parse } from 'node:querystring'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import type { TSchema } from 'typebox'
 import { AppError, type FieldError, noRoute } from '../domain/app-error.ts'
 import { audited, auditOf } from './audit-trail.ts'
 import { fixedCaller } from './auth.ts'
 import { checkerOf, kindOf, parseBody } from './check.ts'
 import { asAppError } from './errors.ts'
 import { finderOf } from './lookup.ts'
-import { routes } from './nouns.ts'
+import { type KnownRoute, routes } from './nouns.ts'
 import type { Parts } from './parts.ts'
-import { type Incoming, Reply, type Route } from './route.ts'
+import { type Incoming, type JsonLines, type Out, Reply, type Route } from './route.ts'
 
 export type Method = Route['method']
 
-/** Carries out an operation of the API, such as `('GET', '/app/acme')`; rejects with AppError when it is refused. */
+/** Carries out an operation of the API whose answer the caller knows. */
 export type Request = <T = unknown>(method: Method, path: string, body?: unknown) => Promise<T>
+
+/**
+ * Carries out an operation of the API, such as `('GET', '/app/acme')`; rejects with AppError when it is refused. The answer has
+ * the type of the route that the path names; `unknown` when the path is a string that is only known at run time.
+ */
+export interface TypedRequest {
+  <M extends Method, const Path extends string>(method: M, path: Path, body?: unknown): Promise<AnswerOf<M, Path>>
+  <T>(method: Method, path: string, body?: unknown): Promise<T>
+}
+
+/** The answer to a method and a path. */
+export type AnswerOf<M extends Method, Path extends string> = ShownOf<Matching<M, StepsOf<Path>>>
+
+type ShownOf<R> = [R] extends [never] ? unknown : R extends { readonly answers: infer A } ? Shown<A[keyof A]> : never
+
+/** JSON Lines are answered as text, and no body as undefined. */
+type Shown<Answer> = Answer extends JsonLines ? string : Answer extends TSchema ? Out<Answer> : undefined
+
+/** The routes that a path names. Distributes over all routes. */
+type Matching<M, Steps, R = KnownRoute> = R extends { readonly method: M; readonly path: infer P extends string }
+  ? P extends string
+    ? IsMatch<StepsOf<P>, Steps> extends true
+      ? R
+      : never
+    : never
+  : never
+
+type StepsOf<Path extends string> = Path extends `${infer Before}?${string}`
+  ? StepsOf<Before>
+  : Path extends `${infer Step}/${infer Rest}`
+    ? [Step, ...StepsOf<Rest>]
+    : [Path]
+
+/** A step of a path fits the same word, and any step fits a name such as `:app`. */
+type IsMatch<Pattern, Steps> = Pattern extends [infer First, ...infer Others]
+  ? Steps extends [infer Step, ...infer Rest]
+    ? First extends `:${string}`
+      ? IsMatch<Others, Rest>
+      : Step extends First
+        ? IsMatch<Others, Rest>
+        : false
+    : false
+  : Steps extends []
+    ? true
+    : false
 
 /** One operation, ready to be carried out. */
 type Operation = (request: Incoming) => Promise<unknown>

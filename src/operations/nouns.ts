@@ -22,7 +22,7 @@ import { statistics } from './nouns/statistics.ts'
 import type { Noun, Route } from './route.ts'
 
 /** Every kind of thing in the API, in the order of the reference. */
-export const nouns: readonly Noun[] = [
+const all = [
   applications,
   endpoints,
   eventTypes,
@@ -45,7 +45,12 @@ export const nouns: readonly Noun[] = [
   health,
   doctor,
   reference,
-]
+] satisfies readonly Noun[]
+
+export const nouns: readonly Noun[] = all
+
+/** Every route with its types. */
+export type KnownRoute = (typeof all)[number]['routes'][number]
 
 export const routes: readonly Route[] = nouns.flatMap((noun) => noun.routes)
 

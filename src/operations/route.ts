@@ -188,16 +188,24 @@ export interface Route extends Omit<Definition<string, TSchema, BodySchema, Answ
   readonly handle: (call: never, parts: Parts) => unknown
 }
 
+/** A route that keeps the types of its method, path and answers, for callers of `request()`. */
+export interface TypedRoute<Method extends Route['method'], Path extends string, A extends Answers> extends Route {
+  readonly method: Method
+  readonly path: Path
+  readonly answers: A
+}
+
 /** Declares one operation. */
 export function route<
+  const Method extends Route['method'],
   const Path extends string,
   const A extends Answers,
   Query extends TSchema | undefined = undefined,
   Body extends BodySchema | undefined = undefined,
   const L extends Lookup = 'each',
   const R extends Reading = 'value',
->(definition: Definition<Path, Query, Body, A, L, R>): Route {
-  return definition as Route
+>(definition: Definition<Path, Query, Body, A, L, R> & { readonly method: Method }): TypedRoute<Method, Path, A> {
+  return definition as unknown as TypedRoute<Method, Path, A>
 }
 
 /**

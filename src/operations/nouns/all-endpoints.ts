@@ -12,7 +12,7 @@ import type { ExplainedEndpoint } from '../explainer.ts'
 import { instant, isoOrNull, listOf, nullable, optional, text, uidOut, url } from '../fields.ts'
 import { lookUp } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
-import { type Out, type Route, route } from '../route.ts'
+import { type Out, route } from '../route.ts'
 import { worstKept } from '../survey.ts'
 import { toWaitingOut, Waiting } from './why.ts'
 
@@ -56,7 +56,7 @@ const searchedNames = 20_000
 const namesAtOnce = 500
 
 /** Endpoints of all applications, with their states. */
-export const allEndpoints: Route = route({
+export const allEndpoints = route({
   method: 'GET',
   path: '/endpoint',
   need: read,

@@ -54,7 +54,7 @@ function toApiKeyOut(key: ApiKey): Out<typeof ApiKeyOut> {
   }
 }
 
-export const apiKeys: Noun = {
+export const apiKeys = {
   tag: 'API Key',
   description: 'Keys for this API, with their scopes.',
   schemas: { ApiKeyIn, ApiKeyOut, ApiKeyCreatedOut },
@@ -103,4 +103,4 @@ export const apiKeys: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun

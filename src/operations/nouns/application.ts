@@ -39,7 +39,7 @@ function refuseProblems(input: Static<typeof ApplicationPatch>): void {
   ])
 }
 
-export const applications: Noun = {
+export const applications = {
   tag: 'Application',
   description: 'One tenant: it owns endpoints and messages.',
   schemas: { ApplicationIn, ApplicationPatch, ApplicationOut },
@@ -146,7 +146,7 @@ export const applications: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun
 
 /**
  * Refuses another uid from a caller bound to one application, taken or not: the answer would show which applications

@@ -47,7 +47,7 @@ const listByMessage = {
     attemptsOf(parts, call, call.query),
 }
 
-export const attempts: Noun = {
+export const attempts = {
   tag: 'Message Attempt',
   description: 'One HTTP request of a delivery, and the status of each message at each endpoint.',
   schemas: { MessageAttemptOut, MessageEndpointOut, EndpointMessageOut },
@@ -191,7 +191,7 @@ export const attempts: Noun = {
       handle: (call, parts) => attemptsOf(parts, call, call.query, call.endpoint),
     }),
   ],
-}
+} satisfies Noun
 
 /** When each delivery that waits moves next; null for the others. */
 async function nextOf(

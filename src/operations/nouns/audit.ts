@@ -73,7 +73,7 @@ async function verifyAll(store: Pick<Store, 'listAudit'>): Promise<Out<typeof Au
   }
 }
 
-export const audit: Noun = {
+export const audit = {
   tag: 'Audit',
   description: 'Changes with their author and time, each row hashed together with the one before.',
   schemas: { AuditOut, AuditVerifyOut },
@@ -101,4 +101,4 @@ export const audit: Noun = {
       handle: (_call, { store }) => verifyAll(store),
     }),
   ],
-}
+} satisfies Noun

@@ -124,7 +124,7 @@ async function letIn(
   return { url: `${publicUrl ?? `${protocol}://${host}`}/portal#app=${app.id}&token=${token}`, token }
 }
 
-export const authentication: Noun = {
+export const authentication = {
   tag: 'Authentication',
   description: 'Tokens for the portal of one application.',
   schemas: { AppPortalAccessIn, AppPortalAccessOut, ApplicationTokenExpireIn, AccessOut },
@@ -200,4 +200,4 @@ export const authentication: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun

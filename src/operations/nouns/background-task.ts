@@ -84,7 +84,7 @@ function commandRoute(command: TaskCommand, summary: string, description?: strin
   })
 }
 
-export const backgroundTasks: Noun = {
+export const backgroundTasks = {
   tag: 'Background Task',
   description: 'Work that continues after the request that started it, also over restarts.',
   schemas: { BackgroundTaskOut, TaskStartedOut },
@@ -127,4 +127,4 @@ export const backgroundTasks: Noun = {
     commandRoute('resume', 'Resume a background task'),
     commandRoute('cancel', 'End a background task', 'Work that is done stays done.'),
   ],
-}
+} satisfies Noun

@@ -11,7 +11,7 @@ import { writeLine } from '../dead-letter-jsonl.ts'
 import { listOf } from '../fields.ts'
 import { numbers, partsOf, streamOf, writePage, writeParts } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { type Noun, type Route, route } from '../route.ts'
+import { type Noun, route } from '../route.ts'
 import { toAttemptOut } from './attempt-schema.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
 import { deadLetterImport } from './dead-letter-import.ts'
@@ -78,7 +78,7 @@ const inAll: Place = {
   replayed: 'All dead letters that match every field.',
 }
 
-function listRoute({ path, whose, needs, ids, summaries }: Place): Route {
+function listRoute({ path, whose, needs, ids, summaries }: Place) {
   return route({
     method: 'GET',
     path,
@@ -119,7 +119,7 @@ function listRoute({ path, whose, needs, ids, summaries }: Place): Route {
   })
 }
 
-function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place): Route {
+function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place) {
   return route({
     method: 'POST',
     path: `${path}/replay`,
@@ -139,7 +139,7 @@ function replayRoute({ path, needs, ids, summaries, replayIn, replayed }: Place)
   })
 }
 
-function purgeRoute({ path, whose, ids, summaries }: Place): Route {
+function purgeRoute({ path, whose, ids, summaries }: Place) {
   return route({
     method: 'DELETE',
     path,
@@ -158,7 +158,7 @@ function purgeRoute({ path, whose, ids, summaries }: Place): Route {
   })
 }
 
-function exportRoute({ path, whose, needs, ids, summaries }: Place): Route {
+function exportRoute({ path, whose, needs, ids, summaries }: Place) {
   return route({
     method: 'GET',
     path: `${path}/export`,
@@ -175,7 +175,7 @@ function exportRoute({ path, whose, needs, ids, summaries }: Place): Route {
   })
 }
 
-export const deadLetters: Noun = {
+export const deadLetters = {
   tag: 'Dead Letter',
   description: 'A delivery that used up its attempts or its time, with the last error and answer.',
   schemas: {
@@ -222,7 +222,7 @@ export const deadLetters: Noun = {
     purgeRoute(inAll),
     exportRoute(inAll),
   ],
-}
+} satisfies Noun
 
 /** The application in the path; undefined where it names none. */
 function appOf({ app }: { readonly params: object; readonly app?: Application }): Application | undefined {

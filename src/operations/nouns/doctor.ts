@@ -27,7 +27,7 @@ const DoctorOut = Type.Object({
   asOf: Instant,
 })
 
-export const doctor: Noun = {
+export const doctor = {
   tag: 'Doctor',
   description: 'What is wrong with the system, with figures and the command that helps.',
   schemas: { FindingOut, DoctorOut },
@@ -47,4 +47,4 @@ export const doctor: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun

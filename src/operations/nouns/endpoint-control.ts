@@ -12,7 +12,7 @@ import { described, integer, iso, optional } from '../fields.ts'
 import { toleranceMs } from '../instant.ts'
 import { found } from '../lookup.ts'
 import type { Parts } from '../parts.ts'
-import { type Incoming, type Route, route } from '../route.ts'
+import { type Incoming, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { EndpointOut, showEndpoint } from './endpoint-schema.ts'
 import { eventTypeName } from './event-type-import.ts'
@@ -118,7 +118,7 @@ function exampleWithin(schema: JsonObject, index: number, bytesLimit: number): u
   }
 }
 
-function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string): Route {
+function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string) {
   return route({
     method: 'POST',
     path: `/app/:app/endpoint/:endpoint/${name}`,
@@ -132,7 +132,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
 }
 
 /** A command on a circuit is stored; the worker that has the lane carries it out once. */
-function circuitRoute(action: CircuitAction, summary: string, description: string): Route {
+function circuitRoute(action: CircuitAction, summary: string, description: string) {
   return route({
     method: 'POST',
     path: `/app/:app/endpoint/:endpoint/circuit/${action}`,
@@ -153,7 +153,7 @@ async function change(parts: Parts, { app, key, id }: Endpoint, fields: Endpoint
 }
 
 /** Operations on an application's endpoint beyond its fields. */
-export const endpointControlRoutes: readonly Route[] = [
+export const endpointControlRoutes = [
   pauseRoute(
     'pause',
     true,

@@ -3,7 +3,7 @@ import { isSensitiveHeader, mergedHeaders } from '../../wire/headers.ts'
 import { headerProblems } from '../endpoint-problems.ts'
 import { described, Headers, headersLimit, headerValue, Labels, nullable } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
-import { type Out, type Route, route } from '../route.ts'
+import { type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import type { Place } from './endpoints.ts'
 
@@ -63,7 +63,7 @@ const tooManyHeaders = {
 }
 
 /** The headers that go out with every delivery of an endpoint. */
-export function endpointHeaderRoutes({ path, id, needs }: Place): Route[] {
+export function endpointHeaderRoutes({ path, id, needs }: Place) {
   const headersPath = `${path}/:endpoint/headers` as const
   return [
     route({

@@ -11,7 +11,7 @@ import {
 } from '../../wire/secret.ts'
 import { integer, maybe, text } from '../fields.ts'
 import { found, refuseDamaged } from '../lookup.ts'
-import { type Route, route } from '../route.ts'
+import { route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import type { Place } from './endpoints.ts'
 
@@ -31,7 +31,7 @@ export const EndpointSecretRotateIn = Type.Object({
 })
 
 /** The secret that a receiver verifies with, and its rotation without a moment in which the receiver cannot verify. */
-export function endpointSecretRoutes({ path, id, needs }: Place): Route[] {
+export function endpointSecretRoutes({ path, id, needs }: Place) {
   return [
     route({
       method: 'GET',

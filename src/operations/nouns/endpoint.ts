@@ -11,7 +11,7 @@ import { listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
-import { type Incoming, Reply, type Route, route } from '../route.ts'
+import { type Incoming, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import {
   EndpointIn,
@@ -27,7 +27,7 @@ import {
 import type { Place } from './endpoints.ts'
 
 /** Endpoints: list, create, get, replace, change, delete. */
-export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place): Route[] {
+export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes }: Place) {
   const one = `${path}/:endpoint` as const
 
   async function problemsOf(

@@ -1,5 +1,5 @@
 import { admin, changeSecret, manage, type Need, view, viewSecret } from '../access.ts'
-import type { Noun, Route } from '../route.ts'
+import type { Noun } from '../route.ts'
 import { allEndpoints, EndpointSummaryOut } from './all-endpoints.ts'
 import { endpointRoutes } from './endpoint.ts'
 import { EndpointAttemptStats, EndpointStats, EventExampleIn, endpointControlRoutes } from './endpoint-control.ts'
@@ -40,11 +40,11 @@ const ofOperationalWebhooks: Place = {
   subscribesToEventTypes: false,
 }
 
-function routesAt(place: Place): Route[] {
+function routesAt(place: Place) {
   return [...endpointRoutes(place), ...endpointSecretRoutes(place), ...endpointHeaderRoutes(place)]
 }
 
-export const endpoints: Noun = {
+export const endpoints = {
   tag: 'Endpoint',
   description: "One subscriber's URL with its limits, secrets and filters.",
   schemas: {
@@ -63,10 +63,10 @@ export const endpoints: Noun = {
     EventExampleIn,
   },
   routes: [...routesAt(inApplications), ...endpointControlRoutes, allEndpoints],
-}
+} satisfies Noun
 
-export const operationalWebhooks: Noun = {
+export const operationalWebhooks = {
   tag: 'Operational Webhook',
   description: 'Endpoints for events of the server itself.',
   routes: routesAt(ofOperationalWebhooks),
-}
+} satisfies Noun

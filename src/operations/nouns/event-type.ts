@@ -100,7 +100,7 @@ function findEventType(store: Store, name: string): Promise<EventType> {
   return lookUp('event type', name, store.findEventType)
 }
 
-export const eventTypes: Noun = {
+export const eventTypes = {
   tag: 'Event Type',
   description:
     'A dotted name such as `video.trending`, with a schema if it has one. Endpoints also subscribe to `video.*` and `*`.',
@@ -213,4 +213,4 @@ export const eventTypes: Noun = {
     }),
     ...eventTypeImport.routes,
   ],
-}
+} satisfies Noun

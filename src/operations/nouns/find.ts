@@ -26,7 +26,7 @@ const most = 20
 const searchedApps = 2000
 const appsAtOnce = 100
 
-export const finding: Noun = {
+export const finding = {
   tag: 'Find',
   description: 'Things by any name that they have.',
   schemas: { FoundOut, FindOut },
@@ -51,7 +51,7 @@ export const finding: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun
 
 /** The thing that an id names. An id begins with its key, so that each is one read. */
 async function byId(store: Store, id: string): Promise<Found[]> {

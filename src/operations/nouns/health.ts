@@ -91,7 +91,7 @@ function toHealthOut(status: 'healthy' | 'unhealthy', detail?: string): Out<type
   return { database: { status, ...(detail !== undefined && { detail }) }, queue: { status }, cache: { status } }
 }
 
-export const health: Noun = {
+export const health = {
   tag: 'Health',
   description: 'Whether the server and its store answer.',
   schemas: { HealthOut, LeaderOut, WorkerOut, WorkersOut, SettingOut, SettingsOut },
@@ -164,9 +164,9 @@ export const health: Noun = {
       handle: () => undefined,
     }),
   ],
-}
+} satisfies Noun
 
-export const reference: Noun = {
+export const reference = {
   tag: 'Reference',
   description: 'This document.',
   routes: [
@@ -180,4 +180,4 @@ export const reference: Noun = {
       handle: (_call, { reference }) => reference(),
     }),
   ],
-}
+} satisfies Noun

@@ -242,7 +242,7 @@ function assertOrdered({ flow }: Endpoint, { messageId }: Static<typeof HeadIn>)
   refuseIf([{ at: ['body', 'messageId'], message: 'is required where each key has its own queue', type: 'required' }])
 }
 
-export const lanes: Noun = {
+export const lanes = {
   tag: 'Lane',
   description: "The state of an endpoint's queue, and why a message has not been delivered yet.",
   schemas: { LaneOut, HeadIn, HeadOut, ...why.schemas },
@@ -268,4 +268,4 @@ export const lanes: Noun = {
     ),
     ...why.routes,
   ],
-}
+} satisfies Noun

@@ -41,7 +41,7 @@ import {
 /** A message published a moment ago may have a key of the next millisecond, or of a store whose clock is ahead. */
 const skewMs = 1000
 
-export const messages: Noun = {
+export const messages = {
   tag: 'Message',
   description: 'One accepted event. Its bytes never change on their way.',
   schemas: {
@@ -230,7 +230,7 @@ export const messages: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun
 
 /** The publisher finds the application among those it remembers; a name that cannot be one is not looked up. */
 function assertRef(app: string): void {

@@ -43,7 +43,7 @@ const iterators = {
   iteratorOf: ({ name }: Region) => `region_${name}`,
 }
 
-export const regions: Noun = {
+export const regions = {
   tag: 'Region',
   description: 'A secret that pseudonyms in the payloads of its endpoints are made with.',
   schemas: { RegionIn, RegionOut, RegionCreatedOut },
@@ -89,4 +89,4 @@ export const regions: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun

@@ -81,7 +81,7 @@ function whyErased({ eraseReason }: Message): string {
   return 'The payload was erased when all deliveries of the message had succeeded (eraseDelivered of the application). Publish the message again.'
 }
 
-export const replays: Noun = {
+export const replays = {
   tag: 'Replay',
   description:
     'Sending messages again: after all others, at the pace of the endpoint. Larger replays are background tasks.',
@@ -140,4 +140,4 @@ export const replays: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun

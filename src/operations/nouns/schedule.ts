@@ -6,7 +6,7 @@ import { admin, read } from '../access.ts'
 import { iso, listOf } from '../fields.ts'
 import { found, isRef } from '../lookup.ts'
 import { paginate, writePage } from '../page.ts'
-import { type Noun, Reply, type Route, route } from '../route.ts'
+import { type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import {
   listedOf,
@@ -30,9 +30,9 @@ import {
   toScheduleSummary,
 } from './schedule-schema.ts'
 
-const one = '/app/:app/schedule/:schedule'
+const one = '/app/:app/schedule/:schedule' as const
 
-function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string): Route {
+function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, description?: string) {
   return route({
     method: 'POST',
     path: `${one}/${name}`,
@@ -49,7 +49,7 @@ function pauseRoute(name: 'pause' | 'resume', paused: boolean, summary: string, 
   })
 }
 
-export const schedules: Noun = {
+export const schedules = {
   tag: 'Schedule',
   description: 'A message that is repeated by a cron expression in a time zone.',
   schemas: { ScheduleIn, SchedulePatch, ScheduleOut, ScheduleSummaryOut, SchedulePreviewOut, ScheduleRanOut },
@@ -231,4 +231,4 @@ export const schedules: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun

@@ -84,7 +84,7 @@ function visibleTo(caller: Caller, parts: Parts): WebSessionOwner | null {
   return mayCall(caller, admin, false) ? null : ownerOf(caller, parts)
 }
 
-export const sessions: Noun = {
+export const sessions = {
   tag: 'Session',
   description: 'Sessions of browsers: a cookie in place of a key.',
   schemas: { SessionOut, CurrentSessionOut, WebSessionOut, SignInLinkOut },
@@ -202,4 +202,4 @@ export const sessions: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun

@@ -25,7 +25,7 @@ const AppUsageStatsOut = Type.Object({
   unresolvedAppIds: Type.Array(Type.String()),
 })
 
-export const statistics: Noun = {
+export const statistics = {
   tag: 'Statistics',
   description: 'Counts over applications, as background tasks.',
   schemas: { AppUsageStatsIn, AppUsageStatsOut },
@@ -66,4 +66,4 @@ export const statistics: Noun = {
       },
     }),
   ],
-}
+} satisfies Noun
