@@ -10,8 +10,10 @@ import { fileProblem } from '../leader/dead-file.ts'
 import { observed } from '../metrics/commits.ts'
 import { Facts } from '../metrics/facts.ts'
 import { HistoryWriter } from '../metrics/history.ts'
+import { clusterCounts, ownCounts } from '../metrics/live-counts.ts'
 import { Meter, type RefusalCode } from '../metrics/meter.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
+import { RecentAttempts } from '../metrics/recent-attempts.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -85,6 +87,7 @@ export async function openParts(
   const depths = new Depths(systemClock)
   const troubles = new StoreTroubles(systemClock, log)
   const meter = new Meter()
+  const recent = new RecentAttempts(systemClock)
   const plain = await openStore(config, log, troubles, role)
   const history = new HistoryWriter({
     store: plain,
@@ -92,7 +95,7 @@ export async function openParts(
     newWriter: () => systemRandomText(8),
     onTrouble: (error) => troubles.note(error, 'sums of the history could not be written; trying again'),
   })
-  const opened = observed(plain, systemClock, [depths, meter, history])
+  const opened = observed(plain, systemClock, [depths, meter, history, recent])
   troubles.follow(opened)
   const store: Store = {
     ...opened,
@@ -113,12 +116,15 @@ export async function openParts(
     return makePublisher(config, store, depths, tracing)
   })
   const scanner = once(() => new Scanner(systemRandomBytes(4).reduce((seed, byte) => (seed << 8) | byte, 0)))
+  const counts = store.dialect === 'sqlite' ? ownCounts(meter) : clusterCounts(store, systemClock)
+  const liveSources = { recent, counts }
   const settings = () => showSettings(config, origins)
   let delivering: Delivering | undefined
   const metrics = composeMetrics({ config, store, meter, facts, log, delivering: () => delivering })
   const context = once(() => ({
     ...contextOf(config, adminKey, store, publisher(), scanner(), log),
     settings,
+    liveSources,
     metrics: metrics.page,
     onRefusedPublish: (code: RefusalCode) => meter.refuse(code),
   }))
@@ -236,7 +242,7 @@ function contextOf(
   publisher: Publisher,
   scanner: Scanner,
   log: Logger,
-): Omit<HttpContext, 'settings'> {
+): Omit<HttpContext, 'settings' | 'liveSources'> {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   return {
     store,

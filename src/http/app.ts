@@ -55,6 +55,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
   allowOrigins(app)
   const answerOthers = answerOtherMethods(app)
   endConnectionsOnClose(app, context.clock)
+  app.addHook('preClose', async () => parts.live.close())
   boundUnread(app, context.limits)
 
   app.decorateRequest('call', null)

@@ -23,6 +23,7 @@ const largeBodyBytes = 64 * 1024
 const lineTypes = ['application/jsonl', 'application/x-ndjson', 'application/x-jsonlines']
 const json = 'application/json; charset=utf-8'
 const jsonLines = 'application/jsonl; charset=utf-8'
+const events = 'text/event-stream; charset=utf-8'
 
 /**
  * Makes Fastify serve a route. A request is checked and the things in its path are looked up (`preValidation`) before
@@ -57,7 +58,7 @@ function write(reply: FastifyReply, { answers }: Route, handled: unknown): unkno
   reply.code(status).headers(headers)
   if (Buffer.isBuffer(value) || value instanceof Readable) {
     const schema = answers[status] ?? null
-    reply.type(schema !== null && 'lines' in schema ? jsonLines : json)
+    reply.type(schema === null || !('lines' in schema) ? json : 'events' in schema ? events : jsonLines)
   }
   return value
 }

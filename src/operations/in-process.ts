@@ -7,6 +7,7 @@ import { audited, auditOf } from './audit-trail.ts'
 import { fixedCaller } from './auth.ts'
 import { checkerOf, kindOf, parseBody } from './check.ts'
 import { asAppError } from './errors.ts'
+import { LiveStream } from './live-stream.ts'
 import { finderOf } from './lookup.ts'
 import { type KnownRoute, routes } from './nouns.ts'
 import type { Parts } from './parts.ts'
@@ -159,6 +160,10 @@ function decoded(step: string): string {
 async function answerOf({ answers }: Route, handled: unknown): Promise<unknown> {
   const [first = 200] = Object.keys(answers).map(Number)
   const { status, value } = handled instanceof Reply ? handled : { status: first, value: handled }
+  if (value instanceof LiveStream) {
+    value.destroy()
+    throw new AppError('invalid_request', 'The live stream has no end; follow it over HTTP.')
+  }
   const bytes = value instanceof Readable ? await buffer(value) : value
   const schema = answers[status] ?? null
   if (schema === null || bytes === undefined) return undefined

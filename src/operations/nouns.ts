@@ -13,6 +13,7 @@ import { finding } from './nouns/find.ts'
 import { health, reference } from './nouns/health.ts'
 import { history } from './nouns/history.ts'
 import { lanes } from './nouns/lane.ts'
+import { live } from './nouns/live.ts'
 import { messages } from './nouns/message.ts'
 import { regions } from './nouns/region.ts'
 import { replays } from './nouns/replay.ts'
@@ -34,6 +35,7 @@ const all = [
   deadLetters,
   lanes,
   backgroundTasks,
+  live,
   statistics,
   history,
   authentication,

@@ -188,6 +188,9 @@ function response(status: string, answer: TSchema | JsonLines | null) {
   if (answer === null) return { description }
   if ('lines' in answer) {
     const lines = { schema: components.use((answer as JsonLines).lines) }
+    if ('events' in answer) {
+      return { description: 'Server-sent events; the data of each is JSON', content: { 'text/event-stream': lines } }
+    }
     return { description: 'One JSON value per line', content: { 'application/jsonl': lines } }
   }
   return { description, content: { 'application/json': { schema: components.use(answer as TSchema) } } }

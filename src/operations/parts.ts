@@ -10,6 +10,8 @@ import type { Store } from '../store/store.ts'
 import { Authenticator } from './auth.ts'
 import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
+import { Live, type LiveSources } from './live.ts'
+import { liveOut } from './nouns/live.ts'
 import { openApiDocument } from './openapi.ts'
 
 /** The parts of the program that the operations work with. */
@@ -31,6 +33,8 @@ export interface Context {
   readonly limits: Limits
   /** The settings of this process as texts, with their origins. */
   readonly settings: () => readonly ShownSetting[]
+  /** Where the figures of the live stream come from. */
+  readonly liveSources: LiveSources
   /** The version of this program. */
   readonly version: string
   /** Logs an error that no caller can have caused. */
@@ -61,6 +65,9 @@ export interface Limits {
   readonly maxWaitingPerEndpoint: number
   /** How long a browser stays signed in. */
   readonly sessionLifetime: number
+  /** Live streams in all, and of one key or token. */
+  readonly maxLive: number
+  readonly maxLivePerKey: number
 }
 
 /** Everything that handlers work with. */
@@ -68,6 +75,7 @@ export interface Parts extends Context {
   readonly auth: Authenticator
   readonly explainer: Explainer
   readonly doctor: Doctor
+  readonly live: Live
   /** Checks batches. It has tables of several megabytes, so it is made when the first batch comes. */
   readonly batchScanner: () => Scanner
   /** The reference as JSON. */
@@ -78,11 +86,13 @@ export interface Parts extends Context {
 export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsOver(context)): Parts {
   let batchScanner: Scanner | undefined
   let reference: Buffer | undefined
+  const auth = new Authenticator(context)
   const explainer = new Explainer(context.store, context.clock, context.serverDefaults)
   return {
     ...context,
-    auth: new Authenticator(context),
+    auth,
     explainer,
+    live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }, liveOut),
     doctor: new Doctor({ ...context, explainer, facts }),
     batchScanner: () => {
       batchScanner ??= context.scanner.sized(batchLimits)

@@ -30,6 +30,8 @@ export const anyBytes = 'bytes'
 /** A body or an answer of one JSON value per line. */
 export interface JsonLines {
   readonly lines: TSchema
+  /** Whether the answer is a stream of server-sent events, whose data these values are. It never ends by itself. */
+  readonly events?: true
 }
 
 export type BodySchema = TSchema | JsonLines | typeof anyBytes

@@ -172,6 +172,16 @@ export const settings = {
     120,
     'audited changes a minute over all keys and tokens of one application; 0 = unlimited',
   ),
+  maxLive: setting(
+    count(1, 100_000),
+    500,
+    'live streams (open pages) of all callers, half of them for keys of all applications; above, further ones are refused (429)',
+  ),
+  maxLivePerKey: setting(
+    count(1, 100_000),
+    20,
+    'live streams of one key or portal token; above, further ones are refused (429)',
+  ),
   maxEndpointsPerApp: setting(count(1, 1e6), 1000, 'endpoints per application'),
   maxEventTypesPerEndpoint: setting(count(1, 1000), 500, 'event types per endpoint'),
   checkEventTypes: setting(
@@ -270,6 +280,8 @@ export const apiSettings: ReadonlySet<string> = new Set<keyof typeof settings>([
   'apiRatePerApp',
   'publishRate',
   'changesPerMinute',
+  'maxLive',
+  'maxLivePerKey',
   'maxEndpointsPerApp',
   'maxEventTypesPerEndpoint',
   'checkEventTypes',

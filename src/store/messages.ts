@@ -26,6 +26,8 @@ export interface Messages {
   countDestinations(app: number, range: Omit<KeyRange, 'order'>): Promise<DestinationCount>
   /** An endpoint's attempts by the instant they began. */
   listAttempts(endpoint: number, range: AttemptRange): Promise<ListedAttempt[]>
+  /** The newest attempts of messages that were accepted within this time, by message, the newest first. */
+  recentAttempts(withinMs: number, limit: number): Promise<RecentlyTried[]>
   /** The endpoints at which a message was tried, by key. */
   attemptedEndpoints(message: number): Promise<number[]>
   /** All attempts of a message, by endpoint and ordinal: there may be very many. */
@@ -101,6 +103,9 @@ export interface AttemptRange {
   readonly order: Order
   readonly limit: number
 }
+
+/** An attempt without the receiver's answer. */
+export type RecentlyTried = Omit<AttemptSummary, 'bytes' | 'timings' | 'trigger'>
 
 /** One attempt among all. */
 export type AttemptKey = Pick<Attempt, 'message' | 'endpoint' | 'n'>

@@ -4,6 +4,9 @@ import { buildApp } from '../../src/http/app.ts'
 import type { HttpContext } from '../../src/http/context.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
 import { Scanner } from '../../src/json/scan.ts'
+import { ownCounts } from '../../src/metrics/live-counts.ts'
+import { Meter } from '../../src/metrics/meter.ts'
+import { RecentAttempts } from '../../src/metrics/recent-attempts.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { configOf, showSettings } from '../../src/runtime/config.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../../src/runtime/random.ts'
@@ -53,6 +56,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     portalFrameAncestors: [],
     bodyLimitBytes: 64 * 1024,
     serverDefaults: serverDefaultsOf(configOf({})),
+    liveSources: { recent: new RecentAttempts(systemClock), counts: ownCounts(new Meter()) },
     settings: () => showSettings(configOf({}), {}),
     requestTimeoutMs: 30_000,
     trustedProxies: [],

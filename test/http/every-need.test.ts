@@ -17,6 +17,7 @@ const shared = [
   'GET /event-type/:name',
   'GET /history/sparkline',
   'GET /auth/access',
+  'GET /live',
   'POST /auth/logout',
 ]
 

@@ -34,7 +34,7 @@ export const TaskStartedOut = Type.Object({
   updatedAt,
 })
 
-const BackgroundTaskOut = Type.Object({
+export const BackgroundTaskOut = Type.Object({
   ...TaskStartedOut.properties,
   state: Type.Enum([...taskStatuses], { description: 'As `status`, but also `paused` and `cancelled`.' }),
   perSecond: nullable(whole('Largest number of deliveries per second; null for unlimited.')),
@@ -53,7 +53,7 @@ export function toStartedOut({ id, status, work, updatedAt }: Task): Out<typeof 
   return { id, status: svixStatus(status), task: work.type, updatedAt: iso(updatedAt) }
 }
 
-function toTaskOut(task: Task): Out<typeof BackgroundTaskOut> {
+export function toTaskOut(task: Task): Out<typeof BackgroundTaskOut> {
   const { status: state, work, createdAt, data } = task
   const perSecond = 'perSecond' in work.input ? (work.input.perSecond ?? null) : null
   return { ...toStartedOut(task), state, perSecond, createdAt: iso(createdAt), data }

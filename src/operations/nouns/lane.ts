@@ -129,7 +129,7 @@ export const HeadOut = Type.Object({
   order: Type.Enum(['retry', 'skip'], { description: 'The command.' }),
 })
 
-function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
+export function toLaneOut(endpoint: Endpoint, lane: KnownLane): Out<typeof LaneOut> {
   const { now, owner } = lane
   return {
     endpointId: endpoint.id,

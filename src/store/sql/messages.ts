@@ -1,5 +1,5 @@
 import type { Attempt, AttemptSummary, Message, MessageSummary } from '../../domain/delivery.ts'
-import { decodeKey } from '../../domain/ids.ts'
+import { decodeKey, firstKeyAt } from '../../domain/ids.ts'
 import {
   type AttemptBrief,
   type Coalesced,
@@ -8,6 +8,7 @@ import {
   type ListedAttempt,
   type Messages,
   type Order,
+  type RecentlyTried,
 } from '../messages.ts'
 import { listStart } from '../page.ts'
 import {
@@ -95,6 +96,12 @@ export const selectAttempted = statement<{ endpoint: number }>(
   'attempted-endpoints',
   `select distinct endpoint from (select endpoint from attempt where message = :message order by endpoint, n) as own
     order by endpoint`,
+)
+// Leans on the primary key of attempts, read backwards from its end.
+const selectRecent = statement<RecentlyTried>(
+  'recent-attempts',
+  `select id, message, endpoint, n, at, duration_ms as "durationMs", status, code, error, next_at as "nextAt"
+     from attempt where message >= :from order by message desc, endpoint desc, n desc limit :limit`,
 )
 const attemptsOf = 'from attempt where message = :message order by endpoint, n'
 const selectAttemptsOf = statement<Attempt>('attempts', `select ${attemptColumns} ${attemptsOf}`, attemptShape)
@@ -221,6 +228,11 @@ export function messages(port: Port): Methods<MessageMethods> {
       const start = listStart(order)
       const { at, message, n } = after ?? { at: start, message: start, n: outermostOrdinal(order) }
       return yield* port.all(selectAttempts[order], { endpoint, from, until, at, message, n, limit })
+    },
+
+    *recentAttempts(withinMs, limit) {
+      const from = firstKeyAt((yield* port.now()) - withinMs)
+      return yield* port.all(selectRecent, { from, limit })
     },
 
     *attemptedEndpoints(message) {

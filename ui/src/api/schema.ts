@@ -124,6 +124,12 @@ export type LaneOut = { endpointId: string; state: "active" | "throttled" | "fai
 
 export type LeaderOut = { leader: { description: string; epoch: number; since: string } | null }
 
+export type LiveAttemptOut = { id: string; timestamp: string; appId: string; endpointId: string; endpointUid: string | null; msgId: string; eventType: string; attempt: number; outcome: "delivered" | "retry" | "dead"; code: "delivered" | "refused" | "redirected" | "blocked" | "dns_not_found" | "dns_failed" | "dns_timeout" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "timeout" | "reset" | "invalid_http" | "aborted" | "internal" | "untried"; error: string | null; responseStatusCode: number; responseDurationMs: number }
+
+export type LiveEventOut = LiveOverviewOut | LiveAttemptOut | LaneOut | BackgroundTaskOut
+
+export type LiveOverviewOut = { at: string; storeUp: boolean; perSecond: { accepted: number; delivered: number; failed: number; dead: number }; waiting: { total: number; fresh: number; timed: number; replay: number; behind: number; oldestDueMs: number; endpoints: number } | null; circuits: { open: number; halfOpen: number } | null; workers: { alive: number; inFlight: number; limit: number }; scheduleLagMs: number; feed: { shown: number; of: number } }
+
 export type MessageAttemptOut = { id: string; msgId: string; endpointId: string; endpointUid: string | null; url: string; response: string; responseHeaders: Record<string, string> | null; responseStatusCode: number; responseDurationMs: number; timings: { reused: boolean; dnsMs: number | null; connectMs: number | null; tlsMs: number | null; firstByteMs: number | null } | null; status: 0 | 1 | 2 | 3 | 4; statusText: "success" | "pending" | "fail" | "sending" | "canceled"; triggerType: 0 | 1; timestamp: string; code: string; error: string | null; attempt: number; msg?: { id: string; eventType: string; payload: Record<string, unknown>; eventId: string | null; channels: string[] | null; tags: string[] | null; deliverAt: string | null; expiresAt: string | null; orderingKey: string | null; timestamp: string } }
 
 export type MessageBatchIn = { messages: MessageIn[] }
@@ -364,6 +370,8 @@ export interface Operations {
   "POST /background-task/{task_id}/resume": { path: { task_id: string }; query: object; body: undefined; answer: BackgroundTaskOut }
   /** End a background task. */
   "POST /background-task/{task_id}/cancel": { path: { task_id: string }; query: object; body: undefined; answer: BackgroundTaskOut }
+  /** Follow what happens, as server-sent events. */
+  "GET /live": { path: object; query: { app?: string; endpoint?: string; session?: "dashboard" | "portal" }; body: undefined; answer: string }
   /** Count deliveries per application, in the background. */
   "POST /stats/usage/app": { path: object; query: object; body: AppUsageStatsIn; answer: AppUsageStatsOut }
   /** List the event types that each application's endpoints subscribe to, in the background. */

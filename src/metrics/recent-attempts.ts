@@ -1,0 +1,101 @@
+import type { Clock, EpochMs } from '../domain/clock.ts'
+import type { OutcomeCode } from '../domain/outcome.ts'
+import type { Settlement } from '../store/store.ts'
+import type { CommitObserver } from './commits.ts'
+
+/** Attempts kept for one follower between two readings: the newest of the failed ones, and of the others. */
+const keptOfEach = 10
+
+/** An attempt by the keys of its parts. */
+export interface RecentAttempt {
+  readonly id: string
+  readonly app: number
+  readonly endpoint: number
+  readonly message: number
+  readonly n: number
+  readonly at: EpochMs
+  readonly durationMs: number
+  readonly status: number
+  readonly code: OutcomeCode
+  readonly error: string | null
+  readonly outcome: 'delivered' | 'retry' | 'dead'
+}
+
+/** A sample of the attempts since the last reading. */
+export interface AttemptSample {
+  readonly attempts: readonly RecentAttempt[]
+  /** Attempts that there were. */
+  readonly of: number
+}
+
+interface Kept {
+  followers: number
+  count: number
+  delivered: RecentAttempt[]
+  failed: RecentAttempt[]
+}
+
+/**
+ * A sample of the attempts that this process records: of all, and of each application that is followed by itself, so that
+ * a busy application does not hide the attempts of another. While nothing follows, it keeps nothing.
+ */
+export class RecentAttempts implements CommitObserver {
+  readonly #clock: Clock
+  readonly #followed = new Map<number | null, Kept>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Keeps a sample of an application's attempts, or of all with null, until the returned function is called. */
+  follow(app: number | null): () => void {
+    const kept = this.#followed.get(app) ?? { followers: 0, count: 0, delivered: [], failed: [] }
+    this.#followed.set(app, kept)
+    kept.followers++
+    let isOver = false
+    return () => {
+      if (isOver) return
+      isOver = true
+      if (--kept.followers === 0) this.#followed.delete(app)
+    }
+  }
+
+  /** The sample since the last call, oldest first. */
+  take(app: number | null): AttemptSample {
+    const kept = this.#followed.get(app)
+    if (kept === undefined) return { attempts: [], of: 0 }
+    const sample = { attempts: [...kept.delivered, ...kept.failed].sort((a, b) => a.at - b.at), of: kept.count }
+    kept.delivered = []
+    kept.failed = []
+    kept.count = 0
+    return sample
+  }
+
+  settled(settlements: readonly Settlement[]): void {
+    if (this.#followed.size === 0) return
+    const all = this.#followed.get(null)
+    for (const settlement of settlements) {
+      if (settlement.attempt === null) continue
+      const own = this.#followed.get(settlement.app)
+      if (all === undefined && own === undefined) continue
+      const attempt = this.#recent(settlement, settlement.attempt)
+      if (all !== undefined) keep(all, attempt)
+      if (own !== undefined) keep(own, attempt)
+    }
+  }
+
+  #recent({ endpoint, app, row, verdict }: Settlement, attempt: NonNullable<Settlement['attempt']>): RecentAttempt {
+    const { id, startedAgoMs, durationMs, status, code, error } = attempt
+    const outcome = verdict.state === 'delivered' || verdict.state === 'dead' ? verdict.state : 'retry'
+    const at = this.#clock.now() - startedAgoMs
+    const n = row.attempts + row.priorAttempts + 1
+    return { id, app, endpoint, message: row.message, n, at, durationMs, status, code, error, outcome }
+  }
+}
+
+function keep(kept: Kept, attempt: RecentAttempt): void {
+  kept.count++
+  const list = attempt.outcome === 'delivered' ? kept.delivered : kept.failed
+  list.push(attempt)
+  if (list.length > keptOfEach) list.shift()
+}

@@ -1,0 +1,194 @@
+import { Type } from 'typebox'
+import { AppError } from '../../domain/app-error.ts'
+import { outcomeCodes } from '../../domain/outcome.ts'
+import { type Need, viewShared } from '../access.ts'
+import { fixedCaller } from '../auth.ts'
+import { endpointId, flag, iso, msgId, nullable, optional, text, uidOut, whole } from '../fields.ts'
+import type { LiveOut, Overview } from '../live.ts'
+import type { NamedAttempt } from '../live-attempts.ts'
+import { lookUp } from '../lookup.ts'
+import { type Noun, type Out, Reply, route } from '../route.ts'
+import { BackgroundTaskOut, toTaskOut } from './background-task.ts'
+import { LaneOut, toLaneOut } from './lane.ts'
+
+const perSecond = (what: string) => Type.Number({ description: `${what} per second, over the last ten seconds.` })
+
+const LiveOverviewOut = Type.Object({
+  at: Type.String({ format: 'date-time', description: 'Time of the figures.' }),
+  storeUp: flag('Whether the store answers; otherwise the other figures are those of before.'),
+  perSecond: Type.Object(
+    {
+      accepted: perSecond('Messages accepted'),
+      delivered: perSecond('Deliveries that succeeded'),
+      failed: perSecond('Attempts that failed'),
+      dead: perSecond('Dead letters'),
+    },
+    { description: 'Rates of the whole server.' },
+  ),
+  waiting: nullable(
+    Type.Object(
+      {
+        total: whole('Deliveries that wait.'),
+        fresh: whole('Of them, not tried yet.'),
+        timed: whole('Of them, waiting for an instant: retries and delayed ones.'),
+        replay: whole('Of them, replayed.'),
+        behind: whole('Of them, due for more than a minute.'),
+        oldestDueMs: whole('How long the oldest has been due, in milliseconds.'),
+        endpoints: whole('Endpoints with waiting deliveries.'),
+      },
+      { description: 'Waiting deliveries; null before they are counted once.' },
+    ),
+  ),
+  circuits: nullable(
+    Type.Object(
+      { open: whole('Open circuits.'), halfOpen: whole('Circuits that wait for a probe.') },
+      { description: 'Circuits that stop deliveries; null before they are counted once.' },
+    ),
+  ),
+  workers: Type.Object(
+    {
+      alive: whole('Workers that are alive.'),
+      inFlight: whole('Attempts under way, as of their last sign of life.'),
+      limit: whole('Attempts that may be under way at once.'),
+    },
+    { description: 'The workers together.' },
+  ),
+  scheduleLagMs: whole('How late the latest schedule is, in milliseconds.'),
+  feed: Type.Object(
+    { shown: whole('Attempts that the stream showed.'), of: whole('Attempts that there were in this process.') },
+    { description: 'Attempts since the last overview. The stream shows a sample when there are too many.' },
+  ),
+})
+
+const LiveAttemptOut = Type.Object({
+  id: text('Id of the attempt.'),
+  timestamp: Type.String({ format: 'date-time', description: 'Start of the attempt.' }),
+  appId: text('Id of the application.'),
+  endpointId,
+  endpointUid: uidOut,
+  msgId,
+  eventType: text('Event type of the message.'),
+  attempt: whole('1 for the first attempt of the delivery.'),
+  outcome: Type.Enum(['delivered', 'retry', 'dead'], { description: 'What became of the delivery.' }),
+  code: Type.Enum([...outcomeCodes], { description: 'How the attempt ended.' }),
+  error: nullable(text('Details of a failure.')),
+  responseStatusCode: whole('Status of the response; 0 without one.'),
+  responseDurationMs: whole('Duration in milliseconds.'),
+})
+
+function toOverviewOut({ standing, perSecond, shown, of }: Overview): Out<typeof LiveOverviewOut> {
+  const { waiting, lanes, workers } = standing
+  const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > standing.now)
+  const sum = (figure: (worker: (typeof alive)[number]) => number) =>
+    alive.reduce((total, worker) => total + figure(worker), 0)
+  const [fresh = 0, timed = 0, replay = 0] = waiting?.byClass ?? []
+  return {
+    at: iso(standing.now),
+    storeUp: standing.storeUp,
+    perSecond,
+    waiting: waiting
+      ? {
+          total: fresh + timed + replay,
+          fresh,
+          timed,
+          replay,
+          behind: waiting.behind,
+          oldestDueMs: Math.round(waiting.oldestDueMs),
+          endpoints: waiting.endpoints,
+        }
+      : null,
+    circuits: lanes ? { open: lanes.circuits.open, halfOpen: lanes.circuits.half_open } : null,
+    workers: {
+      alive: alive.length,
+      inFlight: sum(({ report }) => report?.inFlight ?? 0),
+      limit: sum(({ report }) => report?.inFlightLimit ?? 0),
+    },
+    scheduleLagMs: Math.round(standing.scheduleLagMs),
+    feed: { shown, of },
+  }
+}
+
+function toAttemptOut(attempt: NamedAttempt): Out<typeof LiveAttemptOut> {
+  return {
+    id: attempt.id,
+    timestamp: iso(attempt.at),
+    appId: attempt.appId,
+    endpointId: attempt.endpointId,
+    endpointUid: attempt.endpointUid,
+    msgId: attempt.msgId,
+    eventType: attempt.eventType,
+    attempt: attempt.n,
+    outcome: attempt.outcome,
+    code: attempt.code,
+    error: attempt.error,
+    responseStatusCode: attempt.status,
+    responseDurationMs: Math.round(attempt.durationMs),
+  }
+}
+
+/** The figures of the live stream as the API writes them. */
+export const liveOut: LiveOut = {
+  overview: toOverviewOut,
+  attempt: toAttemptOut,
+  lane: toLaneOut,
+  task: toTaskOut,
+}
+
+const LiveQuery = Type.Object({
+  app: optional(Type.String({ minLength: 1, maxLength: 256 }), 'Application of `endpoint`, by id or uid.'),
+  endpoint: optional(
+    Type.String({ minLength: 1, maxLength: 256 }),
+    'Only this endpoint, by id or uid: its lane and its attempts.',
+  ),
+  session: optional(Type.Enum(['dashboard', 'portal']), 'Session of the request, where a browser sends no header.'),
+})
+
+const LiveEventOut = Type.Union([LiveOverviewOut, LiveAttemptOut, LaneOut, BackgroundTaskOut])
+
+const need: Need = viewShared
+
+export const live: Noun = {
+  tag: 'Live',
+  description: 'What happens now, as a stream.',
+  schemas: { LiveOverviewOut, LiveAttemptOut, LiveEventOut },
+  routes: [
+    route({
+      method: 'GET',
+      path: '/live',
+      need,
+      id: 'v1.live.follow',
+      summary: 'Follow what happens, as server-sent events',
+      description:
+        'Events: `overview` every second (callers of all applications), `attempt`, `lane` (of the endpoint asked for) and `task`. A slow reader gets the newest state and skips what lies between.',
+      query: LiveQuery,
+      answers: { 200: { lines: LiveEventOut, events: true } },
+      handle: async ({ query, request }, { store, auth, live: hub }) => {
+        const caller = request.caller ?? fixedCaller
+        const { app: ref, endpoint: name } = query
+        if (name !== undefined && ref === undefined && caller.app === null) {
+          throw new AppError('invalid_request', 'An endpoint needs its application: give app, too.')
+        }
+        const app = name === undefined ? undefined : await appOf(ref ?? caller.app?.id ?? '', caller.app?.id)
+        const find = (each: string) => store.findEndpoint(app?.key ?? -1, each)
+        const endpoint = name === undefined ? null : await lookUp('endpoint', name, find)
+        const lastEventId = request.headers['last-event-id']
+        const { method, headers, host, address } = request
+        const recheck = async () =>
+          auth.admit({ method, headers, host, query, address, params: {}, caller: null }, need)
+        const stream = hub.open({
+          caller,
+          endpoint,
+          lastEventId: typeof lastEventId === 'string' ? lastEventId : undefined,
+          recheck,
+        })
+        return new Reply(200, stream, { 'x-accel-buffering': 'no' })
+
+        /** Another application gets the same answer as an unknown one. */
+        async function appOf(each: string, own: string | undefined) {
+          const found = await lookUp('application', each, store.findApplication)
+          return own === undefined || found.id === own ? found : lookUp('application', each, async () => undefined)
+        }
+      },
+    }),
+  ],
+}
