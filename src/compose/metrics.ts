@@ -10,8 +10,10 @@ import { version } from '../runtime/version.ts'
 import type { Store } from '../store/store.ts'
 import type { Delivering } from './delivering.ts'
 
-/** The metrics of a process. The library that writes them is loaded when they are first asked for. */
+/** The metrics of a process. A process that offers none loads nothing for them. */
 export interface Metrics {
+  /** Loads the library that writes the text, and begins to measure the event loop: a scrape would stall for 40 ms. */
+  open(): Promise<void>
   /** As the API offers them. */
   readonly page: MetricsPage
   /** Offers them at an address of their own, without a key. */
@@ -38,10 +40,10 @@ export interface MetricsParts {
 
 /** Composes the metrics of a process. */
 export function composeMetrics({ config, store, meter, facts, log, delivering }: MetricsParts): Metrics {
-  let opened: ReturnType<typeof open> | undefined
+  let opened: ReturnType<typeof make> | undefined
   let stop = () => {}
 
-  async function open() {
+  async function make() {
     const { Exposition } = await import('../metrics/exposition.ts')
     const watched = watchProcess()
     stop = () => watched.stop()
@@ -52,13 +54,20 @@ export function composeMetrics({ config, store, meter, facts, log, delivering }:
   const page: MetricsPage = {
     isPublic: config.metricsPublic,
     async write(accept) {
-      opened ??= open()
+      opened ??= make()
       return (await opened).write(accept)
     },
   }
+  async function open() {
+    opened ??= make()
+    await opened
+  }
+
   return {
     page,
+    open,
     async listen(address) {
+      await open()
       const { metricsServer } = await import('../http/metrics-server.ts')
       const server = metricsServer(page, (error) => log.error({ err: error }, 'a bug: metrics could not be written'))
       await new Promise<void>((resolve, reject) => {

@@ -138,6 +138,7 @@ export async function openParts(
     handlers,
     async openApi() {
       facts.start()
+      await metrics.open()
       const { buildApp } = await import('../http/app.ts')
       return apiOver(await buildApp(context(), handlers()), Math.min(closeApiMs, config.shutdownLimit))
     },

@@ -11,7 +11,7 @@ export interface ProcessFigures {
 }
 
 /** The timer that measures the delay fires this often; its own interval is subtracted. */
-const resolutionMs = 10
+const resolutionMs = 20
 const windowMs = 15_000
 
 /** Begins to measure the delay of the event loop. `read` answers the worse of the current window and the one before. */
