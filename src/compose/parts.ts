@@ -2,7 +2,7 @@ import { existsSync, rmSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import type { HttpContext } from '../http/context.ts'
 import { Admission } from '../intake/admission.ts'
-import { Depths } from '../intake/depths.ts'
+import { Depths, RecentRate } from '../intake/depths.ts'
 import type { PublishTracer } from '../intake/publish-trace.ts'
 import { Publisher } from '../intake/publisher.ts'
 import { Scanner } from '../json/scan.ts'
@@ -48,6 +48,8 @@ export interface Api {
 
 /** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
 const closeApiMs = 2000
+/** Publishes that load shedding refused count as recent for this long, and up to twice as long. */
+const shedWindowMs = 30_000
 
 /** The parts of one program over one store. Each is made once, when it is first asked for. */
 export interface Parts {
@@ -121,12 +123,17 @@ export async function openParts(
   const settings = () => showSettings(config, origins)
   let delivering: Delivering | undefined
   const metrics = composeMetrics({ config, store, meter, facts, log, delivering: () => delivering })
+  const shed = new RecentRate(shedWindowMs)
   const context = once(() => ({
     ...contextOf(config, adminKey, store, publisher(), scanner(), log),
     settings,
     liveSources,
     metrics: metrics.page,
-    onRefusedPublish: (code: RefusalCode) => meter.refuse(code),
+    onRefusedPublish: (code: RefusalCode) => {
+      meter.refuse(code)
+      if (code === 'overloaded') shed.add(1, systemClock.steady())
+    },
+    shedPerSecond: () => shed.perMs(systemClock.steady()) * 1000,
   }))
   const handlers = once(() => partsOf(context(), facts))
   return {

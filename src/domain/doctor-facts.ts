@@ -19,6 +19,8 @@ export interface DoctorFacts {
   readonly hasLeader: boolean
   /** All waiting deliveries, and how many there may be in all and of one application. */
   readonly waiting: WaitingTotals & { readonly limit: number; readonly limitPerApp: number }
+  /** Publishes a second that load shedding refused in the last minute, in the process that looks. */
+  readonly shedPerSecond: number
   /** The endpoints with the most waiting deliveries, and those that have waited longest. */
   readonly endpoints: readonly EndpointFacts[]
   readonly dead: DeadFacts

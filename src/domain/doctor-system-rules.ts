@@ -7,7 +7,6 @@ export const systemRules: readonly Rule[] = [
   {
     code: 'store_slow',
     severity: 'warning',
-    criticalWhen: 'a write takes five seconds: publishes are then refused',
     meaning: 'A durable write takes half a second or more.',
     remedy: 'Look for other programs on the same disk or database server, and for a held lock.',
     find: ({ store, dialect }, { slowCommitMs }, known) => {
@@ -16,7 +15,6 @@ export const systemRules: readonly Rule[] = [
       known.allExplained = true
       return [
         {
-          severity: commitMs >= 10 * slowCommitMs ? 'critical' : 'warning',
           sentence: `A durable write took ${span(commitMs)}; a healthy store takes a few milliseconds. Publishes and deliveries wait for it.`,
           evidence: { commitMs: Math.round(commitMs) },
           command:

@@ -13,9 +13,12 @@ const intakeRules: readonly Rule[] = [
     code: 'publishes_refused',
     severity: 'critical',
     meaning:
-      'So many deliveries wait, in all, for one application or for one endpoint, that publishes are refused with 429.',
+      'So many deliveries wait, in all, for one application or for one endpoint, that publishes are refused with 429. Or this server refused some in the last minute, because queues were full or the store was slow.',
     remedy: 'Remove the cause of the backlog, or raise `maxWaiting`, `maxWaitingPerApp` or `maxWaitingPerEndpoint`.',
-    find: (facts) => fullQueues(facts, (share) => share >= 1, 'Publishes are refused with 429.'),
+    find: (facts) => {
+      const full = fullQueues(facts, (share) => share >= 1, 'Publishes are refused with 429.')
+      return full.length > 0 || facts.shedPerSecond === 0 ? full : [shedFinding(facts)]
+    },
   },
   {
     code: 'queue_filling',
@@ -77,7 +80,8 @@ const intakeRules: readonly Rule[] = [
 const storeDown: Rule = {
   code: 'store_down',
   severity: 'critical',
-  meaning: 'The store takes no writes. Publishes are refused, nothing is delivered, and nothing accepted is lost.',
+  meaning:
+    'The store takes no writes, or does not answer within two seconds. Publishes are refused, nothing is delivered, and nothing accepted is lost.',
   remedy: 'Bring the database or the disk back. Sluice goes on by itself.',
   find: () => [],
 }
@@ -167,6 +171,16 @@ function queueText({ waiting, endpoints }: DoctorFacts): string {
   }
   const share = Math.round((100 * worst.waiting) / total)
   return `${what} for ${count(destinations, 'endpoint')}, ${share} % of them for ${worst.endpoint} of ${worst.app}.`
+}
+
+/** Publishes were refused, though no queue is full now. */
+function shedFinding({ shedPerSecond, store }: DoctorFacts): Found {
+  const rate = perSecond(shedPerSecond)
+  return {
+    sentence: `Publishes were refused with 429 in the last minute, ${rate}: a queue was full, or the store could not keep up. A durable write takes ${span(store.commitMs)} now.`,
+    evidence: { refusedPerSecond: Number(shedPerSecond.toPrecision(3)), commitMs: Math.round(store.commitMs) },
+    command: 'sluice why',
+  }
 }
 
 /**

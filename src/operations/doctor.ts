@@ -97,6 +97,7 @@ export class Doctor {
       workers: workers.map((worker) => workerFacts(worker, slots.get(worker.worker), now)),
       hasLeader: leader !== undefined,
       waiting: { ...totals, limit: limits.maxWaiting, limitPerApp: limits.maxWaitingPerApp },
+      shedPerSecond: this.#parts.shedPerSecond?.() ?? 0,
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
       lateSchedules: scheduleLagMs > 0 ? await this.#lateSchedules() : [],
@@ -293,4 +294,5 @@ export interface DoctorParts {
   readonly serverDefaults: ServerDefaults
   readonly limits: Pick<Limits, 'maxWaiting' | 'maxWaitingPerApp' | 'maxWaitingPerEndpoint'>
   readonly version: string
+  readonly shedPerSecond?: (() => number) | undefined
 }

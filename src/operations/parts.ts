@@ -41,6 +41,8 @@ export interface Context {
   readonly onBug: (error: unknown) => void
   /** Counts a refused publish by the code of its error. */
   readonly onRefusedPublish?: (code: AppErrorCode | 'internal') => void
+  /** Publishes a second that load shedding refused recently, in this process. */
+  readonly shedPerSecond?: () => number
 }
 
 /** A setting as an operator sees it: secrets are masked. */

@@ -27,6 +27,7 @@ const healthy: DoctorFacts = {
   ],
   hasLeader: true,
   waiting: { total: 0, endpoints: 0, isExact: true, limit: 1000, limitPerApp: 500 },
+  shedPerSecond: 0,
   endpoints: [],
   dead: { windowMs: 600_000, recent: 0, before: 0, worst: null },
   lateSchedules: [],
@@ -163,6 +164,7 @@ describe('the doctor', () => {
     assert.equal(diagnose({ ...healthy, endpoints }).findings[0]?.command, 'sluice why acme')
     assert.deepEqual(codesOf({ ...healthy, waiting: { ...healthy.waiting, total: 900 } }), ['queue_filling'])
     assert.deepEqual(codesOf({ ...healthy, endpoints: [endpoint('a', { waitingLimit: 10 })] }), ['publishes_refused'])
+    assert.deepEqual(codesOf({ ...healthy, shedPerSecond: 0.1 }), ['publishes_refused'])
   })
 
   test('finds dead letters when they double, and not when a few come steadily', () => {

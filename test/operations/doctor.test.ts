@@ -288,6 +288,10 @@ for (const dialect of dialects) {
       await s.publish(1)
       await assert.rejects(s.publish(1), { code: 'overloaded' })
       assert.equal(only(await s.finds(['publishes_refused'], calm)).severity, 'critical')
+      // The queue is gone, and its publisher was refused a moment ago.
+      await s.ask('DELETE', '/app/acme/endpoint/main')
+      const { evidence } = only(await s.finds(['publishes_refused'], calm))
+      assert.ok(Number(evidence.refusedPerSecond) > 0)
     })
 
     test('finds one destination or many behind a backlog that has no other cause', async (t) => {
