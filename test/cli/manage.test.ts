@@ -319,6 +319,21 @@ describe('managing over the API', () => {
     assert.match(await place.sluice('endpoint rotate acme turning --grace 0s'), /^old secret +signs no more$/m)
   })
 
+  test('a secret is rotated by one request', async (t) => {
+    const requests: string[] = []
+    const server = createServer(({ method, url }, response) => {
+      requests.push(`${method} ${url}`)
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{"key":"whsec_bmV3"}')
+    }).listen(0, '127.0.0.1')
+    t.after(() => server.close())
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const rotating = workplace().run(`endpoint rotate acme main --key k --url http://127.0.0.1:${port}`)
+    assert.equal(await rotating.ended, 0, rotating.err)
+    assert.match(rotating.out, /^secret +whsec_bmV3\nold secret +also signs until /)
+    assert.deepEqual(requests, ['POST /api/v1/app/acme/endpoint/main/secret/rotate'])
+  })
+
   test('a server that is not there, or is something else, is told apart', async (t) => {
     const { run } = workplace()
     const other = createServer((_request, response) => response.writeHead(418).end('tea')).listen(0, '127.0.0.1')
