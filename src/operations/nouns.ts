@@ -15,6 +15,7 @@ import { history } from './nouns/history.ts'
 import { lanes } from './nouns/lane.ts'
 import { live } from './nouns/live.ts'
 import { messages } from './nouns/message.ts'
+import { portal } from './nouns/portal.ts'
 import { regions } from './nouns/region.ts'
 import { replays } from './nouns/replay.ts'
 import { schedules } from './nouns/schedule.ts'
@@ -40,6 +41,7 @@ const all = [
   history,
   authentication,
   sessions,
+  portal,
   apiKeys,
   audit,
   operationalWebhooks,

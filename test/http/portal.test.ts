@@ -175,3 +175,36 @@ describe('an application token', () => {
     assert.ok(isAppToken(older.json.token))
   })
 })
+
+describe('the look of a portal', () => {
+  const logo = `data:image/png;base64,${Buffer.from('an image').toString('base64')}`
+
+  test('is set by an admin, read by the portal, and replaced as a whole', async () => {
+    const { ask, letIn } = await openPortal()
+    const { as } = await letIn({ readOnly: true })
+    assert.deepEqual((await as('GET', '/app/a/portal')).json, { name: 'a', logo: null, color: null })
+    const look = { name: 'Acme Webhooks', logo, color: '#3B5bdb' }
+    assert.deepEqual((await ask('PUT', '/app/a/portal', look)).json, look)
+    assert.deepEqual((await as('GET', '/app/a/portal')).json, look)
+    assert.equal((await as('PUT', '/app/a/portal', look)).status, 403)
+    assert.equal((await as('GET', '/app/b/portal')).status, 404)
+    assert.deepEqual((await ask('PUT', '/app/a/portal', {})).json, { name: 'a', logo: null, color: null })
+  })
+
+  test('takes images and colours alone', async () => {
+    const { ask } = await openPortal()
+    for (const look of [
+      { logo: 'https://example.com/logo.png' },
+      { logo: 'javascript:alert(1)' },
+      { logo: 'data:text/html;base64,PHNjcmlwdD4=' },
+      { logo: 'data:image/svg+xml,<svg onload=alert(1)>' },
+      { logo: `${logo}" onerror="alert(1)` },
+      { logo: `data:image/png;base64,${'A'.repeat(48 * 1024)}` },
+      { color: 'red' },
+      { color: '#fff;background:url(//evil)' },
+      { name: '' },
+    ]) {
+      assert.equal((await ask('PUT', '/app/a/portal', look)).status, 422, JSON.stringify(look).slice(0, 60))
+    }
+  })
+})

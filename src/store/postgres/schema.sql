@@ -353,6 +353,14 @@ create table pending (
 CREATE INDEX pending_expires ON public.pending USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE UNIQUE INDEX pending_pkey ON public.pending USING btree (endpoint, class, due_at, message);
 
+create table portal_look (
+  app bigint not null,
+  name text,
+  logo text,
+  color text
+);
+CREATE UNIQUE INDEX portal_look_pkey ON public.portal_look USING btree (app);
+
 create table region (
   app bigint not null,
   name text not null,

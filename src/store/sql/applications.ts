@@ -4,7 +4,7 @@ import type { Application } from '../../domain/endpoint.ts'
 import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import type { AppRef } from '../access.ts'
-import type { Applications } from '../applications.ts'
+import type { Applications, PortalLook } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, toJson } from './statement.ts'
@@ -72,6 +72,13 @@ export const bumpVersion = statement<{ key: number }>(
   'update application set version = version + 1 where key = :app and deleted_at is null returning key',
 )
 
+const selectLook = statement<PortalLook>('portal-look', 'select name, logo, color from portal_look where app = :app')
+const upsertLook = statement(
+  'set-portal-look',
+  `insert into portal_look (app, name, logo, color) values (:app, :name, :logo, :color)
+   on conflict (app) do update set name = excluded.name, logo = excluded.logo, color = excluded.color`,
+)
+
 // Also the name of a deleted application, until the sweep takes its row.
 const selectName = statement<{ name: string }>(
   'application-name',
@@ -97,7 +104,13 @@ const doubtBuckets = statement(
 
 type ApplicationMethods = Pick<
   Applications,
-  'createApplication' | 'findApplication' | 'applicationRefs' | 'listApplications' | 'updateApplication'
+  | 'createApplication'
+  | 'findApplication'
+  | 'applicationRefs'
+  | 'listApplications'
+  | 'updateApplication'
+  | 'findPortalLook'
+  | 'setPortalLook'
 >
 
 /** Applications. */
@@ -146,6 +159,18 @@ export function applications(port: Port): Methods<ApplicationMethods> {
           return updated
         }),
       )
+    },
+
+    *findPortalLook(app) {
+      return yield* port.first(selectLook, { app })
+    },
+
+    *setPortalLook(app, { name, logo, color }) {
+      return yield* port.transaction(function* (sql) {
+        if ((yield* sql.first(selectApplication, { key: app })) === undefined) return false
+        yield* sql.all(upsertLook, { app, name, logo, color })
+        return true
+      })
     },
   }
 }

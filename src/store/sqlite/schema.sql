@@ -272,6 +272,13 @@ CREATE TABLE pending (
 
 CREATE INDEX pending_expires on pending (expires_at) where expires_at is not null;
 
+CREATE TABLE portal_look (
+  app integer primary key,
+  name text,
+  logo text, -- a data URL
+  color text -- #rrggbb
+) strict;
+
 CREATE TABLE region (
   app integer not null,
   name text not null,

@@ -20,6 +20,22 @@ export function configuration(open: Open): void {
     assert.equal(await store.findApplication(made.id.slice(0, -1) + last), undefined)
   })
 
+  test('an application has a look of its portal, which is replaced as a whole', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const [app, other] = [await world.application(), await world.application()]
+    assert.equal(await store.findPortalLook(app.key), undefined)
+    const look = { name: 'Acme', logo: `data:image/png;base64,${'A'.repeat(40_000)}`, color: '#ff0000' }
+    assert.equal(await store.setPortalLook(app.key, look), true)
+    assert.deepEqual({ ...(await store.findPortalLook(app.key)) }, look)
+    const plain = { name: null, logo: null, color: '#00ff00' }
+    assert.equal(await store.setPortalLook(app.key, plain), true)
+    assert.deepEqual({ ...(await store.findPortalLook(app.key)) }, plain)
+    assert.equal(await store.findPortalLook(other.key), undefined)
+    await store.deleteApplication(other.key)
+    assert.equal(await store.setPortalLook(other.key, plain), false)
+  })
+
   test('an application without a uid is not found by an empty one', async (t) => {
     const world = await begin(t, open)
     await world.application()

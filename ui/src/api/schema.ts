@@ -144,6 +144,10 @@ export type MessagePrecheckIn = { eventType: string; channels?: string[] | null;
 
 export type MessagePrecheckOut = { active: boolean }
 
+export type PortalLookIn = { name?: string | null; logo?: string | null; color?: string | null }
+
+export type PortalLookOut = { name: string; logo: string | null; color: string | null }
+
 export type Problem = { type: string; title: string; status: number; detail: string; instance: string; code: string }
 
 export type RegionCreatedOut = { name: string; createdAt: string; secret?: string }
@@ -404,6 +408,10 @@ export interface Operations {
   "POST /auth/session/end-all": { path: object; query: object; body: undefined; answer: undefined }
   /** Make a link that signs in once with the key of this request. */
   "POST /auth/sign-in-link": { path: object; query: object; body: undefined; answer: SignInLinkOut }
+  /** Get the look of an application's portal. */
+  "GET /app/{app_id}/portal": { path: { app_id: string }; query: object; body: undefined; answer: PortalLookOut }
+  /** Set the look of an application's portal. */
+  "PUT /app/{app_id}/portal": { path: { app_id: string }; query: object; body: PortalLookIn | undefined; answer: PortalLookOut }
   /** List API keys. */
   "GET /api-key": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: ApiKeyOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Create an API key. */
