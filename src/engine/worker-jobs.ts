@@ -25,7 +25,7 @@ export class WorkerJobs {
     const { store, clock, onTrouble } = parts
     const trimmer = new Trimmer(parts)
     this.#tasks = new Tasks(store, clock, onTrouble)
-    this.#expand = new Job(clock, () => store.expand(expandRows), onTrouble)
+    this.#expand = new Job(clock, async () => (await store.expand(expandRows)).more, onTrouble)
     this.#remove = new Job(clock, async () => (await store.sweepRemoved()).more, onTrouble)
     this.#trim = new Job(clock, () => trimmer.step(), onTrouble)
   }

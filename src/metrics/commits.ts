@@ -12,6 +12,8 @@ export interface CommitObserver {
    * within a transaction of the caller is reported when the caller reports the commit.
    */
   accepted?(publication: Publication, merged: readonly number[]): void
+  /** Deliveries of a wide message replaced waiting ones, or were replaced, when they were queued after its commit. */
+  coalesced?(app: number, endpoints: readonly number[]): void
   /** A message was not stored, because an earlier one stands for it. */
   repeated?(publication: Publication): void
   /** Attempts and verdicts were recorded. */
@@ -87,6 +89,12 @@ export function observed(store: Store, clock: Clock, observers: readonly CommitO
       const answer = await store.advanceSchedule(schedule, step)
       if (step.publication !== null && answer.state === 'accepted') accepted(step.publication, answer.merged)
       return answer
+    },
+    async expand(limit) {
+      const expansion = await store.expand(limit)
+      const { app, merged } = expansion
+      if (merged.length > 0) for (const each of observers) each.coalesced?.(app, merged)
+      return expansion
     },
     async settle(worker, settlements, effects) {
       const since = clock.steady()

@@ -75,6 +75,10 @@ export class Meter implements CommitObserver {
     if (special !== undefined) for (const { drop } of special) if (drop !== undefined) this.#died(drop)
   }
 
+  coalesced(_app: number, endpoints: readonly number[]): void {
+    this.ends.coalesced += endpoints.length
+  }
+
   repeated(): void {
     this.messagesRepeated++
   }

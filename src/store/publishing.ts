@@ -31,15 +31,27 @@ export interface Intake {
   publishTogether(publications: readonly Publication[], once: Once | null): Promise<PublishedTogether>
   /**
    * Queues up to `limit` more deliveries of the oldest message that was accepted for more endpoints than one transaction
-   * takes; answers whether more are left. Safe at any time, by anyone: each delivery is queued exactly once.
+   * takes. Safe at any time, by anyone: each delivery is queued exactly once.
    */
-  expand(limit: number): Promise<boolean>
+  expand(limit: number): Promise<Expansion>
   /**
    * Counts up to `limit` waiting deliveries by endpoint and class, in the order of their queues, behind `after`. Those that
    * were due more than `lateMs` ago count as late.
    */
   surveyWaiting(after: QueueCursor | null, limit: number, lateMs?: number): Promise<WaitingCounts>
 }
+
+/** A part of a wide message that was queued. */
+export interface Expansion {
+  /** Whether more deliveries are left to queue. */
+  readonly more: boolean
+  readonly app: number
+  /** See `Published`. */
+  readonly merged: readonly number[]
+}
+
+/** Nothing was left to queue. */
+export const nothingExpanded: Expansion = { more: false, app: 0, merged: [] }
 
 /** A place among all waiting deliveries. */
 export interface QueueCursor {

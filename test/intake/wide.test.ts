@@ -36,7 +36,7 @@ test('a fan-out to 50,000 endpoints is accepted in a fraction of the time it tak
   assert.equal((await store.findMessage(app.key, id))?.endpoints.length, many)
 
   const expandingAt = performance.now()
-  while (await store.expand(1000));
+  while ((await store.expand(1000)).more);
   const expandedMs = performance.now() - expandingAt
   assert.equal((await store.counts()).pending, many)
   t.diagnostic(`accepted in ${Math.round(acceptedMs)} ms, queued in ${Math.round(expandedMs)} ms`)

@@ -3,6 +3,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { observed } from '../../src/metrics/commits.ts'
 import { Histogram, Meter } from '../../src/metrics/meter.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
+import { queuedAtOnce } from '../../src/store/plan.ts'
 import type { Publication } from '../../src/store/store.ts'
 import { noEffects, type Open, World } from '../store/conformance/harness.ts'
 import { openPostgresHarness } from '../store/postgres-harness.ts'
@@ -138,8 +139,29 @@ function counting(open: Open): void {
   })
 }
 
-describe('sqlite', () => counting(openSqliteHarness))
-describe('postgres', () => counting(openPostgresHarness))
+function countingWide(open: Open): void {
+  test('deliveries of a wide message that coalesce are counted when they are queued', async (t) => {
+    const { meter, store, world, app } = await metered(t, open)
+    const endpoint = await world.endpoint(app)
+    const special = [{ endpoint: endpoint.key, coalesce: { key: 'a', windowMs: 60_000 } }]
+    await world.publish([endpoint], { special })
+    const gone = Array.from({ length: queuedAtOnce }, (_, i) => i + 1)
+    await world.publish([], { app: app.key, endpoints: [...gone, endpoint.key], special })
+    assert.equal(meter.ends.coalesced, 0)
+    while ((await store.expand(5000)).more);
+    assert.equal(meter.ends.coalesced, 1)
+  })
+}
+
+for (const [dialect, open] of [
+  ['sqlite', openSqliteHarness],
+  ['postgres', openPostgresHarness],
+] as const) {
+  describe(dialect, () => {
+    counting(open)
+    countingWide(open)
+  })
+}
 
 test('an observation counts in the first bucket whose bound is not below it', () => {
   const histogram = new Histogram([0.1, 1])

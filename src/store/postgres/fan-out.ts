@@ -1,5 +1,6 @@
 import { fresh, timed } from '../../domain/delivery.ts'
 import { type Plan, plainly } from '../plan.ts'
+import { type Expansion, nothingExpanded } from '../publishing.ts'
 import { type Database, withClock } from './database.ts'
 import { enqueuePlanned } from './planned.ts'
 import { type Run, statement } from './sessions.ts'
@@ -66,16 +67,18 @@ interface Expanded {
   readonly plan: Plan | null
   /** The next endpoints, when there is a plan for them. */
   readonly chunk: number[] | null
+  /** Endpoints at which a delivery replaced a waiting one, or was replaced. */
+  readonly merged?: readonly number[]
 }
 
 /** Makes the function that expands wide messages. Not waiting for the disk is safe: lost rows are queued again. */
-export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) => Promise<boolean> {
+export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) => Promise<Expansion> {
   async function expandPlanned(run: Run, limit: number): Promise<Expanded> {
     const [row] = await run<Expanded>(expandOldest, [limit, true])
     const expanded = row as Expanded
     const { now, since, message, app, expires_at: expiresAt, plan, chunk } = expanded
     if (since === null || plan === null || chunk === null) return expanded
-    const { waiting } = await enqueuePlanned(
+    const { waiting, merged } = await enqueuePlanned(
       run,
       now,
       chunk
@@ -83,20 +86,21 @@ export function fanOut({ relaxed, signals, wakes }: Database): (limit: number) =
         .filter(({ planned }) => planned.orderKey === undefined),
       true,
     )
-    return { ...expanded, endpoints: [...(expanded.endpoints ?? []), ...waiting.map(({ endpoint }) => endpoint)] }
+    const endpoints = [...(expanded.endpoints ?? []), ...waiting.map(({ endpoint }) => endpoint)]
+    return { ...expanded, endpoints, merged: merged.map(({ endpoint }) => endpoint) }
   }
 
   return async (limit) => {
     let [row] = await relaxed.run<Expanded>(expandOldest, [limit, false])
-    if (row?.since === null) return false
+    if (row?.since === null) return nothingExpanded
     if (row?.left_alone) row = await relaxed.transaction((run) => expandPlanned(run, limit))
-    const { now, since, endpoints, done, left_over: leftOver } = row as Expanded
-    if (since === null) return false
+    const { now, since, endpoints, done, left_over: leftOver, app, merged = [] } = row as Expanded
+    if (since === null) return nothingExpanded
     if (endpoints !== null) {
       const isFresh = since <= now
       wakes.request(endpoints, isFresh ? 0 : since, isFresh)
       signals.rows(endpoints, isFresh ? fresh : undefined)
     }
-    return leftOver > done
+    return { more: leftOver > done, app, merged }
   }
 }

@@ -1,5 +1,6 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import type { Plan } from '../plan.ts'
+import { type Expansion, nothingExpanded } from '../publishing.ts'
 import { fromJson } from '../sql/statement.ts'
 import type { Connection } from './connection.ts'
 import type { EnqueuePlanned } from './planned.ts'
@@ -43,7 +44,7 @@ export function fanOut(
   connection: Connection,
   { inTransaction, enqueue }: Queueing,
   enqueuePlanned: EnqueuePlanned,
-): (limit: number) => boolean {
+): (limit: number) => Expansion {
   const listed = connection.prepare<WideRow>(selectWide)
   const cursor = connection.prepare<Cursor>(selectCursor)
   const live = connection.prepare<unknown>(selectLive)
@@ -67,23 +68,28 @@ export function fanOut(
   }
 
   return (limit) => {
-    if (any.get() === undefined) return false
-    inTransaction((queued) => {
+    if (any.get() === undefined) return nothingExpanded
+    const expanded = inTransaction((queued) => {
       const found = cursor.get()
-      if (found === undefined) return
+      if (found === undefined) return nothingExpanded
       const { app, endpoints, expiresAt, plan } = wideOf(found.message)
       const end = found.next + limit
       const chunk = endpoints
         .slice(found.next, end)
         .filter((endpoint) => plan?.[endpoint]?.orderKey === undefined && live.get(endpoint) !== undefined)
+      let merged: readonly number[] = []
       if (plan === null && expiresAt === null) enqueue(queued, chunk, found.message, found.since)
-      else enqueuePlanned(queued, chunk, { key: found.message, app, since: found.since, expiresAt, plan, late: true })
+      else {
+        const message = { key: found.message, app, since: found.since, expiresAt, plan, late: true }
+        merged = enqueuePlanned(queued, chunk, message)
+      }
       if (end < endpoints.length) move.run(end, found.message)
       else {
         remove.run(found.message)
         parsed = undefined
       }
+      return { app, merged }
     })
-    return any.get() !== undefined
+    return { ...expanded, more: any.get() !== undefined }
   }
 }

@@ -236,7 +236,7 @@ export function coalescing(open: Open): void {
       ...ofKind('a', ...all),
     })
     const later = await publish(world, behind)
-    while (await world.store.expand(5000));
+    while ((await world.store.expand(5000)).more);
     assert.equal(await coalescedInto(world, ahead, earlier), wide.id)
     assert.ok(await queued(world, ahead, wide))
     assert.equal(await coalescedInto(world, behind, wide), later.id)

@@ -22,15 +22,15 @@ export function fanOut(open: Open): void {
     assert.equal((await world.store.counts()).pending, 0)
     assert.deepEqual((await world.store.findMessage(app.key, id))?.endpoints, keys)
 
-    assert.equal(await world.store.expand(400), true)
+    assert.equal((await world.store.expand(400)).more, true)
     assert.deepEqual(
       (await world.rows(first)).map((row) => row.message),
       [key],
     )
     assert.deepEqual(await world.rows(last), [])
-    assert.equal(await world.store.expand(400), true)
-    assert.equal(await world.store.expand(400), false)
-    assert.equal(await world.store.expand(400), false)
+    assert.equal((await world.store.expand(400)).more, true)
+    assert.equal((await world.store.expand(400)).more, false)
+    assert.equal((await world.store.expand(400)).more, false)
     assert.equal((await world.rows(last)).length, 1)
     assert.equal((await world.store.counts()).pending, 2, 'endpoints deleted meanwhile get nothing')
     await world.claim(worker, 2)
@@ -45,10 +45,10 @@ export function fanOut(open: Open): void {
     await world.publish([], { app: app.key, endpoints: keys })
     await world.publish([], { app: app.key, endpoints: keys })
     for (let more = true; more; ) {
-      const answers = await Promise.all(Array.from({ length: 8 }, () => world.store.expand(70)))
+      const answers = await Promise.all(Array.from({ length: 8 }, async () => (await world.store.expand(70)).more))
       more = answers.some(Boolean)
     }
-    while (await world.store.expand(70));
+    while ((await world.store.expand(70)).more);
     assert.equal((await world.store.counts()).pending, 60)
     for (const endpoint of endpoints) assert.equal((await world.rows(endpoint)).length, 2)
   })
@@ -59,10 +59,10 @@ export function fanOut(open: Open): void {
     const { first, keys } = await wide(world, app)
     await world.publish([], { app: app.key, endpoints: keys })
     await world.pass(100)
-    while (await world.store.expand(5000));
+    while ((await world.store.expand(5000)).more);
     assert.ok((await world.head(first)).ageMs >= 100)
     await world.publish([], { app: app.key, endpoints: keys, delayMs: 60_000 })
-    while (await world.store.expand(5000));
+    while ((await world.store.expand(5000)).more);
     assert.equal((await world.rows(first, 0)).length, 1)
     assert.deepEqual(await world.rows(first, 1), [])
     assert.equal((await world.store.counts()).pending, 4)
@@ -77,7 +77,7 @@ export function fanOut(open: Open): void {
     const publication = await world.publication([], { app: app.key, endpoints: keys.slice(0, 900) })
     await world.store.publish(Array.from({ length: 30 }, () => publication))
     assert.equal(signals, 1)
-    while (await world.store.expand(5000));
+    while ((await world.store.expand(5000)).more);
     assert.equal((await world.rows(first)).length, 30)
   })
 
@@ -87,12 +87,12 @@ export function fanOut(open: Open): void {
     const { keys } = await wide(world, app)
     const { key } = await world.publish([], { app: app.key, endpoints: keys })
     await world.harness.sql(`update message set expunged_at = 1 where key = ${key}`)
-    assert.equal(await world.store.expand(5000), false)
+    assert.equal((await world.store.expand(5000)).more, false)
     assert.equal((await world.store.counts()).pending, 0)
   })
 
   test('with nothing to expand, nothing happens', async (t) => {
     const { store } = await begin(t, open)
-    assert.equal(await store.expand(100), false)
+    assert.equal((await store.expand(100)).more, false)
   })
 }

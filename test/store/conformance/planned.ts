@@ -234,7 +234,7 @@ export function planned(open: Open): void {
     const endpoints = [plain.key, shaped.key, ...gone, dropped.key, ordered.key]
     const { key } = await accepted(world, { ...publication, endpoints })
     assert.equal((await world.store.counts()).pending, 2, 'what keeps an order is queued at once')
-    for (let chunks = 1; await world.store.expand(400); chunks++) assert(chunks < 3)
+    for (let chunks = 1; (await world.store.expand(400)).more; chunks++) assert(chunks < 3)
     assertRemaining((await only(world, plain)).expiresInMs ?? undefined, 60_000)
     const { expiresInMs, ...kept } = await only(world, shaped)
     assertRemaining(expiresInMs ?? undefined, 60_000)
@@ -253,10 +253,10 @@ export function planned(open: Open): void {
     await accepted(world, { ...publication, endpoints: [...publication.endpoints, ...gone] })
     await accepted(world, { ...publication, endpoints: [...publication.endpoints, ...gone] })
     for (let more = true; more; ) {
-      const answers = await Promise.all(Array.from({ length: 8 }, () => world.store.expand(70)))
+      const answers = await Promise.all(Array.from({ length: 8 }, async () => (await world.store.expand(70)).more))
       more = answers.some(Boolean)
     }
-    while (await world.store.expand(70));
+    while ((await world.store.expand(70)).more);
     for (const endpoint of [plain, shaped]) assert.equal((await world.rows(endpoint)).length, 2)
     assert.deepEqual(await world.rows(dropped), [])
     assert.deepEqual(await world.store.counts(), { pending: 6, dead: 2, messages: 2, attempts: 0 })
