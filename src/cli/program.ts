@@ -22,6 +22,7 @@ import { addDashboard, addSession } from './session.ts'
 import { addTail } from './tail.ts'
 import { addTask } from './task.ts'
 import { cleanTerminal, toJson } from './terminal.ts'
+import { addTop } from './top.ts'
 import { addWhy } from './why.ts'
 import { addWorkers } from './workers.ts'
 
@@ -80,6 +81,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addDoctor(remote)
   addWhy(remote)
   addLane(remote)
+  addTop(remote)
   addWorkers(remote)
   addResend(remote)
   addDead(remote)

@@ -20,6 +20,13 @@ export function cleanTerminal(terminal: Terminal, randomText: RandomText): Termi
     printError: { value: (text: string) => terminal.printError(clean(text)) },
     ask: { value: (question: string) => terminal.ask(clean(question)) },
     progress: { value: (line: string) => terminal.progress(clean(line)) },
+    openScreen: {
+      value: (...listeners: Parameters<Terminal['openScreen']>) => {
+        const screen = terminal.openScreen(...listeners)
+        const draw = (lines: readonly string[]) => screen?.draw(lines.map(clean))
+        return screen && Object.create(screen, { draw: { value: draw } })
+      },
+    },
     style: {
       value: (format: Parameters<Terminal['style']>[0], text: string) =>
         terminal.style(format, withoutControls(text)).replaceAll('\x1b', mark),

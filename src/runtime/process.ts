@@ -4,6 +4,7 @@ import { clearLine, createInterface, cursorTo } from 'node:readline'
 import { buffer as readAll } from 'node:stream/consumers'
 import { styleText } from 'node:util'
 import type { Logger } from './log.ts'
+import { openScreen } from './screen.ts'
 
 export type StopSignal = 'SIGTERM' | 'SIGINT'
 
@@ -40,6 +41,8 @@ export interface Terminal {
   whenReaderCloses(then: 'exit' | 'continue'): void
   /** The text in bold, dim or a colour, if standard output supports it and NO_COLOR is not set. */
   style(format: Parameters<typeof styleText>[0], text: string): string
+  /** Takes the whole terminal over for a view that is redrawn; undefined without a terminal. */
+  readonly openScreen: typeof openScreen
   /** Resolves at the first signal to stop. A second signal exits at once. */
   stopRequested(): Promise<StopSignal>
 }
@@ -65,6 +68,7 @@ export const systemTerminal: Terminal = {
   readInput: () => readAll(process.stdin),
   whenReaderCloses,
   style: (format, text) => styleText(format, text, { stream: process.stdout }),
+  openScreen,
   stopRequested,
 }
 

@@ -139,6 +139,7 @@ export async function runHere(
     readInput: async () => Buffer.from(input),
     whenReaderCloses: () => {},
     style: (_format, text) => text,
+    openScreen: () => undefined,
     stopRequested: () => new Promise(() => {}),
   }
   const ended = await runProgram(

@@ -38,6 +38,7 @@ const WorkerOut = Type.Object({
   endedAt: nullable(instant('Time at which it left or was declared dead.')),
   lanes: whole('Lanes that it owns.'),
   inFlight: nullable(whole('Attempts under way, as of its last sign of life.')),
+  inFlightLimit: nullable(whole('Attempts that it may have under way at once.')),
   isLeader: flag('Whether it runs schedules, retention and sweeps.'),
   state: Type.Enum(['alive', 'lapsed', 'left', 'dead'], {
     description: '`lapsed`: its lease expired, and another worker is about to take over.',
@@ -82,6 +83,7 @@ function toWorkerOut(worker: ListedWorker, now: EpochMs): Out<typeof WorkerOut> 
     endedAt: isoOrNull(endedAt),
     lanes: worker.lanes,
     inFlight: endedAt === null ? (report?.inFlight ?? null) : null,
+    inFlightLimit: report?.inFlightLimit ?? null,
     isLeader: worker.leads,
     state: endedAt === null ? live : died ? 'dead' : 'left',
   }
