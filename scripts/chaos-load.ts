@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -53,14 +54,21 @@ const receivers: Readonly<Record<string, Shares>> = {
   broken: { success: 0, error: 1, limit: 0, hang: 0, drip: 0, reset: 0 },
 }
 
-/** Each application has these endpoints, with this rate limit per second. */
-const endpoints: readonly { readonly receiver: keyof typeof receivers; readonly rate?: number }[] = [
+const twoQuickRetries = { waits: { kind: 'list', ms: [1000, 2000] } }
+
+/** Each application has these endpoints. */
+const endpoints: readonly { readonly receiver: keyof typeof receivers; readonly settings?: object }[] = [
   { receiver: 'healthy' },
-  { receiver: 'flaky' },
-  { receiver: 'limited', rate: 5 },
+  { receiver: 'flaky', settings: { retry: twoQuickRetries } },
+  { receiver: 'limited', settings: { rate: 5, periodMs: 1000, burst: 5 } },
   { receiver: 'slow' },
   { receiver: 'broken' },
 ]
+
+/** The paths of all endpoints in the API. */
+export function endpointsOf(): string[] {
+  return applications.flatMap((uid) => endpoints.map(({ receiver }) => `/app/${uid}/endpoint/${uid}-${receiver}`))
+}
 
 export async function openChaosLoad({ seed, settings = {}, postgres }: Options): Promise<ChaosLoad> {
   const random = seededRandom(seed)
@@ -87,7 +95,12 @@ export async function openChaosLoad({ seed, settings = {}, postgres }: Options):
     [join(import.meta.dirname, '../src/main.ts'), 'serve', '--local', '--listen', '127.0.0.1:0'],
     {
       cwd: place,
-      env: { ...process.env, ...(postgres && { SLUICE_STORE: postgres }), SLUICE_LOG_LEVEL: 'warn', ...settings },
+      env: {
+        ...process.env,
+        ...(postgres && { SLUICE_STORE: postgres, SLUICE_ENCRYPTION_KEY: randomBytes(32).toString('base64') }),
+        SLUICE_LOG_LEVEL: 'warn',
+        ...settings,
+      },
       stdio: ['ignore', 'pipe', 'inherit'],
     },
   )
@@ -110,14 +123,13 @@ export async function openChaosLoad({ seed, settings = {}, postgres }: Options):
     const name = (uid[0] as string).toUpperCase() + uid.slice(1)
     const headerTemplates = { [deliveryHeader]: '{deliveryId}', [attemptHeader]: '{attempt}' }
     await ask('POST', '/app', { name, uid, headerTemplates })
-    for (const { receiver, rate } of endpoints) {
-      const limit = rate === undefined ? {} : { rate, periodMs: 1000, burst: rate }
+    for (const { receiver, settings = {} } of endpoints) {
       await ask('POST', `/app/${uid}/endpoint`, {
         uid: `${uid}-${receiver}`,
         url: `${base}/${receiver}/${uid}`,
         description: `${name}, ${receiver}`,
-        timeoutMs: 5000,
-        ...limit,
+        timeoutMs: 15_000,
+        ...settings,
       })
     }
   }
