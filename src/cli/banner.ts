@@ -34,10 +34,10 @@ export function banner(
     '',
     // No styling around the URL: scripts read it from this line.
     `Listening on http://${formatAddress(address)}`,
-    `  ${dim('API    ')} ${url}/api/v1 (reference: ${url}/docs)`,
-    `  ${dim('Pages  ')} ${signInLink === undefined ? `${url}/ (sign in with a key, or a link of: sluice dashboard)` : signInLink}`,
-    `  ${dim('Store  ')} ${showSetting('store', config)}`,
-    `  ${dim('Targets')} ${targets(config)}`,
+    `  ${dim('Dashboard')} ${signInLink === undefined ? `${url}/ (sign in with a key, or a link of: sluice dashboard)` : `${signInLink} (signs in once)`}`,
+    `  ${dim('API      ')} ${url}/api/v1 (reference: ${url}/docs)`,
+    `  ${dim('Store    ')} ${showSetting('store', config)}`,
+    `  ${dim('Targets  ')} ${targets(config)}`,
   ]
   for (const warning of warnings) lines.push('', `${terminal.style('yellow', 'Warning:')} ${warning}`)
   if (newKey !== undefined) {

@@ -1,5 +1,5 @@
 import type { Context, DiagLogger, HrTime, Span, SpanContext, Tracer } from '@opentelemetry/api'
-import type { BatchSpanProcessorOptions, Sampler, TracerProviderOptions } from '@opentelemetry/sdk-trace'
+import type { BatchSpanProcessorOptions, Sampler } from '@opentelemetry/sdk-trace'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock, EpochMs } from '../domain/clock.ts'
 import { span as spanText } from '../domain/phrases.ts'
@@ -26,7 +26,8 @@ const flushMs = 1000
 /** A collector that fails, and the SDK that drops spans, are logged this often. */
 const repeatMs = 60_000
 
-const packages = '@opentelemetry/api @opentelemetry/sdk-trace @opentelemetry/exporter-trace-otlp-proto'
+const packages =
+  '@opentelemetry/api @opentelemetry/resources @opentelemetry/sdk-trace @opentelemetry/exporter-trace-otlp-proto'
 
 type Api = typeof import('@opentelemetry/api')
 type Sdk = typeof import('@opentelemetry/sdk-trace')
@@ -43,7 +44,7 @@ export async function openTracing(
 ): Promise<Tracing | undefined> {
   const loaded = await load(log, clock)
   if (loaded === undefined) return undefined
-  const { api, sdk, exporter } = loaded
+  const { api, sdk, resources, exporter } = loaded
   const { queueSize, size, delayMs, timeoutMs } = settings.batch
   const processor = new sdk.BatchSpanProcessor({
     exporter: reporting(exporter, log, clock),
@@ -54,7 +55,9 @@ export async function openTracing(
   })
   const provider = new sdk.TracerProvider({
     sampler: samplerOf(sdk, settings),
-    resource: resourceOf(settings.resource),
+    resource: resources
+      .defaultResource()
+      .merge(resources.resourceFromAttributes({ 'service.version': version, ...settings.resource })),
     spanProcessors: [processor],
     spanLimits: { attributeValueLengthLimit: 512 },
   })
@@ -77,14 +80,15 @@ export async function openTracing(
 
 async function load(log: Pick<Logger, 'error' | 'warn'>, clock: Clock) {
   try {
-    const [api, sdk, { OTLPTraceExporter }] = await Promise.all([
+    const [api, sdk, resources, { OTLPTraceExporter }] = await Promise.all([
       import('@opentelemetry/api'),
       import('@opentelemetry/sdk-trace'),
+      import('@opentelemetry/resources'),
       import('@opentelemetry/exporter-trace-otlp-proto'),
     ])
     // Before the exporter, which says there what it cannot read.
     api.diag.setLogger(warnings(log, clock), api.DiagLogLevel.WARN)
-    return { api, sdk, exporter: new OTLPTraceExporter() }
+    return { api, sdk, resources, exporter: new OTLPTraceExporter() }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error
     const remedy = `Run \`npm install ${packages}\`, or set OTEL_SDK_DISABLED=true.`
@@ -114,14 +118,6 @@ function samplerOf(sdk: Sdk, { sampler, ratio }: TraceSettings): Sampler {
         ? new sdk.AlwaysOnSampler()
         : new sdk.TraceIdRatioBasedSampler(ratio)
   return plain === sampler ? root : new sdk.ParentBasedSampler({ root })
-}
-
-/** The SDK makes resources in a package of their own, which is not among the optional ones; it reads no more than this. */
-function resourceOf(given: TraceSettings['resource']): NonNullable<TracerProviderOptions['resource']> {
-  const sdk = { 'telemetry.sdk.name': 'opentelemetry', 'telemetry.sdk.language': 'nodejs' }
-  const attributes = { 'service.version': version, ...sdk, ...given }
-  const resource = { attributes, merge: () => resource, getRawAttributes: () => Object.entries(attributes) }
-  return resource
 }
 
 type Exporter = BatchSpanProcessorOptions['exporter']

@@ -50,7 +50,7 @@ describe('serve', () => {
 
     const key = /^ {2}(sk_\w+)$/m.exec(server.out)?.[1] ?? ''
     assert.ok(isApiKey(key))
-    assert.match(server.out, /Targets public addresses over https, and 127.0.0.0\/8, ::1\/128 \(this machine/)
+    assert.match(server.out, /Targets +public addresses over https, and 127.0.0.0\/8, ::1\/128 \(this machine/)
     assert.ok(existsSync(join(directory, 'data/sluice.db')))
     server.child.kill('SIGTERM')
     assert.equal(await server.ended, 0)
@@ -74,7 +74,7 @@ describe('serve', () => {
   test('on this machine prints a link that signs in once, which no log has, and none elsewhere', async () => {
     const { run } = workplace()
     const server = run('serve --local --listen 127.0.0.1:0')
-    const link = new URL(await server.says(/Pages +(http:\S+)/))
+    const link = new URL(await server.says(/Dashboard +(http:\S+)/))
     const token = link.hash.replace('#signin=', '')
     const signIn = () =>
       fetch(`${link.origin}/api/v1/session`, { method: 'POST', headers: { authorization: `Bearer ${token}` } })
@@ -174,7 +174,7 @@ describe('serve', () => {
     await server.says(listening)
     await server.says(/npx sluice send .*\n/)
     assert.match(server.out, /Warning: --local has no effect: .* listens on 0\.0\.0\.0\. .*--allow-networks 127/)
-    assert.match(server.out, /Targets public addresses over https\n/)
+    assert.match(server.out, /Targets +public addresses over https\n/)
     server.child.kill('SIGTERM')
     assert.equal(await server.ended, 0)
   })
