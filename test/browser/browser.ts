@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, type TestContext } from 'node:test'
@@ -39,7 +40,8 @@ async function startBrowser(): Promise<Browser> {
   const flags = ['--headless', '--no-sandbox', '--no-zygote', '--disable-gpu', '--disable-dev-shm-usage']
   const browser = spawn(path, [...flags, '--remote-debugging-port=0', `--user-data-dir=${join(place, 'user')}`], {
     stdio: ['ignore', 'ignore', 'pipe'],
-    env: { ...process.env, ...env },
+    // Without a language, the browser names one that no library takes.
+    env: { ...process.env, LANG: 'en_US.UTF-8', ...env },
   })
   const { host } = new URL(await debuggerOf(browser))
   return {
@@ -86,12 +88,23 @@ interface Evaluated {
   readonly exceptionDetails?: { readonly exception?: { readonly description?: string } }
 }
 
+const complaints = new Set(['Runtime.exceptionThrown', 'Runtime.consoleAPICalled', 'Log.entryAdded'])
+
+const keyCodes: Readonly<Record<string, number>> = { Tab: 9, Enter: 13, Escape: 27, ArrowUp: 38, ArrowDown: 40 }
+
+let axeSource: Promise<string> | undefined
+
+function axe(): Promise<string> {
+  axeSource ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+  return axeSource
+}
+
 /** A page as a person sees it: what is read and clicked is found by its text. */
 export class BrowserPage {
   readonly #socket: WebSocket
   readonly #waiting = new Map<number, (result: unknown) => void>()
   #last = 0
-  /** What the browser complained about: scripts that failed, things the policy forbade. */
+  /** Everything in the browser's console: scripts that failed, things the policy forbade, messages of the page. */
   readonly complaints: string[] = []
 
   constructor(socket: WebSocket) {
@@ -99,16 +112,50 @@ export class BrowserPage {
     socket.onmessage = ({ data }) => {
       const { id, method, params, result } = JSON.parse(String(data))
       if (id !== undefined) this.#waiting.get(id)?.(result)
-      else if (method === 'Runtime.exceptionThrown' || method === 'Log.entryAdded') {
-        this.complaints.push(JSON.stringify(params))
-      }
+      else if (complaints.has(method)) this.complaints.push(JSON.stringify(params))
     }
   }
 
   async begin(width: number): Promise<void> {
     await new Promise((resolve) => this.#socket.addEventListener('open', resolve))
     for (const domain of ['Runtime', 'Log', 'Page']) await this.#send(`${domain}.enable`)
+    await this.resize(width)
+  }
+
+  async resize(width: number): Promise<void> {
     await this.#send('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: false })
+  }
+
+  /** Shows the page as on a system that is set to light or dark colours. */
+  async setScheme(scheme: 'light' | 'dark'): Promise<void> {
+    const features = [
+      { name: 'prefers-color-scheme', value: scheme },
+      // Colours that fade would be read half-way.
+      { name: 'prefers-reduced-motion', value: 'reduce' },
+    ]
+    await this.#send('Emulation.setEmulatedMedia', { features })
+  }
+
+  /** Presses a key, such as `Tab` or `k` with Ctrl. */
+  async key(key: string, { ctrl = false }: { ctrl?: boolean } = {}): Promise<void> {
+    const text = key.length === 1 && !ctrl ? { text: key } : key === 'Enter' ? { text: '\r' } : {}
+    const code = key.length === 1 ? key.toUpperCase().charCodeAt(0) : (keyCodes[key] ?? 0)
+    const event = { key, code: key, windowsVirtualKeyCode: code, modifiers: ctrl ? 2 : 0, ...text }
+    await this.#send('Input.dispatchKeyEvent', { type: 'keyDown', ...event })
+    await this.#send('Input.dispatchKeyEvent', { type: 'keyUp', ...event })
+  }
+
+  /** Writes text where the focus is. */
+  async type(text: string): Promise<void> {
+    await this.#send('Input.insertText', { text })
+  }
+
+  /** The rules of axe-core that the page breaks, each with the elements. Colours are checked as they are shown. */
+  async accessibilityProblems(): Promise<unknown> {
+    const isThere = await this.evaluate("typeof axe === 'object'")
+    if (isThere !== true) await this.evaluate(await axe())
+    return this.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+      violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary) })))`)
   }
 
   async goto(url: string): Promise<void> {
@@ -120,10 +167,22 @@ export class BrowserPage {
     await this.#until(`document.body?.innerText.includes(${JSON.stringify(text)})`, `the page never showed "${text}"`)
   }
 
-  /** Presses the button with this label: the first one, or the first within what `within` selects. */
+  /** Waits until the page no longer shows the text. */
+  async seesNot(text: string): Promise<void> {
+    await this.#until(`!document.body?.innerText.includes(${JSON.stringify(text)})`, `the page still shows "${text}"`)
+  }
+
+  /** Waits until an expression is true in the page. */
+  async until(expression: string): Promise<void> {
+    await this.#until(expression, `never: ${expression}`)
+  }
+
+  /** Presses the button or link with this label: the first one, or the first within what `within` selects. */
   async press(label: string, within = 'body'): Promise<void> {
-    const found = `[...document.querySelectorAll(${JSON.stringify(`${within} button`)})]
-      .find((each) => each.innerText.trim() === ${JSON.stringify(label)} && !each.disabled && each.checkVisibility())`
+    const buttons = JSON.stringify(`${within} button, ${within} a, ${within} [role=option]`)
+    const found = `[...document.querySelectorAll(${buttons})]
+      .find((each) => (each.innerText.trim() === ${JSON.stringify(label)} || each.ariaLabel === ${JSON.stringify(label)})
+        && !each.disabled && each.checkVisibility())`
     await this.#until(`${found} !== undefined`, `there is no button "${label}"`)
     await this.evaluate(`${found}.click()`)
   }
@@ -132,7 +191,11 @@ export class BrowserPage {
   async fill(name: string, value: string): Promise<void> {
     const field = `document.querySelector(${JSON.stringify(`[name=${name}]`)})`
     await this.#until(`${field} !== null`, `there is no field "${name}"`)
-    await this.evaluate(`${field}.value = ${JSON.stringify(value)}`)
+    await this.evaluate(`{
+      const field = ${field}
+      field.value = ${JSON.stringify(value)}
+      for (const name of ['input', 'change']) field.dispatchEvent(new Event(name, { bubbles: true }))
+    }`)
   }
 
   async evaluate(expression: string): Promise<unknown> {

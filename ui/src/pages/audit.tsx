@@ -54,7 +54,7 @@ export function AuditPage() {
         <input
           name="action"
           aria-label="Operation"
-          placeholder="Operation, such as v1.endpoint.patch"
+          placeholder="Operation, such as POST /app"
           value={action}
           onInput={(event) => setQuery({ action: event.currentTarget.value.trim() })}
         />

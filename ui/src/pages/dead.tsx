@@ -235,7 +235,8 @@ const columns: Column<DeadLetterOut>[] = [
     name: 'Answer',
     width: '64px',
     narrow: 'hide',
-    cell: ({ responseStatusCode }) => <Status code={responseStatusCode} />,
+    cell: ({ responseStatusCode, attempts }) =>
+      attempts === 0 ? <span class="faint">–</span> : <Status code={responseStatusCode} />,
   },
   { name: 'Tries', width: '48px', align: 'end', narrow: 'hide', cell: ({ attempts }) => attempts },
   { name: 'Died', width: '84px', align: 'end', cell: ({ diedAt }) => <Ago at={diedAt} /> },

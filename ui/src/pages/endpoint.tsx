@@ -107,7 +107,7 @@ export function EndpointPage({ params }: { params: Params }) {
         </div>
         {lane.data && why.data && <LanePicture lane={lane.data} why={why.data} />}
       </section>
-      <EndpointCharts endpoint={known.id} />
+      <EndpointCharts app={at.app_id} endpoint={known.id} />
       <div class="toolbar">
         <Segmented<View>
           label="View"
@@ -185,27 +185,27 @@ function Attempts({ at }: { at: EndpointPath }) {
 }
 
 const attemptColumns: Column<MessageAttemptOut>[] = [
-  { name: 'When', width: '96px', cell: ({ timestamp }) => <Ago at={timestamp} /> },
-  { name: 'Answer', width: '64px', cell: ({ responseStatusCode }) => <Status code={responseStatusCode} /> },
-  { name: 'Event type', width: 'minmax(0, 1fr)', narrow: 'hide', cell: ({ msg }) => msg?.eventType ?? '–' },
+  { name: 'Event type', width: 'minmax(0, 1.2fr)', cell: ({ msg, msgId }) => msg?.eventType ?? msgId },
+  { name: 'Answer', width: '60px', cell: ({ responseStatusCode }) => <Status code={responseStatusCode} /> },
+  {
+    name: 'Problem',
+    width: 'minmax(0, 1.8fr)',
+    narrow: 'hide',
+    cell: ({ code, error }) => (code === 'delivered' ? '' : <span title={error ?? ''}>{error ?? words(code)}</span>),
+  },
   {
     name: 'Message',
     width: 'minmax(0, 1.4fr)',
     narrow: 'hide',
     cell: ({ msgId }) => <code class="faint">{msgId}</code>,
   },
+  { name: 'Try', width: '32px', align: 'end', narrow: 'hide', cell: ({ attempt }) => attempt },
   {
-    name: 'Problem',
-    width: 'minmax(0, 1.4fr)',
-    narrow: 'hide',
-    cell: ({ code, error }) => (code === 'delivered' ? '' : <span title={error ?? ''}>{error ?? words(code)}</span>),
-  },
-  { name: 'Try', width: '44px', align: 'end', narrow: 'hide', cell: ({ attempt }) => attempt },
-  {
-    name: 'Time',
-    width: '72px',
+    name: 'Took',
+    width: '64px',
     align: 'end',
     narrow: 'hide',
     cell: ({ responseDurationMs }) => span(responseDurationMs),
   },
+  { name: 'When', width: '80px', align: 'end', narrow: 'hide', cell: ({ timestamp }) => <Ago at={timestamp} /> },
 ]

@@ -132,7 +132,7 @@ function columnsOf(withApp: boolean, lines: ReturnType<typeof useSparklines>): C
         </span>
       ),
     },
-    { name: 'Last hour', width: '100px', narrow: 'hide', cell: lines.cell },
+    { name: 'Last day', width: '100px', narrow: 'hide', cell: lines.cell },
     {
       name: 'Waiting',
       width: '64px',

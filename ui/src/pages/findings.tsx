@@ -1,54 +1,135 @@
+import { useState } from 'preact/hooks'
 import type { Asked } from '../api/ask.ts'
+import { call } from '../api/call.ts'
 import type { DoctorOut, FindingOut } from '../api/schema.ts'
-import { CopyButton } from '../parts/button.tsx'
+import { act } from '../parts/act.ts'
+import { Button, CopyButton } from '../parts/button.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { Failure, Section } from '../parts/page.tsx'
 import { count } from '../parts/text.ts'
+import { mayManage } from '../session.ts'
+
+/** The findings that are shown until the reader asks for all. */
+const shownAtFirst = 4
 
 /** What needs attention, each with what helps. */
 export function Findings({ doctor }: { doctor: Asked<DoctorOut> }) {
   const { data, error } = doctor
+  const [isWhole, setWhole] = useState(false)
   if (error && data === undefined) return <Failure error={error} retry={doctor.refresh} />
   if (data === undefined) return null
+  const all = data.findings.length
+  const shown = isWhole ? data.findings : data.findings.slice(0, shownAtFirst)
   return (
     <Section
       title="Needs attention"
-      note={data.findings.length === 0 ? undefined : count(data.findings.length + data.more, 'finding')}
+      note={all === 0 ? undefined : count(all + data.more, 'finding')}
+      actions={
+        all > shownAtFirst && (
+          <Button kind="plain" onPress={() => setWhole(!isWhole)}>
+            {isWhole ? 'Show fewer' : 'Show all'}
+          </Button>
+        )
+      }
     >
-      {data.findings.length === 0 ? (
+      {all === 0 ? (
         <p class="healthy">
           <Icon name="check" />
           {data.summary}
         </p>
       ) : (
         <ul class="findings">
-          {data.findings.map((finding) => (
-            <Finding key={`${finding.code} ${finding.app} ${finding.endpoint}`} finding={finding} />
+          {shown.map((finding) => (
+            <Finding
+              key={`${finding.code} ${finding.app} ${finding.endpoint}`}
+              finding={finding}
+              onDone={doctor.refresh}
+            />
           ))}
-          {data.more > 0 && <li class="more faint">and {count(data.more, 'finding')} more of the same kinds</li>}
+          {isWhole && data.more > 0 && (
+            <li class="more faint">and {count(data.more, 'finding')} more of the same kinds</li>
+          )}
         </ul>
       )}
     </Section>
   )
 }
 
-function Finding({ finding: { severity, sentence, command, app, endpoint, code } }: { finding: FindingOut }) {
-  const to = app !== null && endpoint !== null ? `/app/${app}/endpoint/${endpoint}` : placeOf(code)
+interface Remedy {
+  readonly label: string
+  readonly done: string
+  run(at: { readonly app_id: string; readonly endpoint_id: string }): Promise<unknown>
+}
+
+const closeCircuit: Remedy = {
+  label: 'Close circuit',
+  done: 'The circuit is closed.',
+  run: (path) => call('POST /app/{app_id}/endpoint/{endpoint_id}/circuit/close', { path }),
+}
+const retryFirst: Remedy = {
+  label: 'Retry first',
+  done: 'The first delivery is retried.',
+  run: (path) => call('POST /app/{app_id}/endpoint/{endpoint_id}/lane/head/retry', { path, body: {} }),
+}
+
+/** The findings that one press may end. The others take a look, or a command on the machine. */
+const remedies: Readonly<Record<string, Remedy>> = {
+  endpoint_paused: {
+    label: 'Resume',
+    done: 'Resumed.',
+    run: (path) => call('POST /app/{app_id}/endpoint/{endpoint_id}/resume', { path }),
+  },
+  endpoint_disabled: {
+    label: 'Enable',
+    done: 'Enabled.',
+    run: (path) => call('PATCH /app/{app_id}/endpoint/{endpoint_id}', { path, body: { disabled: false } }),
+  },
+  circuit_open: closeCircuit,
+  circuit_opened_by_hand: closeCircuit,
+  head_blocked: retryFirst,
+  order_waits: retryFirst,
+  rate_reduced: {
+    label: 'Full rate',
+    done: 'The endpoint gets its full rate.',
+    run: (path) => call('POST /app/{app_id}/endpoint/{endpoint_id}/circuit/reset', { path }),
+  },
+}
+
+function Finding({ finding, onDone }: { finding: FindingOut; onDone(): Promise<void> }) {
+  const { severity, sentence, command, app, endpoint, code } = finding
+  const at = app !== null && endpoint !== null ? { app_id: app, endpoint_id: endpoint } : undefined
+  const remedy = mayManage() ? remedies[code] : undefined
+  const to = at === undefined ? placeOf(code) : `/app/${at.app_id}/endpoint/${at.endpoint_id}`
   return (
     <li data-tone={severity === 'critical' ? 'bad' : 'wait'}>
       <Icon name="warning" />
       <div>
-        <p>{sentence}</p>
+        <p>
+          <span class="visually-hidden">{severity}: </span>
+          {sentence}
+        </p>
         <p class="command">
           <code>{command}</code>
           <CopyButton text={command} label="Copy the command" />
         </p>
       </div>
-      {to !== undefined && (
-        <a class="button" href={to}>
-          Open
-        </a>
-      )}
+      <span class="row">
+        {at !== undefined && remedy !== undefined && (
+          <Button
+            onPress={async () => {
+              await act(() => remedy.run(at), remedy.done)
+              await onDone()
+            }}
+          >
+            {remedy.label}
+          </Button>
+        )}
+        {to !== undefined && (
+          <a class="button" href={to}>
+            Open
+          </a>
+        )}
+      </span>
     </li>
   )
 }

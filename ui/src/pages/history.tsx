@@ -1,8 +1,159 @@
-/** Charts of the history; see `GET /history`. */
-export function EndpointCharts(_props: { endpoint: string }) {
-  return null
+import type { ComponentChildren } from 'preact'
+import { useMemo } from 'preact/hooks'
+import { type Asked, useAsk } from '../api/ask.ts'
+import type { HistoryOut } from '../api/schema.ts'
+import { Chart, type Series } from '../parts/chart.tsx'
+import { Section, Segmented } from '../parts/page.tsx'
+import { perSecond, span } from '../parts/text.ts'
+import { query, setQuery } from '../router.ts'
+
+const ranges = [
+  ['15m', '15 min'],
+  ['1h', '1 h'],
+  ['24h', '24 h'],
+  ['7d', '7 d'],
+] as const
+export type Range = (typeof ranges)[number][0]
+
+/** The time that the charts of the page cover; it is kept in the address. */
+export function chosenRange(): Range {
+  const wanted = query.value.get('range')
+  return ranges.find(([range]) => range === wanted)?.[0] ?? '1h'
 }
 
-export function ApplicationCharts(_props: { app: string }) {
-  return null
+export function RangeSwitch() {
+  return (
+    <Segmented<Range>
+      label="Time"
+      value={chosenRange()}
+      choices={ranges}
+      onChange={(next) => setQuery({ range: next === '1h' ? undefined : next })}
+    />
+  )
+}
+
+interface Scope {
+  readonly app?: string
+  readonly endpoint?: string
+}
+
+/** Short times are read often: each minute is still being counted. */
+const everyMs: Readonly<Record<Range, number>> = { '15m': 5000, '1h': 10_000, '24h': 60_000, '7d': 60_000 }
+
+/** The history of the server, of an application or of an endpoint. */
+export function useHistory(scope: Scope = {}): Asked<HistoryOut> {
+  const range = chosenRange()
+  return useAsk('GET /history', { query: { ...scope, range } }, everyMs[range])
+}
+
+type Counter =
+  | 'accepted'
+  | 'delivered'
+  | 'failed'
+  | 'dead'
+  | 'status2xx'
+  | 'status3xx'
+  | 'status4xx'
+  | 'status5xx'
+  | 'statusNone'
+
+/** A chart of counters, as rates. */
+function Rates({
+  title,
+  history,
+  lines,
+}: {
+  title: string
+  history: HistoryOut
+  lines: readonly (readonly [counter: Counter, name: string, colour: string])[]
+}) {
+  const times = useTimes(history)
+  const series = useMemo(
+    () =>
+      lines.map(
+        ([counter, name, colour], i): Series => ({
+          name,
+          colour,
+          values: history.series[counter].map((count) => count / history.stepSeconds),
+          area: i === 0,
+        }),
+      ),
+    [history],
+  )
+  return <Chart title={title} times={times} series={series} format={perSecond} />
+}
+
+/** A chart of durations: median, 95 % and 99 %. */
+function Durations({ title, history, of }: { title: string; history: HistoryOut; of: 'waitMs' | 'latencyMs' }) {
+  const times = useTimes(history)
+  const series = useMemo((): Series[] => {
+    const { p50, p95, p99 } = history.series[of]
+    return [
+      { name: 'p50', colour: '--chart-3', values: p50 },
+      { name: 'p95', colour: '--info', values: p95 },
+      { name: 'p99', colour: '--chart-2', values: p99 },
+    ]
+  }, [history, of])
+  return <Chart title={title} times={times} series={series} format={span} />
+}
+
+function useTimes({ since, stepSeconds, series }: HistoryOut): readonly number[] {
+  const points = series.delivered.length
+  return useMemo(() => {
+    const start = Date.parse(since) / 1000
+    return Array.from({ length: points }, (_, i) => start + i * stepSeconds)
+  }, [since, stepSeconds, points])
+}
+
+function Charts({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <Section title={title} actions={<RangeSwitch />}>
+      <div class="charts">{children}</div>
+    </Section>
+  )
+}
+
+/** The whole server: what comes in and goes out, and how long it takes. */
+export function ServerCharts({ history }: { history: HistoryOut }) {
+  return (
+    <Charts title="Traffic">
+      <Rates
+        title="Events and deliveries"
+        history={history}
+        lines={[
+          ['delivered', 'delivered', '--good'],
+          ['accepted', 'accepted', '--info'],
+          ['failed', 'failed', '--bad'],
+        ]}
+      />
+      <Durations title="Wait before the first attempt" history={history} of="waitMs" />
+    </Charts>
+  )
+}
+
+export function ApplicationCharts({ app }: { app: string }) {
+  const { data } = useHistory({ app })
+  return data === undefined ? <div class="charts-place" /> : <ServerCharts history={data} />
+}
+
+/** One endpoint: its receiver's answers, and how fast they came. */
+export function EndpointCharts({ app, endpoint }: { app: string; endpoint: string }) {
+  const { data } = useHistory({ app, endpoint })
+  if (data === undefined) return <div class="charts-place" />
+  return (
+    <Charts title="Receiver">
+      <Rates
+        title="Answers"
+        history={data}
+        lines={[
+          ['status2xx', '2xx', '--good'],
+          ['status3xx', '3xx', '--chart-3'],
+          ['status4xx', '4xx', '--wait'],
+          ['status5xx', '5xx', '--bad'],
+          ['statusNone', 'none', '--quiet'],
+        ]}
+      />
+      <Durations title="Time to answer" history={data} of="latencyMs" />
+    </Charts>
+  )
 }

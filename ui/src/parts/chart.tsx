@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import uPlot from 'uplot'
+import type uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { theme } from './theme.ts'
 
@@ -22,7 +22,16 @@ interface ChartProps {
   readonly height?: number
 }
 
-const joined = uPlot.sync('charts')
+/** Loaded with the first chart: it is a third of all code, and throws where the browser's own language is no valid one. */
+let library: Promise<typeof uPlot | undefined> | undefined
+
+function loadLibrary(): Promise<typeof uPlot | undefined> {
+  library ??= import('uplot').then(
+    ({ default: loaded }) => loaded,
+    () => undefined,
+  )
+  return library
+}
 
 /** Lines over time. The legend shows the values under the pointer, else the latest ones. */
 export function Chart({ title, times, series, format, height = 168 }: ChartProps) {
@@ -31,15 +40,19 @@ export function Chart({ title, times, series, format, height = 168 }: ChartProps
   const [at, setAt] = useState<number | null>(null)
   const shape = JSON.stringify(series.map(({ name, colour }) => [name, colour]))
 
+  const [Plot, setPlot] = useState<{ readonly make: typeof uPlot }>()
+  useEffect(() => void loadLibrary().then((make) => make && setPlot({ make })), [])
+
   useEffect(() => {
     const element = place.current
-    if (element === null) return
+    if (element === null || Plot === undefined) return
+    const joined = Plot.make.sync('charts')
     const style = getComputedStyle(element)
     const colour = (name: string) => style.getPropertyValue(name).trim() || name
     const font = `11px ${style.fontFamily}`
     const axis = { stroke: colour('--text-3'), font, ticks: { show: false }, gap: 6 }
     const grid = { stroke: colour('--line'), width: 1 }
-    const made = new uPlot(
+    const made = new Plot.make(
       {
         width: element.clientWidth,
         height,
@@ -87,7 +100,7 @@ export function Chart({ title, times, series, format, height = 168 }: ChartProps
       joined.unsub(made)
       made.destroy()
     }
-  }, [shape, height, theme.value])
+  }, [Plot, shape, height, theme.value])
 
   useEffect(() => plot.current?.setData(dataOf(times, series)), [times, series])
 

@@ -17,6 +17,8 @@ export function Dialog({ title, children, wide, onClose }: DialogProps) {
   const heading = useId()
   useEffect(() => {
     dialog.current?.showModal()
+    // The cross comes first in the document; the reader wants to write.
+    dialog.current?.querySelector<HTMLElement>('input, select, textarea, footer button')?.focus()
   }, [])
   return (
     <dialog

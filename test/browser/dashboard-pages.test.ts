@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { newDatabase } from '../store/postgres-harness.ts'
+import { openWorld, skip } from './dashboard.ts'
+
+const stores = { SQLite: async () => 'sqlite::memory:', Postgres: newDatabase }
+
+for (const [name, newStore] of Object.entries(stores)) {
+  describe(`the pages of the dashboard on ${name}`, { skip }, () => {
+    test('open without a message in the console, accessible, in light and dark, wide and narrow', async (t) => {
+      const { url, signedIn, app, main, message, ask } = await openWorld(t, await newStore())
+      const { data: schedules } = await ask('GET', '/schedule')
+      /** Each path, with a text that shows when the page has its data. */
+      const pages: Readonly<Record<string, string>> = {
+        '/': 'Needs attention',
+        '/endpoints': '/main',
+        '/endpoints?sort=waiting': '/paused',
+        '/endpoints?sort=failing': '/broken',
+        '/applications': 'Acme <b>Video</b>',
+        [`/app/${app.id}`]: '/main',
+        [`/app/${app.id}?view=messages`]: 'order-7',
+        [`/app/${app.id}?view=settings`]: 'Save changes',
+        [`/app/${app.id}/endpoint/${main.id}`]: 'video.trending',
+        [`/app/${app.id}/endpoint/${main.id}?view=settings`]: 'Save changes',
+        [`/app/${app.id}/msg/${message.id}`]: '<script>alert(1)</script>',
+        [`/app/${app.id}/schedule/${schedules[0].id}`]: 'Next runs',
+        '/dead': 'video.trending',
+        '/workers': 'Alive',
+        '/schedules': 'daily',
+        '/tasks': 'No tasks yet',
+        '/event-types': 'video.trending',
+        '/event-types/video.trending': 'version 1',
+        '/keys': 'Sessions',
+        '/audit': 'POST /app/:app/endpoint',
+        '/operational-webhooks': 'No endpoints yet',
+        '/settings': 'SLUICE_STORE',
+        '/nowhere': 'There is no such page',
+      }
+      const page = await signedIn()
+      for (const [path, text] of Object.entries(pages)) {
+        await page.goto(`${url}${path}`)
+        await page.sees(text)
+        for (const width of [1280, 390]) {
+          await page.resize(width)
+          for (const scheme of ['light', 'dark'] as const) {
+            await page.setScheme(scheme)
+            assert.deepEqual(await page.accessibilityProblems(), [], `${path} at ${width} in ${scheme}`)
+          }
+          const overflow = await page.evaluate(
+            'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+          )
+          assert.ok(Number(overflow) <= 0, `${path} scrolls sideways at ${width} by ${overflow}`)
+        }
+        await page.resize(1280)
+        assert.deepEqual(page.complaints, [], path)
+      }
+    })
+  })
+}
