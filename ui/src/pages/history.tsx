@@ -74,7 +74,7 @@ function Rates({
         ([counter, name, colour], i): Series => ({
           name,
           colour,
-          values: history.series[counter].map((count) => count / history.stepSeconds),
+          values: history.series[counter].slice(0, -1).map((count) => count / history.stepSeconds),
           area: i === 0,
         }),
       ),
@@ -89,16 +89,17 @@ function Durations({ title, history, of }: { title: string; history: HistoryOut;
   const series = useMemo((): Series[] => {
     const { p50, p95, p99 } = history.series[of]
     return [
-      { name: 'p50', colour: '--chart-3', values: p50 },
-      { name: 'p95', colour: '--info', values: p95 },
-      { name: 'p99', colour: '--chart-2', values: p99 },
+      { name: 'p50', colour: '--chart-3', values: p50.slice(0, -1) },
+      { name: 'p95', colour: '--info', values: p95.slice(0, -1) },
+      { name: 'p99', colour: '--chart-2', values: p99.slice(0, -1) },
     ]
   }, [history, of])
   return <Chart title={title} times={times} series={series} format={span} />
 }
 
+/** The start of each point. The last one is still being counted, and is left out: it would read as a fall. */
 function useTimes({ since, stepSeconds, series }: HistoryOut): readonly number[] {
-  const points = series.delivered.length
+  const points = series.delivered.length - 1
   return useMemo(() => {
     const start = Date.parse(since) / 1000
     return Array.from({ length: points }, (_, i) => start + i * stepSeconds)

@@ -4,7 +4,7 @@ import { type Live, useLive } from '../api/live.ts'
 import type { HistoryOut, LiveAttemptOut } from '../api/schema.ts'
 import { Empty, Page, Section, Stat } from '../parts/page.tsx'
 import { Status } from '../parts/pill.tsx'
-import { exact, figure, perSecond, share, span } from '../parts/text.ts'
+import { age, exact, figure, perSecond, share, span } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import { Findings } from './findings.tsx'
 import { chosenRange, ServerCharts, useHistory } from './history.tsx'
@@ -66,7 +66,7 @@ function Stats({ live: { overview }, history }: { live: Live; history: HistoryOu
       />
       <Stat
         name="Oldest due"
-        value={waiting == null || waiting.total === 0 ? '–' : span(Math.round(waiting.oldestDueMs / 1000) * 1000)}
+        value={waiting == null || waiting.total === 0 ? '–' : age(waiting.oldestDueMs)}
         tone={waiting != null && waiting.oldestDueMs > 60_000 ? 'wait' : undefined}
         href="/endpoints?sort=oldest"
       />

@@ -33,6 +33,7 @@ export function perSecond(value: number | null | undefined): string {
 /** A duration in one or two units: `0.3 s`, `45 s`, `2 min 10 s`, `3 h 5 min`, `2 d 4 h`. */
 export function span(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || Number.isNaN(ms)) return '–'
+  if (ms < 10) return `${Math.round(ms * 10) / 10} ms`
   if (ms < 1000) return `${Math.round(ms)} ms`
   if (ms < 9950) return `${Math.round(ms / 100) / 10} s`
   const seconds = Math.round(ms / 1000)
@@ -46,21 +47,19 @@ function two(seconds: number, large: number, name: string, small: number, smallN
   return `${Math.floor(seconds / large)} ${name}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
 }
 
+/** A time that ticks, in one whole unit: it is read, not measured. */
+export function age(ms: number): string {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 60) return `${seconds} s`
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`
+  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`
+}
+
 /** `in 5 s`, `3 min ago`, `now`. */
 export function relative(at: number, now: number): string {
   const ms = at - now
   if (Math.abs(ms) < 1000) return 'now'
-  // Whole units: a time that ticks is read, not measured.
-  const seconds = Math.round(Math.abs(ms) / 1000)
-  const text =
-    seconds < 60
-      ? `${seconds} s`
-      : seconds < 3600
-        ? `${Math.floor(seconds / 60)} min`
-        : seconds < 86_400
-          ? `${Math.floor(seconds / 3600)} h`
-          : `${Math.floor(seconds / 86_400)} d`
-  return ms > 0 ? `in ${text}` : `${text} ago`
+  return ms > 0 ? `in ${age(ms)}` : `${age(-ms)} ago`
 }
 
 /** `2026-11-16 05:25:26.123`, in the reader's time zone. */

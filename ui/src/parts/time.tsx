@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals'
-import { localTime, relative, span } from './text.ts'
+import { age, localTime, relative, span } from './text.ts'
 
 /** The time, each second. Components that read it are shown again each second, and no others. */
 export const now = signal(Date.now())
@@ -37,7 +37,7 @@ export function Age({ at, none = '–' }: { at: Instant; none?: string }) {
   if (ms === undefined) return <span class="faint">{none}</span>
   return (
     <time dateTime={new Date(ms).toISOString()} title={localTime(ms)}>
-      {relative(Math.min(ms, now.value), now.value).replace(/ ago$/, '').replace('now', '0 s')}
+      {age(Math.max(0, now.value - ms))}
     </time>
   )
 }
