@@ -117,7 +117,7 @@ describe('what the server has', { skip }, () => {
     await page.press('Settings', '.segmented')
     await page.fill('throttleRate', '7')
     await page.press('Save changes')
-    await page.sees('Saved.')
+    await page.sees('Settings saved.')
     assert.equal((await ask('GET', '/app/globex')).throttleRate, 7)
     await page.press('Send message')
     await page.fill('eventType', 'order.created')
@@ -300,27 +300,12 @@ describe('the keyboard', { skip }, () => {
         await frame()
       }
     })()`)
-    await page.until(
-      "[...document.querySelectorAll('.tbody .tr')].some((row) => row.innerText.includes('row-0\\n') || row.innerText.includes('row-0'))",
-    )
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
+    await page.until('document.querySelector(\'[aria-rowindex="10001"]\') !== null')
     const inPage = Number(await page.evaluate("document.querySelectorAll('.tbody .tr').length"))
     assert.ok(inPage < 80, `${inPage} rows are in the page`)
-    // Each step of a scroll takes little work: the longest task of 60 steps is measured without waiting for the screen.
-    const longest = Number(
-      await page.evaluate(`(async () => {
-        let longest = 0
-        for (let i = 0; i < 60; i++) {
-          scrollTo(0, i * 4000)
-          await new Promise((resolve) => setTimeout(resolve))
-          const from = performance.now()
-          dispatchEvent(new Event('scroll'))
-          await new Promise((resolve) => queueMicrotask(resolve))
-          longest = Math.max(longest, performance.now() - from)
-        }
-        return longest
-      })()`),
-    )
-    t.diagnostic(`the longest step of a scroll took ${longest.toFixed(1)} ms`)
+    await page.evaluate('scrollTo(0, 0)')
+    await page.until('document.querySelector(\'[aria-rowindex="2"]\') !== null')
     assert.deepEqual(page.complaints, [])
   })
 })

@@ -42,7 +42,8 @@ for (const [name, newStore] of Object.entries(stores)) {
         await page.sees(text)
         for (const width of [1280, 390]) {
           await page.resize(width)
-          for (const scheme of ['light', 'dark'] as const) {
+          // How a page looks does not depend on the store.
+          for (const scheme of name === 'SQLite' ? (['light', 'dark'] as const) : []) {
             await page.setScheme(scheme)
             assert.deepEqual(await page.accessibilityProblems(), [], `${path} at ${width} in ${scheme}`)
           }

@@ -185,7 +185,7 @@ export function ApplicationPage({ params }: { params: Params }) {
               onSave={async (body) => {
                 if (Object.keys(body).length === 0) return say('Nothing was changed.')
                 await call('PATCH /app/{app_id}', { path: at, body })
-                say('Saved.')
+                say('Settings saved.')
                 await app.refresh()
               }}
             />

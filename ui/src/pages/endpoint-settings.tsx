@@ -45,6 +45,8 @@ interface SettingsProps {
 
 /** Every setting of an endpoint. Only fields that were changed are sent. */
 export function EndpointSettings({ endpoint, at, onChange, openDialog }: SettingsProps) {
+  // As they were when the form was shown or last saved: a change by another operator must not empty what is being written.
+  const [known, setKnown] = useState(endpoint)
   if (!mayManage()) {
     const shown = endpointGroups.flatMap(({ fields }) => fields).map((name) => [name, textOf(endpoint, name)] as const)
     return (
@@ -57,17 +59,17 @@ export function EndpointSettings({ endpoint, at, onChange, openDialog }: Setting
     <>
       <Section title="Settings" note="An empty field takes the default of the application or the server.">
         <Form
-          key={endpoint.updatedAt}
+          key={known.updatedAt}
           layout="grid"
           schema={forms.EndpointIn}
           groups={endpointGroups}
-          values={endpoint}
+          values={known}
           changesOnly
           action="Save changes"
           onSave={async (body) => {
             if (Object.keys(body).length === 0) return say('Nothing was changed.')
-            await call('PATCH /app/{app_id}/endpoint/{endpoint_id}', { path: at, body })
-            say('Saved.')
+            setKnown(await call('PATCH /app/{app_id}/endpoint/{endpoint_id}', { path: at, body }))
+            say('Settings saved.')
             await onChange()
           }}
         />
