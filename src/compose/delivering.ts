@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { CircuitPolicy } from '../domain/flow.ts'
 import { defaultCircuitPolicy } from '../domain/health.ts'
+import type { Outcome } from '../domain/outcome.ts'
 import type { AttemptWatch } from '../engine/attempt-watch.ts'
 import { Engine, type WorkerStanding } from '../engine/engine.ts'
 import type { Publisher } from '../intake/publisher.ts'
@@ -10,6 +11,7 @@ import { DeadFile } from '../leader/dead-file.ts'
 import { Leader } from '../leader/leader.ts'
 import { leaderJobs } from '../leader/leader-jobs.ts'
 import { unfiledLines } from '../operations/dead-letter-jsonl.ts'
+import type { Trial } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { permittedNetworks } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -17,7 +19,8 @@ import { thisProcess } from '../runtime/process.ts'
 import { systemRandom, systemRandomText } from '../runtime/random.ts'
 import type { Config } from '../runtime/settings.ts'
 import { version } from '../runtime/version.ts'
-import { openSender } from '../sender/open.ts'
+import { openSender, type SenderContext } from '../sender/open.ts'
+import type { Sender } from '../sender/send.ts'
 import type { Store } from '../store/store.ts'
 import { logAttempts } from './attempt-log.ts'
 import type { StoreTroubles } from './store-troubles.ts'
@@ -69,6 +72,31 @@ export function serverDefaultsOf(config: Config): ServerDefaults {
   }
 }
 
+/** How this program sends. */
+export function senderContextOf(config: Config): SenderContext {
+  return {
+    clock: systemClock,
+    version,
+    allowNetworks: permittedNetworks(config),
+    allowHttp: config.allowHttp,
+    responseLimitBytes: config.responseLimit,
+    responseHeaderLimitBytes: config.responseHeaderLimit,
+    retryAfterCapMs: config.retryAfterCap,
+    signatureHeaders: config.signatureHeaders,
+  }
+}
+
+/** Makes one attempt apart from all endpoints and queues. */
+export function sendOnce(
+  sender: Sender,
+  { url, secret, timeoutMs, signatureHeaders, message }: Trial,
+): Promise<Outcome> {
+  const secrets = [{ secret, expiresAt: null }]
+  const target = sender.open({ url, secrets, headers: {}, timeoutMs, signatureHeaders })
+  const outgoing = { ...message, contentType: 'application/json' }
+  return new Promise((resolve) => void target.send(outgoing, () => {}, resolve))
+}
+
 /** One watch made of several; undefined without any. */
 function watchBy(all: readonly (AttemptWatch | undefined)[]): AttemptWatch | undefined {
   const watches = all.filter((each) => each !== undefined)
@@ -89,16 +117,7 @@ function watchBy(all: readonly (AttemptWatch | undefined)[]): AttemptWatch | und
 /** Delivers from the store until stopped. */
 export async function startDelivering(parts: DeliveringParts): Promise<Delivering> {
   const { config, store, log, troubles, description } = parts
-  const sender = openSender({
-    clock: systemClock,
-    version,
-    allowNetworks: permittedNetworks(config),
-    allowHttp: config.allowHttp,
-    responseLimitBytes: config.responseLimit,
-    responseHeaderLimitBytes: config.responseHeaderLimit,
-    retryAfterCapMs: config.retryAfterCap,
-    signatureHeaders: config.signatureHeaders,
-  })
+  const sender = openSender(senderContextOf(config))
   const engine = new Engine({
     store,
     sender,

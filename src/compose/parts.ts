@@ -15,7 +15,7 @@ import { Meter, type RefusalCode } from '../metrics/meter.ts'
 import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { RecentAttempts } from '../metrics/recent-attempts.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
-import { type Parts as HandlerParts, partsOf } from '../operations/parts.ts'
+import { type Parts as HandlerParts, partsOf, type Trial } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
@@ -26,9 +26,18 @@ import type { Config } from '../runtime/settings.ts'
 import type { TraceSettings } from '../runtime/trace-settings.ts'
 import { version } from '../runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../sender/guard.ts'
+import { openSender } from '../sender/open.ts'
+import type { Sender } from '../sender/send.ts'
 import type { Store, StoreContext } from '../store/store.ts'
 import { openVault, SealError } from '../store/vault.ts'
-import { type Delivering, deadFileOf, serverDefaultsOf, startDelivering } from './delivering.ts'
+import {
+  type Delivering,
+  deadFileOf,
+  senderContextOf,
+  sendOnce,
+  serverDefaultsOf,
+  startDelivering,
+} from './delivering.ts'
 import { composeMetrics, type MetricsServer } from './metrics.ts'
 import { StoreTroubles } from './store-troubles.ts'
 import type { Tracing } from './tracing.ts'
@@ -106,6 +115,7 @@ export async function openParts(
       metrics.stop()
       await history.stop()
       troubles.stop()
+      await trials?.close()
       await opened.close().finally(() => tracing?.close())
     },
   }
@@ -122,12 +132,18 @@ export async function openParts(
   const liveSources = { recent, counts }
   const settings = () => showSettings(config, origins)
   let delivering: Delivering | undefined
+  let trials: Sender | undefined
+  const tryOnce = (trial: Trial) => {
+    trials ??= openSender(senderContextOf(config))
+    return sendOnce(trials, trial)
+  }
   const metrics = composeMetrics({ config, store, meter, facts, log, delivering: () => delivering })
   const shed = new RecentRate(shedWindowMs)
   const context = once(() => ({
     ...contextOf(config, adminKey, store, publisher(), scanner(), log),
     settings,
     liveSources,
+    tryOnce,
     metrics: metrics.page,
     onRefusedPublish: (code: RefusalCode) => {
       meter.refuse(code)
@@ -250,7 +266,7 @@ function contextOf(
   publisher: Publisher,
   scanner: Scanner,
   log: Logger,
-): Omit<HttpContext, 'settings' | 'liveSources'> {
+): Omit<HttpContext, 'settings' | 'liveSources' | 'tryOnce'> {
   const policy = new AddressPolicy({ allowNetworks: permittedNetworks(config), allowHttp: config.allowHttp })
   return {
     store,
@@ -265,6 +281,7 @@ function contextOf(
     portalFrameAncestors: config.portalFrameAncestors,
     bodyLimitBytes: config.bodyLimit,
     serverDefaults: serverDefaultsOf(config),
+    signatureHeaders: config.signatureHeaders,
     requestTimeoutMs: config.requestTimeout,
     trustedProxies: config.trustedProxies,
     limits: config,

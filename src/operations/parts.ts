@@ -1,7 +1,9 @@
 import type { AppErrorCode } from '../domain/app-error.ts'
+import type { SignatureFamily, SignatureHeaders } from '../domain/application-fields.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { RandomText } from '../domain/ids.ts'
+import type { Outcome } from '../domain/outcome.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import { batchLimits, type Scanner } from '../json/scan.ts'
 import { Facts } from '../metrics/facts.ts'
@@ -30,6 +32,10 @@ export interface Context {
   readonly publicUrl: string | null
   readonly bodyLimitBytes: number
   readonly serverDefaults: ServerDefaults
+  /** Names of the signature headers where an application sets none. */
+  readonly signatureHeaders: SignatureFamily
+  /** Makes one attempt at a URL that is no endpoint yet. */
+  readonly tryOnce: (trial: Trial) => Promise<Outcome>
   readonly limits: Limits
   /** The settings of this process as texts, with their origins. */
   readonly settings: () => readonly ShownSetting[]
@@ -43,6 +49,16 @@ export interface Context {
   readonly onRefusedPublish?: (code: AppErrorCode | 'internal') => void
   /** Publishes a second that load shedding refused recently, in this process. */
   readonly shedPerSecond?: () => number
+}
+
+/** An attempt apart from all endpoints and queues. */
+export interface Trial {
+  readonly url: string
+  readonly secret: string
+  readonly timeoutMs: number
+  /** Null for the names that the server sets. */
+  readonly signatureHeaders: SignatureHeaders | null
+  readonly message: { readonly id: string; readonly eventType: string; readonly body: Uint8Array }
 }
 
 /** A setting as an operator sees it: secrets are masked. */

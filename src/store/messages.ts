@@ -20,6 +20,8 @@ export interface Messages {
   listMessages(app: number, range: KeyRange): Promise<MessageSummary[]>
   /** Several messages by key, whatever their application; those that no longer exist are left out. */
   loadSummaries(keys: readonly number[]): Promise<MessageSummary[]>
+  /** The endpoints that these messages were accepted for. A message that went to more than `most` is left out. */
+  loadDestinations(keys: readonly number[], most: number): Promise<{ key: number; endpoints: number[] }[]>
   /** Which of these messages the endpoint has not missed: they were accepted for it, or for another endpoint by name. */
   acceptedFor(endpoint: number, keys: readonly number[]): Promise<number[]>
   /** How many deliveries the messages of a range were accepted for, ascending, and the last message counted. */

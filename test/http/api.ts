@@ -1,5 +1,5 @@
 import type { FastifyInstance, InjectOptions } from 'fastify'
-import { serverDefaultsOf } from '../../src/compose/delivering.ts'
+import { sendOnce, serverDefaultsOf } from '../../src/compose/delivering.ts'
 import { buildApp } from '../../src/http/app.ts'
 import type { HttpContext } from '../../src/http/context.ts'
 import { Publisher } from '../../src/intake/publisher.ts'
@@ -12,6 +12,8 @@ import { configOf, showSettings } from '../../src/runtime/config.ts'
 import { systemRandom, systemRandomBytes, systemRandomText } from '../../src/runtime/random.ts'
 import { version } from '../../src/runtime/version.ts'
 import { AddressPolicy, checkUrl } from '../../src/sender/guard.ts'
+import { openSender } from '../../src/sender/open.ts'
+import type { Sender } from '../../src/sender/send.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { testVault } from '../store/test-vault.ts'
@@ -43,6 +45,7 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
   const store = overrides.store ?? (await openSqliteStore(storeContext, { path: ':memory:', role: 'owner' }))
   const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })
   const bugs: unknown[] = []
+  let trials: Sender | undefined
   const context: HttpContext = {
     store,
     publisher: new Publisher({ store, clock: systemClock }),
@@ -56,6 +59,11 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     portalFrameAncestors: [],
     bodyLimitBytes: 64 * 1024,
     serverDefaults: serverDefaultsOf(configOf({})),
+    signatureHeaders: configOf({}).signatureHeaders,
+    tryOnce: (trial) => {
+      trials ??= openSender({ clock: systemClock, version, allowNetworks: ['127.0.0.0/8'], allowHttp: true })
+      return sendOnce(trials, trial)
+    },
     liveSources: { recent: new RecentAttempts(systemClock), counts: ownCounts(new Meter()) },
     settings: () => showSettings(configOf({}), {}),
     requestTimeoutMs: 30_000,

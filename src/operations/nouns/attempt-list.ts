@@ -20,7 +20,9 @@ import {
   type AttemptedQuery,
   type AttemptQuery,
   attemptStatus,
+  type Status,
   type StatusFacts,
+  shownStatus,
   toAttemptOut,
 } from './attempt-schema.ts'
 import { toMessageFilter } from './message-schema.ts'
@@ -190,20 +192,67 @@ export function writeAttempts<Row extends AttemptKey & { readonly bytes: number 
 /** The status of a message at each of these endpoints, also at deleted ones. */
 export async function statusesOf(store: Store, message: Message, keys: readonly number[]) {
   const deliveries = keys.map((endpoint) => ({ endpoint, message: message.key }))
-  const [endpoints, latest, replaying, dead, coalesced] = await Promise.all([
-    store.recallEndpoints(keys),
+  const [facts, endpoints] = await Promise.all([factsOf(store, deliveries), store.recallEndpoints(keys)])
+  const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
+  return keys.flatMap((row, i) => {
+    const endpoint = byKey.get(row)
+    const known = facts[i]
+    if (endpoint === undefined || known === undefined) return []
+    return [{ row, endpoint, message, deleted: endpoint.deleted === true, ...known }]
+  })
+}
+
+/** Destinations of one message that its status in a list is made from. A message with more has none there. */
+export const destinationsInList = 20
+
+/**
+ * The statuses of messages at their endpoints, one list for each message in the order given. Undefined for a message with
+ * too many destinations, and for one that is gone.
+ */
+export async function statusesOfEach(
+  store: Store,
+  messages: readonly MessageSummary[],
+): Promise<(readonly Status[] | undefined)[]> {
+  const found = await store.loadDestinations(
+    messages.map(({ key }) => key),
+    destinationsInList,
+  )
+  const byKey = new Map(messages.map((message) => [message.key, message]))
+  const deliveries = found.flatMap(({ key, endpoints }) => endpoints.map((endpoint) => ({ endpoint, message: key })))
+  const [facts, endpoints] = await Promise.all([
+    factsOf(store, deliveries),
+    store.recallEndpoints([...new Set(deliveries.map(({ endpoint }) => endpoint))]),
+  ])
+  const deleted = new Set(endpoints.filter((endpoint) => endpoint.deleted).map(({ key }) => key))
+  const statuses = new Map(found.map(({ key }) => [key, [] as Status[]]))
+  for (const [i, { endpoint, message: key }] of deliveries.entries()) {
+    const message = byKey.get(key)
+    const known = facts[i]
+    if (message === undefined || known === undefined) continue
+    statuses.get(key)?.push(shownStatus({ message, ...known, deleted: deleted.has(endpoint) }, true))
+  }
+  return messages.map(({ key }) => statuses.get(key))
+}
+
+/** The facts that decide the status of each delivery, in the order given. */
+async function factsOf(
+  store: Store,
+  deliveries: readonly DeliveryKey[],
+): Promise<Omit<StatusFacts, 'message' | 'deleted'>[]> {
+  const [latest, replaying, dead, coalesced] = await Promise.all([
     store.latestAttempts(deliveries),
     replayingAmong(store, deliveries),
     deadAmong(store, deliveries),
     store.findCoalesced(deliveries),
   ])
-  const byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]))
-  return keys.flatMap((row, i) => {
-    const endpoint = byKey.get(row)
-    if (endpoint === undefined) return []
-    const pair = pairOf(row, message.key)
-    const known = { replaying: replaying.has(pair), dead: dead.has(pair), coalesced: coalesced[i] }
-    return [{ row, endpoint, message, latest: latest[i], deleted: endpoint.deleted === true, ...known }]
+  return deliveries.map(({ endpoint, message }, i) => {
+    const pair = pairOf(endpoint, message)
+    return {
+      latest: latest[i],
+      replaying: replaying.has(pair),
+      dead: dead.has(pair),
+      coalesced: coalesced[i],
+    }
   })
 }
 

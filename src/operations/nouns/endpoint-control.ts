@@ -80,7 +80,7 @@ async function countEnds({ key }: Endpoint, query: Static<typeof StatsQuery>, st
 }
 
 /** The event type that Svix's clients try an endpoint with. */
-const ping = 'svix.ping'
+export const ping = 'svix.ping'
 const pingExample = { success: true }
 
 /** The example of an event type without a schema, in the form that Standard Webhooks recommends for payloads. */
@@ -88,7 +88,7 @@ function plainExample(type: string, now: EpochMs): JsonObject {
   return { type, timestamp: iso(now), data: { example: true } }
 }
 
-async function exampleFor(
+export async function exampleFor(
   { store, clock, bodyLimitBytes }: Parts,
   caller: Incoming['caller'],
   name: string,

@@ -11,6 +11,7 @@ import {
 } from './endpoint-headers.ts'
 import { EndpointIn, EndpointOut, EndpointPatch, EndpointPut } from './endpoint-schema.ts'
 import { EndpointSecretOut, EndpointSecretRotateIn, endpointSecretRoutes } from './endpoint-secret.ts'
+import { EndpointSignatureOut, EndpointTrialIn, EndpointTrialOut, endpointTrialRoutes } from './endpoint-trial.ts'
 
 /** Where endpoints live. Those of operational webhooks are endpoints like any other, of an application of the server. */
 export interface Place {
@@ -61,8 +62,11 @@ export const endpoints = {
     EndpointStats,
     EndpointAttemptStats,
     EventExampleIn,
+    EndpointTrialIn,
+    EndpointTrialOut,
+    EndpointSignatureOut,
   },
-  routes: [...routesAt(inApplications), ...endpointControlRoutes, allEndpoints],
+  routes: [...routesAt(inApplications), ...endpointControlRoutes, ...endpointTrialRoutes, allEndpoints],
 } satisfies Noun
 
 export const operationalWebhooks = {

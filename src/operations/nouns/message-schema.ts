@@ -153,6 +153,19 @@ export const Payload = Type.Object(
   },
 )
 
+const DeliveryCounts = Type.Object(
+  {
+    success: Type.Integer(),
+    waiting: Type.Integer(),
+    fail: Type.Integer(),
+    canceled: Type.Integer(),
+  },
+  {
+    description:
+      'Number of deliveries by status, in lists with `with_status` only; null for a message with more than 20 endpoints.',
+  },
+)
+
 /** A message as callers see it. */
 export const MessageOut = Type.Object({
   id,
@@ -165,6 +178,7 @@ export const MessageOut = Type.Object({
   expiresAt: nullable(instant('Discard if undelivered by then; null for never.')),
   orderingKey: nullable(text(about.orderingKey)),
   timestamp: instant('Time of the event.'),
+  deliveries: Type.Optional(nullable(DeliveryCounts)),
 })
 
 /** Whether a message would reach an endpoint. */
@@ -183,6 +197,11 @@ export const MessageListQuery = Type.Object({
   ...PageQuery.properties,
   ...messageFilterProperties,
   ...ContentQuery.properties,
+  with_status: optional(Type.Boolean(), 'Whether each message has the number of its `deliveries` by status.'),
+  delivery_status: optional(
+    Type.Enum(['success', 'waiting', 'fail', 'canceled']),
+    'Only messages with a delivery of this status; those with more than 20 endpoints are left out.',
+  ),
 })
 export type MessageListQuery = Static<typeof MessageListQuery>
 

@@ -6,6 +6,7 @@ import { readTraceContext } from '../../domain/trace-context.ts'
 import { Turns } from '../../domain/turns.ts'
 import type { Envelope } from '../../intake/publication.ts'
 import type { Accepted, Publisher } from '../../intake/publisher.ts'
+import { withFields } from '../../json/exact.ts'
 import type { Once } from '../../store/publishing.ts'
 import type { Store } from '../../store/store.ts'
 import { admin, publish, view } from '../access.ts'
@@ -19,6 +20,8 @@ import { type ReadMessage, readBatch, readPublish, readRaw } from '../read-publi
 import { anyBytes, type Incoming, type Noun, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { type ApplicationIn, toNewApplication } from './application-schema.ts'
+import { statusesOfEach } from './attempt-list.ts'
+import { fail as failed, isWaiting, type Status, success } from './attempt-schema.ts'
 import { TaskStartedOut, toStartedOut } from './background-task.ts'
 import {
   BulkExpungeContentsIn,
@@ -146,29 +149,40 @@ export const messages = {
       need: view,
       id: 'v1.message.list',
       summary: 'List messages',
-      description: 'The last 90 days, unless `before` or `after` says otherwise.',
+      description:
+        'The last 90 days, unless `before` or `after` says otherwise. When a filter skips many rows, a page may be shorter than asked: continue until `done`.',
       query: MessageListQuery,
       answers: { 200: listOf(MessageOut) },
       handle: ({ app, query }, { store, clock }) => {
         const range = keyRangeOf(readTimes(query, clock.now()))
         const filter = toMessageFilter(query)
-        const withContent = query.with_content ?? true
+        const { with_content: withContent = true, delivery_status: wanted, with_status: withStatus = false } = query
+        const looksAtStatus = withStatus || wanted !== undefined
         return writePage(
           clock,
           query,
           {
             read: (after: number | null, order, limit) =>
               store.listMessages(app.key, { ...range, after, order, limit }),
-            keep: async (rows) => rows.filter((row) => meetsFilter(row, filter)).map((row) => ({ row })),
-            keepsAll: isOpen(filter),
+            keep: async (rows) => {
+              const met = rows.filter((row) => meetsFilter(row, filter))
+              if (!looksAtStatus) return met.map((row) => ({ row, deliveries: undefined }))
+              const statuses = await statusesOfEach(store, met)
+              const items = met.map((row, i) => ({ row, deliveries: toDeliveryCounts(statuses[i]) }))
+              return wanted === undefined ? items : items.filter(({ deliveries }) => (deliveries?.[wanted] ?? 0) > 0)
+            },
+            keepsAll: isOpen(filter) && wanted === undefined,
+            ...(looksAtStatus && { rowsAtOnce: 50 }),
             bytesOf: ({ row }) => (withContent ? row.bytes : 0),
             positionOf: ({ key }: MessageSummary) => key,
             write: ({ id }) => id,
             parse: (text) => decodeKey('msg', text),
           },
-          (items) => {
+          async (items) => {
             const heads = items.map(({ row }) => row)
-            return messagesAsBytes(store, heads, withContent)
+            const messages = await messagesAsBytes(store, heads, withContent)
+            if (!withStatus) return messages
+            return items.map(({ deliveries = null }, i) => withFields(messages[i] as Buffer, { deliveries }))
           },
         )
       },
@@ -299,4 +313,17 @@ async function orMaking<T>(
     if (!(error instanceof AppError) || error.code !== 'conflict') throw error
   }
   return send()
+}
+
+/** How many deliveries of a message have each status; undefined when they were not looked at. */
+function toDeliveryCounts(statuses: readonly Status[] | undefined) {
+  if (statuses === undefined) return undefined
+  const counts = { success: 0, waiting: 0, fail: 0, canceled: 0 }
+  for (const status of statuses) {
+    if (status === success) counts.success++
+    else if (status === failed) counts.fail++
+    else if (isWaiting(status)) counts.waiting++
+    else counts.canceled++
+  }
+  return counts
 }

@@ -50,6 +50,13 @@ const selectSummaries = statement<MessageSummary>(
   ({ among }) => `select ${summaryColumns} from message where ${among('key', ':keys', 'bigint')}`,
   summaryShape,
 )
+const selectDestinations = statement<{ key: number; endpoints: number[] }>(
+  'message-destinations',
+  ({ among, lengthOf }) => `
+    select key, endpoints from message
+     where ${among('key', ':keys', 'bigint')} and ${lengthOf('endpoints')} <= :most`,
+  { json: ['endpoints'] },
+)
 const selectAccepted = statement<{ key: number }>(
   'accepted-for',
   ({ among, has }) => `
@@ -204,6 +211,10 @@ export function messages(port: Port): Methods<MessageMethods> {
 
     *loadSummaries(keys) {
       return keys.length === 0 ? [] : yield* port.all(selectSummaries, { keys })
+    },
+
+    *loadDestinations(keys, most) {
+      return keys.length === 0 ? [] : yield* port.all(selectDestinations, { keys, most })
     },
 
     *acceptedFor(endpoint, keys) {

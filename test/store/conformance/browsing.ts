@@ -70,6 +70,21 @@ export function browsing(open: Open): void {
     assert.deepEqual(await world.store.loadSummaries([]), [])
   })
 
+  test('the destinations of messages are loaded by key, except of messages with very many', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [first, second] = [await world.endpoint(app), await world.endpoint(app)]
+    const [both, one] = [await world.publish([first, second]), await world.publish([second])]
+    const load = async (most: number) => {
+      const found = await world.store.loadDestinations([both.key, one.key, 1], most)
+      return found.sort((a, b) => a.key - b.key)
+    }
+    const narrow = { key: one.key, endpoints: [second.key] }
+    assert.deepEqual(await load(2), [{ key: both.key, endpoints: [first.key, second.key] }, narrow])
+    assert.deepEqual(await load(1), [narrow])
+    assert.deepEqual(await world.store.loadDestinations([], 1), [])
+  })
+
   test("an endpoint's attempts come in the order they began, and say whether they are the latest", async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
