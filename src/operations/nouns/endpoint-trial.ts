@@ -78,9 +78,9 @@ export const endpointTrialRoutes = [
     id: 'v1.endpoint.get-signature',
     summary: 'Get the names of the headers that carry the signature of an endpoint',
     answers: { 200: EndpointSignatureOut },
-    handle: ({ endpoint }, { signatureHeaders }) => {
+    handle: ({ app, endpoint }, { signatureHeaders }) => {
       const profile = endpoint.flow.signature
-      return { profile, headers: [...headerNames(profile, endpoint.appSettings?.signatureHeaders ?? signatureHeaders)] }
+      return { profile, headers: [...headerNames(profile, app.settings.signatureHeaders ?? signatureHeaders)] }
     },
   }),
 ]
