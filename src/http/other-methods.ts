@@ -6,8 +6,8 @@ const readable = 'retry-after, allow, www-authenticate'
 const rememberedSeconds = 86_400
 
 /**
- * Lets pages of any origin use the API. The API trusts no cookie and no address: a page can do no more than its key
- * permits, so there is no origin to keep out. A request without `Origin` skips this.
+ * Lets pages of any origin use the API with a key. The answer never allows credentials, so no page of another origin reads
+ * anything under a session cookie, and `refuseForgery` refuses its requests. A request without `Origin` skips this.
  */
 export function allowOrigins(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
