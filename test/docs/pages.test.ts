@@ -19,7 +19,7 @@ describe('in every page', () => {
   test('files that are named exist', () => {
     const missing = current.flatMap(({ path, prose }) =>
       codeIn(prose)
-        .filter((code) => /^(src|test|docs|bench|scripts|examples|lint|bin)\/[\w./*-]*$/.test(code))
+        .filter((code) => /^(src|test|docs|bench|scripts|examples|lint|bin|ui)\/[\w./*-]*$/.test(code))
         .filter((file) => globSync(file.replace(/\/$/, ''), { cwd: root }).length === 0)
         .map((file) => `${path}: ${file}`),
     )
@@ -31,7 +31,7 @@ describe('in every page', () => {
       .filter(({ path }) => path.startsWith('docs/contributing/'))
       .flatMap(({ path, prose }) =>
         codeIn(prose)
-          .filter((code) => /^[\w-]+(\/[\w-]+)+\.ts$/.test(code) && !/^(src|test)\//.test(code))
+          .filter((code) => /^[\w-]+(\/[\w-]+)+\.ts$/.test(code) && !/^(src|test|ui)\//.test(code))
           .filter((file) => globSync([`src/${file}`, `src/*/${file}`], { cwd: root }).length === 0)
           .map((file) => `${path}: ${file}`),
       )
