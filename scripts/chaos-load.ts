@@ -21,8 +21,8 @@ export interface ChaosLoad {
   readonly accepted: number
   /** Asks the API; throws unless it answers with 2xx. */
   ask(method: string, path: string, body?: unknown): Promise<unknown>
-  /** Publishes for this long. */
-  publish(ms: number): Promise<void>
+  /** Publishes for this long, or until the signal. */
+  publish(ms: number, signal?: AbortSignal): Promise<void>
   stop(): Promise<void>
 }
 
@@ -144,9 +144,9 @@ export async function openChaosLoad({ seed, settings = {}, postgres }: Options):
       return accepted
     },
     ask,
-    async publish(ms) {
+    async publish(ms, signal) {
       const until = performance.now() + ms
-      while (performance.now() < until) {
+      while (performance.now() < until && signal?.aborted !== true) {
         const uid = applications[Math.floor(random() ** 2 * applications.length)] as string
         const eventType = eventTypes[Math.floor(random() * eventTypes.length)] as string
         await ask('POST', `/app/${uid}/msg`, { eventType, payload: payload(eventType, random) })
