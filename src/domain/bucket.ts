@@ -26,11 +26,17 @@ export class Bucket {
   #reserved = 0
   #intervalMs = 0
   #depthMs = 0
+  #limit: RateLimit
 
   /** `debtMs` is how far from full the bucket starts. */
   constructor(limit: RateLimit, now: SteadyMs, debtMs: number) {
+    this.#limit = limit
     this.#shape(limit)
     this.#fullAt = now + Math.min(debtMs, this.#depthMs)
+  }
+
+  get limit(): RateLimit {
+    return this.#limit
   }
 
   /** Continues with another limit. Tokens saved up beyond the new burst are gone; no token is made. */
@@ -71,6 +77,7 @@ export class Bucket {
   }
 
   #shape(limit: RateLimit): void {
+    this.#limit = limit
     this.#intervalMs = (limit.periodMs / limit.rate) * 1.005
     this.#depthMs = Math.max(this.#intervalMs, limit.burst * this.#intervalMs - keptBackMs)
   }

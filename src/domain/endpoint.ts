@@ -147,11 +147,6 @@ export function withDefaults(endpoint: Endpoint, server: ServerDefaults): Comple
   return { ...endpoint, throttleRate, throttlePeriodSeconds, burst, timeoutMs, connectTimeoutMs }
 }
 
-/** Whether two states of an endpoint have the same rate limit, so that what its bucket holds means the same in both. */
-export function sameRateLimit(a: RateLimited, b: RateLimited): boolean {
-  return a.throttleRate === b.throttleRate && a.throttlePeriodSeconds === b.throttlePeriodSeconds && a.burst === b.burst
-}
-
 export type RateLimited = Pick<Endpoint, 'throttleRate' | 'throttlePeriodSeconds' | 'burst'>
 
 /** One worker's share of an application's rate per second. A tenth of a second may be saved up. */

@@ -1,4 +1,4 @@
-import { Bucket, type FailureBudget, type RateLimit } from './bucket.ts'
+import { Bucket, emptyBucketDebt, type FailureBudget, type RateLimit } from './bucket.ts'
 import type { SteadyMs } from './clock.ts'
 import { type Class, classes } from './delivery.ts'
 import { OrderedQueue, type Ordering } from './ordered-queue.ts'
@@ -63,7 +63,7 @@ export class Lane<T> {
     this.app = app
     this.order = ordering && new OrderedQueue(ordering)
     this.concurrency = limits.concurrency
-    this.bucket = limits.rate && new Bucket(limits.rate, now, start.bucketDebtMs)
+    this.bucket = limits.rate && startingBucket(limits.rate, start, now)
     this.holdUntil = now + start.holdMs
     this.use = record.use
     this.failures = record.failures
@@ -75,7 +75,7 @@ export class Lane<T> {
     this.concurrency = limits.concurrency
     if (!limits.rate) this.bucket = undefined
     else if (this.bucket) this.bucket.reshape(limits.rate, now)
-    else this.bucket = new Bucket(limits.rate, now, Number.POSITIVE_INFINITY)
+    else this.bucket = new Bucket(limits.rate, now, emptyBucketDebt)
   }
 
   get queued(): number {
@@ -135,7 +135,18 @@ export interface LaneLimits {
 /** The state that a lane's last owner left. */
 export interface LaneStart {
   readonly bucketDebtMs: number
+  /** The limit that the debt was counted by; null when there was none, missing when it is the lane's own. */
+  readonly bucketLimit?: RateLimit | null | undefined
   readonly holdMs: number
+}
+
+/** A bucket that goes on from a debt, which may have been counted by another limit. */
+function startingBucket(limit: RateLimit, { bucketDebtMs, bucketLimit = limit }: LaneStart, now: SteadyMs): Bucket {
+  // Without a limit, earlier requests were not counted.
+  if (bucketLimit === null) return new Bucket(limit, now, emptyBucketDebt)
+  const bucket = new Bucket(bucketLimit, now, bucketDebtMs)
+  bucket.reshape(limit, now)
+  return bucket
 }
 
 /** The state that the lanes of one application share: their turns, their slots, and the application's rate if it has one. */

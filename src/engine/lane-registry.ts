@@ -75,7 +75,7 @@ export class LaneRegistry {
     if (this.#lanes.has(endpoint.key)) return
     const now = clock.steady()
     const bucketDebtMs = claimed.clean ? claimed.bucketDebtMs : emptyBucketDebt
-    const start = { bucketDebtMs, holdMs: claimed.holdMs }
+    const start = { bucketDebtMs, bucketLimit: claimed.bucketLimit, holdMs: claimed.holdMs }
     const lane = scheduler.add(endpoint.key, endpoint.app, limitsOf(endpoint), start, now, orderingOf(endpoint))
     const health = new Health(claimed.health, claimed.healthAgeMs, now)
     const owned = new OwnedLane(lane, this.#settingsOf(endpoint), health, now)

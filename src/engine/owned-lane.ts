@@ -274,6 +274,7 @@ export class OwnedLane {
     return {
       endpoint: this.endpoint.key,
       bucketDebtMs: this.lane.bucket?.debtMs(now) ?? 0,
+      bucketLimit: this.lane.bucket?.limit ?? null,
       notBeforeMs: Math.max(0, this.lane.restsUntil(now) - now),
       health: this.health.unsaved(now),
     }

@@ -1,4 +1,5 @@
 import type { ApplicationSettings } from '../domain/application-fields.ts'
+import type { RateLimit } from '../domain/bucket.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
@@ -18,6 +19,14 @@ export const longestRestMs = 24 * 60 * 60 * 1000
 /** A rest in whole milliseconds, rounded up so that it is never undercut, and bounded. */
 export function restMs(ms: number): number {
   return Math.min(longestRestMs, Math.max(0, Math.ceil(ms)))
+}
+
+/** Longer than the slowest bucket takes to fill: a new owner starts with an empty bucket at worst. */
+const longestDebtMs = 2_000_000 * longestRestMs
+
+/** The debt of a bucket in whole milliseconds, rounded up, and bounded against a broken clock. */
+export function storedDebtMs(ms: number): number {
+  return Math.min(longestDebtMs, Math.max(0, Math.ceil(ms)))
 }
 
 /**
@@ -105,10 +114,12 @@ export interface Claim {
 
 export interface ClaimedLane {
   readonly endpoint: Endpoint
-  /** False when the last owner died: how full its bucket was is then unknown. */
+  /** False when it is unknown how full the bucket was: the last owner died, or did not store its limit. */
   readonly clean: boolean
   /** How far from full the bucket is, as the last owner stored it. */
   readonly bucketDebtMs: number
+  /** The limit that the last owner counted by; null when it had none, undefined when none is stored. */
+  readonly bucketLimit: RateLimit | null | undefined
   /** How long a Retry-After still holds the lane. */
   readonly holdMs: number
   /** How well the receiver does, as it was last saved, and how long ago that was. */
@@ -119,6 +130,8 @@ export interface ClaimedLane {
 export interface LaneRest {
   readonly endpoint: number
   readonly bucketDebtMs: number
+  /** The limit that the debt was counted by: another one may be in force when the lane is claimed. */
+  readonly bucketLimit: RateLimit | null
   /** How long nothing may be sent, for want of a token or by Retry-After; the lane sleeps at least this long. */
   readonly notBeforeMs: number
   /** Missing when nothing of it has changed since it was saved. */

@@ -7,7 +7,7 @@ import { type Store, StoreTrouble, type Watcher } from '../../src/store/store.ts
 import { type Harness, World } from '../store/conformance/harness.ts'
 import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
-import { engineParts, sendingBy } from './engine-under-test.ts'
+import { engineParts, sendingBy, serverDefaults } from './engine-under-test.ts'
 
 const second = 1000
 const success: Outcome = {
@@ -94,3 +94,51 @@ test('a lane released while a claim is under way has one owner afterwards', asyn
   await clock.advance(5 * second)
   assert.deepEqual(sent, [first, next, last])
 })
+
+const day = 86_400 * second
+
+/** Before and after a restart: the server's default limit, or a change of the endpoint while its lane rests. */
+const changes = [
+  { title: 'a lower default rate of the server', after: { rate: 1, periodMs: second, burst: 100 } },
+  { title: 'a first default rate of the server', before: { rate: null }, after: { rate: 1, burst: 100 } },
+  { title: "a lower rate of the endpoint's own", change: { throttleRate: 1, burst: 100 } },
+  { title: 'the same default of one a day', before: { rate: 1, periodMs: day }, after: { rate: 1, periodMs: day } },
+] as const
+
+for (const { title, ...limits } of changes) {
+  test(`a restart with ${title} gives no attempts that were used before it`, async (t) => {
+    const clock = new VirtualClock()
+    const store = await openSqliteStore(contextWith(clock), { path: ':memory:', role: 'owner' })
+    t.after(() => store.close())
+    const world = new World({ store } as unknown as Harness)
+    const app = await world.application('acme')
+    const endpoint = await world.endpoint(app, {})
+    let sent = 0
+    async function run(defaults: object): Promise<number> {
+      const engine = new Engine({
+        ...engineParts(clock),
+        store,
+        sender: sendingBy((_target, _message, onLeave, onEnd) => {
+          sent++
+          clock.soon(onLeave)
+          return clock.after(1, () => onEnd(success))
+        }),
+        serverDefaults: { ...serverDefaults, ...defaults },
+      })
+      await engine.start()
+      const before = sent
+      await clock.advance(100)
+      const stopped = engine.stop(second)
+      await clock.advance(10)
+      await stopped
+      return sent - before
+    }
+    for (let i = 0; i < 98; i++) await world.publish([endpoint])
+    assert.equal(await run({ rate: 100, burst: 100, ...('before' in limits && limits.before) }), 98)
+    if ('change' in limits) await store.updateEndpoint(app.key, endpoint.key, limits.change)
+    for (let i = 0; i < 200; i++) await world.publish([endpoint])
+    const more = await run({ rate: 100, burst: 100, ...('after' in limits && limits.after) })
+    // 100 may be saved up; the rate adds 10 in the 100 ms that the first engine ran.
+    assert.ok(more <= 12, `${more} attempts at once after the restart`)
+  })
+}

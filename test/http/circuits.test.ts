@@ -162,7 +162,9 @@ test('the lane is limited by its rate where nothing else holds it for as long', 
     await ask('POST', '/app/a/msg', { eventType: 'x', payload: {} })
     assert.equal((await store.claim(worker, 10)).lanes.length, 1)
     const health = circuit === 'open' ? JSON.stringify({ circuit, openMs: 60_000, failures: 5 }) : null
-    await store.release(worker, [{ endpoint: endpoint.key, bucketDebtMs: 0, notBeforeMs: 60_000, health }])
+    await store.release(worker, [
+      { endpoint: endpoint.key, bucketDebtMs: 0, bucketLimit: null, notBeforeMs: 60_000, health },
+    ])
     assert.equal((await lane()).rateLimitedUntil !== null, isLimited, circuit)
   }
 })

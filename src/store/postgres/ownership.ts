@@ -1,4 +1,4 @@
-import { type LaneRest, longestRestMs, type Ownership, restMs } from '../lanes.ts'
+import { type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
 import { sendableColumns } from '../sql/endpoint-rows.ts'
 import { type LaneRow, toClaimed, workers } from '../sql/workers.ts'
 import { booleans, integers, texts } from './arrays.ts'
@@ -8,7 +8,7 @@ import type { PartitionKeeper } from './partitions.ts'
 import { onPostgres, postgresPort } from './port.ts'
 import { statement } from './sessions.ts'
 
-const laneColumns = 'endpoint, clean, bucket_full_at, hold_until, health, health_at'
+const laneColumns = 'endpoint, clean, bucket_full_at, bucket_limit, hold_until, health, health_at'
 
 /**
  * The worker's own row is locked against being declared dead meanwhile: no process would free
@@ -31,7 +31,7 @@ const claimLanes = statement(
              hold_until = least(hold_until, (select now from clock) + ${longestRestMs})
        where endpoint = any (array (select endpoint from picked))
     ), claimed as (
-      select lane.clean, lane.bucket_full_at, lane.hold_until, lane.health, lane.health_at, e.*
+      select lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at, e.*
         from (select * from mine union all select * from picked) as lane
        cross join lateral (select ${sendableColumns} from endpoint where key = lane.endpoint limit 1) as e
     )
@@ -50,6 +50,7 @@ const releaseLanes = statement(
     ${withClock}
     update lane set owner = null, clean = true, due_at = null,
            bucket_full_at = (select now from clock) + ($3::bigint[])[array_position($2::bigint[], endpoint)],
+           bucket_limit = ($7::text[])[array_position($2::bigint[], endpoint)],
            not_before = case when not_before < 0 then 0
              else (select now from clock) + ($4::bigint[])[array_position($2::bigint[], endpoint)] end,
            health = case when ($5::boolean[])[array_position($2::bigint[], endpoint)]
@@ -126,10 +127,11 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
 
 function restsOf(rests: readonly LaneRest[]): string[] {
   return [
-    integers(rests.map((rest) => restMs(rest.bucketDebtMs))),
+    integers(rests.map((rest) => storedDebtMs(rest.bucketDebtMs))),
     integers(rests.map((rest) => restMs(rest.notBeforeMs))),
     booleans(rests.map((rest) => rest.health !== undefined)),
     texts(rests.map((rest) => rest.health ?? null)),
+    texts(rests.map((rest) => JSON.stringify(rest.bucketLimit))),
   ]
 }
 

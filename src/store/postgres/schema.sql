@@ -246,7 +246,8 @@ create table lane (
   health text,
   health_at bigint not null default 0,
   snapshot text,
-  snapshot_at bigint not null default 0
+  snapshot_at bigint not null default 0,
+  bucket_limit text
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 CREATE INDEX lane_due ON public.lane USING btree (due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL));
 CREATE INDEX lane_owner ON public.lane USING btree (owner) WHERE (owner IS NOT NULL);

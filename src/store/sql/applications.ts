@@ -90,18 +90,6 @@ export function* noApplication(sql: Sql, app: number): Work<AppError> {
   return noSuch('application', (yield* sql.first(selectName, { app }))?.name ?? String(app))
 }
 
-// A range of endpoint_app: the endpoints that follow the default rate.
-const selectInheriting = statement<{ key: number }>(
-  'inheriting-endpoints',
-  'select key from endpoint where app = :app and deleted_at is null and throttle_rate is null order by key',
-)
-// As for one endpoint: the bucket of a resting lane is stored in milliseconds of the old limit. Most buckets are full.
-const doubtBuckets = statement(
-  'doubt-buckets',
-  ({ among }) =>
-    `update lane set clean = false where ${among('endpoint', ':endpoints', 'bigint')} and bucket_full_at > :now`,
-)
-
 type ApplicationMethods = Pick<
   Applications,
   | 'createApplication'
@@ -152,10 +140,6 @@ export function applications(port: Port): Methods<ApplicationMethods> {
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
           if (isSentOtherwise) yield* sql.settingsChanged()
-          if (!sameDefaultRate(before.settings, updated.settings)) {
-            const endpoints = (yield* sql.all(selectInheriting, { app: key })).map((row) => row.key)
-            yield* sql.all(doubtBuckets, { endpoints })
-          }
           return updated
         }),
       )
@@ -177,11 +161,6 @@ export function applications(port: Port): Methods<ApplicationMethods> {
 
 function changed(before: Application, change: Parameters<Applications['updateApplication']>[1]): Application {
   return { ...before, ...defined(change), settings: changedSettings(before.settings, change.settings) }
-}
-
-/** Whether two settings give endpoints without their own rate the same one. */
-function sameDefaultRate(a: ApplicationSettings, b: ApplicationSettings): boolean {
-  return (['defaultRate', 'defaultPeriodSeconds', 'defaultBurst'] as const).every((name) => a[name] === b[name])
 }
 
 function valuesOf(input: Parameters<Applications['createApplication']>[0]) {

@@ -1,5 +1,5 @@
 import { quotaExceeded } from '../../domain/app-error.ts'
-import { type Endpoint, isStopped, sameRateLimit } from '../../domain/endpoint.ts'
+import { type Endpoint, isStopped } from '../../domain/endpoint.ts'
 import { isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
@@ -131,8 +131,6 @@ const setStopped = statement(
   'set-stopped',
   'update lane set stopped = :stopped, due_at = null where endpoint = :endpoint',
 )
-// A resting lane's bucket is stored in milliseconds of the old limit; its next owner must not read it by the new one.
-const doubtBucket = statement('doubt-bucket', 'update lane set clean = false where endpoint = :endpoint')
 // Why a lane rests is not stored. A lane without health was always well, so it rests for want of tokens, and enabling it
 // makes none. A negative not_before shows an owner that is releasing the lane that its rest is outdated.
 const endRest = statement(
@@ -271,7 +269,6 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
 
 function* changeLane(sql: Transaction, before: Endpoint, after: Endpoint): Work<void> {
   const { key: endpoint } = before
-  if (!sameRateLimit(before, after)) yield* sql.all(doubtBucket, { endpoint })
   if (isStopped(after) !== isStopped(before)) yield* sql.all(setStopped, { endpoint, stopped: isStopped(after) })
   if (endsRest(before, after)) yield* sql.all(endRest, { endpoint, forget_health: isEnabled(before, after) })
   if (!isStopped(after) && (isStopped(before) || endsRest(before, after))) yield* sql.wakeLane(endpoint)

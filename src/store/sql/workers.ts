@@ -1,5 +1,13 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type ClaimedLane, longestRestMs, type Ownership, type Renewal, restMs, type WorkerReport } from '../lanes.ts'
+import {
+  type ClaimedLane,
+  longestRestMs,
+  type Ownership,
+  type Renewal,
+  restMs,
+  storedDebtMs,
+  type WorkerReport,
+} from '../lanes.ts'
 import type { Leading } from '../maintenance.ts'
 import type { StoreContext } from '../store.ts'
 import { type SendableRow, toSendable } from './endpoint-rows.ts'
@@ -169,6 +177,7 @@ export function* endAllLeases(port: Port): Work<void> {
 export interface LaneRow extends SendableRow {
   readonly clean: boolean
   readonly bucket_full_at: EpochMs
+  readonly bucket_limit: string | null
   readonly hold_until: EpochMs
   readonly health: string | null
   readonly health_at: EpochMs
@@ -177,8 +186,10 @@ export interface LaneRow extends SendableRow {
 export function toClaimed(row: LaneRow, now: EpochMs, { vault, log }: StoreContext): ClaimedLane {
   return {
     endpoint: toSendable(row, vault, log),
-    clean: row.clean,
-    bucketDebtMs: restMs(row.bucket_full_at - now),
+    // A row of an older version says nothing of the limit that its debt was counted by.
+    clean: row.clean && (row.bucket_limit !== null || row.bucket_full_at === 0),
+    bucketDebtMs: storedDebtMs(row.bucket_full_at - now),
+    bucketLimit: row.bucket_limit === null ? undefined : JSON.parse(row.bucket_limit),
     holdMs: restMs(row.hold_until - now),
     health: row.health,
     healthAgeMs: row.health === null ? 0 : Math.max(0, now - row.health_at),

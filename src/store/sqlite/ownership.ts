@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
-import { type Claim, type LaneRest, longestRestMs, type Ownership, restMs } from '../lanes.ts'
+import { type Claim, type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
 import { sendableColumns, sendableShape } from '../sql/endpoint-rows.ts'
 import type { Shape } from '../sql/statement.ts'
 import { type LaneRow, toClaimed } from '../sql/workers.ts'
@@ -9,7 +9,7 @@ import { fromStored } from './port.ts'
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
 const laneColumns = `
-  lane.clean, lane.bucket_full_at, lane.hold_until, lane.health, lane.health_at, ${sendableColumns}`
+  lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at, ${sendableColumns}`
 // Leans on lane_due, as selectNextDue does: unowned lanes that have an instant, in its order.
 const selectDueLanes = `
   select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint
@@ -21,7 +21,7 @@ const takeLane = `
   update lane set owner = ?2, epoch = epoch + 1, due_at = null, hold_until = min(hold_until, ?3)
   where endpoint = ?1 and owner is null`
 const restLane = `
-  update lane set owner = null, clean = 1, bucket_full_at = :fullAt,
+  update lane set owner = null, clean = 1, bucket_full_at = :fullAt, bucket_limit = :bucketLimit,
     not_before = case when not_before < 0 then 0 else :notBefore end,
     due_at = case
       when stopped = 1 or :workDue is null then null
@@ -78,7 +78,8 @@ export function ownership(connection: Connection): Synchronous<Pick<Ownership, '
           const rested = rest.get({
             endpoint: lane.endpoint,
             worker,
-            fullAt: now + restMs(lane.bucketDebtMs),
+            fullAt: now + storedDebtMs(lane.bucketDebtMs),
+            bucketLimit: JSON.stringify(lane.bucketLimit),
             notBefore: now + restMs(lane.notBeforeMs),
             workDue: wakes.workDue(lane.endpoint, now),
             now,
@@ -145,7 +146,8 @@ const leastJumpMs = 100
 // Rests are durations that had to be written down as instants. Those that end after the earlier of the two readings of
 // the clock are moved; an older one is over by either.
 const moveLanes = `
-  update lane set bucket_full_at = bucket_full_at + :by, not_before = not_before + iif(not_before > 0, :by, 0), hold_until = hold_until + :by,
+  update lane set bucket_full_at = bucket_full_at + iif(bucket_full_at > 0, :by, 0),
+    not_before = not_before + iif(not_before > 0, :by, 0), hold_until = hold_until + :by,
     due_at = min(due_at, due_at + :by)
   where max(bucket_full_at, not_before, hold_until, coalesce(due_at, 0)) > :since`
 // How long ago that was is counted on.

@@ -205,7 +205,7 @@ CREATE TABLE lane (
   bucket_full_at integer not null default 0,
   hold_until integer not null default 0, -- Retry-After
   not_before integer not null default 0 -- no sooner than this, by the last owner's word
-, health text, health_at integer not null default 0, snapshot text, snapshot_at integer not null default 0) strict;
+, health text, health_at integer not null default 0, snapshot text, snapshot_at integer not null default 0, bucket_limit text) strict;
 
 CREATE INDEX lane_due on lane (due_at) where owner is null and due_at is not null;
 

@@ -3,6 +3,7 @@ import type { TestContext } from 'node:test'
 import type { Application, Endpoint } from '../../../src/domain/endpoint.ts'
 import type {
   ClaimedLane,
+  LaneRest,
   NewEndpoint,
   PendingRow,
   Publication,
@@ -143,8 +144,14 @@ export class World {
     return { worker, row: await this.head(endpoint) }
   }
 
-  release(worker: number, endpoint: Endpoint, notBeforeMs = 0, bucketDebtMs = 0): Promise<void> {
-    return this.store.release(worker, [{ endpoint: endpoint.key, bucketDebtMs, notBeforeMs }])
+  release(
+    worker: number,
+    endpoint: Endpoint,
+    notBeforeMs = 0,
+    bucketDebtMs = 0,
+    bucketLimit: LaneRest['bucketLimit'] = null,
+  ): Promise<void> {
+    return this.store.release(worker, [{ endpoint: endpoint.key, bucketDebtMs, bucketLimit, notBeforeMs }])
   }
 
   async rows(endpoint: Endpoint, itsClass: 0 | 1 | 2 = 0): Promise<PendingRow[]> {

@@ -10,7 +10,7 @@ const closing: EndpointChange = { flow: { circuitOrder: { n: 1, action: 'close' 
 async function resting(world: World): Promise<{ endpoint: Endpoint; worker: number }> {
   const endpoint = await world.endpoint(await world.application())
   const { worker } = await world.owningOne(endpoint)
-  const rest = { endpoint: endpoint.key, bucketDebtMs: 0, notBeforeMs: longMs, health: 'unwell' }
+  const rest = { endpoint: endpoint.key, bucketDebtMs: 0, bucketLimit: null, notBeforeMs: longMs, health: 'unwell' }
   await world.store.release(worker, [rest])
   await world.assertNothingToClaim(worker)
   return { endpoint, worker }

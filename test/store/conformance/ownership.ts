@@ -137,29 +137,6 @@ export function ownership(open: Open): void {
     assert.equal((await world.claim(await world.join()))[0]?.clean, true)
   })
 
-  test('a lane whose rate limit changed while it rested is no longer clean', async (t) => {
-    const world = await begin(t, open)
-    const endpoint = await world.endpoint(await world.application())
-    const { worker } = await world.owningOne(endpoint)
-    await world.release(worker, endpoint)
-    await world.store.updateEndpoint(endpoint.app, endpoint.key, { throttleRate: 7 })
-    assert.equal((await world.claim(await world.join()))[0]?.clean, false)
-  })
-
-  for (const [title, own, isClean] of [
-    ['a lane whose default rate changed while it rested is no longer clean', {}, false],
-    ['a lane with its own rate stays clean when the default rate changes', { throttleRate: 5 }, true],
-  ] as const) {
-    test(title, async (t) => {
-      const world = await begin(t, open)
-      const endpoint = await world.endpoint(await world.application(), own)
-      const { worker } = await world.owningOne(endpoint)
-      await world.release(worker, endpoint, 0, 60_000)
-      await world.store.updateApplication(endpoint.app, { settings: { defaultRate: 7 } })
-      assert.equal((await world.claim(await world.join()))[0]?.clean, isClean)
-    })
-  }
-
   test('leaving twice is harmless', async (t) => {
     const world = await begin(t, open)
     const worker = await world.join()

@@ -23,7 +23,7 @@ async function deliver(store: Store, world: World, endpoint: number): Promise<nu
     })
     assert.equal(await store.settle(worker, settlements, noEffects), 'settled')
     delivered.push(...settlements.map(({ row }) => row.message))
-    await store.release(worker, [{ endpoint, bucketDebtMs: 0, notBeforeMs: 0 }])
+    await store.release(worker, [{ endpoint, bucketDebtMs: 0, bucketLimit: null, notBeforeMs: 0 }])
     break
   }
   await store.leave(worker)

@@ -106,7 +106,7 @@ class Race {
       }
     }
     this.owners.delete(endpoint)
-    await this.#insist(() => store.release(worker, [{ endpoint, bucketDebtMs: 0, notBeforeMs: 0 }]))
+    await this.#insist(() => store.release(worker, [{ endpoint, bucketDebtMs: 0, bucketLimit: null, notBeforeMs: 0 }]))
   }
 
   #settlement(endpoint: number, row: PendingRow) {
