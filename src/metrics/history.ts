@@ -158,6 +158,11 @@ export class HistoryWriter implements CommitObserver {
     for (const { endpoint, drop } of special) if (drop !== undefined) this.#end(app, endpoint, endOf(drop))
   }
 
+  coalesced(app: number, endpoints: readonly number[]): void {
+    this.#turn()
+    for (const endpoint of endpoints) this.#end(app, endpoint, 'coalesced')
+  }
+
   settled(settlements: readonly Settlement[]): void {
     this.#turn()
     for (const { app, endpoint, row, attempt, verdict } of settlements) {

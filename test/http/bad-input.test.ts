@@ -423,7 +423,7 @@ describe('a query that says which dead letters are meant', () => {
 
 describe('a path that leads nowhere', () => {
   const cases: [string, string, number, string][] = [
-    ['GET', '/', 404, 'not_found'],
+    ['GET', '/nowhere', 404, 'not_found'],
     ['GET', '/api/v2/app', 404, 'not_found'],
     ['GET', '/app/nobody', 404, 'not_found'],
     ['GET', `/app/app_${'0'.repeat(27)}`, 404, 'not_found'],

@@ -56,12 +56,10 @@ describe('an unknown parameter', () => {
     assert.ok(reads.length > 15)
     for (const { path } of reads) {
       const answer = await ask('GET', `/api/v1${fill(path, mine)}?event_type=x`)
-      assert.deepEqual(
-        [answer.status, answer.json.detail?.[0].loc],
-        [422, ['query', 'event_type']],
-        `${path}: ${answer.text}`,
-      )
-      assert.match(answer.json.detail[0].msg, /^is an unknown parameter; the parameters are \w+/)
+      assert.equal(answer.status, 422, `${path}: ${answer.text}`)
+      // A required parameter is missing as well in some of them.
+      const unknown = answer.json.detail.find(({ loc }: { loc: string[] }) => loc.join('.') === 'query.event_type')
+      assert.match(unknown?.msg, /^is an unknown parameter; the parameters are \w+/, `${path}: ${answer.text}`)
     }
   })
 

@@ -144,6 +144,7 @@ describe('endpoints', () => {
       headerTemplates: null,
       retry: null,
       retryReplays: false,
+      propagateTrace: false,
       circuit: null,
       adaptive: true,
       disableAfterMs: null,

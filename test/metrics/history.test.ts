@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { hourMs, minuteMs, type Span, Sums, serverScope } from '../../src/domain/history.ts'
 import { observed } from '../../src/metrics/commits.ts'
 import { type HistoryLimits, HistoryWriter, writeEveryMs } from '../../src/metrics/history.ts'
+import { queuedAtOnce } from '../../src/store/plan.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
 import { type Open, World } from '../store/conformance/harness.ts'
 import { openPostgresHarness } from '../store/postgres-harness.ts'
@@ -97,6 +98,21 @@ function counting(open: Open): void {
         assert(Math.abs((sums.latency.quantile(1) ?? 0) - 20) <= 1)
         assert(Math.abs((sums.wait.quantile(1) ?? 0) - 3) <= 0.15)
       }
+    }
+  })
+
+  test('deliveries of a wide message that coalesce are counted when they are queued', async (t) => {
+    const { world, store, stop } = await scene(t, open)
+    const app = await world.application()
+    const endpoint = await world.endpoint(app)
+    const special = [{ endpoint: endpoint.key, coalesce: { key: 'a', windowMs: 60_000 } }]
+    await world.publish([endpoint], { special })
+    const gone = Array.from({ length: queuedAtOnce }, (_, i) => i + 1)
+    await world.publish([], { app: app.key, endpoints: [...gone, endpoint.key], special })
+    while ((await store.expand(5000)).more);
+    await stop()
+    for (const scope of [serverScope, app.key, endpoint.key]) {
+      for (const sums of await totalsOf(store, scope)) assert.equal(sums.toJSON().coalesced, 1)
     }
   })
 
