@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { defaultRules } from '../domain/alert-rules.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { CircuitPolicy } from '../domain/flow.ts'
 import { defaultCircuitPolicy } from '../domain/health.ts'
@@ -7,9 +8,11 @@ import type { AttemptWatch } from '../engine/attempt-watch.ts'
 import { Engine, type WorkerStanding } from '../engine/engine.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { Scanner } from '../json/scan.ts'
+import { AlertWatch } from '../leader/alert-watch.ts'
 import { DeadFile } from '../leader/dead-file.ts'
 import { Leader } from '../leader/leader.ts'
 import { leaderJobs } from '../leader/leader-jobs.ts'
+import type { Facts } from '../metrics/facts.ts'
 import { unfiledLines } from '../operations/dead-letter-jsonl.ts'
 import type { Trial } from '../operations/parts.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -51,6 +54,7 @@ export interface DeliveringParts {
   readonly tracing: Tracing | undefined
   /** Names the process in `sluice lane` and in logs. */
   readonly description: string
+  readonly facts: Facts
 }
 
 /** The policy of endpoints that set none. */
@@ -192,7 +196,7 @@ export function deadFileOf({ deadFile }: Config): string | undefined {
 
 /** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */
 function startLeading(
-  { config, store, log, troubles, publisher, description }: DeliveringParts,
+  { config, store, log, troubles, publisher, description, facts }: DeliveringParts,
   deadFile: DeadFile | undefined,
 ): Leader {
   const onTrouble = (error: unknown, job: string) =>
@@ -210,6 +214,14 @@ function startLeading(
       hoursKeptMs: config.historyRetention,
       waitingLimit: config.maxWaitingPerEndpoint,
       deadFile,
+      alerts: new AlertWatch({
+        store,
+        clock: systemClock,
+        facts,
+        version,
+        rules: defaultRules,
+        log: (sentence) => log.warn(sentence),
+      }),
       leaseMs: config.lease,
       log: (sentence) => log.info(sentence),
       onTrouble: (error) => onTrouble(error, 'schedules'),

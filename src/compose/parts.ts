@@ -55,6 +55,9 @@ export interface Api {
   close(): Promise<void>
 }
 
+/** Endpoints with the most waiting deliveries that alerts look at. */
+const alertedEndpoints = 50
+
 /** Time that the API has to close. Requests under way take milliseconds; idle connections are closed at once. */
 const closeApiMs = 2000
 /** Publishes that load shedding refused count as recent for this long, and up to twice as long. */
@@ -120,7 +123,8 @@ export async function openParts(
     },
   }
   const onTrouble = (error: unknown) => troubles.note(error, 'the store could not be surveyed; trying again')
-  const queues = new QueueSurvey({ store, clock: systemClock, worstKept: config.metricsEndpoints, onTrouble })
+  const worstKept = Math.max(config.metricsEndpoints, alertedEndpoints)
+  const queues = new QueueSurvey({ store, clock: systemClock, worstKept, onTrouble })
   const facts = new Facts({ store, clock: systemClock, queues, onTrouble })
   const adminKey = await fixedAdminKey(config, store)
   const publisher = once(() => {
@@ -167,7 +171,17 @@ export async function openParts(
     },
     listenForMetrics: (address) => metrics.listen(address),
     async startDelivering(description) {
-      delivering = await startDelivering({ config, store, log, troubles, publisher, scanner, tracing, description })
+      delivering = await startDelivering({
+        config,
+        store,
+        log,
+        troubles,
+        publisher,
+        scanner,
+        tracing,
+        description,
+        facts,
+      })
       return delivering
     },
   }

@@ -3,6 +3,9 @@ import type { EpochMs } from './clock.ts'
 import type { DisabledReason } from './endpoint.ts'
 import type { Verdict } from './judge.ts'
 
+/** Notices about the server as a whole, which concern no application. */
+export type ServerNoticeType = 'alert.firing' | 'alert.resolved'
+
 /** The event types of operational webhooks. Where Svix has the same, name and payload are Svix's. */
 export type NoticeType =
   | 'endpoint.created'
@@ -16,6 +19,7 @@ export type NoticeType =
   | 'message.attempt.exhausted'
   | 'message.attempt.failing'
   | 'message.attempt.recovered'
+  | ServerNoticeType
 
 /** An event that operators can subscribe to by an operational webhook. */
 export interface Notice {
@@ -31,12 +35,16 @@ export interface StoredNotice {
   readonly key: number
   readonly at: EpochMs
   readonly type: NoticeType
+  /** `noApplication` in both for a notice about the server. */
   readonly app: number
   readonly endpoint: number
   readonly message: number | null
   /** The data of the notice, and the names of application and endpoint at that time. */
   readonly data: Readonly<Record<string, unknown>>
 }
+
+/** In place of the application and the endpoint of a notice about the server. */
+export const noApplication = -1
 
 /** The application and the endpoint that a notice is about. */
 export interface Concerned {

@@ -4,6 +4,7 @@ import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { PayloadEnd, RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
+import type { AlertWatch } from './alert-watch.ts'
 import type { DeadFile } from './dead-file.ts'
 import { DeliveryEnds } from './delivery-ends.ts'
 import type { LeaderJob } from './leader.ts'
@@ -35,6 +36,8 @@ export interface LeaderJobsParts {
   readonly waitingLimit: number
   /** The file that dead letters are appended to, if this process has one. */
   readonly deadFile?: DeadFile | undefined
+  /** Steps the alerts; without it there are none. */
+  readonly alerts?: AlertWatch | undefined
   /** The lease of workers. */
   readonly leaseMs?: number
   readonly log?: (sentence: string) => void
@@ -50,6 +53,7 @@ export function leaderJobs({
   hoursKeptMs = 90 * 24 * hour,
   waitingLimit,
   deadFile,
+  alerts,
   leaseMs = 15 * second,
   log,
   onTrouble,
@@ -85,6 +89,7 @@ export function leaderJobs({
       everyMs: 5 * second,
       step: logDeaths(store, clock, leaseMs, log),
     },
+    ...(alerts === undefined ? [] : [alertJob(alerts)]),
     {
       name: 'bounds',
       everyMs: sweepMs,
@@ -127,6 +132,19 @@ export function leaderJobs({
       },
     },
   ]
+}
+
+/** Hold times are minutes, so that a step every ten seconds is soon enough. */
+function alertJob(alerts: AlertWatch): LeaderJob {
+  return {
+    name: 'alerts',
+    everyMs: 10 * second,
+    firstAfterMs: 10 * second,
+    async step() {
+      await alerts.step()
+      return false
+    },
+  }
 }
 
 /** Merges rows of the history that no process writes any more, and drops old ones. Answers whether there are more. */

@@ -8,6 +8,8 @@ export interface LeaderJob {
   readonly name: string
   /** How often the job is requested. */
   readonly everyMs: number
+  /** The job is first requested once the process has led for this long: a process that leads for seconds skips it. */
+  readonly firstAfterMs?: number
   /** Whether the job gives lanes work, so that no process is idle before it has run. */
   readonly delivers?: boolean
   /**
@@ -146,7 +148,9 @@ export class Leader {
     this.#parts.log?.(`leading: schedules, retention and sweeps are done by this process (epoch ${epoch})`)
     for (const entry of this.#jobs) {
       entry.cancel()
-      this.#every(entry)
+      const { firstAfterMs = 0 } = entry.job
+      if (firstAfterMs === 0) this.#every(entry)
+      else entry.cancel = this.#parts.clock.after(firstAfterMs, () => this.#every(entry))
     }
   }
 

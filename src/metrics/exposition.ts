@@ -107,7 +107,7 @@ export class Exposition {
     if (kept === 0) return { waiting: [], failing: [] }
     const failing = new Worst<Named>(kept, ({ count }) => count)
     for (const [endpoint, { app, failures: count }] of meter.failing) failing.offer({ endpoint, app, count })
-    const waiting = facts.isStarted && standing.storeUp ? (standing.waiting?.worst ?? []) : []
+    const waiting = facts.isStarted && standing.storeUp ? (standing.waiting?.worst.slice(0, kept) ?? []) : []
     const names = await this.#names.of([...waiting, ...failing.list])
     const toSamples = (list: readonly Named[]) =>
       list.flatMap(({ endpoint, count }) => {

@@ -37,7 +37,12 @@ export interface LaneFigures {
   readonly at: SteadyMs
   readonly states: Readonly<Record<LaneStanding, number>>
   readonly circuits: Readonly<Record<CircuitState, number>>
+  /** Endpoints whose circuit opened by itself and is not closed, while deliveries wait; up to `openKept`. */
+  readonly openAt: readonly number[]
 }
+
+/** Endpoints with an open circuit that are named. */
+const openKept = 200
 
 /** The standing of the whole store in figures. */
 export interface Standing {
@@ -184,6 +189,7 @@ export class Facts {
     const { store, clock } = this.#parts
     const states = { stopped: 0, owned: 0, ready: 0, sleeping: 0, idle: 0 }
     const circuits = { closed: 0, open: 0, half_open: 0 }
+    const openAt: number[] = []
     let after: number | null = null
     do {
       if (after !== null) await this.#pause()
@@ -192,10 +198,11 @@ export class Facts {
       for (const group of page.groups) {
         states[standingOf(group)] += group.count
         circuits[circuitOf(group)] += group.count
+        if (group.endpoint !== null && openAt.length < openKept && keepsWaiting(group)) openAt.push(group.endpoint)
       }
       after = page.next
     } while (after !== null)
-    return { at: clock.steady(), states, circuits }
+    return { at: clock.steady(), states, circuits, openAt }
   }
 
   #pause(): Promise<void> {
@@ -214,6 +221,13 @@ function standingOf({ stopped, owned, due }: LaneGroup): LaneStanding {
   if (stopped) return 'stopped'
   if (owned) return 'owned'
   return due === 'none' ? 'idle' : due === 'now' ? 'ready' : 'sleeping'
+}
+
+/** Whether a circuit that opened by itself keeps deliveries waiting. A worker gives an empty lane up. */
+function keepsWaiting({ stopped, owned, due, health: text, healthAgeMs }: LaneGroup): boolean {
+  if (text === null || stopped || (!owned && due === 'none')) return false
+  const { circuit, manual } = new Health(text, healthAgeMs, 0)
+  return circuit !== 'closed' && !manual
 }
 
 /** The state of a circuit by its stored health. An open circuit whose time is over waits for its probe. */

@@ -6,9 +6,7 @@ import {
   type EndpointFacts,
   noAttempts,
   type RecentAttempts,
-  type ScheduleFacts,
   type StoreDown,
-  type WorkerFacts,
 } from '../domain/doctor-facts.ts'
 import { endpointDefaults, type ServerDefaults } from '../domain/endpoint.ts'
 import { Health } from '../domain/health.ts'
@@ -17,9 +15,10 @@ import type { StoreCondition } from '../domain/store-condition.ts'
 import { Turns } from '../domain/turns.ts'
 import type { WaitingTotals } from '../domain/why-waiting.ts'
 import type { Facts, Standing } from '../metrics/facts.ts'
+import { lateSchedules, workerFacts } from '../metrics/system-facts.ts'
 import { countLimit } from '../store/lanes.ts'
 import type { ListedAttempt } from '../store/messages.ts'
-import { type ListedWorker, type Store, StoreTrouble } from '../store/store.ts'
+import { type Store, StoreTrouble } from '../store/store.ts'
 import type { ExplainedEndpoint, Explainer } from './explainer.ts'
 import type { Limits } from './parts.ts'
 
@@ -33,7 +32,6 @@ const attemptsAtOnce = 8
 const deadWindowMs = 10 * 60_000
 const deadCounted = 10_000
 const deadListed = 100
-const schedulesListed = 20
 /** A write that is slower than this is repeated: one slow write is no slow store. */
 const repeatCommitMs = 250
 const mostCommits = 3
@@ -100,7 +98,7 @@ export class Doctor {
       shedPerSecond: this.#parts.shedPerSecond?.() ?? 0,
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
-      lateSchedules: scheduleLagMs > 0 ? await this.#lateSchedules() : [],
+      lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
     }
   }
 
@@ -169,35 +167,6 @@ export class Doctor {
     if (most === undefined || endpoint === undefined || app === undefined) return null
     const share = Math.round((100 * most[1].length) / letters.length) / 100
     return { app: app.uid ?? app.id, endpoint: endpoint.uid ?? endpoint.id, share }
-  }
-
-  async #lateSchedules(): Promise<ScheduleFacts[]> {
-    const { store } = this.#parts
-    const { now, schedules } = await store.dueSchedules(schedulesListed)
-    const apps = await store.applicationRefs(schedules.map(({ app }) => app))
-    const late = schedules.map(({ id, uid, app, appId, nextAt, failures }) => ({
-      app: apps.get(app)?.uid ?? appId,
-      schedule: uid ?? id,
-      lateMs: Math.max(0, now - (nextAt ?? now)),
-      failures,
-    }))
-    return late.toSorted((a, b) => b.lateMs - a.lateMs)
-  }
-}
-
-function workerFacts(worker: ListedWorker, live: Slots | undefined, now: EpochMs): WorkerFacts {
-  const { report, endedAt, died, leaseUntil, joinedAt, seenAt } = worker
-  const { inFlight = 0, inFlightLimit, clockAt } = report ?? {}
-  return {
-    id: worker.worker,
-    name: worker.description,
-    version: report?.version ?? null,
-    state: endedAt === null ? (leaseUntil > now ? 'alive' : 'lapsed') : died ? 'dead' : 'left',
-    joinedAgoMs: Math.max(0, now - joinedAt),
-    endedAgoMs: endedAt === null ? null : Math.max(0, now - endedAt),
-    lanes: worker.lanes,
-    slots: live ?? (inFlightLimit === undefined ? null : { inFlight, limit: inFlightLimit }),
-    clockAheadMs: clockAt === undefined ? null : clockAt - seenAt,
   }
 }
 

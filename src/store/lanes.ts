@@ -183,6 +183,8 @@ export interface LaneGroup {
   /** See `LaneFacts`. */
   readonly health: string | null
   readonly healthAgeMs: number
+  /** The endpoint, of a lane with health of its own, which is a group by itself; null for the others. */
+  readonly endpoint: number | null
   readonly count: number
 }
 

@@ -3,6 +3,7 @@ import type { Class } from '../domain/delivery.ts'
 import type { Identity, RandomText } from '../domain/ids.ts'
 import type { StoreCondition } from '../domain/store-condition.ts'
 import type { Access } from './access.ts'
+import type { Alerts } from './alerts.ts'
 import type { Applications } from './applications.ts'
 import type { DeadFiling, DeadLetters } from './dead-letters.ts'
 import type { Deliveries } from './delivering.ts'
@@ -50,6 +51,7 @@ export interface Store
     Schedules,
     Tasks,
     History,
+    Alerts,
     Access,
     WebSessions,
     Maintenance {

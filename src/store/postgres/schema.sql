@@ -1,3 +1,24 @@
+create table alert (
+  rule text not null,
+  subject text not null,
+  version bigint not null,
+  state json not null
+);
+CREATE UNIQUE INDEX alert_pkey ON public.alert USING btree (rule, subject);
+
+create table alert_silence (
+  key bigint not null,
+  id text not null,
+  rule text,
+  subject text,
+  from_at bigint not null,
+  until_at bigint not null,
+  reason text not null,
+  created_by text not null,
+  created_at bigint not null
+);
+CREATE UNIQUE INDEX alert_silence_pkey ON public.alert_silence USING btree (key);
+
 create table api_key (
   key bigint not null,
   id text not null,

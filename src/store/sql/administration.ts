@@ -1,5 +1,6 @@
 import type { Store } from '../store.ts'
 import { access } from './access.ts'
+import { alerts } from './alerts.ts'
 import { applications } from './applications.ts'
 import { auditing } from './auditing.ts'
 import { deadFiling } from './dead-filing.ts'
@@ -53,6 +54,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...schedules(port, publishAlong),
     ...tasks(port),
     ...history(port),
+    ...alerts(port),
     ...notices(port),
     ...leading(port),
   }

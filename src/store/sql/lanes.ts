@@ -31,17 +31,18 @@ const selectStates = statement<StateRow>(
   { json: ['app_settings'] },
 )
 
-// A range of lane's primary key. Most lanes have no health of their own, and count together.
+// A range of lane's primary key. Most lanes have no health of their own, and count together; the others are named.
 const countLanes = statement<LaneGroupRow>(
   'count-lanes',
-  `select owned, stopped, due, health, health_at, :now as now, count(*) as count, max(endpoint) as last
+  `select owned, stopped, due, health, health_at, named, :now as now, count(*) as count, max(endpoint) as last
      from (
        select endpoint, owner is not null as owned, stopped, health,
+              case when health is not null then endpoint end as named,
               case when health is null then 0 else health_at end as health_at,
               case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
          from lane where endpoint > :after order by endpoint limit :limit
      ) as page
-    group by owned, stopped, due, health, health_at`,
+    group by owned, stopped, due, health, health_at, named`,
   { flags: ['owned', 'stopped'] },
 )
 
@@ -51,6 +52,7 @@ interface LaneGroupRow {
   readonly due: 'none' | 'now' | 'later'
   readonly health: string | null
   readonly health_at: EpochMs
+  readonly named: number | null
   readonly now: EpochMs
   readonly count: number
   readonly last: number
@@ -217,8 +219,8 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       const looked = rows.reduce((sum, { count }) => sum + count, 0)
       return {
         groups: rows.map((row) => {
-          const { owned, stopped, due, count } = row
-          return { owned, stopped, due, count, ...savedHealth(row) }
+          const { owned, stopped, due, count, named: endpoint } = row
+          return { owned, stopped, due, count, endpoint, ...savedHealth(row) }
         }),
         next: looked < limit ? null : Math.max(...rows.map(({ last }) => last)),
       }

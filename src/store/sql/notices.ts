@@ -6,8 +6,10 @@ import {
   isFrequent,
   type Notice,
   type NoticeType,
+  noApplication,
   noticeAudit,
   noticeData,
+  type ServerNoticeType,
   type StoredNotice,
 } from '../../domain/notice.ts'
 import type { Notices } from '../maintenance.ts'
@@ -141,6 +143,16 @@ export function* writeNotices(sql: Sql, context: Context, notices: readonly Noti
     const entry = noticeAudit(notice, its)
     if (entry !== undefined) yield* appendAudit(sql, context, entry)
   }
+}
+
+/** Writes a notice about the server within the transaction that is open. */
+export function* writeServerNotice(
+  sql: Sql,
+  type: ServerNoticeType,
+  data: Readonly<Record<string, unknown>>,
+): Work<void> {
+  const row = { type, app: noApplication, endpoint: noApplication, message: null, data: JSON.stringify(data) }
+  yield* sql.all(insertNotices, { notices: [row] })
 }
 
 /**

@@ -1,3 +1,23 @@
+CREATE TABLE alert (
+  rule text not null,
+  subject text not null, -- empty for the server, else the id of an endpoint, or a worker
+  version integer not null,
+  state text not null,
+  primary key (rule, subject)
+) strict;
+
+CREATE TABLE alert_silence (
+  key integer primary key,
+  id text not null,
+  rule text, -- null for all rules
+  subject text, -- null for all subjects
+  from_at integer not null,
+  until_at integer not null,
+  reason text not null,
+  created_by text not null,
+  created_at integer not null
+) strict;
+
 CREATE TABLE api_key (
   key integer primary key,
   id text not null,

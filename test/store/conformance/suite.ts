@@ -1,5 +1,6 @@
 import { describe } from 'node:test'
 import { access } from './access.ts'
+import { alerts } from './alerts.ts'
 import { auditing } from './auditing.ts'
 import { bounding } from './bounding.ts'
 import { browsing } from './browsing.ts'
@@ -45,6 +46,7 @@ export function conformance(open: Open): void {
   describe('web sessions', () => webSessions(open))
   describe('auditing', () => auditing(open))
   describe('notices', () => notices(open))
+  describe('alerts', () => alerts(open))
   describe('intake', () => intake(open))
   describe('idempotency', () => idempotency(open))
   describe('coalescing', () => coalescing(open))

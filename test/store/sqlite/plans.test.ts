@@ -61,6 +61,7 @@ const mayScan = [
   'update worker',
   'from api_key where revoked',
   'delete from web_session where key <> :except',
+  'from alert',
   'from event_type',
   'from fan_out',
   'from audit order by n desc limit 1',
