@@ -1,5 +1,6 @@
 import { type TSchema, Type } from 'typebox'
-import { codesByStatus } from './errors.ts'
+import { codesByStatus, remedyOf } from './errors.ts'
+import { exampleAnswers, exampleName, examples } from './examples.ts'
 import { text, whole } from './fields.ts'
 import { namedSchemas, nouns } from './nouns.ts'
 import { anyBytes, isBodyOptional, type JsonLines, type Route } from './route.ts'
@@ -133,20 +134,22 @@ function describe(tag: string, route: Route): OpenApiOperation {
     parameters: parameters(route),
     ...(body === undefined ? {} : { requestBody: requestBody(route) }),
     responses: {
-      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, response(status, answer)])),
+      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, response(id, status, answer)])),
       ...problemReferences(route),
     },
   }
 }
 
-function parameters({ method, path, query, need }: Route): OpenApiParameter[] {
+function parameters({ id, method, path, query, need }: Route): OpenApiParameter[] {
   const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name: pathParameters[name]?.name ?? name,
     in: 'path' as const,
     required: true,
     description: pathParameters[name]?.description ?? '',
     schema: { type: 'string' },
+    example: exampleName(path, name),
   }))
+  const { query: example = {} } = examples[id] ?? {}
   const { properties = {}, required = [] } = (query ?? {}) as {
     properties?: Record<string, TSchema>
     required?: string[]
@@ -160,6 +163,7 @@ function parameters({ method, path, query, need }: Route): OpenApiParameter[] {
       required: required.includes(name),
       ...(description === undefined ? {} : { description }),
       schema: rest,
+      ...(Object.hasOwn(example, name) ? { example: example[name] } : {}),
     }
   })
   const idempotency = {
@@ -174,26 +178,33 @@ function parameters({ method, path, query, need }: Route): OpenApiParameter[] {
 
 function requestBody(route: Route) {
   const { body } = route
-  const content =
+  const { body: example, contentType = '*/*' } = examples[route.id] ?? {}
+  const [type, schema] =
     body === anyBytes
-      ? { '*/*': { schema: { description: 'Any bytes of any content type; both are delivered as they are.' } } }
+      ? [contentType, { description: 'Any bytes of any content type; both are delivered as they are.' }]
       : typeof body === 'object' && 'lines' in body
-        ? { 'application/jsonl': { schema: components.use((body as JsonLines).lines) } }
-        : { 'application/json': { schema: components.use(body as TSchema) } }
-  return { required: !isBodyOptional(route), content }
+        ? ['application/jsonl', components.use((body as JsonLines).lines)]
+        : ['application/json', components.use(body as TSchema)]
+  const content = { schema, ...(example === undefined ? {} : { example }) }
+  return {
+    required: !isBodyOptional(route),
+    content: { [type]: content, ...(body === anyBytes && { '*/*': { schema } }) },
+  }
 }
 
-function response(status: string, answer: TSchema | JsonLines | null) {
+function response(id: string, status: string, answer: TSchema | JsonLines | null) {
   const description = descriptions[status] ?? 'Done'
   if (answer === null) return { description }
+  const { status: exampleStatus, body } = exampleAnswers()[id] ?? {}
+  const example = exampleStatus === status ? { example: body } : {}
   if ('lines' in answer) {
-    const lines = { schema: components.use((answer as JsonLines).lines) }
+    const lines = { schema: components.use((answer as JsonLines).lines), ...example }
     if ('events' in answer) {
       return { description: 'Server-sent events; the data of each is JSON', content: { 'text/event-stream': lines } }
     }
     return { description: 'One JSON value per line', content: { 'application/jsonl': lines } }
   }
-  return { description, content: { 'application/json': { schema: components.use(answer as TSchema) } } }
+  return { description, content: { 'application/json': { schema: components.use(answer as TSchema), ...example } } }
 }
 
 const descriptions: Readonly<Record<string, string>> = {
@@ -240,6 +251,7 @@ function problems(): Record<string, unknown> {
         status,
         {
           description,
+          'x-codes': codes.map((code) => ({ code, remedy: remedyOf(code) })),
           ...(headers && { headers }),
           content: { 'application/json': { schema }, [problemJson]: { schema } },
         },
@@ -248,7 +260,7 @@ function problems(): Record<string, unknown> {
   )
 }
 
-/** As much of OpenAPI as the page and the tests read. */
+/** As much of OpenAPI as the tests read. */
 export interface OpenApiDocument {
   readonly openapi: string
   readonly info: { readonly title: string; readonly version: string; readonly description: string }
@@ -269,7 +281,7 @@ export interface OpenApiOperation {
   readonly parameters: readonly OpenApiParameter[]
   readonly requestBody?: {
     readonly required: boolean
-    readonly content: Readonly<Record<string, { readonly schema: unknown }>>
+    readonly content: Readonly<Record<string, OpenApiContent>>
   }
   readonly responses: Readonly<Record<string, unknown>>
 }
@@ -280,14 +292,20 @@ export interface OpenApiParameter {
   readonly required: boolean
   readonly description?: string
   readonly schema: unknown
+  readonly example?: unknown
+}
+
+export interface OpenApiContent {
+  readonly schema: unknown
+  readonly example?: unknown
 }
 
 export interface OpenApiResponse {
   readonly description: string
-  readonly content?: Readonly<Record<string, { readonly schema: unknown }>>
+  readonly content?: Readonly<Record<string, OpenApiContent>>
 }
 
-/** A JSON Schema, as far as the page shows it. */
+/** A JSON Schema, as far as the tests read it. */
 export interface JsonSchema {
   readonly $ref?: string
   readonly type?: string | readonly string[]

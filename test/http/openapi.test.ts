@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
 import { writeClient } from '../../scripts/client.ts'
-import { codesByStatus } from '../../src/operations/errors.ts'
+import { codesByStatus, remedyOf } from '../../src/operations/errors.ts'
 import { operations } from '../../src/operations/nouns.ts'
 import { type JsonSchema, openApiDocument, prefix } from '../../src/operations/openapi.ts'
 import { openApi } from './api.ts'
@@ -84,11 +84,16 @@ describe('the reference', () => {
     assert.deepEqual(JSON.parse(text), JSON.parse(await readFile(checkedIn, 'utf8')))
   })
 
-  test('and docs/errors.md name the same codes', async () => {
+  test('and docs/errors.md name the same codes, with the same remedies', async () => {
     const text = await readFile(new URL('../../docs/errors.md', import.meta.url), 'utf8')
     const api = text.slice(0, text.indexOf('## Attempts'))
-    const listed = [...api.matchAll(/^\| `(\w+)` \| (\d+) \|/gm)].map(([, code, status]) => `${status} ${code}`)
-    const known = [...codesByStatus()].flatMap(([status, { codes }]) => codes.map((code) => `${status} ${code}`))
+    const rows = [...api.matchAll(/^\| `(\w+)` \| (\d+) \| (.*) \|$/gm)]
+    const listed = rows.map(([, code, status, text = '']) => {
+      return `${status} ${code}: ${text.replaceAll(/ \(\[[^\]]*\]\([^)]*\)\)/g, '')}`
+    })
+    const known = [...codesByStatus()].flatMap(([status, { codes }]) =>
+      codes.map((code) => `${status} ${code}: ${remedyOf(code)}`),
+    )
     assert.deepEqual(listed.toSorted(), known.toSorted())
   })
 

@@ -1,4 +1,5 @@
 import { encodeId } from '../../src/domain/ids.ts'
+import type { Verdict } from '../../src/domain/judge.ts'
 import type { Route } from '../../src/operations/route.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -45,8 +46,11 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   return { app, endpoint, message, key, name, operational, task, schedule, region, session }
 }
 
-/** Plays a worker whose every attempt fails for good. Gives the id of the attempt by that of the endpoint. */
-async function failOnce(store: Store): Promise<Map<string, string>> {
+/** Plays a worker whose every attempt fails with this verdict. Gives the id of the attempt by that of the endpoint. */
+export async function failOnce(
+  store: Store,
+  verdict: Verdict = { state: 'dead', reason: 'exhausted' },
+): Promise<Map<string, string>> {
   const worker = await store.join({ leaseMs: 60_000, description: 'test' })
   const { lanes } = await store.claim(worker, 10)
   const attempts = new Map<string, string>()
@@ -64,7 +68,6 @@ async function failOnce(store: Store): Promise<Map<string, string>> {
       error: null,
       response: Buffer.from('no'),
     }
-    const verdict = { state: 'dead', reason: 'exhausted' } as const
     await store.settle(worker, [{ endpoint: endpoint.key, app: endpoint.app, row, attempt, verdict }], {
       holds: [],
       disable: [],

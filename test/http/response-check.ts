@@ -37,7 +37,8 @@ async function* both(first: unknown, rest: AsyncIterable<unknown>) {
   yield* rest
 }
 
-function differenceOf(route: string, status: number, payload: unknown): string | undefined {
+/** What is wrong with an answer; undefined when it fits the reference. */
+export function differenceOf(route: string, status: number, payload: unknown): string | undefined {
   const operation = operations[route]
   // 405 is answered by paths, not by operations.
   if (operation === undefined) return status === 405 ? undefined : `${route} is not in the reference`
