@@ -59,6 +59,7 @@ export const examples: Readonly<Record<string, Example>> = {
   'v1.endpoint.get-stats': { query: { since, until } },
   'v1.endpoint.get-attempt-stats': { query: { since, until } },
   'v1.endpoint.send-example': { body: { eventType: 'invoice.paid' } },
+  'v1.endpoint.test': { body: { url, eventType: 'invoice.paid' } },
   'v1.endpoint.list-all': { query: { sort: 'waiting', limit: 20 } },
   'v1.event-type.list': { query: { limit: 50, with_content: true } },
   'v1.event-type.create': { body: { name: 'invoice.paid', description, schemas: { 1: invoiceSchema } } },
