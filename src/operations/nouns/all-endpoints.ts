@@ -52,7 +52,7 @@ export const EndpointSummaryOut = Type.Object({
 
 const defaultLimit = 50
 /** Names that one request looks through; a search that found fewer than asked continues with its iterator. */
-const searchedNames = 20_000
+const searchedNames = 200_000
 const namesAtOnce = 500
 
 /** Endpoints of all applications, with their states. */

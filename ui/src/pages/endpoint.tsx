@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
-import type { MessageAttemptOut } from '../api/schema.ts'
+import { useLive } from '../api/live.ts'
+import type { LaneOut, MessageAttemptOut } from '../api/schema.ts'
 import { act } from '../parts/act.ts'
 import { Button, Id } from '../parts/button.tsx'
 import { Menu } from '../parts/menu.tsx'
@@ -25,11 +26,13 @@ export function EndpointPage({ params }: { params: Params }) {
   const at = { app_id: params.app ?? '', endpoint_id: params.endpoint ?? '' }
   const endpoint = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}', { path: at }, 5000)
   const why = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/why', { path: at }, 2000)
-  const lane = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/lane', { path: at }, 2000)
+  const lane = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/lane', { path: at }, 5000)
+  const live = useLive({ app: at.app_id, endpoint: at.endpoint_id })
   const app = useAsk('GET /app/{app_id}', { path: at })
   const dialogs = useEndpointDialogs(at)
   const view = (query.value.get('view') ?? 'attempts') as View
   const known = endpoint.data
+  const shownLane = latest(live.lane, lane.data)
 
   if (endpoint.error && known === undefined) {
     return (
@@ -55,7 +58,7 @@ export function EndpointPage({ params }: { params: Params }) {
         ['Endpoints', '/endpoints'],
         [app.data?.name ?? at.app_id, `/app/${at.app_id}`],
       ]}
-      note={<Pill state={lane.data?.state ?? known.state} />}
+      note={<Pill state={shownLane?.state ?? known.state} />}
       actions={
         <>
           {mayManage() &&
@@ -73,7 +76,7 @@ export function EndpointPage({ params }: { params: Params }) {
               Send test event
             </Button>
           )}
-          <Menu label="More actions" items={endpointMenu(known, lane.data, at, dialogs.open, refresh)} />
+          <Menu label="More actions" items={endpointMenu(known, shownLane, at, dialogs.open, refresh)} />
         </>
       }
     >
@@ -105,7 +108,7 @@ export function EndpointPage({ params }: { params: Params }) {
             )}
           </p>
         </div>
-        {lane.data && why.data && <LanePicture lane={lane.data} why={why.data} />}
+        {shownLane && why.data && <LanePicture lane={shownLane} why={why.data} />}
       </section>
       <EndpointCharts app={at.app_id} endpoint={known.id} />
       <div class="toolbar">
@@ -127,6 +130,12 @@ export function EndpointPage({ params }: { params: Params }) {
       {dialogs.render(known, refresh)}
     </Page>
   )
+}
+
+/** The newer of two readings: the stream's, and the one that was asked for after an action. */
+function latest(a: LaneOut | undefined, b: LaneOut | undefined): LaneOut | undefined {
+  if (a === undefined || b === undefined) return a ?? b
+  return Date.parse(a.asOf) > Date.parse(b.asOf) ? a : b
 }
 
 export interface EndpointPath {

@@ -4,7 +4,7 @@ import { type Asked, useAsk } from '../api/ask.ts'
 import type { HistoryOut } from '../api/schema.ts'
 import { Chart, type Series } from '../parts/chart.tsx'
 import { Section, Segmented } from '../parts/page.tsx'
-import { perSecond, span } from '../parts/text.ts'
+import { brief, perSecond } from '../parts/text.ts'
 import { query, setQuery } from '../router.ts'
 
 const ranges = [
@@ -94,7 +94,7 @@ function Durations({ title, history, of }: { title: string; history: HistoryOut;
       { name: 'p99', colour: '--chart-2', values: p99.slice(0, -1) },
     ]
   }, [history, of])
-  return <Chart title={title} times={times} series={series} format={span} />
+  return <Chart title={title} times={times} series={series} format={brief} />
 }
 
 /** The start of each point. The last one is still being counted, and is left out: it would read as a fall. */

@@ -87,7 +87,7 @@ export function LanePicture({ lane, why }: { lane: LaneOut; why: EndpointWhyOut 
           ) : limits.throttleRate === null ? (
             'Sends as fast as the receiver takes'
           ) : (
-            `Burst ${limits.burst ?? 'default'}${limits.rateFrom === 'endpoint' ? '' : `, from the ${limits.rateFrom}`}`
+            `${limits.burst === null ? 'Default burst' : `Burst ${limits.burst}`}${limits.rateFrom === 'endpoint' ? '' : `, from the ${limits.rateFrom}`}`
           )
         }
       >

@@ -4,7 +4,7 @@ import { type Live, useLive } from '../api/live.ts'
 import type { HistoryOut, LiveAttemptOut } from '../api/schema.ts'
 import { Empty, Page, Section, Stat } from '../parts/page.tsx'
 import { Status } from '../parts/pill.tsx'
-import { age, exact, figure, perSecond, share, span } from '../parts/text.ts'
+import { age, brief, exact, figure, perSecond, share } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import { Findings } from './findings.tsx'
 import { chosenRange, ServerCharts, useHistory } from './history.tsx'
@@ -72,7 +72,7 @@ function Stats({ live: { overview }, history }: { live: Live; history: HistoryOu
       />
       <Stat
         name="p95 wait"
-        value={span(totals?.waitMs.p95)}
+        value={brief(totals?.waitMs.p95)}
         note={range}
         tone={(totals?.waitMs.p95 ?? 0) > 30_000 ? 'wait' : undefined}
       />

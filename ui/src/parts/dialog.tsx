@@ -25,7 +25,8 @@ export function Dialog({ title, children, wide, onClose }: DialogProps) {
       ref={dialog}
       class={wide ? 'dialog wide' : 'dialog'}
       aria-labelledby={heading}
-      onClose={onClose}
+      // The event comes some time after the dialog was closed; another one may have taken its place.
+      onClose={() => dialog.current !== null && onClose()}
       onMouseDown={(event) => event.target === dialog.current && dialog.current?.close()}
     >
       <header>

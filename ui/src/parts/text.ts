@@ -55,6 +55,11 @@ export function age(ms: number): string {
   return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`
 }
 
+/** A duration in one unit, where there is little room: `70 ms`, `1.2 s`, `19 min`. */
+export function brief(ms: number | null | undefined): string {
+  return ms === null || ms === undefined || ms < 60_000 ? span(ms) : age(ms)
+}
+
 /** `in 5 s`, `3 min ago`, `now`. */
 export function relative(at: number, now: number): string {
   const ms = at - now
