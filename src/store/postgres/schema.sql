@@ -354,7 +354,8 @@ create table payload_end (
   app bigint not null,
   at bigint not null,
   once_delivered boolean not null default false,
-  over_at bigint
+  over_at bigint,
+  added_endpoints bigint[] not null default '{}'::bigint[]
 );
 CREATE INDEX payload_end_at ON public.payload_end USING btree (at);
 CREATE UNIQUE INDEX payload_end_pkey ON public.payload_end USING btree (message);

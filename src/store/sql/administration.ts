@@ -6,6 +6,7 @@ import { auditing } from './auditing.ts'
 import { deadFiling } from './dead-filing.ts'
 import { deadLetters } from './dead-letters.ts'
 import { endpoints } from './endpoints.ts'
+import { erasing } from './erasing.ts'
 import { eventTypes } from './event-types.ts'
 import { history } from './history.ts'
 import { intakeReads } from './intake.ts'
@@ -51,6 +52,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...waitingQueues(port),
     ...intakeReads(port),
     ...queues(port),
+    ...erasing(port),
     ...schedules(port, publishAlong),
     ...tasks(port),
     ...history(port),

@@ -1,5 +1,5 @@
 import { type AppError, noSuch } from '../../domain/app-error.ts'
-import { type ApplicationSettings, changedSettings } from '../../domain/application-fields.ts'
+import { changedSettings } from '../../domain/application-fields.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey } from '../../domain/ids.ts'

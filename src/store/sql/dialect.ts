@@ -24,6 +24,8 @@ export interface Dialect {
   readonly forUpdateSkipLocked: string
   /** Whether a column that holds a list of integers has a value. */
   has(column: string, value: string): string
+  /** A column that holds a list of integers, with one more value. */
+  append(column: string, value: string): string
   /** How many values a column that holds a list has. */
   lengthOf(column: string): string
   /** A parameter that is bytes or null, where its type cannot be inferred. */
@@ -70,6 +72,7 @@ const sqlite: Dialect = {
   forShare: '',
   forUpdateSkipLocked: '',
   has: (column, value) => `exists (select 1 from json_each(${column}) where value = ${value})`,
+  append: (column, value) => `json_insert(${column}, '$[#]', ${value})`,
   lengthOf: (column) => `json_array_length(${column})`,
   bytes: (parameter) => parameter,
   lock: () => 'select 1',
@@ -110,6 +113,7 @@ const postgres: Dialect = {
   forShare: 'for share',
   forUpdateSkipLocked: 'for update skip locked',
   has: (column, value) => `${value} = any (${column})`,
+  append: (column, value) => `array_append(${column}, ${value}::bigint)`,
   lengthOf: (column) => `cardinality(${column})`,
   bytes: (parameter) => `${parameter}::bytea`,
   lock: (name) => `select pg_advisory_xact_lock(${locks[name]})`,

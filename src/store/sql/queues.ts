@@ -3,11 +3,10 @@ import { type Class, fresh, replay, timed } from '../../domain/delivery.ts'
 import { keyTime } from '../../domain/ids.ts'
 import { bringForwardMs, type DeadLetters, nearMs } from '../dead-letters.ts'
 import { countLimit, type Lanes } from '../lanes.ts'
-import { type DeliveryKey, expungedResponse, type Messages } from '../messages.ts'
+import type { DeliveryKey } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { firstLookMs } from '../publishing.ts'
 import { inSpan, spanOf } from './message-rows.ts'
-import { selectAttempted } from './messages.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
 
@@ -15,9 +14,9 @@ import { statement } from './statement.ts'
 export const deliveryFields = { endpoint: 'bigint', message: 'bigint' } as const
 
 // Each is a seek of a primary key.
-const ofDelivery = (table: string) =>
+export const ofDelivery = (table: string) =>
   `from ${table} where ${table}.message = wanted.message and ${table}.endpoint = wanted.endpoint`
-const latestAttempt = `${ofDelivery('attempt')} and ${inSpan('attempt.message')} order by n desc limit 1`
+export const latestAttempt = `${ofDelivery('attempt')} and ${inSpan('attempt.message')} order by n desc limit 1`
 const selectProgress = statement<DeliveryKey & Progress>(
   'progress',
   ({ rowsOf }) => `
@@ -65,7 +64,7 @@ const selectPresent = statement<{ key: number }>(
   'present-endpoints',
   ({ among }) => `select key from endpoint where ${among('key', ':keys', 'bigint')} and deleted_at is null`,
 )
-const deleteQueued = statement<DeliveryKey>('delete-queued', ({ deleteListed }) =>
+export const deleteQueued = statement<DeliveryKey>('delete-queued', ({ deleteListed }) =>
   deleteListed(
     'pending',
     ':places',
@@ -93,23 +92,6 @@ export const deleteDead = statement('delete-dead', ({ deleteListed }) =>
   deleteListed('dead', ':letters', deliveryFields, 'dead.endpoint = listed.endpoint and dead.message = listed.message'),
 )
 
-const eraseMessage = statement<{ endpoints: number[] }>(
-  'erase-message',
-  ({ bytes }) => `
-    update message set body = ${bytes(':nothing')}, headers = null, ordering_key = null, channels = null, tags = null,
-           plan = null, trace = null, expunged_at = coalesce(expunged_at, :now)
-     where key = :message
-    returning endpoints`,
-  { json: ['endpoints'] },
-)
-const lockBody = statement(
-  'lock-body',
-  ({ forUpdate }) => `select key from message where key = :message and expunged_at is null ${forUpdate}`,
-)
-const selectPayloadEnd = statement<{ at: EpochMs }>(
-  'payload-end',
-  'select at from payload_end where message = :message',
-)
 // A body is erased at the end that was due when its deliveries were looked at, so moving the end keeps the body. An end that
 // is due lies in the past, and this one does not. Most messages have no such end.
 const movePayloadEnds = statement(
@@ -118,54 +100,13 @@ const movePayloadEnds = statement(
     update payload_end set at = ${least('coalesce(over_at, :now + :least)', ':now + :least')}
      where ${among('message', ':messages', 'bigint')} and once_delivered`,
 )
-const dropBody = statement(
-  'drop-body',
-  ({ bytes }) => `
-    update message set body = ${bytes(':nothing')}, headers = null, plan = null, trace = null, expunged_at = :now,
-           erase_reason = 'delivered'
-     where key = :message`,
+// The endpoints of a message do not name an endpoint that it is replayed to without being accepted for it.
+const addEndpoint = statement(
+  'add-to-payload-ends',
+  ({ among, has, append }) => `
+    update payload_end set added_endpoints = ${append('added_endpoints', ':endpoint')}
+     where ${among('message', ':messages', 'bigint')} and once_delivered and not ${has('added_endpoints', ':endpoint')}`,
 )
-const deleteVariants = statement('delete-variants', 'delete from variant where message = :message')
-const deleteFanOut = statement('stop-fan-out', 'delete from fan_out where message = :message')
-// A receiver may have echoed the message, in its answer or in a location that the error quotes.
-const eraseAttempts = statement(
-  'erase-attempts',
-  ({ bytes }) => `
-    update attempt set error = null, response = case when response is not null then ${bytes(':response')} end,
-           response_headers = null
-     where message = :message`,
-)
-const eraseDead = statement(
-  'erase-dead',
-  ({ among, bytes }) => `
-    update dead set error = null, response = case when response is not null then ${bytes(':response')} end
-     where ${among('endpoint', ':endpoints', 'bigint')} and message = :message`,
-)
-// Leans on unfiled_message.
-const eraseUnfiled = statement(
-  'erase-unfiled',
-  ({ bytes }) => `
-    update unfiled set error = null, response = case when response is not null then ${bytes(':response')} end
-     where message = :message`,
-)
-
-const selectDestinations = statement<{ endpoints: number[]; expanding: boolean }>(
-  'destinations',
-  `select endpoints, exists (select 1 from fan_out where fan_out.message = message.key) as expanding
-     from message where key = :message`,
-  { json: ['endpoints'], flags: ['expanding'] },
-)
-const selectEnds = statement<{ code: string | null } & Record<'ended_at' | 'died_at' | 'gave_way_at', EpochMs | null>>(
-  'delivery-ends',
-  ({ rowsOf }) => `
-    select (select code ${latestAttempt}) as code, (select at + duration_ms ${latestAttempt}) as ended_at,
-           (select died_at ${ofDelivery('dead')} limit 1) as died_at,
-           (select at ${ofDelivery('coalesced')} and ${inSpan('coalesced.message')} limit 1) as gave_way_at
-      from ${rowsOf(':deliveries', 'wanted', deliveryFields)}`,
-)
-/** Endpoints of a message whose deliveries are looked at in one call. */
-const endsAtOnce = 200
-
 interface Progress {
   /** The number of the latest attempt; null before the first. */
   readonly n: number | null
@@ -181,9 +122,7 @@ interface QueuePlace extends DeliveryKey {
 
 const most = Number.MAX_SAFE_INTEGER
 
-type QueueMethods = Pick<DeadLetters, 'replay' | 'findReplaying'> &
-  Pick<Lanes, 'findQueued'> &
-  Pick<Messages, 'expungeMessage' | 'deliveriesEnd' | 'eraseDelivered'>
+type QueueMethods = Pick<DeadLetters, 'replay' | 'findReplaying'> & Pick<Lanes, 'findQueued'>
 
 /** Finds, adds and removes waiting deliveries. */
 export function queues(port: Port): Methods<QueueMethods> {
@@ -203,62 +142,6 @@ export function queues(port: Port): Methods<QueueMethods> {
       const row = yield* port.first(selectQueued, { ...found })
       return row && { class: found.class, dueAt: found.due_at, attempts: row.attempts, ahead: row.ahead }
     },
-
-    *deliveriesEnd(message, from) {
-      const madeAt = keyTime(message)
-      // One reading of both: a message that is expanded meanwhile is seen with its rows.
-      const row = yield* port.first(selectDestinations, { message })
-      if (row === undefined) return { at: madeAt, allDelivered: false, next: null }
-      if (row.expanding) return undefined
-      const end = from + endsAtOnce
-      const deliveries = row.endpoints.slice(from, end).map((endpoint) => ({ endpoint, message }))
-      const next = end < row.endpoints.length ? end : null
-      if (deliveries.length === 0) return { at: madeAt, allDelivered: true, next }
-      if ((yield* findPlaces(port, deliveries, { areAccepted: true })).length > 0) return undefined
-      const ends = yield* port.all(selectEnds, { deliveries, ...spanOf(deliveries) })
-      const instants = ends.flatMap(({ ended_at: endedAt, died_at: diedAt, gave_way_at: gaveWayAt }) => [
-        endedAt ?? madeAt,
-        diedAt ?? madeAt,
-        gaveWayAt ?? madeAt,
-      ])
-      const allDelivered = ends.every(({ code }) => code === 'delivered')
-      return { at: Math.max(madeAt, ...instants), allDelivered, next }
-    },
-
-    *eraseDelivered(ends) {
-      return yield* port.erase(function* (sql) {
-        const erased: number[] = []
-        for (const { message, at } of ends) {
-          // The lock comes first: a replay either sees that the body is gone, or has moved the end and is seen here.
-          if ((yield* sql.first(lockBody, { message })) === undefined) continue
-          if ((yield* sql.first(selectPayloadEnd, { message }))?.at !== at) continue
-          yield* sql.all(dropBody, { message, nothing: new Uint8Array() })
-          yield* sql.all(deleteVariants, { message })
-          erased.push(message)
-        }
-        if (erased.length > 0) yield* sql.expunged(erased)
-        return erased
-      })
-    },
-
-    *expungeMessage(message) {
-      yield* port.erase(function* (sql) {
-        const row = yield* sql.first(eraseMessage, { message, nothing: new Uint8Array() })
-        if (row === undefined) return
-        const attempted = yield* sql.all(selectAttempted, { message })
-        const endpoints = [...new Set([...row.endpoints, ...attempted.map(({ endpoint }) => endpoint)])]
-        yield* sql.all(deleteVariants, { message })
-        yield* sql.all(deleteFanOut, { message })
-        const deliveries = endpoints.map((endpoint) => ({ endpoint, message }))
-        const places = yield* findPlaces(sql, deliveries, { areAccepted: true })
-        if (places.length > 0) yield* sql.all(deleteQueued, { places })
-        // On Postgres the deletion waited for settlements of these rows, which had recorded their attempts by then.
-        yield* sql.all(eraseAttempts, { message, response: expungedResponse })
-        yield* sql.all(eraseDead, { message, endpoints, response: expungedResponse })
-        yield* sql.all(eraseUnfiled, { message, response: expungedResponse })
-        yield* sql.expunged([message])
-      })
-    },
   }
 }
 
@@ -274,7 +157,7 @@ export function* requeue(sql: Transaction, deliveries: readonly DeliveryKey[]): 
   const present = new Set((yield* sql.all(selectPresent, { keys })).map(({ key }) => key))
   const wanted = deliveries.filter(({ endpoint, message }) => plans.has(message) && present.has(endpoint))
 
-  const places = yield* findPlaces(sql, wanted)
+  const { places, strange } = yield* locate(sql, wanted)
   const later = places.filter((found) => found.class === timed)
   const latest = later.length === 0 ? 0 : (yield* sql.now()) + bringForwardMs
   const early = later.filter((found) => found.due_at > latest)
@@ -293,6 +176,9 @@ export function* requeue(sql: Transaction, deliveries: readonly DeliveryKey[]): 
   if (queued.length === 0) return []
   yield* sql.all(deleteDead, { letters: queued })
   yield* sql.all(movePayloadEnds, { messages: [...new Set(queued.map(({ message }) => message))], least: firstLookMs })
+  for (const [endpoint, list] of Map.groupBy(strange, (delivery) => delivery.endpoint)) {
+    yield* sql.all(addEndpoint, { endpoint, messages: list.map(({ message }) => message) })
+  }
   yield* sql.queued([...new Set(queued.map(({ endpoint }) => endpoint))], replay)
   return queued
 }
@@ -313,14 +199,29 @@ interface SearchRange extends DeliveryKey {
   readonly latest: EpochMs
 }
 
+/** As `locate`, without the deliveries that never were. */
+export function* findPlaces(
+  sql: Sql,
+  deliveries: readonly DeliveryKey[],
+  { areAccepted = false } = {},
+): Work<QueuePlace[]> {
+  return (yield* locate(sql, deliveries, areAccepted)).places
+}
+
+interface Located {
+  readonly places: QueuePlace[]
+  /** Deliveries that never were: the message was not accepted for the endpoint, and not tried there. */
+  readonly strange: DeliveryKey[]
+}
+
 /**
  * Finds the rows of deliveries. Rows are not indexed by message, since every delivery would pay for it; but a replay's
  * instant is known, a retry's is in the last attempt, and a fresh row's is that of its message but for a moment. Only a
  * row that must exist and is none of these is searched among all of its class: a dead letter has no row. `areAccepted`
  * says that the messages were accepted for these endpoints, which is otherwise looked up where it matters.
  */
-function* findPlaces(sql: Sql, deliveries: readonly DeliveryKey[], { areAccepted = false } = {}): Work<QueuePlace[]> {
-  if (deliveries.length === 0) return []
+function* locate(sql: Sql, deliveries: readonly DeliveryKey[], areAccepted = false): Work<Located> {
+  if (deliveries.length === 0) return { places: [], strange: [] }
   const progress = yield* sql.all(selectProgress, { deliveries: keysOf(deliveries), ...spanOf(deliveries) })
   const places = yield* search(sql, progress.flatMap(likelyRanges))
 
@@ -333,7 +234,11 @@ function* findPlaces(sql: Sql, deliveries: readonly DeliveryKey[], { areAccepted
   const accepted =
     untried.length === 0 ? [] : yield* sql.all(selectAccepted, { deliveries: keysOf(untried), ...spanOf(untried) })
   const sought = [...missing.filter((delivery) => areAccepted || delivery.n !== null), ...accepted]
-  return [...places, ...(yield* search(sql, sought.flatMap(wholeClasses)))]
+  const known = new Set(accepted.map(nameOf))
+  return {
+    places: [...places, ...(yield* search(sql, sought.flatMap(wholeClasses)))],
+    strange: untried.filter((delivery) => !known.has(nameOf(delivery))),
+  }
 }
 
 function* search(sql: Sql, ranges: readonly SearchRange[]): Work<QueuePlace[]> {

@@ -275,7 +275,7 @@ CREATE TABLE payload_end (
   message integer primary key,
   app integer not null,
   at integer not null
-, once_delivered integer not null default 0, over_at integer) strict;
+, once_delivered integer not null default 0, over_at integer, added_endpoints text not null default '[]') strict;
 
 CREATE INDEX payload_end_at on payload_end (at);
 

@@ -192,6 +192,30 @@ export function retention(open: Open): void {
     assert.deepEqual(await store.eraseDelivered([await walk()]), [key])
   })
 
+  test('a body stays while the message waits for endpoints that it was not accepted for', async (t) => {
+    const world = await begin(t, open)
+    const { store } = world
+    const app = await world.application()
+    const [endpoint, ...later] = [await world.endpoint(app), await world.endpoint(app), await world.endpoint(app)]
+    const worker = await world.join()
+    const { key, id } = await world.publish([endpoint], { eraseDelivered: true })
+    await store.claim(worker, 10)
+    await world.settle(worker, world.settlement(endpoint, await world.head(endpoint), { state: 'delivered' }))
+    for (const added of later) {
+      assert.equal((await store.replay([{ endpoint: added.key, message: key }])).length, 1)
+      assert.equal((await store.replay([{ endpoint: added.key, message: key }])).length, 0)
+      await store.claim(worker, 10)
+    }
+    for (const added of later) {
+      assert.equal(await store.deliveriesEnd(key, 0), undefined, 'a replay waits')
+      await world.settle(worker, world.settlement(added, await world.head(added, 2), { state: 'delivered' }))
+    }
+    assert.equal((await store.deliveriesEnd(key, 0))?.allDelivered, true)
+    await world.harness.sql('update payload_end set at = 1')
+    assert.deepEqual(await store.eraseDelivered([{ message: key, at: 1 }]), [key])
+    assert.equal((await store.findMessage(app.key, id))?.body.length, 0)
+  })
+
   test('a body that is kept for a time goes then, delivered or not', async (t) => {
     const world = await begin(t, open)
     const { store } = world
