@@ -23,8 +23,7 @@ import type { ExplainedEndpoint, Explainer } from './explainer.ts'
 import type { Limits } from './parts.ts'
 
 /** Endpoints that are looked at closely: those with the most waiting deliveries, and those that wait longest. */
-const endpointsByWaiting = 40
-const endpointsByAge = 10
+const endpointsExamined = { waiting: 40, age: 10 } as const
 /** Attempts of one endpoint, and how old they may be. */
 const attemptsListed = 50
 const attemptsMs = 10 * 60_000
@@ -85,7 +84,7 @@ export class Doctor {
     const { store, version, limits } = this.#parts
     const { clockAheadMs, workers, leader, scheduleLagMs } = standing
     const now = condition.now
-    const { totals, worst } = await this.#worst()
+    const { totals, worst } = await this.#parts.explainer.worst(null, endpointsExamined)
     const slots = liveSlots(worst)
     return {
       now,
@@ -112,15 +111,6 @@ export class Doctor {
       best = { ...next, condition: { ...next.condition, commitMs } }
     }
     return best
-  }
-
-  async #worst(): Promise<{ readonly totals: WaitingTotals; readonly worst: readonly ExplainedEndpoint[] }> {
-    const { explainer } = this.#parts
-    const { totals, worst } = await explainer.worst(null, 'waiting', endpointsByWaiting)
-    if (totals.endpoints <= endpointsByWaiting) return { totals, worst }
-    const known = new Set(worst.map(({ endpoint }) => endpoint.key))
-    const { worst: oldest } = await explainer.worst(null, 'age', endpointsByAge)
-    return { totals, worst: [...worst, ...oldest.filter(({ endpoint }) => !known.has(endpoint.key))] }
   }
 
   /** Endpoints of operational webhooks are left out: no command names them. */

@@ -14,7 +14,7 @@ import { type EndpointState, endpointState, type StateFacts } from '../domain/en
 import { readSnapshot } from '../domain/snapshot.ts'
 import { Turns } from '../domain/turns.ts'
 import { type Why, type WhyFacts, whyNotDelivered } from '../domain/why.ts'
-import { type EndpointWhy, type QueueSort, type WaitingTotals, whyWaiting } from '../domain/why-waiting.ts'
+import { type EndpointWhy, type QueueSort, queueSorts, type WaitingTotals, whyWaiting } from '../domain/why-waiting.ts'
 import {
   countLimit,
   type FrontRow,
@@ -95,8 +95,8 @@ export class Explainer {
   readonly #store: ExplainerStore
   readonly #clock: Clock
   readonly #serverDefaults: ServerDefaults
-  /** Surveys under way. */
-  readonly #surveys = new Map<string, Promise<Survey>>()
+  /** Surveys under way, by application; null for all. */
+  readonly #surveys = new Map<number | null, Promise<Survey>>()
 
   constructor(store: ExplainerStore, clock: Clock, serverDefaults: ServerDefaults) {
     this.#store = store
@@ -142,12 +142,13 @@ export class Explainer {
   }
 
   /**
-   * The endpoints of an application, or of all with null, that are worst off. Endpoints that were emptied or deleted
-   * meanwhile are left out.
+   * The endpoints of an application, or of all with null, that are worst off: up to so many by each sort, each once.
+   * Endpoints that were emptied or deleted meanwhile are left out.
    */
-  async worst(app: number | null, sort: QueueSort, limit: number): Promise<ExplainedWorst> {
-    const { worst: ranked, ...totals } = await this.#survey(app, sort)
-    const counts = new Map(ranked.slice(0, limit).map((queue) => [queue.endpoint, queue]))
+  async worst(app: number | null, most: Partial<Readonly<Record<QueueSort, number>>>): Promise<ExplainedWorst> {
+    const { worst: ranked, ...totals } = await this.#survey(app)
+    const queues = queueSorts.flatMap((sort) => ranked[sort].slice(0, most[sort] ?? 0))
+    const counts = new Map(queues.map((queue) => [queue.endpoint, queue]))
     const explained = await this.endpoints([...counts.keys()], counts)
     return { totals, worst: explained.filter(({ lane }) => lane.waiting.some((n) => n > 0)) }
   }
@@ -180,12 +181,11 @@ export class Explainer {
   }
 
   /** Callers that ask while a survey is under way share it. */
-  #survey(app: number | null, sort: QueueSort): Promise<Survey> {
-    const name = `${app} ${sort}`
-    const known = this.#surveys.get(name)
+  #survey(app: number | null): Promise<Survey> {
+    const known = this.#surveys.get(app)
     if (known !== undefined) return known
-    const survey = surveyQueues(this.#store, this.#clock, app, sort).finally(() => this.#surveys.delete(name))
-    this.#surveys.set(name, survey)
+    const survey = surveyQueues(this.#store, this.#clock, app).finally(() => this.#surveys.delete(app))
+    this.#surveys.set(app, survey)
     return survey
   }
 

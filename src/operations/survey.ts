@@ -1,7 +1,7 @@
 import type { Clock, EpochMs } from '../domain/clock.ts'
 import { Health } from '../domain/health.ts'
 import { Turns } from '../domain/turns.ts'
-import { isWorse, type QueueSort } from '../domain/why-waiting.ts'
+import { isWorse, type QueueSort, queueSorts } from '../domain/why-waiting.ts'
 import type { LaneFacts, LaneViews, QueueCount, WaitingQueues } from '../store/lanes.ts'
 
 /** The waiting deliveries of an application, or of all, with the endpoints that are worst off. */
@@ -11,8 +11,8 @@ export interface Survey {
   readonly total: number
   /** False when there were too many deliveries to count them all. */
   readonly isExact: boolean
-  /** The worst first, up to `worstKept`. */
-  readonly worst: readonly CountedQueue[]
+  /** By each sort, the worst first, up to `worstKept`. */
+  readonly worst: Readonly<Record<QueueSort, readonly CountedQueue[]>>
 }
 
 /** The queue of an endpoint. */
@@ -70,22 +70,17 @@ export async function surveyQueues(
   store: WaitingQueues,
   clock: Clock,
   app: number | null,
-  sort: QueueSort,
   rows = rowsLimit,
 ): Promise<Survey> {
   const turns = Turns.by(clock)
-  const worst: CountedQueue[] = []
+  const worst: Record<QueueSort, CountedQueue[]> = { waiting: [], age: [] }
   let [endpoints, total, isExact, room] = [0, 0, true, rows]
 
   function add(queue: CountedQueue): void {
     endpoints++
     total += queue.count
     isExact &&= queue.isExact
-    const last = worst.at(-1)
-    if (worst.length === worstKept && last !== undefined && !isWorse(queue, last, sort)) return
-    const at = worst.findIndex((other) => isWorse(queue, other, sort))
-    worst.splice(at < 0 ? worst.length : at, 0, queue)
-    worst.length = Math.min(worst.length, worstKept)
+    for (const sort of queueSorts) rank(worst[sort], queue, sort)
   }
 
   /** Counts queues whose fronts are known, as far as there is room. */
@@ -126,6 +121,15 @@ export async function surveyQueues(
     after = keys.at(-1) ?? null
     await turns.next()
   }
+}
+
+/** Puts a queue in its place among the worst, if it is one of them. */
+function rank(worst: CountedQueue[], queue: CountedQueue, sort: QueueSort): void {
+  const last = worst.at(-1)
+  if (worst.length === worstKept && last !== undefined && !isWorse(queue, last, sort)) return
+  const at = worst.findIndex((other) => isWorse(queue, other, sort))
+  worst.splice(at < 0 ? worst.length : at, 0, queue)
+  worst.length = Math.min(worst.length, worstKept)
 }
 
 /**

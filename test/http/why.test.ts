@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { writeSnapshot } from '../../src/domain/snapshot.ts'
+import { Explainer } from '../../src/operations/explainer.ts'
 import { surveyQueues } from '../../src/operations/survey.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { snapshot } from '../domain/a-snapshot.ts'
+import { serverDefaults } from '../engine/engine-under-test.ts'
 import { plainEndpoint } from '../store/conformance/harness.ts'
 import { type Answer, type Api, openApi } from './api.ts'
 
@@ -158,15 +160,35 @@ describe('why', () => {
     )
   })
 
+  test('the worst by waiting and by age come from one survey, each endpoint once', async () => {
+    const s = await scene()
+    await s.publish('a', 3)
+    let surveys = 0
+    const store: typeof s.store = {
+      ...s.store,
+      endpointKeys(...page) {
+        surveys++
+        return s.store.endpointKeys(...page)
+      },
+    }
+    const explainer = new Explainer(store, systemClock, serverDefaults)
+    const { totals, worst } = await explainer.worst(null, { waiting: 10, age: 10 })
+    assert.deepEqual([totals.total, worst.map(({ endpoint }) => endpoint.uid)], [6, ['one', 'two']])
+    assert.equal(surveys, 1)
+    // Callers that ask at the same time share a survey, whichever sort they ask for.
+    await Promise.all([explainer.worst(null, { waiting: 1 }), explainer.worst(null, { age: 1 })])
+    assert.equal(surveys, 2)
+  })
+
   test('beyond the limit of counting, the totals say at least', async () => {
     const s = await scene()
     await s.publish('a', 40)
     const app = (await s.store.findApplication('a'))?.key as number
-    const survey = await surveyQueues(s.store, systemClock, app, 'waiting', 0)
+    const survey = await surveyQueues(s.store, systemClock, app, 0)
     // Only the fronts of the queues were counted.
     assert.deepEqual([survey.total, survey.endpoints, survey.isExact], [32, 2, false])
     assert.deepEqual(
-      survey.worst.map(({ count, isExact }) => [count, isExact]),
+      survey.worst.waiting.map(({ count, isExact }) => [count, isExact]),
       [
         [16, false],
         [16, false],

@@ -83,7 +83,7 @@ async function worstBy(
   limit: number,
 ): Promise<readonly ExplainedEndpoint[]> {
   if (sort === 'failing') return (await explainer.failing(app)).slice(0, limit)
-  return (await explainer.worst(app, sort === 'waiting' ? 'waiting' : 'age', limit)).worst
+  return (await explainer.worst(app, { [sort === 'waiting' ? 'waiting' : 'age']: limit })).worst
 }
 
 async function listCreated(

@@ -199,7 +199,7 @@ async function explainAll(
   app: number | null,
   { limit = defaultLimit, sort = 'waiting' }: { readonly limit?: number; readonly sort?: QueueSort },
 ) {
-  const { totals, worst } = await explainer.worst(app, sort, limit)
+  const { totals, worst } = await explainer.worst(app, { [sort]: limit })
   const fields = {
     detail: describeAll(
       totals,
