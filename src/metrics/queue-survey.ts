@@ -1,10 +1,10 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { type Parts, Turns } from '../domain/turns.ts'
-import type { QueueCursor, Store, WaitingCount } from '../store/store.ts'
+import type { QueueCursor, Store, WaitingCount, WaitingCounts } from '../store/store.ts'
 
 /**
  * Rows counted at once: 1.5 ms of SQLite's time where each is of another endpoint (5,000 such rows took 17 ms), and half a
- * millisecond in the middle of a long queue, where more are counted.
+ * millisecond within one long queue, where more are counted.
  */
 export const surveyRows = { short: 500, long: 5000 } as const
 const pagePauseMs = 5
@@ -103,15 +103,17 @@ export class QueueSurvey {
     const { store, clock, worstKept = 0 } = this.#parts
     const sums = new Sums()
     let after: QueueCursor | null = null
-    let rows: number = surveyRows.short
+    let inQueue = false
     do {
       if (after !== null) await this.#pause()
       if (!this.#running) return
-      const page = await store.surveyWaiting(after, rows, behindMs)
+      const rows = inQueue ? surveyRows.long : surveyRows.short
+      const page: WaitingCounts = await store.surveyWaiting(after, rows, behindMs, inQueue)
       if (!this.#running) return
       for (const each of page.counts) sums.add(each)
       after = page.next
-      rows = page.counts.length <= 1 ? surveyRows.long : surveyRows.short
+      const [only, other] = page.counts
+      inQueue = other === undefined && only !== undefined && only.endpoint === after?.endpoint
     } while (after !== null)
     const turns = Turns.by(clock)
     const worst = await turns.run(worstOf(sums.counted, worstKept))

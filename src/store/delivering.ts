@@ -223,7 +223,8 @@ export class SurplusCount {
 
   /** Counts the next page; answers the surplus once that is known, negative while there is room. */
   async step(): Promise<number | undefined> {
-    const page = await this.#store.surveyWaiting(this.#after, Math.min(rowsPerPage, this.#most - this.#counted))
+    const rows = Math.min(rowsPerPage, this.#most - this.#counted)
+    const page = await this.#store.surveyWaiting(this.#after, rows, 0, true)
     for (const { endpoint, count } of page.counts) if (endpoint === this.#endpoint) this.#counted += count
     this.#after = page.next
     const isOver = this.#after?.endpoint !== this.#endpoint || this.#counted >= this.#most

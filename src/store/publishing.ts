@@ -36,9 +36,9 @@ export interface Intake {
   expand(limit: number): Promise<Expansion>
   /**
    * Counts up to `limit` waiting deliveries by endpoint and class, in the order of their queues, behind `after`. Those that
-   * were due more than `lateMs` ago count as late.
+   * were due more than `lateMs` ago count as late. With `oneQueue`, the count ends with the queue that `after` is in.
    */
-  surveyWaiting(after: QueueCursor | null, limit: number, lateMs?: number): Promise<WaitingCounts>
+  surveyWaiting(after: QueueCursor | null, limit: number, lateMs?: number, oneQueue?: boolean): Promise<WaitingCounts>
 }
 
 /** A part of a wide message that was queued. */

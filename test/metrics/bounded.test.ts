@@ -53,9 +53,11 @@ async function manyEndpoints(t: TestContext) {
   const note = (method: string, size: number) => calls.push({ method, size })
   const noted: Store = {
     ...store,
-    surveyWaiting(after, limit, lateMs) {
+    async surveyWaiting(after, limit, lateMs, oneQueue) {
+      const page = await store.surveyWaiting(after, limit, lateMs, oneQueue)
       note('surveyWaiting', limit)
-      return store.surveyWaiting(after, limit, lateMs)
+      note('queues of a page', new Set(page.counts.map(({ endpoint }) => endpoint)).size)
+      return page
     },
     surveyLanes(after, limit) {
       note('surveyLanes', limit)
@@ -74,7 +76,18 @@ async function manyEndpoints(t: TestContext) {
       return store.condition()
     },
   }
-  return { store: noted, calls }
+  /** Adds deliveries to the queue of the first endpoint. */
+  function lengthen(by: number): void {
+    using db = new DatabaseSync(place.path)
+    const names = db
+      .prepare("select name from pragma_table_info('pending')")
+      .all()
+      .map(({ name }) => String(name))
+    const values = names.map((name) => (name === 'message' ? 't.message + n' : `t.${name}`))
+    db.exec(`with recursive s (n) as (select 1 union all select n + 1 from s where n < ${by})
+      insert into pending (${names}) select ${values} from pending as t, s where t.endpoint = ${endpoint.key}`)
+  }
+  return { store: noted, calls, lengthen }
 }
 
 test('with very many endpoints every step of the counts is bounded, and a scrape looks at the worst alone', async (t) => {
@@ -107,6 +120,19 @@ test('with very many endpoints every step of the counts is bounded, and a scrape
   assert.equal(looked('loadEndpoints'), named)
   assert.equal(largest('loadEndpoints'), 10)
   assert.ok(looked('condition') <= 2, 'the condition of the store is read every five seconds at most')
+})
+
+test('the queues behind a long one are counted in short pages', async (t) => {
+  const { store, calls, lengthen } = await manyEndpoints(t)
+  lengthen(2 * surveyRows.long)
+  const survey = new QueueSurvey({ store, clock: systemClock, onTrouble: (error) => assert.fail(error as Error) })
+  survey.start()
+  t.after(() => survey.stop())
+  await eventually('the count', () => survey.latest !== undefined)
+  assert.deepEqual(survey.latest?.byClass, [endpoints + 2 * surveyRows.long, 0, 0])
+  const sizes = (method: string) => calls.flatMap((call) => (call.method === method ? [call.size] : []))
+  assert.equal(Math.max(...sizes('surveyWaiting')), surveyRows.long)
+  assert.ok(Math.max(...sizes('queues of a page')) <= surveyRows.short)
 })
 
 test('a long queue is counted in long pages', async () => {

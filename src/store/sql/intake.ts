@@ -44,7 +44,7 @@ const selectRegions = statement<{ name: string; secret: string }>(
 // Both are ranges of pending's primary key, read in its order.
 const place = 'endpoint, class, due_at, message'
 const behind = `from pending where (${place}) > (:endpoint, :class, :due_at, :message)`
-const selectLast = statement<{ endpoint: number; class: Class; due_at: EpochMs; message: number }>(
+const selectLast = statement<LastRow>(
   'last-waiting',
   `select ${place} ${behind} order by ${place} limit 1 offset cast(:limit as bigint) - 1`,
 )
@@ -63,6 +63,13 @@ const countPage = statement<CountRow>(
   { flags: ['stopped'] },
 )
 
+interface LastRow {
+  readonly endpoint: number
+  readonly class: Class
+  readonly due_at: EpochMs
+  readonly message: number
+}
+
 interface CountRow {
   readonly endpoint: number
   readonly class: Class
@@ -74,6 +81,11 @@ interface CountRow {
   readonly stopped: boolean
 }
 
+function toCursor({ due_at: dueAt, ...row }: LastRow): QueueCursor {
+  return { ...row, dueAt }
+}
+
+/** The place in front of all rows; with another endpoint, in front of its queue. */
 const start: QueueCursor = { endpoint: -1, class: 0, dueAt: 0, message: 0 }
 const most = Number.MAX_SAFE_INTEGER
 const end = { endpoint: most, class: 2, due_at: most, message: most }
@@ -95,12 +107,13 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       return { version, list, dedupeSeconds, eraseDelivered }
     },
 
-    *surveyWaiting(after, limit, lateMs = 0) {
+    *surveyWaiting(after, limit, lateMs = 0, oneQueue = false) {
       const { endpoint, class: itsClass, dueAt, message } = after ?? start
       const values = { endpoint, class: itsClass, due_at: dueAt, message, limit }
       const last = yield* port.relaxed.first(selectLast, values)
       // Rows may have left the queue since: the page ends at `last`, and the next page counts the rows behind it.
-      const to = last ?? end
+      const endsQueue = oneQueue && last?.endpoint !== endpoint
+      const to = endsQueue ? { ...end, endpoint } : (last ?? end)
       const rows = yield* port.relaxed.all(countPage, {
         ...values,
         late_ms: lateMs,
@@ -113,7 +126,7 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
         counts: rows.flatMap(({ app, due_ago_ms: dueAgoMs, ...row }) =>
           app === null ? [] : [{ ...row, app, dueAgoMs }],
         ),
-        next: last ? { endpoint: last.endpoint, class: last.class, dueAt: last.due_at, message: last.message } : null,
+        next: endsQueue ? { ...start, endpoint: endpoint + 1 } : ((last && toCursor(last)) ?? null),
       }
     },
   }

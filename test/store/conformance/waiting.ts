@@ -29,6 +29,23 @@ export function waiting(open: Open): void {
     }
   })
 
+  test('a count of one queue ends with that queue, and the next one begins behind it', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [a, b] = [await world.endpoint(app), await world.endpoint(app)]
+    for (let i = 0; i < 5; i++) await world.publish([a, b])
+    const start = { endpoint: a.key, class: 0, dueAt: 0, message: 0 } as const
+    const counted = (counts: readonly { readonly endpoint: number; readonly count: number }[]) =>
+      counts.map(({ endpoint, count }) => [endpoint, count])
+    const part = await world.store.surveyWaiting(start, 3, 0, true)
+    assert.deepEqual([counted(part.counts), part.next?.endpoint], [[[a.key, 3]], a.key])
+    for (const limit of [3, 5, 7, 100]) {
+      const rest = await world.store.surveyWaiting(part.next, limit, 0, true)
+      assert.deepEqual(counted(rest.counts), [[a.key, 2]])
+      assert.deepEqual(counted((await world.store.surveyWaiting(rest.next, 100)).counts), [[b.key, 5]])
+    }
+  })
+
   test('waiting deliveries are counted by class, with those that are late and whether their endpoint is stopped', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
