@@ -1,3 +1,4 @@
+import { withCommas } from '../domain/phrases.ts'
 import type { Terminal } from '../runtime/process.ts'
 import type { Item } from './client.ts'
 
@@ -116,7 +117,7 @@ export function namesById(items: readonly Item[]): ReadonlyMap<unknown, string> 
 
 /** A number with separators: `12,345`. */
 export function grouped(value: unknown): string {
-  return Number(value).toLocaleString('en')
+  return withCommas(Number(value))
 }
 
 /** The longest list that a command reads only to count it. */

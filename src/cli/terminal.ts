@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { RandomText } from '../domain/ids.ts'
+import { withCommas } from '../domain/phrases.ts'
 import { terminalControls, withoutControls } from '../runtime/log.ts'
 import type { Terminal } from '../runtime/process.ts'
 import { CommandError, exitCode } from './exit.ts'
@@ -59,7 +60,7 @@ const barWidth = 24
 
 /** Progress of long work: the number done, and a bar when the share of the whole is known. */
 export function progressLine(what: string, done: number, share?: number): string {
-  const count = done.toLocaleString('en')
+  const count = withCommas(done)
   if (share === undefined) return `${what} ${count}`
   const part = Math.min(1, Math.max(0, share))
   const full = Math.round(part * barWidth)

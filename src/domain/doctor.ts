@@ -3,7 +3,7 @@ import { endpointRules } from './doctor-endpoint-rules.ts'
 import { type DoctorFacts, type DoctorLimits, doctorLimits, type StoreDown } from './doctor-facts.ts'
 import type { Finding, Found, Known, Rule, Severity } from './doctor-rule.ts'
 import { systemRules } from './doctor-system-rules.ts'
-import { count, perSecond, span } from './phrases.ts'
+import { count, perSecond, span, withCommas } from './phrases.ts'
 
 export type { Finding, Severity } from './doctor-rule.ts'
 
@@ -44,7 +44,7 @@ const intakeRules: readonly Rule[] = [
       const most = worst === null ? '' : ` Most of the latest are of ${worst.endpoint} of ${worst.app}.`
       return [
         {
-          sentence: `${count(recent, 'delivery', 'deliveries')} became dead letters in the last ${span(windowMs)}, and ${before.toLocaleString('en')} in the ${span(windowMs)} before.${most}`,
+          sentence: `${count(recent, 'delivery', 'deliveries')} became dead letters in the last ${span(windowMs)}, and ${withCommas(before)} in the ${span(windowMs)} before.${most}`,
           evidence: { recent, before, windowMs, worstShare: worst?.share ?? null },
           command: worst === null ? 'sluice dead list' : `sluice dead list ${worst.app} --endpoint ${worst.endpoint}`,
           app: worst?.app ?? null,
@@ -195,7 +195,7 @@ function fullQueues(
   const found: Found[] = []
   if (meets(waiting.total / waiting.limit)) {
     found.push({
-      sentence: `${waiting.total.toLocaleString('en')} of ${waiting.limit.toLocaleString('en')} deliveries wait in all. ${consequence}`,
+      sentence: `${withCommas(waiting.total)} of ${withCommas(waiting.limit)} deliveries wait in all. ${consequence}`,
       evidence: { waiting: waiting.total, limit: waiting.limit },
       command: 'sluice why',
     })
@@ -204,7 +204,7 @@ function fullQueues(
     const n = its.reduce((sum, each) => sum + each.waiting, 0)
     if (!meets(n / waiting.limitPerApp)) continue
     found.push({
-      sentence: `${n.toLocaleString('en')} of ${waiting.limitPerApp.toLocaleString('en')} deliveries wait for ${app}. ${consequence}`,
+      sentence: `${withCommas(n)} of ${withCommas(waiting.limitPerApp)} deliveries wait for ${app}. ${consequence}`,
       evidence: { waiting: n, limit: waiting.limitPerApp },
       command: `sluice why ${app}`,
       app,
@@ -213,7 +213,7 @@ function fullQueues(
   for (const { app, endpoint, waiting: n, waitingLimit } of endpoints) {
     if (waitingLimit === null || !meets(n / waitingLimit)) continue
     found.push({
-      sentence: `${n.toLocaleString('en')} of ${waitingLimit.toLocaleString('en')} deliveries wait for ${endpoint} of ${app}. ${consequence}`,
+      sentence: `${withCommas(n)} of ${withCommas(waitingLimit)} deliveries wait for ${endpoint} of ${app}. ${consequence}`,
       evidence: { waiting: n, limit: waitingLimit },
       command: `sluice endpoint update ${app} ${endpoint} --max-waiting ${waitingLimit * 2}`,
       app,

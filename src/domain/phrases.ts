@@ -25,7 +25,12 @@ export function perSecond(rate: number): string {
 
 /** `1 delivery`, `1,204 deliveries`. */
 export function count(n: number, one: string, many = `${one}s`): string {
-  return `${n.toLocaleString('en')} ${n === 1 ? one : many}`
+  return `${withCommas(n)} ${n === 1 ? one : many}`
+}
+
+/** A whole number with a comma before each group of three digits. `toLocaleString` holds the loop for 14 ms at its first use. */
+export function withCommas(n: number): string {
+  return String(n).replace(/\B(?=(\d{3})+$)/g, ',')
 }
 
 function two(seconds: number, large: number, name: string, small: number, smallName: string): string {

@@ -14,7 +14,7 @@ import {
 } from './blocker.ts'
 import type { EpochMs } from './clock.ts'
 import type { Flow } from './flow.ts'
-import { count, moment, perSecond } from './phrases.ts'
+import { count, moment, perSecond, withCommas } from './phrases.ts'
 
 /** Why the deliveries of an endpoint wait. */
 export interface EndpointWhy extends Explanation<BlockerReason | 'idle' | 'delivering'> {
@@ -134,7 +134,7 @@ export function describeAll({ endpoints, total, isExact }: WaitingTotals, shown:
   if (endpoints === 0) return 'No deliveries wait.'
   const reasons = new Map<string, number>()
   for (const { reason } of shown) reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
-  const list = [...reasons].map(([reason, n]) => `${n.toLocaleString('en')} ${reason.replaceAll('_', ' ')}`).join(', ')
+  const list = [...reasons].map(([reason, n]) => `${withCommas(n)} ${reason.replaceAll('_', ' ')}`).join(', ')
   const what = capital(atLeast(total, isExact, 'delivery waits', 'deliveries wait'))
   const where = `${what} for ${count(endpoints, 'endpoint')}`
   if (list === '') return `${where}.`

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
+import { withCommas } from '../domain/phrases.ts'
 import {
   type JsonSchema,
   type OpenApiDocument,
@@ -253,9 +254,7 @@ function bounds(schema: JsonSchema): string {
 function range(low: number | undefined, high: number | undefined, unit: string): string {
   if (low === undefined && high === undefined) return ''
   if (high === undefined) return `at least ${low}${unit}`
-  return low === undefined
-    ? `at most ${high.toLocaleString('en')}${unit}`
-    : `${low} to ${high.toLocaleString('en')}${unit}`
+  return low === undefined ? `at most ${withCommas(high)}${unit}` : `${low} to ${withCommas(high)}${unit}`
 }
 
 /** The fields of an object within an object. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { count, moment, perSecond, span } from '../../src/domain/phrases.ts'
+import { count, moment, perSecond, span, withCommas } from '../../src/domain/phrases.ts'
 
 test('durations are written in one or two units', () => {
   const cases: [number, string][] = [
@@ -35,4 +35,7 @@ test('one and many', () => {
     [count(1, 'delivery', 'deliveries'), count(1204, 'delivery', 'deliveries')],
     ['1 delivery', '1,204 deliveries'],
   )
+  for (const n of [0, 7, 999, 1000, 12_345, 999_999, 1_000_000, -1234, Number.MAX_SAFE_INTEGER]) {
+    assert.equal(withCommas(n), n.toLocaleString('en'))
+  }
 })
