@@ -39,6 +39,7 @@ import {
   startDelivering,
 } from './delivering.ts'
 import { composeMetrics, type MetricsServer } from './metrics.ts'
+import { seldom } from './seldom.ts'
 import { StoreTroubles } from './store-troubles.ts'
 import type { Tracing } from './tracing.ts'
 
@@ -232,7 +233,7 @@ async function openStore(config: Config, log: Logger, troubles: StoreTroubles, r
     random: systemRandom,
     randomText: systemRandomText,
     vault: openVault(loadEncryptionKeys(config, systemRandomBytes), systemRandomBytes),
-    log: (sentence) => log.warn(sentence),
+    log: seldom(systemClock, (sentence) => log.warn(sentence)),
     onTrouble: (sentence) => troubles.say(sentence),
   })
   if (store.kind === 'postgres') {

@@ -90,5 +90,7 @@ for (const dialect of dialects) {
         assert.equal(each.status, 'critical')
       }
     })
+    const said = target.program.logged.split('\n').filter((line) => line.includes(`ep_copy${longest}:`))
+    assert.equal(said.length, 1, 'an endpoint that nothing can be sent to is logged once, not at every look')
   })
 }
