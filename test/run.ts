@@ -46,7 +46,7 @@ const slowFolders = [
 ]
 /** Left out of the fast run beside the slow folders: many requests, or real servers. */
 const slowFiles =
-  /docs\/(walkthrough|receivers|backup)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate)/
+  /docs\/(walkthrough|receivers|backup)|fuzz|every-route|postgres\.test|validation-cost|damaged-records|sealing|written-before|store\/sqlite\/(owner|disk|migrate)|operations\/doctor\.test/
 
 /** The hang guard of one test. It is no limit: the slowest test takes a tenth of it on a busy machine. */
 const hangMs = 20 * 60_000
@@ -78,9 +78,9 @@ process.env.TMPDIR = temporary
 process.env.NODE_COMPILE_CACHE = join(folder, '../node_modules/.cache/sluice-tests')
 const compiled = wanted.length === 0 ? compileSources() : undefined
 const busy = flags.has('--noisy') ? Array.from({ length: 2 * cores }, busyLoop) : []
-const server = flags.has('--fast') ? undefined : await openPostgresServer()
+const server = await openPostgresServer()
 await compiled
-if (server !== undefined) process.env[sharedServerVariable] = server.url
+process.env[sharedServerVariable] = server.url
 
 const costs = join(temporary, 'costs')
 if (flags.has('--cost')) {
@@ -102,7 +102,7 @@ run({
   .on('end', async () => {
     for (const loop of busy) loop.kill()
     const before = flags.has('--cost') ? processorSeconds() : 0
-    await server?.close()
+    await server.close()
     if (flags.has('--cost')) console.log(costTable(processorSeconds() - before))
     rmSync(temporary, { recursive: true, force: true, maxRetries: 5 })
     process.exitCode = failed ? 1 : 0

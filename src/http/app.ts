@@ -53,7 +53,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
   setAnswerHeaders(app)
   answerOddRequests(app)
   allowOrigins(app)
-  const answerOthers = answerOtherMethods(app)
+  answerOtherMethods(app)
   endConnectionsOnClose(app, context.clock)
   app.addHook('preClose', async () => parts.live.close())
   boundUnread(app, context.limits)
@@ -86,7 +86,6 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
     docsRoute(open)
     pages.declare(open)
   })
-  app.register(async () => answerOthers())
   return app
 }
 

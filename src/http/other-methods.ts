@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '../domain/app-error.ts'
 
 /** Headers that a page may read beside the ones that CORS always allows. */
@@ -28,54 +28,58 @@ function answerPreflight(request: FastifyRequest, reply: FastifyReply, methods: 
     .header('access-control-max-age', String(rememberedSeconds))
 }
 
-const methods: readonly HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
-
-/**
- * Answers the methods that a path does not have: OPTIONS with those it has, any other with 405. Called before the
- * routes are declared; the returned function is called after.
- */
-export function answerOtherMethods(app: FastifyInstance): () => void {
-  const allowed = new Map<string, Set<string>>()
-  app.addHook('onRoute', ({ url, method }) => {
-    const known = allowed.get(url) ?? new Set()
-    for (const name of [method].flat()) known.add(name)
-    allowed.set(url, known)
-  })
-  return () => {
-    // A copy, because the routes declared below would be added to it.
-    const declared = [...allowed].map(([url, names]) => ({ url, names: [...names] }))
-    for (const { url } of declared) {
-      // A word in one path may be a name in another: a message can have the eventId `batch`.
-      const known = new Set(declared.flatMap((other) => (covers(other.url, url) ? other.names : [])))
-      const allow = [...known, 'OPTIONS'].join(', ')
-      app.route({
-        method: 'OPTIONS',
-        url,
-        onRequest: (request, reply) => {
-          reply.header('allow', allow)
-          answerPreflight(request, reply, allow)
-          reply.code(204).send()
-        },
-        handler: () => {},
-      })
-      const others = methods.filter((method) => !known.has(method))
-      if (others.length === 0) continue
-      app.route({
-        method: others,
-        url,
-        // Refused before the body is read.
-        onRequest: (_request, reply, done) => {
-          reply.header('allow', allow)
-          done(new AppError('method_not_allowed', `This path takes ${allow}.`))
-        },
-        handler: () => {},
-      })
-    }
-  }
+/** A path as it is declared, cut at its slashes, and the methods that it has. */
+interface Declared {
+  readonly parts: readonly string[]
+  readonly methods: Set<string>
 }
 
-/** Whether one path includes another: its names stand for any word of the other. */
-function covers(pattern: string, url: string): boolean {
-  const [theirs, ours] = [pattern.split('/'), url.split('/')]
-  return theirs.length === ours.length && theirs.every((part, i) => part === ours[i] || part.startsWith(':'))
+/**
+ * Answers the methods that a path does not have: OPTIONS with those it has, any other with 405 before its body is read.
+ * Called before the routes are declared. A route for each of these answers would double the time that a start takes.
+ */
+export function answerOtherMethods(app: FastifyInstance): void {
+  const byUrl = new Map<string, Declared>()
+  app.addHook('onRoute', ({ url, method }) => {
+    const { methods } = byUrl.get(url) ?? { methods: new Set() }
+    byUrl.set(url, { parts: partsOf(url), methods })
+    for (const name of [method].flat()) methods.add(name)
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    const known = request.is404 ? methodsAt(request.url, byUrl.values()) : undefined
+    if (known === undefined || known.size === 0) return done()
+    const allow = [...known, 'OPTIONS'].join(', ')
+    reply.header('allow', allow)
+    if (request.method !== 'OPTIONS') return done(new AppError('method_not_allowed', `This path takes ${allow}.`))
+    answerPreflight(request, reply, allow)
+    reply.code(204).send()
+  })
+}
+
+/**
+ * The methods of a requested path. Several declared paths may include it: a message can have the eventId `batch`, which
+ * is a word in another path.
+ */
+function methodsAt(url: string, declared: Iterable<Declared>): ReadonlySet<string> {
+  // The star asks about the server itself, which answers for its first page.
+  const path = url === '*' ? [] : partsOf(url.split('?', 1)[0] as string).map(decoded)
+  const known = new Set<string>()
+  for (const { parts, methods } of declared) {
+    if (parts.length !== path.length) continue
+    if (parts.every((part, i) => part === path[i] || part.startsWith(':'))) for (const name of methods) known.add(name)
+  }
+  return known
+}
+
+/** The words of a path. The router takes two slashes for one, and ignores one at the end. */
+function partsOf(path: string): string[] {
+  return path.split('/').filter((part) => part !== '')
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
 }
