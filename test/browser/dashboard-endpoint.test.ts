@@ -134,6 +134,8 @@ describe('a message in the dashboard', { skip }, () => {
     assert.deepEqual(await page.accessibilityProblems(), [])
     await page.press('Close', 'dialog')
 
+    await page.press('curl')
+    await page.sees('The command is on the clipboard.')
     const before = received.length
     await page.press('Resend')
     await page.sees('It is sent again.')

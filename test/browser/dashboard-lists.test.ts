@@ -6,13 +6,20 @@ import { adminKey, openWorld, skip } from './dashboard.ts'
 
 describe('signing in', { skip }, () => {
   test('a link signs in once; a key signs in; signing out ends it', async (t) => {
-    const { signedIn, url } = await openWorld(t)
-    const page = await signedIn()
-    assert.equal(await page.evaluate('location.hash'), '')
+    const { signInLink, url } = await openWorld(t)
+    const link = await signInLink()
+    const page = await openPage(t, 1280)
+    await page.goto(link)
+    await page.sees('Needs attention')
+    assert.equal(await page.evaluate('location.hash'), '', 'the token stays in the address bar')
     await page.press('Sign out')
     await page.sees('Sign in to Sluice')
     assert.deepEqual(await page.accessibilityProblems(), [])
-    await page.goto(`${url}/#signin=signin_${'x'.repeat(36)}`)
+    // Another address first: one that differs behind the # alone would not load the page again.
+    await page.goto('about:blank')
+    await page.goto(link)
+    await page.sees('This link has been used, or has expired.')
+    assert.equal(await page.evaluate('location.hash'), '')
     await page.goto(`${url}/settings`)
     await page.sees('Sign in to Sluice')
     await page.fill('key', 'sk_wrong')
@@ -50,6 +57,24 @@ describe('signing in', { skip }, () => {
       await page.sees(text)
       assert.doesNotMatch(await labels(), change, path)
     }
+  })
+})
+
+describe('the overview', { skip }, () => {
+  test('shows live figures and attempts as they end, and a press on the button of a finding ends it', async (t) => {
+    const { signedIn, sluice, ask } = await openWorld(t)
+    const page = await signedIn()
+    await page.sees('Live')
+    await page.sees('deliveries wait for paused of acme'.replace('deliveries wait', 'delivery waits'))
+    await sluice.publish('acme', { eventType: 'video.seen.live', payload: '{}' })
+    await page.until("document.querySelector('.feed')?.innerText.includes('video.seen.live')")
+    await page.press('Resume', '.findings')
+    await page.sees('Resumed.')
+    assert.equal((await ask('GET', '/app/acme/endpoint/paused')).paused, false)
+    await page.until("!document.querySelector('.findings')?.innerText.includes('paused of acme')")
+    await page.press('15 min')
+    await page.until("document.querySelectorAll('.charts canvas').length === 2")
+    assert.deepEqual(page.complaints, [])
   })
 })
 

@@ -78,19 +78,36 @@ export async function openWorld(t: TestContext, store = 'sqlite::memory:') {
     return received.length >= 2 && data.length === 1
   })
 
-  /** Opens a page of the dashboard in a browser that is signed in by a link. */
-  async function signedIn(path = '/', width = 1280) {
+  /** A link that signs in once. */
+  async function signInLink(): Promise<string> {
     const response = await fetch(`${sluice.url}/api/v1/auth/sign-in-link`, {
       method: 'POST',
       headers: { authorization: `Bearer ${adminKey}` },
     })
-    const { url } = (await response.json()) as { url: string }
+    return ((await response.json()) as { url: string }).url
+  }
+
+  /** Opens a page of the dashboard in a browser that is signed in by a link. */
+  async function signedIn(path = '/', width = 1280) {
     const page = await openPage(t, width)
-    await page.goto(url)
+    await page.goto(await signInLink())
     await page.sees('Overview')
     if (path !== '/') await page.goto(`${sluice.url}${path}`)
     return page
   }
 
-  return { sluice, url: String(sluice.url), ask, received, target, app, main, broken, paused, message, signedIn }
+  return {
+    sluice,
+    url: String(sluice.url),
+    ask,
+    received,
+    target,
+    app,
+    main,
+    broken,
+    paused,
+    message,
+    signInLink,
+    signedIn,
+  }
 }

@@ -83,6 +83,15 @@ function Rates({
   return <Chart title={title} times={times} series={series} format={perSecond} />
 }
 
+const [second, minute, hour] = [1000, 60_000, 3_600_000]
+/** In milliseconds, up to weeks. */
+const durationSteps = [
+  ...[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].map((n) => n * second),
+  ...[1, 2, 5, 10, 15, 30].map((n) => n * minute),
+  ...[1, 2, 6, 12, 24, 72, 168].map((n) => n * hour),
+]
+
 /** A chart of durations: median, 95 % and 99 %. */
 function Durations({ title, history, of }: { title: string; history: HistoryOut; of: 'waitMs' | 'latencyMs' }) {
   const times = useTimes(history)
@@ -94,7 +103,7 @@ function Durations({ title, history, of }: { title: string; history: HistoryOut;
       { name: 'p99', colour: '--chart-2', values: p99.slice(0, -1) },
     ]
   }, [history, of])
-  return <Chart title={title} times={times} series={series} format={brief} />
+  return <Chart title={title} times={times} series={series} format={brief} steps={durationSteps} />
 }
 
 /** The start of each point. The last one is still being counted, and is left out: it would read as a fall. */

@@ -237,7 +237,7 @@ function Sessions() {
       narrow: 'hide',
       cell: ({ name, keyId }) => name ?? keyId ?? 'admin key of the settings',
     },
-    { name: 'Face', width: '92px', narrow: 'hide', cell: ({ kind }) => <Tag>{kind}</Tag> },
+    { name: 'Kind', width: '92px', narrow: 'hide', cell: ({ kind }) => <Tag>{kind}</Tag> },
     {
       name: 'Last used',
       width: '84px',

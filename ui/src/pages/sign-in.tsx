@@ -6,7 +6,9 @@ import { signInWithKey } from '../session.ts'
 
 /** The page of a caller that the server does not know. */
 export function SignInPage({ note }: { note?: string | undefined }) {
-  const [problem, setProblem] = useState(note ?? '')
+  const [refusal, setRefusal] = useState('')
+  // The note may come after the page: the server is asked first whether a link works.
+  const problem = refusal || (note ?? '')
   useEffect(() => {
     document.title = 'Sign in · Sluice'
   }, [])
@@ -26,7 +28,7 @@ export function SignInPage({ note }: { note?: string | undefined }) {
             try {
               await signInWithKey(String(key).trim())
             } catch (error) {
-              setProblem(toApiError(error).message)
+              setRefusal(toApiError(error).message)
             }
           }}
         >

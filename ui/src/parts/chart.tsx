@@ -19,6 +19,8 @@ interface ChartProps {
   readonly times: readonly number[]
   readonly series: readonly Series[]
   readonly format: (value: number | null | undefined) => string
+  /** Distances between lines of the grid that read well, where they are no powers of ten. */
+  readonly steps?: readonly number[]
   readonly height?: number
 }
 
@@ -34,7 +36,7 @@ function loadLibrary(): Promise<typeof uPlot | undefined> {
 }
 
 /** Lines over time. The legend shows the values under the pointer, else the latest ones. */
-export function Chart({ title, times, series, format, height = 168 }: ChartProps) {
+export function Chart({ title, times, series, format, steps, height = 168 }: ChartProps) {
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot>(null)
   const [at, setAt] = useState<number | null>(null)
@@ -73,7 +75,14 @@ export function Chart({ title, times, series, format, height = 168 }: ChartProps
             space: 72,
             values: (_self, ticks) => ticks.map((tick) => timeLabel(tick, ticks)),
           },
-          { ...axis, grid, size: 52, space: 36, values: (_self, ticks) => ticks.map((tick) => format(tick)) },
+          {
+            ...axis,
+            grid,
+            size: 52,
+            ...(steps && { incrs: [...steps] }),
+            space: 36,
+            values: (_self, ticks) => ticks.map((tick) => format(tick)),
+          },
         ],
         series: [
           {},
