@@ -29,7 +29,8 @@ try {
   console.log(`Publishing for ${values.seconds} s to ${load.url} …`)
   await load.publish(Number(values.seconds) * 1000)
   const publishing = new AbortController()
-  const background = load.publish(600_000, publishing.signal)
+  // It ends with the server when a picture fails.
+  const background = load.publish(600_000, publishing.signal).catch(() => {})
   const { page, close } = await newPage(browser, 1280)
   await page.setScheme('light')
   await page.goto(load.signInLink)
@@ -60,11 +61,11 @@ async function pictures(): Promise<readonly Picture[]> {
   return [
     { name: 'overview', path: '/', shows: 'Needs attention' },
     { name: 'overview-dark', path: '/', shows: 'Needs attention', scheme: 'dark' },
-    { name: 'endpoints', path: '/endpoints', shows: 'acme-broken' },
-    { name: 'endpoint', path: '/app/acme/endpoint/acme-limited', shows: 'acme-limited' },
-    { name: 'endpoint-broken', path: '/app/acme/endpoint/acme-broken', shows: 'acme-broken' },
+    { name: 'endpoints', path: '/endpoints', shows: 'broken/acme' },
+    { name: 'endpoint', path: '/app/acme/endpoint/acme-limited', shows: 'limited/acme' },
+    { name: 'endpoint-broken', path: '/app/acme/endpoint/acme-broken', shows: 'broken/acme' },
     { name: 'message', path: `/app/acme/msg/${message}`, shows: message },
-    { name: 'dead-letters', path: '/dead', shows: 'acme' },
+    { name: 'dead-letters', path: '/dead', shows: 'Acme' },
     { name: 'overview-phone', path: '/', shows: 'Needs attention', width: 390, height: 844 },
   ]
 }
