@@ -42,9 +42,7 @@ export function notADatabase(path: string, cause?: unknown): Error {
 
 /** The error that says, in one sentence, why a file cannot be opened and what to do; else the error itself. */
 export function openingTrouble(error: unknown, path: string): unknown {
-  if (isSqliteError(error) && (error.errcode & 0xff) === notADatabaseCode) {
-    return notADatabase(path, error)
-  }
+  if (isNotADatabase(error)) return notADatabase(path, error)
   const reason = openingReasons[(error as NodeJS.ErrnoException).code ?? '']
   return reason === undefined ? error : new StoreTrouble(`${path} ${reason}`, { cause: error })
 }
@@ -56,6 +54,11 @@ const openingReasons: Readonly<Record<string, string>> = {
   EACCES: 'cannot be written: give this user access to the file and its directory',
   EPERM: 'cannot be written: give this user access to the file and its directory',
   EROFS: 'cannot be written: its file system is mounted read-only',
+}
+
+/** Whether the file does not begin as a database does. */
+export function isNotADatabase(error: unknown): boolean {
+  return isSqliteError(error) && (error.errcode & 0xff) === notADatabaseCode
 }
 
 /** Whether the disk failed to take in a commit: the log (4), or its directory (5). */

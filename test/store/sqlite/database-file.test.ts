@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
-import { lockAlone } from '../../../src/store/sqlite/database-file.ts'
+import { lockAlone, makeFile } from '../../../src/store/sqlite/database-file.ts'
 import { openSqliteStore } from '../../../src/store/sqlite/open.ts'
 import { contextWith, placeFor } from '../sqlite-harness.ts'
 
@@ -50,7 +50,7 @@ test('a start that cannot succeed says why in one sentence, and leaves nothing o
 test('a lock is held by one process, and a second try in that process does not end it', (t) => {
   const path = `${placeFor(t).path}.lock`
   const file = new URL('../../../src/store/sqlite/database-file.ts', import.meta.url).href
-  const script = `import { lockAlone } from '${file}'; console.log(lockAlone('${path}') === undefined ? 'busy' : 'free')`
+  const script = `import { lockAlone, makeFile } from '${file}'; console.log(lockAlone('${path}') === undefined ? 'busy' : 'free')`
   const elsewhere = () =>
     execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' }).trim()
   const unlock = lockAlone(path)
@@ -62,3 +62,29 @@ test('a lock is held by one process, and a second try in that process does not e
   assert.equal(elsewhere(), 'free')
   assert.equal(modeOf(path), '600')
 })
+
+/** What a process may do to the file while it has a store open on it. */
+const touches: [string, (path: string, ping: () => Promise<unknown>) => unknown][] = [
+  ['a ping', (_path, ping) => ping()],
+  ['a check before another start', (path) => makeFile(path)],
+  [
+    'a second store of the same process',
+    async (path) => (await openSqliteStore(contextWith(systemClock), { path, role: 'guest' })).close(),
+  ],
+]
+
+for (const [title, touch] of touches) {
+  test(`${title} keeps the lock on the file`, { skip: process.platform !== 'linux' }, async (t) => {
+    const place = placeFor(t)
+    const { path } = place
+    const store = await openSqliteStore(contextWith(systemClock), { path, role: 'owner' })
+    place.closeFirst(() => store.close())
+    const lockedBy = () =>
+      readFileSync('/proc/locks', 'utf8')
+        .split('\n')
+        .filter((line) => line.includes(` ${process.pid} `) && line.includes(`:${statSync(path).ino} `)).length
+    assert.ok(lockedBy() > 0)
+    await touch(path, () => store.ping())
+    assert.ok(lockedBy() > 0, 'the kernel shows no lock any more')
+  })
+}

@@ -51,7 +51,7 @@ const mayScan = [
   // The two rows that are first of their class.
   ') as fronts',
   ') as heads',
-  'update lane set bucket_full_at = bucket_full_at + :by',
+  'update lane set bucket_full_at = bucket_full_at + iif(bucket_full_at > 0, :by, 0)',
   'update lane set health_at = health_at + ?',
   'from sealing_key',
   'select key from message limit 1',
