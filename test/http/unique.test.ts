@@ -66,6 +66,7 @@ const locked = 'the store writes the row in a statement that names the conflict'
 
 /** Unique keys that no caller chooses. A new key of either schema must be added here or above. */
 const internal: Readonly<Record<string, string>> = {
+  'alert (rule, subject)': locked,
   'api_key (hash)': made,
   'app_token (hash)': made,
   'web_session (hash)': made,

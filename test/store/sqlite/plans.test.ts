@@ -43,8 +43,9 @@ function statement(...words: string[]): string {
   return found[0]
 }
 
-// When the clock was set, all lanes are looked at once. Counting is for operators and tests; worker is a handful of rows, event types are a few hundred at most, and of the
-// messages being expanded the first is wanted. What is counted in pages is read in pages.
+// When the clock was set, all lanes are looked at once. Counting is for operators and tests; worker is a handful of rows,
+// event types are a few hundred at most, and of the messages being expanded the first is wanted. What is counted in pages
+// is read in pages.
 const mayScan = [
   'select key from message limit 1',
   'from sqlite_schema',
