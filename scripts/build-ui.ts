@@ -37,7 +37,11 @@ export async function buildUi(): Promise<void> {
 /** The sources that the build depends on, as one hash. */
 function stampOf(): string {
   const names = globSync('**/*', { cwd: ui, exclude: (name) => name === 'dist' || name === 'node_modules' })
-  const files = [...names.filter((name) => extname(name) !== '').map((name) => join('ui', name)), 'package-lock.json']
+  const files = [
+    ...names.filter((name) => extname(name) !== '').map((name) => join('ui', name)),
+    'package-lock.json',
+    'docs/receivers.md',
+  ]
   const own = join('scripts', 'build-ui.ts')
   const texts = [...files, own].sort().map((name) => `${name} ${hash('sha256', readFileSync(join(root, name)))}`)
   return hash('sha256', texts.join('\n'))

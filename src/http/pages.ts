@@ -3,7 +3,6 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { noRoute } from '../domain/app-error.ts'
-import { portalPage } from './portal.ts'
 
 /** The built pages: in the package beside the code, in a checkout where `npm run build:ui` puts them. */
 const folders = ['../ui', '../../ui/dist'].map((path) => join(import.meta.dirname, path))
@@ -33,8 +32,6 @@ interface PageFile {
   readonly etag: string
   readonly bytes: Buffer
   readonly encoded: ReadonlyMap<Encoding, Buffer>
-  /** The content security policy of a page that needs one of its own. */
-  readonly policy?: string
 }
 
 /** The files of the build by their path below `/`. A request names a file of this map or none: no path reaches the disk. */
@@ -69,7 +66,7 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
   }
   const answerPage = (page: keyof typeof policies, request: FastifyRequest, reply: FastifyReply) => {
     const file = files().get(page)
-    setPageHeaders(reply, file?.policy ?? policies[page])
+    setPageHeaders(reply, policies[page])
     if (file === undefined) reply.code(503).type(html).send(notBuilt)
     else send(file, 'no-cache', request, reply)
   }
@@ -167,10 +164,7 @@ function matches(header: string | undefined, etag: string): boolean {
 }
 
 function readFiles(folder: string | undefined): PageFiles {
-  const portal = portalPage()
-  const files = new Map<string, PageFile>([
-    ['/portal.html', { ...fileOf(html, Buffer.from(portal.html), new Map()), policy: portal.policy }],
-  ])
+  const files = new Map<string, PageFile>()
   if (folder === undefined || !existsSync(folder)) return files
   const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))

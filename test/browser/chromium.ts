@@ -159,6 +159,18 @@ export class BrowserPage {
       violations.map(({ id, nodes }) => ({ id, nodes: nodes.map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary) })))`)
   }
 
+  /** The text of the first frame within the page; empty when the browser shows nothing in it. */
+  async frameText(): Promise<string> {
+    type Tree = { readonly frameTree: { readonly childFrames?: readonly { readonly frame: { readonly id: string } }[] } }
+    const { frameTree } = await this.#send<Tree>('Page.getFrameTree')
+    const frameId = frameTree.childFrames?.[0]?.frame.id
+    if (frameId === undefined) return ''
+    const world = await this.#send<{ executionContextId: number }>('Page.createIsolatedWorld', { frameId })
+    const expression = "document.body?.innerText ?? ''"
+    const params = { expression, contextId: world.executionContextId, returnByValue: true }
+    return String((await this.#send<Evaluated>('Runtime.evaluate', params)).result.value ?? '')
+  }
+
   async goto(url: string): Promise<void> {
     await this.#send('Page.navigate', { url })
   }

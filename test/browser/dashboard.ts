@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import { buildUi } from '../../scripts/build-ui.ts'
-import { openSluice } from '../../src/index.ts'
+import { openSluice, type SluiceOptions } from '../../src/index.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { testEncryptionKey } from '../store/test-vault.ts'
@@ -15,7 +15,7 @@ export const adminKey = 'sk_of_the_dashboard_test'
  * A server that delivers, with an application, a receiver and endpoints at it: `main` takes everything, `broken` refuses
  * everything and gives up after one attempt, `paused` is paused.
  */
-export async function openWorld(t: TestContext, store = 'sqlite::memory:') {
+export async function openWorld(t: TestContext, store = 'sqlite::memory:', settings: Partial<SluiceOptions> = {}) {
   await buildUi()
   const received: string[] = []
   const receiver = createServer((request, response) => {
@@ -43,6 +43,7 @@ export async function openWorld(t: TestContext, store = 'sqlite::memory:') {
     encryptionKey: testEncryptionKey,
     adminKey,
     logLevel: 'error',
+    ...settings,
   })
   atEnd(t, () => sluice.close())
   const target = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`

@@ -7,8 +7,8 @@ const address = signal(currentAddress())
 export const path = computed(() => address.value.split('?')[0] ?? '/')
 export const query = computed(() => new URLSearchParams(address.value.split('?')[1] ?? ''))
 
-/** Paths below `/` that the server answers itself. */
-const serverPaths = /^\/(api|docs|portal|metrics|assets)(\/|$)/
+/** Paths that the dashboard does not show: the server answers them itself, or with the portal. */
+const elsewhere = /^\/(api|docs|portal|metrics|assets)(\/|$)/
 
 function currentAddress(): string {
   return location.pathname + location.search
@@ -33,7 +33,8 @@ export function setQuery(change: Readonly<Record<string, string | undefined>>): 
   navigate(path.value + (text === '' ? '' : `?${text}`), 'replace')
 }
 
-export function startRouter(): void {
+/** `isOwn` says which paths are pages of this program. */
+export function startRouter(isOwn = (to: string) => !elsewhere.test(to)): void {
   addEventListener('popstate', () => {
     address.value = currentAddress()
   })
@@ -41,8 +42,7 @@ export function startRouter(): void {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return
     const link = (event.target as Element | null)?.closest?.('a')
     const to = link?.getAttribute('href')
-    if (!to?.startsWith('/') || link?.target === '_blank' || link?.hasAttribute('download') || serverPaths.test(to))
-      return
+    if (!to?.startsWith('/') || link?.target === '_blank' || link?.hasAttribute('download') || !isOwn(to)) return
     event.preventDefault()
     navigate(to)
   })

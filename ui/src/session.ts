@@ -71,6 +71,14 @@ export function maySendAgain(): boolean {
   return access()?.permissions.sendAgain === true
 }
 
+export function mayViewSecrets(): boolean {
+  return access()?.permissions.viewSecrets === true
+}
+
+export function mayChangeSecrets(): boolean {
+  return access()?.permissions.changeSecrets === true
+}
+
 /** Whether the caller may publish messages. */
 export function mayPublish(): boolean {
   const scopes = access()?.scopes ?? []

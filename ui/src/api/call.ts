@@ -49,6 +49,13 @@ export function setForgeryToken(token: string | undefined): void {
   forgeryToken = token
 }
 
+/** Headers of every request: the portal has a session of its own. */
+let always: Readonly<Record<string, string>> = {}
+
+export function sendAlways(headers: Readonly<Record<string, string>>): void {
+  always = headers
+}
+
 export async function call<Name extends OperationName>(
   operation: Name,
   ...[input]: Inputs<Name>
@@ -77,7 +84,7 @@ export async function send(
   { path, query, body, contentType, signal, bearer }: Request,
 ): Promise<Response> {
   const [method = 'GET', template = ''] = operation.split(' ')
-  const headers: Record<string, string> = {}
+  const headers: Record<string, string> = { ...always }
   if (body !== undefined) headers['content-type'] = contentType ?? 'application/json'
   if (bearer !== undefined) headers.authorization = `Bearer ${bearer}`
   if (method !== 'GET' && forgeryToken !== undefined) headers['x-sluice-token'] = forgeryToken

@@ -102,6 +102,11 @@ export function endpointMenu(
   return items
 }
 
+function showTask(id: string): void {
+  say('Started.')
+  navigate(`/tasks/${id}`)
+}
+
 /** The dialogs of an endpoint, of which one is open at a time. */
 export function useEndpointDialogs(at: EndpointPath) {
   const [shown, open] = useState<EndpointDialog>()
@@ -110,7 +115,7 @@ export function useEndpointDialogs(at: EndpointPath) {
     open,
     render(endpoint: EndpointOut, refresh: () => Promise<void>) {
       if (shown === 'test') return <TestDialog at={at} endpoint={endpoint} onClose={close} onDone={refresh} />
-      if (shown === 'replay') return <ReplayDialog at={at} onClose={close} />
+      if (shown === 'replay') return <ReplayDialog at={at} onClose={close} onStarted={showTask} />
       if (shown === 'secret') return <SecretDialog at={at} onClose={close} />
       if (shown === 'rotate') return <RotateDialog at={at} onClose={close} />
       return null
@@ -124,7 +129,7 @@ interface DialogProps {
 }
 
 /** Sends an example of an event type to this endpoint alone. */
-function TestDialog({
+export function TestDialog({
   at,
   endpoint,
   onClose,
@@ -150,26 +155,19 @@ function TestDialog({
         }}
       >
         <div class="body">
-          {types.data !== undefined && names.length === 0 ? (
-            <p>
-              There are no event types yet, so there is no example to send. Add one under{' '}
-              <a href="/event-types">Event types</a>.
-            </p>
-          ) : (
-            <label class="field">
-              <span class="label">Event type</span>
-              <select name="eventType" required>
-                {sorted.map((name) => (
-                  <option key={name}>{name}</option>
-                ))}
-              </select>
-              <span class="hint">An example of its schema is delivered to this endpoint alone, by its own rules.</span>
-            </label>
-          )}
+          <label class="field">
+            <span class="label">Event type</span>
+            <select name="eventType" required>
+              {[...sorted, 'svix.ping'].map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+            <span class="hint">An example of its schema is delivered to this endpoint alone, by its own rules.</span>
+          </label>
         </div>
         <footer>
           <Button onPress={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" icon="send" disabled={names.length === 0}>
+          <Button type="submit" kind="primary" icon="send">
             Send
           </Button>
         </footer>
@@ -194,7 +192,7 @@ const ranges = [
 ] as const
 
 /** Sends messages again, at a pace. */
-function ReplayDialog({ at, onClose }: DialogProps) {
+export function ReplayDialog({ at, onClose, onStarted }: DialogProps & { onStarted(task: string): void }) {
   const [kind, setKind] = useState<Replay>('recover')
   return (
     <Dialog title="Send messages again" onClose={onClose}>
@@ -210,8 +208,7 @@ function ReplayDialog({ at, onClose }: DialogProps) {
               body: { since, perSecond: pace },
             })
             onClose()
-            say('Started.')
-            navigate(`/tasks/${id}`)
+            onStarted(id)
           } catch (error) {
             say(error instanceof Error ? error.message : String(error), 'bad')
           }
@@ -261,7 +258,7 @@ function ReplayDialog({ at, onClose }: DialogProps) {
   )
 }
 
-function SecretDialog({ at, onClose }: DialogProps) {
+export function SecretDialog({ at, onClose }: DialogProps) {
   const secret = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/secret', { path: at })
   return (
     <Dialog title="Signing secret" onClose={onClose}>
@@ -275,7 +272,7 @@ function SecretDialog({ at, onClose }: DialogProps) {
 }
 
 /** A new secret; the old one works for a while. */
-function RotateDialog({ at, onClose }: DialogProps) {
+export function RotateDialog({ at, onClose }: DialogProps) {
   const [made, setMade] = useState<string>()
   const [until, setUntil] = useState<number>()
   return (

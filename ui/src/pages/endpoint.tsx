@@ -123,7 +123,7 @@ export function EndpointPage({ params }: { params: Params }) {
         />
       </div>
       {view === 'attempts' ? (
-        <Attempts at={at} />
+        <Attempts at={at} hrefOf={({ msgId, id }) => `/app/${at.app_id}/msg/${msgId}?attempt=${id}`} />
       ) : (
         <EndpointSettings endpoint={known} at={at} onChange={refresh} openDialog={dialogs.open} />
       )}
@@ -144,7 +144,7 @@ export interface EndpointPath {
 }
 
 /** The latest attempts at the endpoint. */
-function Attempts({ at }: { at: EndpointPath }) {
+export function Attempts({ at, hrefOf }: { at: EndpointPath; hrefOf(attempt: MessageAttemptOut): string }) {
   const [status, setStatus] = useState<'all' | '2'>('all')
   const list = usePages<MessageAttemptOut>(`${at.endpoint_id} ${status}`, (iterator) =>
     call('GET /app/{app_id}/attempt/endpoint/{endpoint_id}', {
@@ -180,7 +180,7 @@ function Attempts({ at }: { at: EndpointPath }) {
         columns={attemptColumns}
         rows={list.rows}
         keyOf={({ id }) => id}
-        hrefOf={({ msgId }) => `/app/${at.app_id}/msg/${msgId}`}
+        hrefOf={hrefOf}
         onEnd={list.more}
         isLoading={list.isLoading}
         empty={

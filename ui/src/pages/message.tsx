@@ -12,25 +12,38 @@ import { Pill, Status, Tag } from '../parts/pill.tsx'
 import { localTime, shortUrl, span, words } from '../parts/text.ts'
 import { Ago, toMs } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
-import type { Params } from '../router.ts'
+import { type Params, query, setQuery } from '../router.ts'
 import { maySendAgain } from '../session.ts'
 
-/** One message: its payload, and each destination as a timeline of attempts. */
+/** One message in the dashboard. */
 export function MessagePage({ params }: { params: Params }) {
   const at = { app_id: params.app ?? '', msg_id: params.message ?? '' }
-  const message = useMessage(at)
   const app = useAsk('GET /app/{app_id}', { path: at })
+  const up = [
+    ['Applications', '/applications'],
+    [app.data?.name ?? at.app_id, `/app/${at.app_id}`],
+  ] as const
+  return <MessageView at={at} up={up} endpointHref={(id) => `/app/${at.app_id}/endpoint/${id}`} />
+}
+
+interface MessageViewProps {
+  readonly at: MessagePath
+  /** The way back up: label and path. */
+  readonly up: readonly (readonly [label: string, to: string])[]
+  endpointHref(id: string): string
+}
+
+/** One message: its payload, and each destination as a timeline of attempts. */
+export function MessageView({ at, up, endpointHref }: MessageViewProps) {
+  const message = useMessage(at)
   const destinations = useAsk('GET /app/{app_id}/msg/{msg_id}/endpoint', { path: at, query: { limit: 250 } }, 3000)
   const attempts = useAsk(
     'GET /app/{app_id}/attempt/msg/{msg_id}',
     { path: at, query: { limit: 250, order: 'ascending' } },
     3000,
   )
-  const [shown, setShown] = useState<MessageAttemptOut>()
-  const up = [
-    ['Applications', '/applications'],
-    [app.data?.name ?? at.app_id, `/app/${at.app_id}`],
-  ] as const
+  const setShown = (attempt: MessageAttemptOut | undefined) => setQuery({ attempt: attempt?.id })
+  const shown = attempts.data?.data.find(({ id }) => id === query.value.get('attempt'))
   if (message.error) {
     return (
       <Page title="Message" up={up}>
@@ -64,6 +77,7 @@ export function MessagePage({ params }: { params: Params }) {
             <Destination
               key={endpoint.id}
               at={at}
+              href={endpointHref(endpoint.id)}
               message={data}
               payload={payload}
               endpoint={endpoint}
@@ -126,6 +140,7 @@ function useMessage(at: MessagePath): { data?: MessageOut; payload: string | und
 
 interface DestinationProps {
   readonly at: MessagePath
+  readonly href: string
   readonly message: MessageOut
   readonly payload: string | undefined
   readonly endpoint: MessageEndpointOut
@@ -135,7 +150,7 @@ interface DestinationProps {
 }
 
 /** One endpoint that the message is for: its state in a sentence, and its attempts with the waits between them. */
-function Destination({ at, message, payload, endpoint, attempts, onShow, onChange }: DestinationProps) {
+function Destination({ at, href, message, payload, endpoint, attempts, onShow, onChange }: DestinationProps) {
   const path = { ...at, endpoint_id: endpoint.id }
   const isOpen = endpoint.statusText === 'pending' || endpoint.statusText === 'sending'
   const why = useAsk(
@@ -147,7 +162,7 @@ function Destination({ at, message, payload, endpoint, attempts, onShow, onChang
     <article class="destination">
       <header>
         <Pill state={endpoint.statusText} label={statusLabels[endpoint.statusText]} />
-        <a class="cut" href={`/app/${at.app_id}/endpoint/${endpoint.id}`}>
+        <a class="cut" href={href}>
           {shortUrl(endpoint.url)}
         </a>
         <div class="actions">

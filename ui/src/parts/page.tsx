@@ -1,7 +1,11 @@
+import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { ApiError } from '../api/call.ts'
 import { Button } from './button.tsx'
+
+/** The name of the program in the title of the window; the portal has its own. */
+export const programName = signal('Sluice')
 
 interface PageProps {
   readonly title: string
@@ -16,8 +20,8 @@ interface PageProps {
 /** A page: the way up, a heading with what can be done, and the rest. */
 export function Page({ title, up = [], note, actions, children }: PageProps) {
   useEffect(() => {
-    document.title = `${title} · Sluice`
-  }, [title])
+    document.title = `${title} · ${programName.value}`
+  }, [title, programName.value])
   return (
     <div class="page">
       {up.length > 0 && (
