@@ -161,7 +161,9 @@ export class BrowserPage {
 
   /** The text of the first frame within the page; empty when the browser shows nothing in it. */
   async frameText(): Promise<string> {
-    type Tree = { readonly frameTree: { readonly childFrames?: readonly { readonly frame: { readonly id: string } }[] } }
+    type Tree = {
+      readonly frameTree: { readonly childFrames?: readonly { readonly frame: { readonly id: string } }[] }
+    }
     const { frameTree } = await this.#send<Tree>('Page.getFrameTree')
     const frameId = frameTree.childFrames?.[0]?.frame.id
     if (frameId === undefined) return ''

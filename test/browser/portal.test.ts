@@ -232,6 +232,7 @@ for (const [name, newStore] of Object.entries(stores)) {
       await page.until(`location.pathname === '/portal/message/${message.id}'`)
       await page.sees('"views": 1.0')
       await page.sees('"<script>alert(1)</script>"')
+      await page.sees('The receiver answered 500.')
       await page.evaluate(
         "[...document.querySelectorAll('button.attempt')].find((each) => each.innerText.includes('500')).click()",
       )
