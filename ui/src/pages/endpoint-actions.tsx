@@ -158,7 +158,7 @@ export function TestDialog({
           <label class="field">
             <span class="label">Event type</span>
             <select name="eventType" required>
-              {[...sorted, 'svix.ping'].map((name) => (
+              {(types.isLoading ? [] : [...sorted, 'svix.ping']).map((name) => (
                 <option key={name}>{name}</option>
               ))}
             </select>
