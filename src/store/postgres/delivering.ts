@@ -1,5 +1,6 @@
 import { timed } from '../../domain/delivery.ts'
 import type { Delivering, DueRead, DueRows, Outgoing, PendingRow } from '../delivering.ts'
+import { spanOf, spanOfKeys } from '../sql/message-rows.ts'
 import { type PendingColumns, pendingColumns, toPendingRow } from '../sql/pending-rows.ts'
 import { integers } from './arrays.ts'
 import { type Database, withClock } from './database.ts'
@@ -36,13 +37,13 @@ const readPending = statement(
      where read.class = ${timed}`,
 )
 
-// Leans on message's primary key; the days that none of the keys belongs to are left out when the statement starts.
+// Leans on message's primary key. The range leaves out the days that none of the keys belongs to, as `inSpan` does.
 const loadOutgoing = statement(
   'load-messages',
   `
     select key, id, event_type as "eventType", content_type as "contentType", headers, trace, body, null as variant,
            null as signature
-      from message where key = any ($1::bigint[]) and expunged_at is null`,
+      from message where key = any ($1::bigint[]) and key >= $2 and key <= $3 and expunged_at is null`,
 )
 
 // Without its row, a delivery that has a variant is not sent.
@@ -52,10 +53,11 @@ const loadOutgoingVariants = statement(
     select m.key, m.id, m.event_type as "eventType", m.content_type as "contentType", m.headers, m.trace,
            coalesce(v.body, m.body) as body, w.n as variant, v.signature
       from unnest($1::bigint[], $2::smallint[]) as w (message, n)
-     cross join lateral (select body, signature from variant where message = w.message and n = w.n limit 1) as v
+     cross join lateral (select body, signature from variant
+              where message = w.message and n = w.n and message >= $3 and message <= $4 limit 1) as v
      cross join lateral (
              select key, id, event_type, content_type, headers, trace, body from message
-              where key = w.message and expunged_at is null limit 1
+              where key = w.message and key >= $3 and key <= $4 and expunged_at is null limit 1
            ) as m`,
 )
 
@@ -72,13 +74,16 @@ export function delivering(database: Database): Delivering {
     },
 
     async loadMessages(keys) {
-      return keys.length === 0 ? [] : relaxed.run<Outgoing>(loadOutgoing, [integers(keys)])
+      if (keys.length === 0) return []
+      const { first, last } = spanOfKeys(keys)
+      return relaxed.run<Outgoing>(loadOutgoing, [integers(keys), first, last])
     },
 
     async loadVariants(keys) {
       if (keys.length === 0) return []
+      const { first, last } = spanOf(keys)
       const values = [integers(keys.map(({ message }) => message)), integers(keys.map(({ variant }) => variant))]
-      return relaxed.run<Outgoing>(loadOutgoingVariants, values)
+      return relaxed.run<Outgoing>(loadOutgoingVariants, [...values, first, last])
     },
 
     settle: settling(database),

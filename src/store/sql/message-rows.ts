@@ -84,19 +84,27 @@ export const deadSummaryColumns = columnsOf<DeadLetterSummary>({
 /**
  * A condition beside a probe of a table that Postgres keeps in a partition per day. The planner cannot know which days a list
  * of messages names, and opens the partitions of all days for each probe; a range that is a parameter leaves the others
- * closed. With 90 days, the latest attempt of one delivery took 1.3 ms without it and takes 0.1 ms.
+ * closed. With 90 days, loading one message took 0.5 ms without it and takes 0.15 ms; `findQueued`, which is three statements,
+ * takes 0.6 ms.
  */
 export const inSpan = (column: string) => `${column} >= :first and ${column} <= :last`
 
 /** The values of `inSpan`: the range of the messages in a list. */
-export function spanOf(list: readonly { readonly message: number }[]): {
-  readonly first: number
-  readonly last: number
-} {
+export function spanOf(list: readonly { readonly message: number }[]): Span {
+  return spanOfKeys(list.map(({ message }) => message))
+}
+
+/** As `spanOf`, of the keys themselves. */
+export function spanOfKeys(keys: readonly number[]): Span {
   let [first, last] = [Number.MAX_SAFE_INTEGER, 0]
-  for (const { message } of list) {
-    first = Math.min(first, message)
-    last = Math.max(last, message)
+  for (const key of keys) {
+    first = Math.min(first, key)
+    last = Math.max(last, key)
   }
   return { first, last }
+}
+
+interface Span {
+  readonly first: number
+  readonly last: number
 }

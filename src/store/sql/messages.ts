@@ -20,6 +20,7 @@ import {
   messageColumns,
   messageShape,
   spanOf,
+  spanOfKeys,
   summaryColumns,
   summaryShape,
 } from './message-rows.ts'
@@ -47,7 +48,8 @@ const selectMessages = inBothOrders<MessageSummary>(
 )
 const selectSummaries = statement<MessageSummary>(
   'message-summaries',
-  ({ among }) => `select ${summaryColumns} from message where ${among('key', ':keys', 'bigint')}`,
+  ({ among }) => `
+    select ${summaryColumns} from message where ${among('key', ':keys', 'bigint')} and ${inSpan('key')}`,
   summaryShape,
 )
 const selectDestinations = statement<{ key: number; endpoints: number[] }>(
@@ -61,7 +63,7 @@ const selectAccepted = statement<{ key: number }>(
   'accepted-for',
   ({ among, has }) => `
     select key from message
-     where ${among('key', ':keys', 'bigint')}
+     where ${among('key', ':keys', 'bigint')} and ${inSpan('key')}
        and (${has('endpoints', ':endpoint')} or cast(plan as text) like '%"direct"%')
      order by key`,
 )
@@ -210,7 +212,7 @@ export function messages(port: Port): Methods<MessageMethods> {
     },
 
     *loadSummaries(keys) {
-      return keys.length === 0 ? [] : yield* port.all(selectSummaries, { keys })
+      return keys.length === 0 ? [] : yield* port.all(selectSummaries, { keys, ...spanOfKeys(keys) })
     },
 
     *loadDestinations(keys, most) {
@@ -219,7 +221,7 @@ export function messages(port: Port): Methods<MessageMethods> {
 
     *acceptedFor(endpoint, keys) {
       if (keys.length === 0) return []
-      return (yield* port.all(selectAccepted, { endpoint, keys })).map(({ key }) => key)
+      return (yield* port.all(selectAccepted, { endpoint, keys, ...spanOfKeys(keys) })).map(({ key }) => key)
     },
 
     *countDestinations(app, { from, until, after, limit }) {

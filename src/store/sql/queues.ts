@@ -6,7 +6,7 @@ import { countLimit, type Lanes } from '../lanes.ts'
 import type { DeliveryKey } from '../messages.ts'
 import { type Plan, plainly } from '../plan.ts'
 import { firstLookMs } from '../publishing.ts'
-import { inSpan, spanOf } from './message-rows.ts'
+import { inSpan, spanOf, spanOfKeys } from './message-rows.ts'
 import type { Methods, Port, Sql, Transaction, Work } from './port.ts'
 import { statement } from './statement.ts'
 
@@ -57,7 +57,8 @@ const selectQueued = statement<{ attempts: number; ahead: number }>(
 const selectSendable = statement<{ key: number; plan: Plan | null }>(
   'sendable',
   ({ among, forShare }) => `
-    select key, plan from message where ${among('key', ':keys', 'bigint')} and expunged_at is null ${forShare}`,
+    select key, plan from message
+     where ${among('key', ':keys', 'bigint')} and ${inSpan('key')} and expunged_at is null ${forShare}`,
   { json: ['plan'] },
 )
 const selectPresent = statement<{ key: number }>(
@@ -151,7 +152,8 @@ export function queues(port: Port): Methods<QueueMethods> {
  */
 export function* requeue(sql: Transaction, deliveries: readonly DeliveryKey[]): Work<DeliveryKey[]> {
   if (deliveries.length === 0) return []
-  const messages = yield* sql.all(selectSendable, { keys: [...new Set(deliveries.map(({ message }) => message))] })
+  const sought = [...new Set(deliveries.map(({ message }) => message))]
+  const messages = yield* sql.all(selectSendable, { keys: sought, ...spanOfKeys(sought) })
   const plans = new Map(messages.map(({ key, plan }) => [key, plan]))
   const keys = [...new Set(deliveries.map(({ endpoint }) => endpoint))]
   const present = new Set((yield* sql.all(selectPresent, { keys })).map(({ key }) => key))

@@ -239,7 +239,10 @@ describe('hot statements', () => {
       }
     }
     const key = firstKeyAt((today - 30) * dayMs)
-    const names = ['progress', 'accepted-among', 'delivery-ends', 'latest-attempts', 'some-attempts', 'find-coalesced']
+    const names = [
+      ...['progress', 'accepted-among', 'delivery-ends', 'latest-attempts', 'some-attempts', 'find-coalesced'],
+      ...['load-messages', 'load-variants', 'message-summaries', 'accepted-for', 'sendable'],
+    ]
     for (const name of names) {
       const text = textOf(name)
       // Lists are of one item; the other parameters are the range of the messages.
