@@ -1,5 +1,4 @@
 import { resolve } from 'node:path'
-import { defaultRules } from '../domain/alert-rules.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { CircuitPolicy } from '../domain/flow.ts'
 import { defaultCircuitPolicy } from '../domain/health.ts'
@@ -8,6 +7,7 @@ import type { AttemptWatch } from '../engine/attempt-watch.ts'
 import { Engine, type WorkerStanding } from '../engine/engine.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { Scanner } from '../json/scan.ts'
+import { AlertReceivers } from '../leader/alert-receivers.ts'
 import { AlertWatch } from '../leader/alert-watch.ts'
 import { DeadFile } from '../leader/dead-file.ts'
 import { Leader } from '../leader/leader.ts'
@@ -15,16 +15,19 @@ import { leaderJobs } from '../leader/leader-jobs.ts'
 import type { Facts } from '../metrics/facts.ts'
 import { unfiledLines } from '../operations/dead-letter-jsonl.ts'
 import type { Trial } from '../operations/parts.ts'
+import type { AlertSettings } from '../runtime/alert-file.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { permittedNetworks } from '../runtime/config.ts'
 import type { Logger } from '../runtime/log.ts'
 import { thisProcess } from '../runtime/process.ts'
-import { systemRandom, systemRandomText } from '../runtime/random.ts'
+import { systemRandom, systemRandomBytes, systemRandomText } from '../runtime/random.ts'
+import { runCommand } from '../runtime/run-command.ts'
 import type { Config } from '../runtime/settings.ts'
 import { version } from '../runtime/version.ts'
 import { openSender, type SenderContext } from '../sender/open.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Store } from '../store/store.ts'
+import { makeSecret } from '../wire/secret.ts'
 import { logAttempts } from './attempt-log.ts'
 import type { StoreTroubles } from './store-troubles.ts'
 import type { Tracing } from './tracing.ts'
@@ -55,6 +58,7 @@ export interface DeliveringParts {
   /** Names the process in `sluice lane` and in logs. */
   readonly description: string
   readonly facts: Facts
+  readonly alerts: AlertSettings
 }
 
 /** The policy of endpoints that set none. */
@@ -196,7 +200,7 @@ export function deadFileOf({ deadFile }: Config): string | undefined {
 
 /** Every process that delivers is a candidate to lead; the leader does the jobs that the whole store needs once. */
 function startLeading(
-  { config, store, log, troubles, publisher, description, facts }: DeliveringParts,
+  { config, store, log, troubles, publisher, description, facts, alerts }: DeliveringParts,
   deadFile: DeadFile | undefined,
 ): Leader {
   const onTrouble = (error: unknown, job: string) =>
@@ -219,8 +223,16 @@ function startLeading(
         clock: systemClock,
         facts,
         version,
-        rules: defaultRules,
+        rules: alerts.rules,
         log: (sentence) => log.warn(sentence),
+      }),
+      alertReceivers: new AlertReceivers({
+        store,
+        clock: systemClock,
+        receivers: alerts.receivers,
+        run: runCommand,
+        newSecret: () => makeSecret(systemRandomBytes),
+        log: (sentence) => log.info(sentence),
       }),
       leaseMs: config.lease,
       log: (sentence) => log.info(sentence),

@@ -1,5 +1,6 @@
 import { existsSync, rmSync } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
+import { defaultRules } from '../domain/alert-rules.ts'
 import type { HttpContext } from '../http/context.ts'
 import { Admission } from '../intake/admission.ts'
 import { Depths, RecentRate } from '../intake/depths.ts'
@@ -16,6 +17,7 @@ import { QueueSurvey } from '../metrics/queue-survey.ts'
 import { RecentAttempts } from '../metrics/recent-attempts.ts'
 import { fixedAdminKey } from '../operations/auth.ts'
 import { type Parts as HandlerParts, partsOf, type Trial } from '../operations/parts.ts'
+import type { AlertSettings } from '../runtime/alert-file.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { ConfigError, type Loaded, permittedNetworks, showSettings } from '../runtime/config.ts'
 import { keyFileOf, loadEncryptionKeys } from '../runtime/encryption-keys.ts'
@@ -98,6 +100,7 @@ export async function openParts(
 ): Promise<Parts> {
   // Before the store is made: a start that fails leaves nothing behind.
   if (role === 'owner') assertDeadFile(config)
+  const alerts = await loadAlerts(config)
   const tracing = traces === null ? undefined : await loadTracing(traces, log)
   const depths = new Depths(systemClock)
   const troubles = new StoreTroubles(systemClock, log)
@@ -182,10 +185,18 @@ export async function openParts(
         tracing,
         description,
         facts,
+        alerts,
       })
       return delivering
     },
   }
+}
+
+/** The rules and receivers of alerts. Only a program with an alerts file loads the parser. */
+async function loadAlerts({ alertsFile }: Config): Promise<AlertSettings> {
+  if (alertsFile === null) return { rules: defaultRules, receivers: [] }
+  const { loadAlertFile } = await import('../runtime/alert-file.ts')
+  return loadAlertFile(alertsFile)
 }
 
 /** Throws `ConfigError` when the dead-letter file cannot be written. */

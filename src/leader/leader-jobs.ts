@@ -4,6 +4,7 @@ import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { PayloadEnd, RetentionLimits } from '../store/maintenance.ts'
 import type { Store } from '../store/store.ts'
+import type { AlertReceivers } from './alert-receivers.ts'
 import type { AlertWatch } from './alert-watch.ts'
 import type { DeadFile } from './dead-file.ts'
 import { DeliveryEnds } from './delivery-ends.ts'
@@ -38,6 +39,7 @@ export interface LeaderJobsParts {
   readonly deadFile?: DeadFile | undefined
   /** Steps the alerts; without it there are none. */
   readonly alerts?: AlertWatch | undefined
+  readonly alertReceivers?: AlertReceivers | undefined
   /** The lease of workers. */
   readonly leaseMs?: number
   readonly log?: (sentence: string) => void
@@ -54,6 +56,7 @@ export function leaderJobs({
   waitingLimit,
   deadFile,
   alerts,
+  alertReceivers,
   leaseMs = 15 * second,
   log,
   onTrouble,
@@ -73,7 +76,7 @@ export function leaderJobs({
     {
       name: 'notices',
       everyMs: second,
-      step: () => sendNotices(store, preparer),
+      step: () => sendNotices(store, preparer, alertReceivers),
     },
     {
       // Wakes lanes whose publisher died between its commit and its wake-up.

@@ -215,6 +215,11 @@ export const settings = {
     100 * mib,
     'size at which deadFile is renamed to its name with a number, and a new file begins',
   ),
+  alertsFile: setting(
+    filePath,
+    null,
+    'file with alert rules and receivers, YAML or JSON (docs/alerts.md); default: the default rules, announced to operational webhooks',
+  ),
   requestTimeout: setting(duration(second, 10 * minute), 30 * second, 'time that a client has to send a request'),
   uploadPace: setting(size(0, mib), 4 * kib, 'slowest pace of a request body, per second; 0 = any pace'),
   maxUploadPerClient: setting(
