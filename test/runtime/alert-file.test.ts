@@ -145,12 +145,7 @@ receivers:
 test('a command gets values by its environment, no shell reads them, and no secret is passed on', async () => {
   process.env.SLUICE_SECRET_OF_THIS_TEST = 'secret'
   const show = ['-e', 'process.stdout.write(JSON.stringify([process.argv.slice(1), process.env]))', '--', '$(id)']
-  const { isDone, output } = await runCommand(
-    [process.execPath, ...show],
-    { ALERT_RULE: '`id`; $HOME' },
-    '',
-    60_000,
-  )
+  const { isDone, output } = await runCommand([process.execPath, ...show], { ALERT_RULE: '`id`; $HOME' }, '', 60_000)
   delete process.env.SLUICE_SECRET_OF_THIS_TEST
   assert.equal(isDone, true)
   const [args, env] = JSON.parse(output)
