@@ -41,12 +41,16 @@ export class Sums {
   byHour = false
 
   static read(stored: StoredSums): Sums {
-    const sums = new Sums()
-    for (const name of counters) sums.add(name, stored[name] ?? 0)
-    if (stored.wait) sums.wait.merge(Sketch.read(stored.wait))
-    if (stored.latency) sums.latency.merge(Sketch.read(stored.latency))
-    sums.byHour = stored.byHour === true
-    return sums
+    return new Sums().addStored(stored)
+  }
+
+  /** Adds sums as they are stored. */
+  addStored(stored: StoredSums): this {
+    for (const name of counters) this.add(name, stored[name] ?? 0)
+    if (stored.wait) this.wait.addWritten(stored.wait)
+    if (stored.latency) this.latency.addWritten(stored.latency)
+    this.byHour ||= stored.byHour === true
+    return this
   }
 
   get(name: Counter): number {
@@ -59,8 +63,8 @@ export class Sums {
   }
 
   merge(other: Sums): this {
-    for (const [place, count] of other.#counts.entries()) {
-      this.#counts[place] = (this.#counts[place] as number) + count
+    for (let place = 0; place < counters.length; place++) {
+      this.#counts[place] = (this.#counts[place] as number) + (other.#counts[place] as number)
     }
     this.wait.merge(other.wait)
     this.latency.merge(other.latency)

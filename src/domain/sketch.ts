@@ -40,17 +40,14 @@ export class Sketch {
   /** Reads a sketch as `toJSON` wrote it. */
   static read(written: readonly number[]): Sketch {
     const sketch = new Sketch()
-    let bucket = 0
-    for (let i = 0; i + 1 < written.length; i += 2) {
-      bucket += written[i] as number
-      sketch.addAt(bucket, written[i + 1] as number)
-    }
+    sketch.addWritten(written)
     return sketch
   }
 
   get count(): number {
+    const counts = this.#counts
     let count = 0
-    for (const each of this.#counts) count += each
+    for (let place = 0; place < counts.length; place++) count += counts[place] as number
     return count
   }
 
@@ -65,8 +62,26 @@ export class Sketch {
     this.#counts[place] = (this.#counts[place] as number) + count
   }
 
+  /** Adds a sketch as `toJSON` wrote it. */
+  addWritten(written: readonly number[]): void {
+    if (written.length < 2) return
+    let bucket = 0
+    for (let i = 0; i + 1 < written.length; i += 2) bucket += written[i] as number
+    // The last bucket and the first: the counts are made once, however many buckets lie between.
+    this.addAt(bucket, 0)
+    bucket = 0
+    for (let i = 0; i + 1 < written.length; i += 2) {
+      bucket += written[i] as number
+      this.addAt(bucket, written[i + 1] as number)
+    }
+  }
+
   merge(other: Sketch): void {
-    for (const [place, count] of other.#counts.entries()) if (count > 0) this.addAt(other.#first + place, count)
+    const counts = other.#counts
+    for (let place = counts.length - 1; place >= 0; place--) {
+      const count = counts[place] as number
+      if (count > 0) this.addAt(other.#first + place, count)
+    }
   }
 
   /**
@@ -76,8 +91,9 @@ export class Sketch {
   quantile(share: number): number | undefined {
     const rank = Math.max(1, Math.ceil(share * this.count))
     let seen = 0
-    for (const [place, count] of this.#counts.entries()) {
-      seen += count
+    const counts = this.#counts
+    for (let place = 0; place < counts.length; place++) {
+      seen += counts[place] as number
       if (seen >= rank) return middleOf(this.#first + place)
     }
     return undefined

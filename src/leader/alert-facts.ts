@@ -110,7 +110,7 @@ async function recentFigures(
     for (const { at, sums } of rows) {
       const { dead = 0, expired = 0, dropped = 0 } = sums
       letters[at > now - deadWindowMs ? 'recent' : 'before'] += dead + expired + dropped
-      if (at > now - recentMs) recent.merge(Sums.read(sums))
+      if (at > now - recentMs) recent.addStored(sums)
     }
     if (next === null) break
     after = next

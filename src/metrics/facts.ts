@@ -10,7 +10,7 @@ import type { QueueSurvey, WaitingFigures } from './queue-survey.ts'
 const freshMs = 5000
 /** A caller waits no longer than this for the store; it gets the facts of before. */
 const patienceMs = 2000
-/** Lanes counted at once: about a millisecond of SQLite's time. */
+/** Lanes counted at once; a pause follows. */
 const lanesPerPage = 1000
 const pagePauseMs = 5
 /** Between two counts of all lanes; a long one is followed by a pause that keeps it below a twentieth of the time. */

@@ -22,7 +22,7 @@ import { endOf } from './meter.ts'
 export const writeEveryMs = 5000
 /** Sums that are kept by the hour alone are many, and are written this often. */
 const writeHoursEveryMs = 60_000
-/** Rows of one statement: about two milliseconds of SQLite's time. */
+/** Rows of one statement; a turn for others follows each. */
 const rowsPerWrite = 200
 
 /** How many applications and endpoints are followed within one hour. */

@@ -14,6 +14,7 @@ import { Doctor } from './doctor.ts'
 import { Explainer } from './explainer.ts'
 import { Live, type LiveSources } from './live.ts'
 import { liveOut } from './nouns/live.ts'
+import { OneByOne } from './one-by-one.ts'
 import { openApiDocument } from './openapi.ts'
 
 /** The parts of the program that the operations work with. */
@@ -94,6 +95,8 @@ export interface Parts extends Context {
   readonly explainer: Explainer
   readonly doctor: Doctor
   readonly live: Live
+  /** Histories that are read, by caller. */
+  readonly histories: OneByOne
   /** Checks batches. It has tables of several megabytes, so it is made when the first batch comes. */
   readonly batchScanner: () => Scanner
   /** The reference as JSON. */
@@ -112,6 +115,7 @@ export function partsOf(context: Context, facts: Pick<Facts, 'current'> = factsO
     explainer,
     live: new Live({ ...context, ...context.liveSources, facts, auth, explainer }, liveOut),
     doctor: new Doctor({ ...context, explainer, facts }),
+    histories: new OneByOne(),
     batchScanner: () => {
       batchScanner ??= context.scanner.sized(batchLimits)
       return batchScanner

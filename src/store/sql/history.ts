@@ -147,7 +147,7 @@ function addUp(times: Map<string, { readonly time: Time; readonly sums: Sums }>,
   const name = `${row.scope} ${row.span} ${row.at}`
   const known = times.get(name)
   if (known === undefined) times.set(name, { time: timeOf(row), sums: Sums.read(row.sums) })
-  else known.sums.merge(Sums.read(row.sums))
+  else known.sums.addStored(row.sums)
 }
 
 function toListed({ sums, ...row }: HistoryRow) {
