@@ -6,7 +6,6 @@ import { type Parts, partsOf } from '../operations/parts.ts'
 import { answerClientError, answerError, answerOddRequests, setAnswerHeaders } from './answer-error.ts'
 import { rememberAddresses } from './connection.ts'
 import type { HttpContext } from './context.ts'
-import { docsRoute } from './docs-page.ts'
 import { guard } from './guard.ts'
 import { answerOnce } from './idempotency.ts'
 import { metricsRoute } from './metrics.ts'
@@ -82,10 +81,7 @@ export function buildApp(context: HttpContext, parts: Parts = partsOf(context)):
     { prefix: '/api/v1' },
   )
   metricsRoute(app, context, parts.auth)
-  app.register(async (open) => {
-    docsRoute(open)
-    pages.declare(open)
-  })
+  app.register(async (open) => pages.declare(open))
   return app
 }
 

@@ -48,8 +48,8 @@ export interface PageOptions {
 export type AnswerPage = (request: FastifyRequest, reply: FastifyReply) => void
 
 /**
- * Serves the dashboard under `/` and the portal under `/portal`. A navigation to any other path below them answers the
- * same page, whose script knows the path. The files are read once, at the first request for one.
+ * Serves the dashboard under `/`, the portal under `/portal` and the reference under `/docs`. A navigation to any other
+ * path below them answers the same page, whose script knows the path. The files are read once, at the first request for one.
  */
 export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions): {
   readonly declare: (app: FastifyInstance) => void
@@ -62,6 +62,7 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
   }
   const policies = {
     '/index.html': policyOf(["'none'"]),
+    '/docs.html': policyOf(["'none'"]),
     '/portal.html': policyOf(portalFrameAncestors.length === 0 ? ["'none'"] : portalFrameAncestors),
   }
   const answerPage = (page: keyof typeof policies, request: FastifyRequest, reply: FastifyReply) => {
@@ -82,7 +83,8 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
       return send(file, isHashed ? 'public, max-age=31536000, immutable' : 'no-cache', request, reply)
     }
     if (!isNavigation(request) || /^\/(api|assets)(\/|$)/.test(path)) throw noRoute(request.method, request.url)
-    answerPage(/^\/portal(\/|$)/.test(path) ? '/portal.html' : '/index.html', request, reply)
+    const [, program] = /^\/(portal|docs)(?:\/|$)/.exec(path) ?? []
+    answerPage(program === undefined ? '/index.html' : `/${program as 'portal' | 'docs'}.html`, request, reply)
   }
 
   return {
@@ -90,6 +92,7 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
     declare(app) {
       app.get('/', (request, reply) => answerPage('/index.html', request, reply))
       app.get('/portal', (request, reply) => answerPage('/portal.html', request, reply))
+      app.get('/docs', (request, reply) => answerPage('/docs.html', request, reply))
     },
   }
 }
@@ -192,8 +195,8 @@ const notBuilt = `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>Sluice</title>
-<h1>The dashboard is not built</h1>
+<h1>The pages are not built</h1>
 <p>This checkout has no built pages. Build them with <code>npm run build:ui</code>, and restart the server.</p>
-<p>The API works without them: see <a href="/docs">the reference</a>.</p>
+<p>The API works without them: <a href="/api/v1/openapi.json">openapi.json</a> describes it.</p>
 </html>
 `

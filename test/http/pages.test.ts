@@ -16,6 +16,7 @@ mkdirSync(join(folder, 'ui', 'assets'), { recursive: true })
 for (const [name, content] of Object.entries({
   'secret.txt': 'outside of the pages',
   'ui/index.html': '<!doctype html><title>Dashboard</title>',
+  'ui/docs.html': '<!doctype html><title>Reference</title>',
   'ui/portal.html': '<!doctype html><title>Portal</title>',
   'ui/favicon.svg': '<svg xmlns="http://www.w3.org/2000/svg"/>',
   'ui/.sources': 'hidden',
@@ -37,13 +38,15 @@ async function open(overrides: Partial<HttpContext> = {}) {
 }
 
 describe('the pages', () => {
-  test('the dashboard is served under / and the portal under /portal, each checked again by browsers', async () => {
+  test('the dashboard is served under /, the portal under /portal and the reference under /docs, each checked again by browsers', async () => {
     const { get } = await open()
     for (const [path, title] of [
       ['/', 'Dashboard'],
       ['/portal', 'Portal'],
       ['/portal/', 'Portal'],
       ['//portal', 'Portal'],
+      ['/docs', 'Reference'],
+      ['/docs/', 'Reference'],
     ] as const) {
       const page = await get(path)
       assert.equal(page.statusCode, 200, path)
@@ -57,7 +60,7 @@ describe('the pages', () => {
 
   test('the policy allows no inline script, no other origin and no frame', async () => {
     const { get } = await open()
-    for (const path of ['/', '/endpoints/ep_1', '/portal']) {
+    for (const path of ['/', '/endpoints/ep_1', '/portal', '/docs']) {
       const { headers } = await get(path, browser)
       const policy = String(headers['content-security-policy'])
       assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self';/)
@@ -77,7 +80,8 @@ describe('the pages', () => {
     const policy = async (path: string) => String((await get(path, browser)).headers['content-security-policy'])
     assert.match(await policy('/portal'), /frame-ancestors https:\/\/app\.example\.com https:\/\/\*\.example\.org$/)
     assert.match(await policy('/portal/endpoints'), /frame-ancestors https:\/\/app\.example\.com/)
-    for (const path of ['/', '/portals', '/x/portal']) assert.match(await policy(path), /frame-ancestors 'none'$/)
+    for (const path of ['/', '/portals', '/x/portal', '/docs'])
+      assert.match(await policy(path), /frame-ancestors 'none'$/)
   })
 
   test('a navigation to any path below answers its page, and any other request 404 as JSON', async () => {
