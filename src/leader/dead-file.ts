@@ -79,13 +79,25 @@ export class DeadFile {
     return waiting !== undefined && (await this.#exclusively(() => this.#append()))
   }
 
-  /** Appends the letters that wait, for no longer than this, and stops. */
+  /**
+   * Appends the letters that wait, for no longer than this, and stops. A step that the store or the disk has not answered by
+   * then is left: the next process cuts off its lines.
+   */
   async close(limitMs: number): Promise<void> {
-    const until = this.#parts.clock.steady() + limitMs
-    let more = true
-    while (more && this.#parts.clock.steady() < until) more = await this.step()
+    const { clock } = this.#parts
+    let isOver = limitMs <= 0
+    const { promise: over, resolve } = Promise.withResolvers<void>()
+    const cancel = clock.after(limitMs, () => {
+      isOver = true
+      resolve()
+    })
+    const work = async () => {
+      while (!isOver && (await this.step()));
+      this.#cancel()
+      await this.#underWay
+    }
+    await Promise.race([work(), over]).finally(cancel)
     this.#cancel()
-    await this.#underWay
   }
 
   /** Cuts off lines that are not final, and tries again later if that fails. Never rejects. */

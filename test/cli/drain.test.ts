@@ -214,8 +214,12 @@ test('ends within its time although the store does not answer any more, with an 
     return { status: 200 }
   })
   await waiting(t, place, 1, `${receiver.url}/`)
-  const program = runner(place)('drain --for 4s --json')
-  assert.equal(await program.ended, 1)
+  // Of these 8 s, the first 4 are for the start of an attempt.
+  const program = runner(place)('drain --for 8s --json')
+  const ended = await program.ended
+  const said = `${program.err}${program.out}`
+  assert.equal(receiver.arrivals.length, 1, `no attempt began in time, so the store was not locked: ${said}`)
+  assert.equal(ended, 1, said)
   assert.match(program.err, /time limit reached before the store answered/)
   assert.equal(program.out, '', 'no end is reported that is not known')
   await own.run('rollback')

@@ -26,6 +26,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { systemRandomText } from '../../src/runtime/random.ts'
 import { lockAlone } from '../../src/store/sqlite/database-file.ts'
 import { type Store, StoreTrouble } from '../../src/store/store.ts'
+import { HeldCalls } from '../engine/held-calls.ts'
 import { World } from '../store/conformance/harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
@@ -317,6 +318,26 @@ test('lines whose end the store did not confirm are checked although the process
   await place.clock.advance(10_000)
   await file.close(0)
   assert.deepEqual(place.filed, place.died.slice(0, 1))
+})
+
+test('a close ends within its time although the store does not answer', async (t) => {
+  const place = await Place.open(t)
+  const held = new HeldCalls<Parameters<Store['listUnfiled']>, Awaited<ReturnType<Store['listUnfiled']>>>()
+  const { store } = place.world
+  const over: Partial<Store> = { listUnfiled: held.method }
+  const file = place.file({
+    store: new Proxy(store, { get: (target, name) => Reflect.get(name in over ? over : target, name) }),
+    clock: place.clock,
+  })
+  let isClosed = false
+  const closed = file.close(1000).then(() => {
+    isClosed = true
+  })
+  await place.clock.advance(1000)
+  assert.equal(held.open, 1)
+  assert.ok(isClosed, 'it waits for the store')
+  held.next().fail(new StoreTrouble('gone'))
+  await closed
 })
 
 test('a file that another program moved away, cut, replaced or extended is kept, and logged', async (t) => {
