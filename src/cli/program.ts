@@ -2,6 +2,7 @@ import { Command as Commander, CommanderError } from 'commander'
 import { ConfigError } from '../runtime/config.ts'
 import { StoreTrouble } from '../store/store.ts'
 import { addAudit, addKey } from './access.ts'
+import { addAlert } from './alert.ts'
 import { addApp, addRegion } from './app.ts'
 import { addChaos } from './chaos.ts'
 import type { ApiProblem } from './client.ts'
@@ -79,6 +80,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addMessages(remote)
   addAttempts(remote)
   addDoctor(remote)
+  addAlert(remote)
   addWhy(remote)
   addLane(remote)
   addTop(remote)

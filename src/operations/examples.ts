@@ -19,6 +19,7 @@ const names: Readonly<Record<string, string>> = {
   schedule: 'daily-digest',
   region: 'eu',
   key: 'key_3xKq0d3Rav8Hn3tFgV5zC1qKy6w',
+  silence: 'slnc_3xKq0d7Vfn5Rk8cYxT1sU3mHp4d',
   session: 'sess_3xKq0d6Udm4Qj7bXwS9rT2kGn3c',
 }
 
@@ -160,6 +161,7 @@ export const examples: Readonly<Record<string, Example>> = {
   'v1.operational-webhook.endpoint.rotate-secret': { body: {} },
   'v1.operational-webhook.endpoint.update-headers': { body: { headers } },
   'v1.operational-webhook.endpoint.patch-headers': { body: { headers } },
+  'v1.alert.silence': { body: { rule: 'waiting', seconds: 3600, reason: 'a planned move' } },
   'v1.find.get': { query: { text: 'invoice-1042' } },
   'v1.worker.list': { query: { ended: true } },
 }

@@ -1,4 +1,5 @@
 import type { TSchema } from 'typebox'
+import { alerts } from './nouns/alert.ts'
 import { apiKeys } from './nouns/api-key.ts'
 import { applications } from './nouns/application.ts'
 import { attempts } from './nouns/attempt.ts'
@@ -48,6 +49,7 @@ const all = [
   finding,
   health,
   doctor,
+  alerts,
   reference,
 ] satisfies readonly Noun[]
 

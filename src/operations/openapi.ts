@@ -17,6 +17,7 @@ const pathParameters: Readonly<Record<string, { readonly name: string; readonly 
   region: { name: 'region', description: 'The name of a region' },
   key: { name: 'key_id', description: 'The id of an API key' },
   session: { name: 'session_id', description: 'The id of a session' },
+  silence: { name: 'silence_id', description: 'The id of a silence' },
 }
 
 /** Where the API begins. */

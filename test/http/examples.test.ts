@@ -61,6 +61,7 @@ const makers: Readonly<Record<string, Make>> = {
   }),
   region: post('/app/acme/region', { name: 'eu' }),
   key: post('/api-key', { name: 'billing service', scopes: ['publish'] }),
+  silence: post('/alert/silence', { rule: 'waiting', seconds: 3600, reason: 'a planned move' }),
   session: async ({ ask }) => (await ask('POST', `${prefix}/session`)).json.sessionId,
 }
 
@@ -135,7 +136,7 @@ function namesIn(path: string): string[] {
 /** Ids that a server makes cannot be known before; every other name is sent as the example has it. */
 function withIds(text: string, ids: World['ids']): string {
   return [...ids].reduce((result, [example, id]) => {
-    return /^(atmpt|qtask|key|sess)_/.test(example) ? result.replaceAll(example, id) : result
+    return /^(atmpt|qtask|key|sess|slnc)_/.test(example) ? result.replaceAll(example, id) : result
   }, text)
 }
 
@@ -224,9 +225,10 @@ describe('the recorded answer (UPDATE_EXAMPLES=1 records all again) to the examp
 /** An answer as an example: short lists, and names that stay the same when the answers are recorded again. */
 function plain(text: string, ids: World['ids']): unknown {
   let result = text
-  for (const [example, id] of ids) if (/^(atmpt|qtask|key|sess)_/.test(example)) result = result.replaceAll(id, example)
+  for (const [example, id] of ids)
+    if (/^(atmpt|qtask|key|sess|slnc)_/.test(example)) result = result.replaceAll(id, example)
   result = result
-    .replaceAll(/\b(app|ep|msg|audit|apptok|sch|qtask|key|sess|atmpt)_[0-9A-Za-z]{27}\b/g, (id, kind: string) => {
+    .replaceAll(/\b(app|ep|msg|audit|apptok|sch|qtask|key|sess|slnc|atmpt)_[0-9A-Za-z]{27}\b/g, (id, kind: string) => {
       return isExample(id) ? id : `${kind}_3xKq0d4Sbf7Zp1uYcQ2mN8vRt5a`
     })
     .replaceAll(/whsec_[\w+/=]+/g, 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD')

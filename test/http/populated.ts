@@ -43,7 +43,8 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   const schedule = await make(`/app/${app}/schedule`, { cron: '0 7 * * *', eventType: 'x', payload: {} })
   const region = `region-${uid}-${'0'.repeat(18)}`
   await make(`/app/${app}/region`, { name: region })
-  return { app, endpoint, message, key, name, operational, task, schedule, region, session }
+  const silence = await make('/alert/silence', { seconds: 60 })
+  return { app, endpoint, message, key, name, operational, task, schedule, region, session, silence }
 }
 
 /** Plays a worker whose every attempt fails with this verdict. Gives the id of the attempt by that of the endpoint. */

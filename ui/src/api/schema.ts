@@ -2,6 +2,10 @@
 
 export type AccessOut = { id: string; appId: string | null; scopes: string[]; capabilities: string[] | null; readOnly: boolean; permissions: { manageEndpoints: boolean; viewSecrets: boolean; changeSecrets: boolean; sendAgain: boolean; publish: boolean; administer: boolean } }
 
+export type AlertOut = { rule: string; subject: string | null; phase: "pending" | "firing" | "resolved"; severity: "warning" | "critical"; sentence: string; command: string; value: number; threshold: number; app: string | null; endpoint: string | null; isAnnounced: boolean; since: string; firedAt: string | null; resolvedAt: string | null }
+
+export type AlertsOut = { alerts: AlertOut[]; silences: SilenceOut[]; asOf: string }
+
 export type AllWhyOut = { detail: string; blockers: BlockerOut[]; waiting: { total: number; endpoints: number; isExact: boolean }; done: boolean; asOf: string; data: ({ appId: string; appUid: string | null; endpointId: string; uid: string | null; url: string; reason: string; detail: string; nextAt: string | null; emptyAt: string | null; blockers: BlockerOut[]; waiting: { fresh: number; timed: number; replay: number; total: number; isExact: boolean }; oldestSince: string | null; isLive: boolean; asOf: string })[] }
 
 export type AnyDeadReplayIn = { eventTypes?: string[] | null; reason?: "exhausted" | "aged" | "gone" | "expired" | "overflow" | "disabled" | "skipped" | "unshapable" | "unfiltered" | null; before?: string | null; after?: string | null; perSecond?: number | null }
@@ -183,6 +187,10 @@ export type SettingOut = { name: string; value: string; origin: string; flag: st
 export type SettingsOut = { data: SettingOut[] }
 
 export type SignInLinkOut = { url: string; expiresAt: string }
+
+export type SilenceIn = { rule?: string; subject?: string; seconds: number; startsInSeconds?: number; reason?: string }
+
+export type SilenceOut = { id: string; rule: string | null; subject: string | null; from: string; until: string; reason: string; createdBy: string; createdAt: string }
 
 export type SparklinesOut = { since: string; until: string; stepSeconds: number; data: ({ endpointId: string; delivered: number[]; failed: number[] })[] }
 
@@ -468,6 +476,14 @@ export interface Operations {
   "GET /health/ping": { path: object; query: object; body: undefined; answer: undefined }
   /** Examine the whole system. */
   "GET /doctor": { path: object; query: object; body: undefined; answer: DoctorOut }
+  /** List alerts and silences. */
+  "GET /alert": { path: object; query: object; body: undefined; answer: AlertsOut }
+  /** Announce a test to every receiver. */
+  "POST /alert/test": { path: object; query: object; body: undefined; answer: AlertOut }
+  /** Silence alerts for some time. */
+  "POST /alert/silence": { path: object; query: object; body: SilenceIn; answer: SilenceOut }
+  /** End a silence. */
+  "DELETE /alert/silence/{silence_id}": { path: { silence_id: string }; query: object; body: undefined; answer: undefined }
   /** Get this reference as an OpenAPI 3.1 document. */
   "GET /openapi.json": { path: object; query: object; body: undefined; answer: Record<string, unknown> }
 }
