@@ -19,6 +19,8 @@ export interface Look {
   readonly at: number
   readonly history: { readonly since: string; readonly stepSeconds: number; readonly series: Series }
   readonly waiting: { readonly total: number; readonly endpoints: number; readonly isExact: boolean }
+  /** Since when the oldest of all waiting deliveries has been waiting; null without one. */
+  readonly oldestSince: unknown
   readonly endpoints: readonly Item[]
   readonly failing: readonly Item[]
   readonly workers: readonly Item[]
@@ -118,7 +120,7 @@ export function choose(choices: Choices, key: string): Choices | 'quit' {
 async function look({ client, world }: Session, sort: Sort): Promise<Look> {
   const [history, why, endpoints, failing, workers] = await Promise.all([
     client.get('/history', { range: '15m' }),
-    client.get('/why', { limit: 1 }),
+    client.get('/why', { sort: 'age', limit: 1 }),
     client.get('/endpoint', { sort, limit: listedEndpoints }),
     client.get('/endpoint', { sort: 'failing', limit: listedEndpoints }),
     client.get('/worker'),
@@ -127,6 +129,7 @@ async function look({ client, world }: Session, sort: Sort): Promise<Look> {
     at: world.clock.now(),
     history: history as unknown as Look['history'],
     waiting: why.waiting as Look['waiting'],
+    oldestSince: (why.data as Item[])[0]?.oldestSince ?? null,
     endpoints: endpoints.data as Item[],
     failing: failing.data as Item[],
     workers: workers.data as Item[],
@@ -162,7 +165,7 @@ export function lines(terminal: Terminal, seen: Look, choices: Choices, room: nu
   const rate = (name: Rated) => `${perSecond(seen, name)}/s`
   const busy = busyOf(workers)
   const open = failing.filter(({ state }) => state === 'circuit_open').length
-  const oldest = oldestOf(seen)
+  const oldest = sinceOf(seen.oldestSince, seen.at)
   const cells: [name: string, value: string, colour?: 'red' | undefined][] = [
     ['in', rate('accepted')],
     ['out', rate('delivered')],
@@ -287,11 +290,6 @@ function latest(values: readonly (number | null)[]): number | null {
 function milliseconds(ms: number | null): string {
   if (ms === null) return '–'
   return ms < 1000 ? `${Math.round(ms)} ms` : spanText(ms / 1000)
-}
-
-function oldestOf({ endpoints, at }: Look): string {
-  const known = endpoints.flatMap(({ oldestSince }) => (typeof oldestSince === 'string' ? [oldestSince] : []))
-  return sinceOf(known.sort()[0], at)
 }
 
 function sinceOf(value: unknown, now: number): string {

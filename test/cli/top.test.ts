@@ -80,8 +80,15 @@ describe('sluice top', () => {
     assert.match(out, /IN FLIGHT {2}STATE\nsluice serve .* {2}0 of 1,024 {2}alive, leader/)
     assert.match(out, /acme\/main +3 +\d+s +paused +\S/)
     assert(!out.includes('\x1b'))
-    const json = await s.json<{ waiting: { total: number } }>('top')
-    assert.equal(json.waiting.total, 6)
+    interface Json {
+      readonly waiting: { readonly total: number }
+      readonly oldestSince: string
+      readonly endpoints: readonly { readonly oldestSince: string }[]
+    }
+    const { waiting, oldestSince, endpoints } = await s.json<Json>('top')
+    assert.equal(waiting.total, 6)
+    // Of all endpoints, not of the listed ones alone.
+    assert.equal(oldestSince, endpoints.map((each) => each.oldestSince).sort()[0])
   })
 
   /** On a terminal of its own. */
