@@ -10,7 +10,7 @@ describe('the reference under /docs', { skip }, () => {
     /** Each address, with a text that shows when it is there. */
     const places = {
       '/docs': 'Webhook delivery that loses nothing',
-      '/docs#v1.message.create': 'Publish',
+      '/docs#v1.message.create': 'a time such as 2026-11-16T09:00:00Z',
       '/docs#v1.endpoint.create': 'throttleRate',
     }
     for (const [path, text] of Object.entries(places)) {

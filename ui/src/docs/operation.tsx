@@ -53,7 +53,7 @@ export function OperationPage({ operation, reference }: { operation: Operation; 
                 Body <span class="faint">{type}</span>{' '}
                 {requestBody?.required === false && <span class="faint">may be left out</span>}
               </h2>
-              <Shape schema={body.schema} schemas={schemas} />
+              <Shape schema={body.schema} schemas={schemas} isAnswer={false} />
             </section>
           )}
           {answers.map(([status, { description: text = '', content = {} }]) => {
@@ -63,7 +63,7 @@ export function OperationPage({ operation, reference }: { operation: Operation; 
                 <h2>
                   Answer <Status code={Number(status)} /> <span class="faint">{answerType ?? text}</span>
                 </h2>
-                {answer !== undefined && <Shape schema={answer.schema} schemas={schemas} />}
+                {answer !== undefined && <Shape schema={answer.schema} schemas={schemas} isAnswer />}
               </section>
             )
           })}

@@ -19,7 +19,8 @@ export function Prose({ text }: { text: string }) {
 
 export interface Field {
   readonly name: string
-  readonly required: boolean
+  /** Undefined in answers, where a caller need not know it. */
+  readonly required: boolean | undefined
   readonly schema: Schema
 }
 
@@ -59,17 +60,23 @@ function FieldRow({ field: { name, required, schema }, schemas }: { field: Field
         )}
         {limits.length > 0 && <p class="limits">{limits.join(' · ')}</p>}
         {innerOf(schema, schemas).map((inner, i) => (
-          <Nested key={i} name={name} schema={inner} schemas={schemas} />
+          <Nested key={i} name={name} schema={inner} schemas={schemas} isAnswer={required === undefined} />
         ))}
       </dd>
     </div>
   )
 }
 
+interface ShapeProps {
+  readonly schema: Schema
+  readonly schemas: Schemas
+  readonly isAnswer: boolean
+}
+
 /** The fields of an object within an object. They are made when they are opened: a schema may contain itself. */
-function Nested({ name, schema, schemas }: { name: string; schema: Schema; schemas: Schemas }) {
+function Nested({ name, schema, schemas, isAnswer }: ShapeProps & { readonly name: string }) {
   const [isOpen, setOpen] = useState(false)
-  const fields = fieldsOf(schema, schemas)
+  const fields = fieldsOf(schema, schemas, isAnswer)
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
@@ -80,17 +87,17 @@ function Nested({ name, schema, schemas }: { name: string; schema: Schema; schem
   )
 }
 
-export function fieldsOf(schema: Schema, schemas: Schemas): Field[] {
+function fieldsOf(schema: Schema, schemas: Schemas, isAnswer: boolean): Field[] {
   const { properties = {}, required = [] } = resolve(schema, schemas)
   return Object.entries(properties).map(([name, property]) => ({
     name,
-    required: required.includes(name),
+    required: isAnswer ? undefined : required.includes(name),
     schema: property,
   }))
 }
 
 /** A body or an answer: its fields; those of each item where it is a page of a list. */
-export function Shape({ schema, schemas }: { schema: Schema; schemas: Schemas }) {
+export function Shape({ schema, schemas, isAnswer }: ShapeProps) {
   const whole = resolve(schema, schemas)
   const items = whole.properties?.data?.items
   if (items !== undefined && whole.properties?.iterator !== undefined) {
@@ -100,11 +107,11 @@ export function Shape({ schema, schemas }: { schema: Schema; schemas: Schemas })
           A page of a list: <code>data</code>, <code>iterator</code>, <code>prevIterator</code> and <code>done</code>.
           Each item of <code>data</code> has:
         </p>
-        <Fields fields={fieldsOf(items, schemas)} schemas={schemas} />
+        <Fields fields={fieldsOf(items, schemas, isAnswer)} schemas={schemas} />
       </>
     )
   }
-  const fields = fieldsOf(schema, schemas)
+  const fields = fieldsOf(schema, schemas, isAnswer)
   if (fields.length > 0) return <Fields fields={fields} schemas={schemas} />
   const inner = innerOf(schema, schemas)
   return (
@@ -123,6 +130,7 @@ export function Shape({ schema, schemas }: { schema: Schema; schemas: Schemas })
           name={each.$ref === undefined ? `form ${i + 1}` : nameOf(each.$ref)}
           schema={each}
           schemas={schemas}
+          isAnswer={isAnswer}
         />
       ))}
     </>
@@ -164,9 +172,14 @@ function limitsOf(schema: Schema): string[] {
     range(minimum, maximum, ''),
     range(minLength, maxLength, ' characters'),
     range(minItems, maxItems, ' items'),
-    pattern === undefined ? '' : `matches ${pattern}`,
+    pattern === undefined ? '' : isTimePattern(pattern) ? 'a time such as 2026-11-16T09:00:00Z' : `matches ${pattern}`,
     schema.default === undefined ? '' : `default ${JSON.stringify(schema.default)}`,
   ].filter((part) => part !== '')
+}
+
+/** The pattern of a time is longer than anyone reads. */
+function isTimePattern(pattern: string): boolean {
+  return pattern.startsWith('^(\\d{4})-')
 }
 
 function range(low: number | undefined, high: number | undefined, unit: string): string {
