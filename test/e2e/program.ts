@@ -14,6 +14,12 @@ export const apiKey = 'sk_endtoend0123456789abcdefghijklmnopqrst'
 /** The lease of every worker the tests start. It is also how long a lane of a killed one is left alone. */
 export const leaseMs = 1500
 
+/**
+ * Settings of a program that the test does not kill, and whose requests it counts. A busy machine may stop a process for
+ * longer than `leaseMs`; the program then repeats the attempts that were open, as it should.
+ */
+export const longLease = { SLUICE_LEASE: '60s' } as const
+
 const entry = join(import.meta.dirname, '../../src/main.ts')
 
 export interface Exit {
