@@ -1,5 +1,5 @@
 import { type AlertChange, announcementOf, type StoredAlert } from '../../domain/alert.ts'
-import { quotaExceeded } from '../../domain/app-error.ts'
+import { AppError } from '../../domain/app-error.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Alerts, type StoredSilence, silencesLimit } from '../alerts.ts'
 import { writeServerNotice } from './notices.ts'
@@ -79,7 +79,7 @@ export function alerts(port: Port): Methods<Alerts> {
         yield* sql.all(sweepSilences)
         const { count = 0 } = (yield* sql.first(countSilences)) ?? {}
         if (count >= silencesLimit) {
-          throw quotaExceeded('The server', silencesLimit, 'silences', 'silencesLimit')
+          throw new AppError('quota_exceeded', `There are ${silencesLimit} silences already; end one first.`)
         }
         const times = { starts_in_ms: Math.round(startsInMs), ends_in_ms: Math.round(startsInMs + lengthMs) }
         const values = { rule, subject, ...times, reason, created_by: createdBy }
