@@ -56,7 +56,8 @@ const selectDestinations = statement<{ key: number; endpoints: number[] }>(
   'message-destinations',
   ({ among, lengthOf }) => `
     select key, endpoints from message
-     where ${among('key', ':keys', 'bigint')} and ${lengthOf('endpoints')} <= :most`,
+     where ${among('key', ':keys', 'bigint')} and ${inSpan('key')}
+       and ${lengthOf('endpoints')} <= cast(:most as bigint)`,
   { json: ['endpoints'] },
 )
 const selectAccepted = statement<{ key: number }>(
@@ -216,7 +217,7 @@ export function messages(port: Port): Methods<MessageMethods> {
     },
 
     *loadDestinations(keys, most) {
-      return keys.length === 0 ? [] : yield* port.all(selectDestinations, { keys, most })
+      return keys.length === 0 ? [] : yield* port.all(selectDestinations, { keys, most, ...spanOfKeys(keys) })
     },
 
     *acceptedFor(endpoint, keys) {

@@ -63,6 +63,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['messages-down', [/app = \$1 AND key >= \$2 AND key < \$3 AND key < \$4/]],
   ['message-summaries', [/key = ANY/]],
   ['accepted-for', [/key = ANY/]],
+  ['message-destinations', [/key = ANY/]],
   ['count-destinations', [/app = \$1 AND key >= \$2 AND key < \$3 AND key > \$4/]],
   ['attempts-of-endpoint', [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at >= \$4/]],
   ['attempts-of-endpoint-down', [/endpoint = \$1 AND at >= \$2 AND at < \$3 AND at <= \$4/]],
@@ -241,7 +242,7 @@ describe('hot statements', () => {
     const key = firstKeyAt((today - 30) * dayMs)
     const names = [
       ...['progress', 'accepted-among', 'delivery-ends', 'latest-attempts', 'some-attempts', 'find-coalesced'],
-      ...['load-messages', 'load-variants', 'message-summaries', 'accepted-for', 'sendable'],
+      ...['load-messages', 'load-variants', 'message-summaries', 'message-destinations', 'accepted-for', 'sendable'],
     ]
     for (const name of names) {
       const text = textOf(name)

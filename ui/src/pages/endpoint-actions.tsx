@@ -179,7 +179,7 @@ export function TestDialog({
 type Replay = 'recover' | 'replay-missing' | 'bulk-replay'
 
 const replays: Readonly<Record<Replay, string>> = {
-  recover: 'Messages that ended as dead letters are sent again.',
+  recover: 'Messages whose deliveries failed for good (dead letters) are sent again.',
   'replay-missing': "Messages that match the endpoint's filters and that it never received are sent.",
   'bulk-replay': 'All messages that were sent to the endpoint are sent again, also those that arrived.',
 }
@@ -291,7 +291,7 @@ export function RotateDialog({ at, onClose }: DialogProps) {
               'The secret is changed.',
             )
             if (!done) return
-            setUntil(Date.now() + gracePeriodSeconds * 1000)
+            setUntil(gracePeriodSeconds === 0 ? undefined : Date.now() + gracePeriodSeconds * 1000)
             setMade((await call('GET /app/{app_id}/endpoint/{endpoint_id}/secret', { path: at })).key)
           }}
         >
@@ -318,7 +318,11 @@ export function RotateDialog({ at, onClose }: DialogProps) {
         </form>
       ) : (
         <div class="body">
-          <p>The old secret works until {new Date(until ?? 0).toLocaleString()}.</p>
+          <p>
+            {until === undefined
+              ? 'The old secret no longer works. This is the new one:'
+              : `The old secret works until ${new Date(until).toLocaleString()}. Until then, deliveries carry signatures of both. This is the new one:`}
+          </p>
           <Code text={made} label="new secret" />
         </div>
       )}

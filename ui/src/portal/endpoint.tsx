@@ -11,6 +11,7 @@ import { confirm } from '../parts/dialog.tsx'
 import { Menu, type MenuItem } from '../parts/menu.tsx'
 import { Facts, Failure, Loading, Page, Section, Segmented, Stat } from '../parts/page.tsx'
 import { exact, figure, share, shortUrl, span } from '../parts/text.ts'
+import { Ago } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
 import { navigate, type Params, query, setQuery } from '../router.ts'
 import { mayManage, maySendAgain } from '../session.ts'
@@ -56,7 +57,14 @@ export function EndpointPage({ params }: { params: Params }) {
       </p>
       {why.data && why.data.waiting.total > 0 && (
         <p class="callout" data-tone={known.state === 'active' ? 'info' : 'wait'}>
-          {why.data.detail}
+          {known.state === 'circuit_open' ? (
+            <>
+              It failed again and again, so its deliveries wait. The next one is tried{' '}
+              <Ago at={why.data.nextAt} none="soon" />.
+            </>
+          ) : (
+            why.data.detail
+          )}
         </p>
       )}
       <div class="toolbar">
