@@ -167,7 +167,7 @@ export function TestDialog({
         </div>
         <footer>
           <Button onPress={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" icon="send">
+          <Button type="submit" kind="primary" icon="send" disabled={types.isLoading}>
             Send
           </Button>
         </footer>
