@@ -110,7 +110,8 @@ function Frame({ children }: { children: ComponentChildren }) {
 }
 
 function SignedOut() {
-  const isExpired = isRefused.value || signedOut.value
+  // After logging out, a request that was under way may still be refused.
+  const isExpired = isRefused.value || (signedOut.value && session.value.state === 'in')
   return (
     <main class="sign-in">
       <div class="box">
