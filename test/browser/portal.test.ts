@@ -73,8 +73,8 @@ for (const [name, newStore] of Object.entries(stores)) {
         await page.resize(1280)
         assert.deepEqual(page.complaints, [], path)
       }
-      assert.match(String(await page.evaluate('document.title')), /· Acme Events$/)
-      assert.equal(await page.evaluate("document.querySelector('.portal-brand img').naturalWidth > 0"), true)
+      await page.until("document.title === 'Not found · Acme Events'")
+      await page.until("document.querySelector('.portal-brand img').naturalWidth > 0")
     })
 
     test('adds an endpoint step by step, tested before it is saved with the secret that it will have', async (t) => {

@@ -14,7 +14,7 @@ const readable = 4.5
 
 effect(() => {
   const { name, color } = look.value ?? {}
-  if (name !== undefined) programName.value = name
+  programName.value = name ?? 'Webhooks'
   const { style } = document.documentElement
   const own = color == null ? undefined : readColour(color)
   if (own === undefined) {
