@@ -33,7 +33,9 @@ export function checkpointApart(connection: Connection, path: string): () => Pro
   const { clock, log } = connection.context
   let busy = false
   let commits = 0
-  let wanted = false
+  /** Wishes to empty the log that are not fulfilled, and how many of them the thread has been asked for. */
+  let wishes = 0
+  let asked = 0
   let cancelAgain: (() => void) | undefined
   thread.unref()
 
@@ -41,13 +43,15 @@ export function checkpointApart(connection: Connection, path: string): () => Pro
     if (busy) return
     commits = 0
     busy = true
-    thread.postMessage(wanted ? 'wipe' : 'copy')
+    asked = wishes
+    thread.postMessage(wishes > 0 ? 'wipe' : 'copy')
   }
 
   thread.on('message', ({ logBytes, wiped }: Looked) => {
     busy = false
-    if (wiped) wanted = false
-    else if (wanted) cancelAgain ??= clock.after(wipeAgainMs, () => wipeAgain())
+    // A wish that came meanwhile may be for a commit that the thread did not see any more.
+    if (wiped) wishes -= asked
+    if (wishes > 0) cancelAgain ??= clock.after(wipeAgainMs, () => wipeAgain())
     connection.noteLogLength(logBytes)
   })
   thread.on('error', (error) => {
@@ -59,19 +63,19 @@ export function checkpointApart(connection: Connection, path: string): () => Pro
     if (++commits >= commitsBetween) ask()
   }
   connection.wipeApart = () => {
-    wanted = true
+    wishes++
     ask()
   }
 
   function wipeAgain(): void {
     cancelAgain = undefined
-    if (wanted) ask()
+    if (wishes > 0) ask()
   }
 
   return async () => {
     connection.onCommit = undefined
     connection.wipeApart = undefined
-    wanted = false
+    wishes = 0
     cancelAgain?.()
     // From here on it is waited for.
     thread.ref()

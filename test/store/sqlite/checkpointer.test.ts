@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { systemClock } from '../../../src/runtime/clock.ts'
 import { systemRandom, systemRandomText } from '../../../src/runtime/random.ts'
 import { checkpointApart } from '../../../src/store/sqlite/checkpointer.ts'
@@ -12,13 +12,13 @@ import { Connection } from '../../../src/store/sqlite/connection.ts'
 import { eventually } from '../../e2e/eventually.ts'
 import { testVault } from '../test-vault.ts'
 
-test('what is committed is copied into the database by a thread of its own, which ends when told', async (t) => {
+async function open(t: TestContext) {
   const place = await mkdtemp(join(tmpdir(), 'sluice-checkpoint-'))
   t.after(() => rm(place, { recursive: true }))
   const path = join(place, 'a.db')
   const db = new DatabaseSync(path)
   db.exec(
-    'pragma journal_mode = wal; pragma synchronous = full; pragma wal_autocheckpoint = 0; create table n (v text)',
+    'pragma journal_mode = wal; pragma secure_delete = fast; pragma synchronous = full; pragma wal_autocheckpoint = 0; create table n (v text)',
   )
   const connection = new Connection(db, {
     clock: systemClock,
@@ -26,6 +26,11 @@ test('what is committed is copied into the database by a thread of its own, whic
     randomText: systemRandomText,
     vault: testVault,
   })
+  return { path, db, connection }
+}
+
+test('what is committed is copied into the database by a thread of its own, which ends when told', async (t) => {
+  const { path, db, connection } = await open(t)
   const stop = checkpointApart(connection, path)
   const insert = connection.prepare('insert into n values (?)')
   const before = statSync(path).size
@@ -40,3 +45,34 @@ test('what is committed is copied into the database by a thread of its own, whic
   db.close()
   assert.equal(existsSync(`${path}-wal`), false, 'another connection is still open')
 })
+
+test('rows that are erased while the log is being emptied are gone from the files without another commit', async (t) => {
+  const { path, db, connection } = await open(t)
+  const stop = checkpointApart(connection, path)
+  const insert = connection.prepare('insert into n values (?)')
+  const erase = connection.prepare('delete from n where v = ?')
+  const canary = (i: number) => `canary-${i}-${'x'.repeat(9000)}`
+  const rounds = 40
+  connection.transaction(() => {
+    for (let i = 0; i < 2 * rounds; i++) insert.run(canary(i))
+  })
+  db.exec('pragma secure_delete = on')
+  for (let i = 0; i < rounds; i++) {
+    for (const each of [i, i + rounds]) {
+      connection.transaction(() => erase.run(canary(each)))
+      connection.wipeLog()
+      // The thread empties the log meanwhile, and its answer waits for this turn to end.
+      const until = performance.now() + (i % 8)
+      while (performance.now() < until);
+    }
+    const gone = () =>
+      [path, `${path}-wal`].every((file) => !new RegExp(`canary-(${i}|${i + rounds})-`).test(textOf(file)))
+    await eventually(`round ${i} leaves no byte`, gone)
+  }
+  await stop()
+  db.close()
+})
+
+function textOf(file: string): string {
+  return existsSync(file) ? readFileSync(file, 'latin1') : ''
+}
