@@ -33,7 +33,7 @@ type Api = typeof import('@opentelemetry/api')
 type Sdk = typeof import('@opentelemetry/sdk-trace')
 
 /**
- * Loads OpenTelemetry and starts to export. The packages are optional: without them an error is logged with the remedy, and
+ * Loads OpenTelemetry and starts to export. Where the packages were removed, an error is logged with the remedy, and
  * deliveries go on without traces. The exporter itself reads the variables of the collector (address, headers, certificates,
  * timeout); a batch waits in a bounded queue and is sent in the background, so that no collector slows a delivery.
  */
