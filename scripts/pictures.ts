@@ -58,14 +58,14 @@ try {
 async function pictures(): Promise<readonly Picture[]> {
   const { data } = (await load.ask('GET', '/app/acme/msg?limit=50')) as { data: { id: string }[] }
   const message = data.at(-1)?.id ?? ''
+  const { url: portal } = (await load.ask('POST', '/auth/app-portal-access/acme', {})) as { url: string }
   return [
-    { name: 'overview', path: '/', shows: 'Needs attention' },
-    { name: 'overview-dark', path: '/', shows: 'Needs attention', scheme: 'dark' },
-    { name: 'endpoints', path: '/endpoints', shows: 'broken/acme' },
-    { name: 'endpoint', path: '/app/acme/endpoint/acme-limited', shows: 'limited/acme' },
-    { name: 'endpoint-broken', path: '/app/acme/endpoint/acme-broken', shows: 'broken/acme' },
+    { name: 'overview', path: '/?range=15m', shows: 'Needs attention' },
+    { name: 'overview-dark', path: '/?range=15m', shows: 'Needs attention', scheme: 'dark' },
+    { name: 'endpoints', path: '/endpoints?sort=waiting', shows: 'broken/acme' },
+    { name: 'endpoint', path: '/app/acme/endpoint/acme-slow?range=15m', shows: 'slow/acme' },
     { name: 'message', path: `/app/acme/msg/${message}`, shows: message },
-    { name: 'dead-letters', path: '/dead', shows: 'Acme' },
-    { name: 'overview-phone', path: '/', shows: 'Needs attention', width: 390, height: 844 },
+    { name: 'reference', path: '/docs#v1.message.create', shows: 'Publish a message' },
+    { name: 'portal', path: portal, shows: 'Endpoints' },
   ]
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
+import { examples } from '../../src/operations/examples.ts'
 import { operations } from '../../src/operations/nouns.ts'
 import { prefix } from '../../src/operations/openapi.ts'
 import { garbled, leastQuery, spoiled, valuesOf } from './from-schema.ts'
@@ -29,9 +30,19 @@ export async function fuzzBodies(
 ): Promise<string[]> {
   const routes = Object.entries(operations).filter(([route]) => /^(POST|PUT|PATCH) /.test(route))
   const requests = fc.oneof(
-    ...routes.map(([route, { body, query }]) => {
+    ...routes.map(([route, { id, body, query }]) => {
       const schema = typeof body === 'object' && 'lines' in body ? body.lines : body
-      const values = typeof schema === 'object' ? valuesOf(schema) : fc.jsonValue()
+      const made = typeof schema === 'object' ? valuesOf(schema) : fc.jsonValue()
+      // A schema does not say all: a random text is no expression of a schedule. So some bodies are the example's, without the
+      // uid, which only the first could take, and event types that are not there.
+      const { body: example, contentType } = examples[id] ?? {}
+      const values =
+        example === undefined || contentType !== undefined
+          ? made
+          : fc.oneof(
+              { weight: 1, arbitrary: made },
+              { weight: 1, arbitrary: fc.constant({ ...(example as object), uid: undefined, eventTypes: undefined }) },
+            )
       const bodies = fc.oneof(
         { weight: 2, arbitrary: values.map(jsonOf) },
         { weight: 5, arbitrary: spoiled(values).map(jsonOf) },
