@@ -155,8 +155,11 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
   return {
     async stop(limitMs) {
       const led = leader.leads
-      await leader.stop().catch((error) => troubles.note(error, 'stopped without handing the lead on'))
-      await engine.stop(limitMs)
+      // Side by side: a job of the leader may wait for the store, and no attempt goes on beyond the limit for it.
+      await Promise.all([
+        leader.stop().catch((error) => troubles.note(error, 'stopped without handing the lead on')),
+        engine.stop(limitMs),
+      ])
       await sender.close()
       await deadFile?.close(led ? closeDeadFileMs : 0).catch((error) => troubles.note(error, 'dead letters wait'))
     },

@@ -1,7 +1,7 @@
 import type { AlertRule, Reading } from './alert.ts'
 import { rules as doctorRules } from './doctor.ts'
 import { type DoctorFacts, type DoctorLimits, doctorLimits } from './doctor-facts.ts'
-import { nameOf, percent } from './doctor-rule.ts'
+import { nameOf } from './doctor-rule.ts'
 import { slotsOf, slotsText } from './doctor-system-rules.ts'
 import { count, span } from './phrases.ts'
 
@@ -108,7 +108,7 @@ export const figures = {
       {
         ...ofServer,
         value: failed < leastFailures ? 0 : failed / Math.max(1, delivered),
-        sentence: `${count(failed, 'attempt')} failed and ${count(delivered, 'delivery', 'deliveries')} succeeded in the last ${span(windowMs)} (${percent(failed / Math.max(1, delivered))}).`,
+        sentence: `${count(failed, 'attempt')} failed and ${count(delivered, 'delivery', 'deliveries')} succeeded in the last ${span(windowMs)}.`,
         command: 'sluice doctor',
       },
     ],
