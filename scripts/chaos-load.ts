@@ -128,7 +128,8 @@ export async function openChaosLoad({ seed, settings = {}, postgres }: Options):
         uid: `${uid}-${receiver}`,
         url: `${base}/${receiver}/${uid}`,
         description: `${name}, ${receiver}`,
-        timeoutMs: 15_000,
+        // A response that drips has all its headers after 15 s: well before this, so that it counts as delivered.
+        timeoutMs: 25_000,
         ...settings,
       })
     }
