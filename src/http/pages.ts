@@ -90,9 +90,11 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
   return {
     answer,
     declare(app) {
-      app.get('/', (request, reply) => answerPage('/index.html', request, reply))
-      app.get('/portal', (request, reply) => answerPage('/portal.html', request, reply))
-      app.get('/docs', (request, reply) => answerPage('/docs.html', request, reply))
+      const pages = { '/': '/index.html', '/portal': '/portal.html', '/docs': '/docs.html' } as const
+      for (const [url, page] of Object.entries(pages)) {
+        // Both methods in one route: Fastify's own HEAD would answer a length of 0.
+        app.route({ method: ['GET', 'HEAD'], url, handler: (request, reply) => answerPage(page, request, reply) })
+      }
     },
   }
 }
