@@ -117,7 +117,10 @@ test("an endpoint's signature headers have the names that it really gets", async
   const names = async () => (await ask('GET', '/app/a/endpoint/e/signature')).json
   const standard = { id: 'webhook-id', timestamp: 'webhook-timestamp', signature: 'webhook-signature' }
   await ask('PATCH', '/app/a', { signatureHeaders: 'webhook' })
-  assert.deepEqual(await names(), { profile: 'standard', headers: [standard] })
+  assert.deepEqual(await names(), { profile: 'standard', algorithm: 'hmac-sha256', headers: [standard] })
+  const key = `whsk_${Buffer.alloc(32, 7).toString('base64')}`
+  assert.equal((await ask('POST', '/app/a/endpoint/e/secret/rotate', { key })).status, 200)
+  assert.equal((await names()).algorithm, 'ed25519')
   await ask('PATCH', '/app/a', { signatureHeaders: { signature: 'x-acme-signature' } })
   assert.deepEqual((await names()).headers, [{ ...standard, signature: 'x-acme-signature' }])
 })

@@ -40,8 +40,11 @@ const names = Type.Object({
   signature: text('Header with the signatures.'),
 })
 
+const algorithms = ['hmac-sha256', 'ed25519'] as const
+
 export const EndpointSignatureOut = Type.Object({
   profile: text('Signature profile of the endpoint.'),
+  algorithm: Type.Enum([...algorithms], { description: 'Algorithm of the signatures, by the kind of the secret.' }),
   headers: Type.Array(names, { description: 'Headers that carry the signature. Two sets carry the same values.' }),
 })
 
@@ -80,7 +83,12 @@ export const endpointTrialRoutes = [
     answers: { 200: EndpointSignatureOut },
     handle: ({ app, endpoint }, { signatureHeaders }) => {
       const profile = endpoint.flow.signature
-      return { profile, headers: [...headerNames(profile, app.settings.signatureHeaders ?? signatureHeaders)] }
+      const algorithm = endpoint.secrets[0]?.secret.startsWith('whsk_') ? algorithms[1] : algorithms[0]
+      return {
+        profile,
+        algorithm,
+        headers: [...headerNames(profile, app.settings.signatureHeaders ?? signatureHeaders)],
+      }
     },
   }),
 ]

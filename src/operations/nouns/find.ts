@@ -15,7 +15,7 @@ const FoundOut = Type.Object({
   kind: Type.Enum([...kinds], { description: 'Kind of thing.' }),
   id: text('Its id.'),
   appId: nullable(text('Id of its application; null for a task.')),
-  name: text('The name that it has for people: a display name, a URL, an event type or a kind of work.'),
+  name: text('Its display name, URL, event type or kind of work.'),
 })
 type Found = Out<typeof FoundOut>
 

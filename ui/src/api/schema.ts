@@ -84,7 +84,7 @@ export type EndpointSecretOut = { key: string }
 
 export type EndpointSecretRotateIn = { key?: string | null; gracePeriodSeconds?: number | null }
 
-export type EndpointSignatureOut = { profile: string; headers: ({ id: string; timestamp: string; signature: string })[] }
+export type EndpointSignatureOut = { profile: string; algorithm: "hmac-sha256" | "ed25519"; headers: ({ id: string; timestamp: string; signature: string })[] }
 
 export type EndpointStats = { success: number; pending: number; sending: number; fail: number; canceled: number }
 

@@ -51,6 +51,9 @@ function Secret({ at }: { at: EndpointPath }) {
   )
 }
 
+const ed25519 =
+  'Signatures are ed25519 of the id, the timestamp and the body with a dot between them, in base64 behind v1a,. Verify them with the public key, whpk_…, which is shown above.'
+
 const other: Readonly<Record<string, string>> = {
   stored: 'Signatures are HMAC-SHA256 of the body, in hex. They were made when the message was accepted.',
   timestamped: 'Signatures are HMAC-SHA256 of the timestamp, a dot and the body, in hex.',
@@ -58,7 +61,7 @@ const other: Readonly<Record<string, string>> = {
   stripe: 'Signatures are as Stripe makes them: t= the time, v1= HMAC-SHA256 of the time, a dot and the body, in hex.',
 }
 
-function Verify({ signature: { profile, headers } }: { signature: EndpointSignatureOut }) {
+function Verify({ signature: { profile, algorithm, headers } }: { signature: EndpointSignatureOut }) {
   const [names] = headers
   if (names === undefined) return null
   return (
@@ -70,7 +73,11 @@ function Verify({ signature: { profile, headers } }: { signature: EndpointSignat
           ['Signature header', <code key="signature">{names.signature}</code>],
         ]}
       />
-      {profile === 'standard' ? <Snippets names={names} /> : <p class="inside soft">{other[profile]}</p>}
+      {profile === 'standard' && algorithm === 'hmac-sha256' ? (
+        <Snippets names={names} />
+      ) : (
+        <p class="inside soft">{algorithm === 'ed25519' ? ed25519 : other[profile]}</p>
+      )}
     </Section>
   )
 }
