@@ -4,6 +4,7 @@ import { toApiError } from '../api/ask.ts'
 import type { ApiError } from '../api/call.ts'
 import { Icon, Logo } from '../parts/icon.tsx'
 import { Failure, Loading, SearchField } from '../parts/page.tsx'
+import { SideButton, SideCover } from '../parts/side.tsx'
 import { count } from '../parts/text.ts'
 import { chosenTheme, theme } from '../parts/theme.ts'
 import { anchorOf, loadReference, type Operation, type Reference, search } from './document.ts'
@@ -49,31 +50,13 @@ export function ReferencePage() {
         Skip to content
       </button>
       <header class="topbar">
-        <button
-          type="button"
-          class="plain"
-          aria-label="Contents"
-          aria-expanded={isOpen.value}
-          onClick={() => {
-            isOpen.value = !isOpen.value
-          }}
-        >
-          <Icon name="menu" size={20} />
-        </button>
+        <SideButton label="Contents" isOpen={isOpen} />
         <a class="brand" href="#introduction">
           <Logo /> API reference
         </a>
       </header>
       <Side reference={reference} />
-      {isOpen.value && (
-        // biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: the menu button closes it too.
-        <div
-          class="scrim"
-          onClick={() => {
-            isOpen.value = false
-          }}
-        />
-      )}
+      <SideCover isOpen={isOpen} />
       <main id="main" tabIndex={-1} ref={main}>
         {error !== undefined ? (
           <Failure error={error} />

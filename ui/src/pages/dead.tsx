@@ -5,7 +5,6 @@ import type { DeadLetterOut } from '../api/schema.ts'
 import { act } from '../parts/act.ts'
 import { Button } from '../parts/button.tsx'
 import { confirm, Dialog } from '../parts/dialog.tsx'
-import { Field } from '../parts/form.tsx'
 import { Menu } from '../parts/menu.tsx'
 import { Empty, Failure, Page } from '../parts/page.tsx'
 import { Status } from '../parts/pill.tsx'
@@ -15,6 +14,7 @@ import { Ago } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
 import { navigate, query, setQuery } from '../router.ts'
 import { isAdmin, maySendAgain } from '../session.ts'
+import { PaceField, paceOf, SendAgainFooter } from './pace.tsx'
 
 const reasons = [
   'exhausted',
@@ -249,7 +249,7 @@ function ReplayDead({ app, filter, onClose }: { app: string; filter: Filter; onC
       <form
         onSubmit={async (event) => {
           event.preventDefault()
-          const perSecond = Number(new FormData(event.currentTarget).get('perSecond')) || null
+          const perSecond = paceOf(new FormData(event.currentTarget))
           const { event_types: eventTypes, ...rest } = filter
           const body = { ...rest, ...(eventTypes && { eventTypes }), perSecond }
           try {
@@ -266,23 +266,9 @@ function ReplayDead({ app, filter, onClose }: { app: string; filter: Filter; onC
       >
         <div class="body">
           <p>Each is tried again by the rules of its endpoint, behind the endpoint's fresh deliveries.</p>
-          <Field
-            name="perSecond"
-            label="Deliveries per second"
-            schema={{
-              type: 'integer',
-              minimum: 1,
-              maximum: 10_000,
-              description: 'Empty for as fast as the limits of the endpoints allow.',
-            }}
-          />
+          <PaceField />
         </div>
-        <footer>
-          <Button onPress={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" icon="refresh">
-            Send again
-          </Button>
-        </footer>
+        <SendAgainFooter onClose={onClose} />
       </form>
     </Dialog>
   )

@@ -6,13 +6,13 @@ import { act } from '../parts/act.ts'
 import { Button } from '../parts/button.tsx'
 import { Code } from '../parts/code.tsx'
 import { confirm, Dialog } from '../parts/dialog.tsx'
-import { Field } from '../parts/form.tsx'
 import type { MenuItem } from '../parts/menu.tsx'
 import { Segmented } from '../parts/page.tsx'
 import { say } from '../parts/toast.tsx'
 import { navigate } from '../router.ts'
 import { mayManage, maySendAgain } from '../session.ts'
 import type { EndpointPath } from './endpoint.tsx'
+import { PaceField, paceOf, SendAgainFooter } from './pace.tsx'
 
 export type EndpointDialog = 'test' | 'replay' | 'secret' | 'rotate'
 
@@ -201,7 +201,7 @@ export function ReplayDialog({ at, onClose, onStarted }: DialogProps & { onStart
           event.preventDefault()
           const form = new FormData(event.currentTarget)
           const since = new Date(Date.now() - Number(form.get('since')) * 1000).toISOString()
-          const pace = Number(form.get('perSecond')) || null
+          const pace = paceOf(form)
           try {
             const { id } = await call(`POST /app/{app_id}/endpoint/{endpoint_id}/${kind}`, {
               path: at,
@@ -236,23 +236,9 @@ export function ReplayDialog({ at, onClose, onStarted }: DialogProps & { onStart
               ))}
             </select>
           </label>
-          <Field
-            name="perSecond"
-            label="Deliveries per second"
-            schema={{
-              type: 'integer',
-              minimum: 1,
-              maximum: 10_000,
-              description: 'Empty for as fast as the limits of the endpoint allow.',
-            }}
-          />
+          <PaceField />
         </div>
-        <footer>
-          <Button onPress={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" icon="refresh">
-            Send again
-          </Button>
-        </footer>
+        <SendAgainFooter onClose={onClose} />
       </form>
     </Dialog>
   )

@@ -12,7 +12,7 @@ import { mayManage } from '../session.ts'
 /** The findings that are shown until the reader asks for all. */
 const shownAtFirst = 4
 
-/** What needs attention, each with what helps. */
+/** The findings of the doctor, each with its remedy. */
 export function Findings({ doctor }: { doctor: Asked<DoctorOut> }) {
   const { data, error } = doctor
   const [isWhole, setWhole] = useState(false)

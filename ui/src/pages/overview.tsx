@@ -9,7 +9,7 @@ import { Ago } from '../parts/time.tsx'
 import { Findings } from './findings.tsx'
 import { chosenRange, ServerCharts, useHistory } from './history.tsx'
 
-/** What is wrong, since when, whose fault, what to press. */
+/** The page for the engineer on call: figures, findings with their remedies, and the latest attempts. */
 export function OverviewPage() {
   const live = useLive()
   const history = useHistory()

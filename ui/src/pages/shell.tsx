@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { ConfirmDialog } from '../parts/dialog.tsx'
 import { Icon, type IconName, Logo } from '../parts/icon.tsx'
+import { SideButton, SideCover } from '../parts/side.tsx'
 import { chosenTheme, theme } from '../parts/theme.ts'
 import { Toasts } from '../parts/toast.tsx'
 import { path } from '../router.ts'
@@ -45,17 +46,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         Skip to content
       </a>
       <header class="topbar">
-        <button
-          type="button"
-          class="plain"
-          aria-label="Menu"
-          aria-expanded={isOpen.value}
-          onClick={() => {
-            isOpen.value = !isOpen.value
-          }}
-        >
-          <Icon name="menu" size={20} />
-        </button>
+        <SideButton label="Menu" isOpen={isOpen} />
         <a class="brand" href="/">
           <Logo /> Sluice
         </a>
@@ -64,15 +55,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         </button>
       </header>
       <Side at={at} />
-      {isOpen.value && (
-        // biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: the menu button closes it too.
-        <div
-          class="scrim"
-          onClick={() => {
-            isOpen.value = false
-          }}
-        />
-      )}
+      <SideCover isOpen={isOpen} />
       <main id="main" tabIndex={-1}>
         {children}
       </main>
