@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type Answer, ApiError, call, type Input, type OperationName } from './call.ts'
 
-/** What a page knows of an answer: the latest one stays while the next is fetched, so that nothing flickers. */
+/** An answer as a page shows it: the latest one stays while the next is fetched, so that nothing flickers. */
 export interface Asked<T> {
   readonly data: T | undefined
   readonly error: ApiError | undefined

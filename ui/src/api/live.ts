@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { urlOf } from './call.ts'
 import type { LaneOut, LiveAttemptOut, LiveOverviewOut } from './schema.ts'
 
-/** What the stream of the server said last. */
+/** The latest events of the server's stream. */
 export interface Live {
   readonly isConnected: boolean
   readonly overview: LiveOverviewOut | undefined

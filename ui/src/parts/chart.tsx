@@ -58,7 +58,8 @@ export function Chart({ title, times, series, format, steps, height = 168 }: Cha
       {
         width: element.clientWidth,
         height,
-        padding: [8, 8, 0, 0],
+        // The last label of time is wider than the end of the axis.
+        padding: [8, 20, 0, 0],
         legend: { show: false },
         cursor: {
           y: false,

@@ -55,9 +55,11 @@ export function age(ms: number): string {
   return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`
 }
 
-/** A duration in one unit, where there is little room: `70 ms`, `1.2 s`, `19 min`. */
+/** A duration in one unit, where there is little room: `70 ms`, `1.2 s`, `1.5 min`. */
 export function brief(ms: number | null | undefined): string {
-  return ms === null || ms === undefined || ms < 60_000 ? span(ms) : age(ms)
+  if (ms === null || ms === undefined || ms < 59_500) return span(ms)
+  const [unitMs, name] = ms < 3_570_000 ? [60_000, 'min'] : ms < 85_680_000 ? [3_600_000, 'h'] : [86_400_000, 'd']
+  return `${Number((ms / unitMs).toFixed(1))} ${name}`
 }
 
 /** `in 5 s`, `3 min ago`, `now`. */

@@ -5,11 +5,11 @@ export type Theme = 'system' | 'light' | 'dark'
 
 const key = 'sluice.theme'
 
-/** What the reader chose; it is kept in this browser. */
+/** The reader's choice. This browser keeps it. */
 export const chosenTheme = signal<Theme>(read())
 
 const systemIsDark = signal(matchMedia('(prefers-color-scheme: dark)').matches)
-/** What is shown. Charts draw with it. */
+/** The theme of the page. Charts draw with it. */
 export const theme = signal<'light' | 'dark'>('light')
 
 export function startTheme(): void {
