@@ -33,7 +33,7 @@ interface Series extends Readonly<Record<Rated, readonly number[]>> {
   readonly latencyMs: { readonly p95: readonly (number | null)[] }
 }
 
-/** What the operator chose with keys. */
+/** The operator's choices, made with keys. */
 export interface Choices {
   readonly sort: Sort
   readonly filter: string

@@ -37,7 +37,7 @@ async function* both(first: unknown, rest: AsyncIterable<unknown>) {
   yield* rest
 }
 
-/** What is wrong with an answer; undefined when it fits the reference. */
+/** The first difference between an answer and the reference; undefined when it fits. */
 export function differenceOf(route: string, status: number, payload: unknown): string | undefined {
   const operation = operations[route]
   // 405 is answered by paths, not by operations.

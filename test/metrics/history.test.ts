@@ -11,7 +11,7 @@ import { openPostgresHarness } from '../store/postgres-harness.ts'
 import { openSqliteHarness } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 
-/** What becomes of the next writes: they fail before they take effect, after it, or not at all. */
+/** The next writes fail before they take effect (`lost`), fail afterwards (`unanswered`), or succeed. */
 type Fate = 'well' | 'lost' | 'unanswered'
 
 async function scene(t: TestContext, open: Open, limits?: HistoryLimits) {

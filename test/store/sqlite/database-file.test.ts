@@ -63,7 +63,7 @@ test('a lock is held by one process, and a second try in that process does not e
   assert.equal(modeOf(path), '600')
 })
 
-/** What a process may do to the file while it has a store open on it. */
+/** Ways in which a process touches the file while it has a store open on it. */
 const touches: [string, (path: string, ping: () => Promise<unknown>) => unknown][] = [
   ['a ping', (_path, ping) => ping()],
   ['a check before another start', (path) => makeFile(path)],
