@@ -27,6 +27,7 @@ for (const [name, newStore] of Object.entries(stores)) {
         [`/app/${app.id}/msg/${message.id}`]: '<script>alert(1)</script>',
         [`/app/${app.id}/schedule/${schedules[0].id}`]: 'Next runs',
         '/dead': 'video.trending',
+        '/alerts': 'No silence',
         '/workers': 'Alive',
         '/schedules': 'daily',
         '/tasks': 'No tasks yet',

@@ -2,6 +2,7 @@ import { signedOut } from '../api/call.ts'
 import { Empty, Failure, Page } from '../parts/page.tsx'
 import { matchRoute, path, type Route } from '../router.ts'
 import { loadSession, session } from '../session.ts'
+import { AlertsPage } from './alerts.tsx'
 import { ApplicationPage, ApplicationsPage } from './applications.tsx'
 import { AuditPage } from './audit.tsx'
 import { DeadPage } from './dead.tsx'
@@ -28,6 +29,7 @@ const routes: readonly Route[] = [
   { path: '/app/:app/msg/:message', page: MessagePage },
   { path: '/app/:app/schedule/:schedule', page: SchedulePage },
   { path: '/dead', page: DeadPage },
+  { path: '/alerts', page: AlertsPage },
   { path: '/workers', page: WorkersPage },
   { path: '/schedules', page: SchedulesPage },
   { path: '/tasks', page: TasksPage },

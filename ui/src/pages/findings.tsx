@@ -3,10 +3,11 @@ import type { Asked } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import type { DoctorOut, FindingOut } from '../api/schema.ts'
 import { act } from '../parts/act.ts'
-import { Button, CopyButton } from '../parts/button.tsx'
+import { Button } from '../parts/button.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { Failure, Section } from '../parts/page.tsx'
 import { count } from '../parts/text.ts'
+import { Trouble } from '../parts/trouble.tsx'
 import { mayManage } from '../session.ts'
 
 /** The findings that are shown until the reader asks for all. */
@@ -38,7 +39,7 @@ export function Findings({ doctor }: { doctor: Asked<DoctorOut> }) {
           {data.summary}
         </p>
       ) : (
-        <ul class="findings">
+        <ul class="troubles">
           {shown.map((finding) => (
             <Finding
               key={`${finding.code} ${finding.app} ${finding.endpoint}`}
@@ -101,36 +102,31 @@ function Finding({ finding, onDone }: { finding: FindingOut; onDone(): Promise<v
   const remedy = mayManage() ? remedies[code] : undefined
   const to = at === undefined ? placeOf(code) : `/app/${at.app_id}/endpoint/${at.endpoint_id}`
   return (
-    <li data-tone={severity === 'critical' ? 'bad' : 'wait'}>
-      <Icon name="warning" />
-      <div>
-        <p>
-          <span class="visually-hidden">{severity}: </span>
-          {sentence}
-        </p>
-        <p class="command">
-          <code>{command}</code>
-          <CopyButton text={command} label="Copy the command" />
-        </p>
-      </div>
-      <span class="row">
-        {at !== undefined && remedy !== undefined && (
-          <Button
-            onPress={async () => {
-              await act(() => remedy.run(at), remedy.done)
-              await onDone()
-            }}
-          >
-            {remedy.label}
-          </Button>
-        )}
-        {to !== undefined && (
-          <a class="button" href={to}>
-            Open
-          </a>
-        )}
-      </span>
-    </li>
+    <Trouble
+      tone={severity === 'critical' ? 'bad' : 'wait'}
+      severity={severity}
+      sentence={sentence}
+      command={command}
+      actions={
+        <>
+          {at !== undefined && remedy !== undefined && (
+            <Button
+              onPress={async () => {
+                await act(() => remedy.run(at), remedy.done)
+                await onDone()
+              }}
+            >
+              {remedy.label}
+            </Button>
+          )}
+          {to !== undefined && (
+            <a class="button" href={to}>
+              Open
+            </a>
+          )}
+        </>
+      }
+    />
   )
 }
 

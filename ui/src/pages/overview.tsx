@@ -55,7 +55,7 @@ function Stats({ live: { overview }, history }: { live: Live; history: HistoryOu
       <Stat
         name="Success"
         value={attempts === 0 || totals === undefined ? '–' : share(totals.delivered / attempts)}
-        note={`attempts, ${range}`}
+        note={range}
       />
       <Stat
         name="Waiting"

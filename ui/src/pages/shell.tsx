@@ -17,6 +17,7 @@ export const places: readonly (readonly (readonly [label: string, to: string, ic
     ['Endpoints', '/endpoints', 'endpoints'],
     ['Applications', '/applications', 'applications'],
     ['Dead letters', '/dead', 'dead'],
+    ['Alerts', '/alerts', 'warning'],
   ],
   [
     ['Workers', '/workers', 'workers'],

@@ -34,7 +34,9 @@ const tones: Readonly<Record<string, Tone>> = {
   alive: 'good',
   lapsed: 'bad',
   left: 'quiet',
-  // Findings.
+  // Findings and alerts.
+  firing: 'bad',
+  resolved: 'good',
   critical: 'bad',
   warning: 'wait',
 }
