@@ -32,7 +32,13 @@ const kinds: Readonly<Record<keyof Things, Kind>> = {
     },
   },
   schedule: { noun: 'schedule', find: async (store, name, { app }) => app && store.findSchedule(app.key, name) },
-  task: { noun: 'task', find: (store, name) => store.findTask(name) },
+  task: {
+    noun: 'task',
+    find: async (store, name, { app }) => {
+      const task = await store.findTask(name)
+      return app === undefined || task?.app === app.key ? task : undefined
+    },
+  },
 }
 
 /**

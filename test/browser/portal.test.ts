@@ -138,6 +138,8 @@ for (const [name, newStore] of Object.entries(stores)) {
       await page.press('All', 'dialog')
       await page.press('Send again', 'dialog')
       await page.sees('Started.')
+      await page.sees('Sending again')
+      await page.sees('Finished')
       await eventually('both messages arrived again', () => received.length >= before + 2)
 
       await page.press('Settings')

@@ -319,6 +319,7 @@ describe('sending again', () => {
 
   test('what failed, what was missed and what a filter says are tasks that tell how far they are', async () => {
     const s = await scene()
+    await s.ask('POST', '/app', { name: 'Other', uid: 'other' })
     const id = await s.publish()
     await s.settle('one', dead)
     const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
@@ -334,6 +335,8 @@ describe('sending again', () => {
       const task = (await s.ask('GET', `/api/v1/background-task/${started.json.id}`)).json
       assert.equal(task.status, 'finished')
       assert.equal(task.data.replayed, path === 'recover' ? 1 : 0)
+      assert.deepEqual((await s.ask('GET', `/app/a/background-task/${started.json.id}`)).json, task)
+      assert.equal((await s.ask('GET', `/app/other/background-task/${started.json.id}`)).status, 404)
       assert.ok(Date.parse(task.updatedAt) >= Date.parse(started.json.updatedAt))
     }
     assert.equal((await s.ask('GET', `/app/a/msg/${id}/endpoint/one/why`)).json.ahead, 0)

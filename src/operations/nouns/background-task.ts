@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { AppError, noSuch } from '../../domain/app-error.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { type Task, type TaskCommand, type TaskStatus, taskStatuses, taskTypes } from '../../domain/task.ts'
-import { admin, read } from '../access.ts'
+import { admin, read, view } from '../access.ts'
 import { createdAt, id, iso, listOf, nullable, updatedAt, whole } from '../fields.ts'
 import { PageQuery, walk } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
@@ -116,6 +116,16 @@ export const backgroundTasks = {
       need: read,
       id: 'v1.background-task.get',
       summary: 'Get a background task',
+      answers: { 200: BackgroundTaskOut },
+      handle: ({ task }) => toTaskOut(task),
+    }),
+    route({
+      method: 'GET',
+      path: '/app/:app/background-task/:task',
+      need: view,
+      id: 'v1.background-task.get-of-application',
+      summary: 'Get a background task of an application',
+      description: 'Keys and portal tokens of the application follow their replays with it.',
       answers: { 200: BackgroundTaskOut },
       handle: ({ task }) => toTaskOut(task),
     }),

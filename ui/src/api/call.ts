@@ -56,6 +56,13 @@ export function sendAlways(headers: Readonly<Record<string, string>>): void {
   always = headers
 }
 
+/** The parameters that stand for these headers at a stream, which sends none; undefined when a token cannot be sent so. */
+export function streamQuery(): Readonly<Record<string, string>> | undefined {
+  if (always.authorization !== undefined) return undefined
+  const session = always['sluice-session']
+  return session === undefined ? {} : { session }
+}
+
 export async function call<Name extends OperationName>(
   operation: Name,
   ...[input]: Inputs<Name>

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { urlOf } from './call.ts'
+import { streamQuery, urlOf } from './call.ts'
 import type { LaneOut, LiveAttemptOut, LiveOverviewOut } from './schema.ts'
 
 /** The latest events of the server's stream. */
@@ -19,7 +19,8 @@ const afterRefusalMs = 5000
 /** Follows the server, or one endpoint, while the component is shown and the page is in front. */
 export function useLive(endpoint?: { readonly app: string; readonly endpoint: string }): Live {
   const [live, setLive] = useState<Live>(nothing)
-  const url = urlOf('/live', {}, endpoint ?? {})
+  const own = streamQuery()
+  const url = own && urlOf('/live', {}, { ...endpoint, ...own })
 
   useEffect(() => {
     let source: EventSource | undefined
@@ -27,6 +28,7 @@ export function useLive(endpoint?: { readonly app: string; readonly endpoint: st
     setLive(nothing)
 
     function open(): void {
+      if (url === undefined) return
       source = new EventSource(url)
       source.onopen = () => setLive((before) => ({ ...before, isConnected: true }))
       source.onerror = () => {

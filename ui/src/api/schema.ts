@@ -386,6 +386,8 @@ export interface Operations {
   "GET /background-task": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; status?: "running" | "finished" | "failed"; state?: "running" | "paused" | "finished" | "failed" | "cancelled"; task?: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "application.stats" | "event-type.aggregate" }; body: undefined; answer: { data: BackgroundTaskOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Get a background task. */
   "GET /background-task/{task_id}": { path: { task_id: string }; query: object; body: undefined; answer: BackgroundTaskOut }
+  /** Get a background task of an application. */
+  "GET /app/{app_id}/background-task/{task_id}": { path: { app_id: string; task_id: string }; query: object; body: undefined; answer: BackgroundTaskOut }
   /** Pause a background task. */
   "POST /background-task/{task_id}/pause": { path: { task_id: string }; query: object; body: undefined; answer: BackgroundTaskOut }
   /** Resume a background task. */

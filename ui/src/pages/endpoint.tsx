@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { useAsk, usePages } from '../api/ask.ts'
 import { call } from '../api/call.ts'
-import { useLive } from '../api/live.ts'
+import { type Live, useLive } from '../api/live.ts'
 import type { LaneOut, MessageAttemptOut } from '../api/schema.ts'
 import { act } from '../parts/act.ts'
 import { Button, Id } from '../parts/button.tsx'
@@ -17,7 +17,7 @@ import { endpointMenu, useEndpointDialogs } from './endpoint-actions.tsx'
 import { EndpointSettings } from './endpoint-settings.tsx'
 import { EndpointCharts } from './history.tsx'
 import { LanePicture } from './lane.tsx'
-import { useRepeat } from './use-repeat.ts'
+import { useNews, useRepeat } from './use-repeat.ts'
 
 type View = 'attempts' | 'settings'
 
@@ -123,7 +123,7 @@ export function EndpointPage({ params }: { params: Params }) {
         />
       </div>
       {view === 'attempts' ? (
-        <Attempts at={at} hrefOf={({ msgId, id }) => `/app/${at.app_id}/msg/${msgId}?attempt=${id}`} />
+        <Attempts at={at} live={live} hrefOf={({ msgId, id }) => `/app/${at.app_id}/msg/${msgId}?attempt=${id}`} />
       ) : (
         <EndpointSettings endpoint={known} at={at} onChange={refresh} openDialog={dialogs.open} />
       )}
@@ -143,8 +143,15 @@ export interface EndpointPath {
   readonly endpoint_id: string
 }
 
+interface AttemptsProps {
+  readonly at: EndpointPath
+  /** The stream of the endpoint: an attempt in it shows at once. */
+  readonly live: Live
+  hrefOf(attempt: MessageAttemptOut): string
+}
+
 /** The latest attempts at the endpoint. */
-export function Attempts({ at, hrefOf }: { at: EndpointPath; hrefOf(attempt: MessageAttemptOut): string }) {
+export function Attempts({ at, live, hrefOf }: AttemptsProps) {
   const [status, setStatus] = useState<'all' | '2'>('all')
   const list = usePages<MessageAttemptOut>(`${at.endpoint_id} ${status}`, (iterator) =>
     call('GET /app/{app_id}/attempt/endpoint/{endpoint_id}', {
@@ -158,7 +165,10 @@ export function Attempts({ at, hrefOf }: { at: EndpointPath; hrefOf(attempt: Mes
       },
     }),
   )
-  useRepeat(list.refresh, list.rows.length <= 50 ? 3000 : undefined)
+  // A reader who has scrolled keeps the rows. The stream has the attempts of one process: the others are asked for.
+  const isAtTop = list.rows.length <= 50
+  useRepeat(list.refresh, isAtTop ? 3000 : undefined)
+  useNews(list.refresh, isAtTop ? live.attempts[0]?.id : undefined)
   return (
     <Section
       title="Attempts"

@@ -62,7 +62,7 @@ function titleOf(task: string): string {
 }
 
 /** How far a task is, as far as it says. */
-function Progress({ task: { data, state } }: { task: BackgroundTaskOut }) {
+export function Progress({ task: { data, state } }: { task: Pick<BackgroundTaskOut, 'data' | 'state'> }) {
   const scanned = numberOf(data.scanned)
   const total = numberOf(data.total) ?? numberOf(data.totalAtLeast)
   if (scanned === undefined) return <span class="faint">–</span>

@@ -7,3 +7,21 @@ export function useRepeat(work: () => Promise<void>, everyMs: number | undefined
   latest.current = work
   useEffect(() => (everyMs === undefined ? undefined : repeat(() => latest.current(), everyMs)), [everyMs])
 }
+
+/** News that come in a burst are one. */
+const burstMs = 300
+
+/** Calls soon after the id of the newest thing has changed. */
+export function useNews(work: () => Promise<void>, newest: string | undefined): void {
+  const latest = useRef(work)
+  latest.current = work
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  useEffect(() => {
+    if (newest === undefined || timer.current !== undefined) return
+    timer.current = setTimeout(() => {
+      timer.current = undefined
+      void latest.current()
+    }, burstMs)
+  }, [newest])
+  useEffect(() => () => clearTimeout(timer.current), [])
+}

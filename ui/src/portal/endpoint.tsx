@@ -1,15 +1,19 @@
 import { useState } from 'preact/hooks'
 import { useAsk } from '../api/ask.ts'
 import { call } from '../api/call.ts'
+import { type Live, useLive } from '../api/live.ts'
 import type { EndpointOut } from '../api/schema.ts'
 import { Attempts, type EndpointPath } from '../pages/endpoint.tsx'
 import { ReplayDialog, TestDialog } from '../pages/endpoint-actions.tsx'
 import { chosenRange, EndpointCharts, useHistory } from '../pages/history.tsx'
+import { Progress } from '../pages/tasks.tsx'
+import { useNews } from '../pages/use-repeat.ts'
 import { act } from '../parts/act.ts'
 import { Button, Id } from '../parts/button.tsx'
 import { confirm } from '../parts/dialog.tsx'
 import { Menu, type MenuItem } from '../parts/menu.tsx'
 import { Facts, Failure, Loading, Page, Section, Segmented, Stat } from '../parts/page.tsx'
+import { Pill } from '../parts/pill.tsx'
 import { exact, figure, share, shortUrl, span } from '../parts/text.ts'
 import { Ago } from '../parts/time.tsx'
 import { say } from '../parts/toast.tsx'
@@ -28,7 +32,10 @@ export function EndpointPage({ params }: { params: Params }) {
   const at = { app_id: ownApp(), endpoint_id: params.endpoint ?? '' }
   const endpoint = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}', { path: at }, 4000)
   const why = useAsk('GET /app/{app_id}/endpoint/{endpoint_id}/why', { path: at }, 3000)
+  const live = useLive({ app: at.app_id, endpoint: at.endpoint_id })
+  useNews(why.refresh, live.attempts[0]?.id)
   const [dialog, setDialog] = useState<'test' | 'replay'>()
+  const [replay, setReplay] = useState<string>()
   const view = (query.value.get('view') ?? 'activity') as View
   const known = endpoint.data
   if (known === undefined) {
@@ -67,6 +74,7 @@ export function EndpointPage({ params }: { params: Params }) {
           )}
         </p>
       )}
+      {replay !== undefined && <ReplayProgress key={replay} app={at.app_id} task={replay} />}
       <div class="toolbar">
         <Segmented<View>
           label="View"
@@ -79,7 +87,7 @@ export function EndpointPage({ params }: { params: Params }) {
           onChange={(next) => setQuery({ view: next === 'activity' ? undefined : next })}
         />
       </div>
-      {view === 'activity' && <Activity at={at} waiting={why.data?.waiting} />}
+      {view === 'activity' && <Activity at={at} live={live} waiting={why.data?.waiting} />}
       {view === 'settings' && <Settings endpoint={known} at={at} onChange={refresh} />}
       {view === 'signature' && <SignatureView at={at} />}
       {dialog === 'test' && <TestDialog at={at} endpoint={known} onClose={close} onDone={refresh} />}
@@ -87,7 +95,10 @@ export function EndpointPage({ params }: { params: Params }) {
         <ReplayDialog
           at={at}
           onClose={close}
-          onStarted={() => say('Started. The messages are sent after everything that is new.')}
+          onStarted={(task) => {
+            say('Started. The messages are sent after everything that is new.')
+            setReplay(task)
+          }}
         />
       )}
     </Page>
@@ -178,8 +189,28 @@ function Actions({ endpoint, at, refresh, open }: ActionsProps) {
   )
 }
 
+/** How far the replay is that was started here. */
+function ReplayProgress({ app, task }: { app: string; task: string }) {
+  const path = { app_id: app, task_id: task }
+  const asked = useAsk('GET /app/{app_id}/background-task/{task_id}', { path }, 1000)
+  if (asked.data === undefined) return null
+  return (
+    <Section title="Sending again" note={<Pill state={asked.data.state} />}>
+      <div class="inside">
+        <Progress task={asked.data} />
+      </div>
+    </Section>
+  )
+}
+
+interface ActivityProps {
+  readonly at: EndpointPath
+  readonly live: Live
+  readonly waiting: { total: number; isExact: boolean } | undefined
+}
+
 /** Figures, charts and attempts. */
-function Activity({ at, waiting }: { at: EndpointPath; waiting: { total: number; isExact: boolean } | undefined }) {
+function Activity({ at, live, waiting }: ActivityProps) {
   const { data } = useHistory({ app: at.app_id, endpoint: at.endpoint_id })
   const totals = data?.totals
   const attempts = totals === undefined ? 0 : totals.delivered + totals.failed
@@ -204,7 +235,7 @@ function Activity({ at, waiting }: { at: EndpointPath; waiting: { total: number;
         />
       </div>
       <EndpointCharts app={at.app_id} endpoint={at.endpoint_id} />
-      <Attempts at={at} hrefOf={({ msgId, id }) => `/portal/message/${msgId}?attempt=${id}`} />
+      <Attempts at={at} live={live} hrefOf={({ msgId, id }) => `/portal/message/${msgId}?attempt=${id}`} />
     </>
   )
 }
