@@ -12,6 +12,7 @@ export const {
   FileOwnedError,
   NotEnlistableError,
   openSluice,
+  SecretError,
   SignatureError,
   StoreTrouble,
   verify,

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, rmSync, statSync } from 'node:fs'
+import { cpSync, globSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { buildUi } from './build-ui.ts'
@@ -14,6 +14,7 @@ const { status } = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsco
   stdio: 'inherit',
 })
 if (status !== 0) process.exit(1)
+placeCompiled()
 cpSync(join(root, 'src'), dist, {
   recursive: true,
   filter: (path) => statSync(path).isDirectory() || !path.endsWith('.ts'),
@@ -21,3 +22,23 @@ cpSync(join(root, 'src'), dist, {
 
 await buildUi()
 cpSync(join(root, 'ui', 'dist'), join(dist, 'ui'), { recursive: true, filter: (path) => !path.endsWith('.sources') })
+
+/**
+ * Moves the compiled sources to dist, and the compiled modules of `@sluice/receiver` to dist/receiver: the package needs no
+ * other package for them. One file imports them, and only its paths change.
+ */
+function placeCompiled(): void {
+  const compiled = join(dist, 'compiled')
+  cpSync(join(compiled, 'src'), dist, { recursive: true })
+  renameSync(join(compiled, 'receiver/src'), join(dist, 'receiver'))
+  rmSync(compiled, { recursive: true })
+  for (const file of ['wire/receiver.js', 'wire/receiver.d.ts'].map((path) => join(dist, path))) {
+    writeFileSync(file, readFileSync(file, 'utf8').replaceAll("'../../receiver/src/", "'../receiver/"))
+  }
+  const astray = globSync('**/*.{js,d.ts}', { cwd: dist }).filter((path) =>
+    /from ['"][./]*\/receiver\/src/.test(readFileSync(join(dist, path), 'utf8')),
+  )
+  if (astray.length === 0) return
+  console.error(`Only src/wire/receiver.ts imports the receiver, for the sake of the package: ${astray.join(', ')}.`)
+  process.exit(1)
+}

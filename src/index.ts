@@ -35,7 +35,7 @@ export type {
 export type { NewMessage, PublishedMessage } from './library/message.ts'
 export type { SluiceOptions } from './library/options.ts'
 export { type Enqueued, openSluice, type PostgresClient, type Sluice } from './library/sluice.ts'
-export { type ReceivedWebhook, SignatureError, type VerifyOptions, verify } from './library/verify.ts'
+export { type ReceivedWebhook, SecretError, SignatureError, type VerifyOptions, verify } from './library/verify.ts'
 export type { Method, Request } from './operations/in-process.ts'
 export { ConfigError } from './runtime/config.ts'
 export { version } from './runtime/version.ts'

@@ -8,6 +8,7 @@ export {
 } from './names.ts'
 export {
   defaultToleranceSeconds,
+  idOf,
   openVerifier,
   type Received,
   type ReceivedHeaders,

@@ -43,8 +43,6 @@ export interface Verified {
 export interface Verifier {
   /** Resolves for a genuine request, else rejects with SignatureError. */
   verify(received: Received): Promise<Verified>
-  /** The id of a request, whether or not it is genuine; undefined when it has none. */
-  idOf(headers: ReceivedHeaders): string | undefined
 }
 
 /** The signed text before the body, and the signatures that the request carries. */
@@ -65,8 +63,7 @@ export function openVerifier(options: VerifierOptions): Verifier {
   if (!(toleranceSeconds >= 0)) throw new RangeError('toleranceSeconds must be a number of at least 0.')
   const keys = [secret].flat().map((each) => keyOf(each, profile))
   if (keys.length === 0) throw new RangeError('secret must name at least one secret.')
-  // Either family is read, unless the application has names of its own.
-  const sets = headerNames(profile, typeof names === 'string' ? 'both' : names)
+  const sets = readNames(profile, names)
   const claimOf = profile === 'standard' ? standardClaim : otherClaim
 
   return {
@@ -77,14 +74,21 @@ export function openVerifier(options: VerifierOptions): Verifier {
       for (const key of keys) if (await isSignedBy(key, profile, signed, entries)) return { id, signedAt }
       throw refusal('wrong_signature', 'the signature is wrong')
     },
-    idOf(headers) {
-      for (const { id } of sets) {
-        const found = headerOf(headers, id)
-        if (found !== undefined) return found
-      }
-      return undefined
-    },
   }
+}
+
+/** The id of a request, whether or not it is genuine; undefined when it has none. */
+export function idOf(headers: ReceivedHeaders, names: SignatureHeaders = 'both'): string | undefined {
+  return firstOf(headers, readNames('standard', names), 'id')
+}
+
+/** The names of the headers to read: either family, unless the application has names of its own. */
+function readNames(profile: SignatureProfile, names: SignatureHeaders): readonly PartNames[] {
+  return headerNames(profile, typeof names === 'string' ? 'both' : names)
+}
+
+function firstOf(headers: ReceivedHeaders, sets: readonly PartNames[], part: keyof PartNames): string | undefined {
+  return sets.map((names) => headerOf(headers, names[part])).find((value) => value !== undefined)
 }
 
 /** Standard Webhooks: `v1` (HMAC) and `v1a` (ed25519) entries over `id.timestamp.body`. */
@@ -106,7 +110,7 @@ function otherClaim(profile: SignatureProfile, sets: readonly PartNames[], heade
   const entries = [names.signature, olderHeader(names.signature)].flatMap((name) =>
     (headerOf(headers, name)?.split(',', entriesLimit) ?? []).map((entry) => entry.trim()),
   )
-  const id = sets.map((set) => headerOf(headers, set.id)).find((value) => value !== undefined)
+  const id = firstOf(headers, sets, 'id')
   if (entries.length === 0) throw refusal('not_signed', 'not signed')
   if (profile === 'stored' || profile === 'github') return { head: '', entries, timestamp: undefined, id }
   const timestamp =

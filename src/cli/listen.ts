@@ -3,7 +3,14 @@ import { signatureProfiles } from '../domain/endpoint-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { prettyJson } from '../json/exact.ts'
 import { type Address, choice, count, formatAddress } from '../runtime/setting-kinds.ts'
-import { openProfileVerifier, receivedId, type Verifier } from '../wire/verify.ts'
+import {
+  idOf,
+  openVerifier,
+  type ReceivedHeaders,
+  SecretError,
+  SignatureError,
+  type Verifier,
+} from '../wire/receiver.ts'
 import { ApiProblem, type Client, type Item, pathOf } from './client.ts'
 import { option, type RemoteCommands, repeated, type Session } from './command.ts'
 import { CommandError, exitCode } from './exit.ts'
@@ -32,7 +39,7 @@ export function addListen(commands: RemoteCommands): void {
         server.closeAllConnections()
         server.close()
       }
-      printer.end()
+      await printer.end()
     })
     .addOption(option('--port <PORT>', 'port to listen on; 0 = any free port', count(0, 65_535)).default(9000))
     .option('--host <HOST>', 'address to listen on', '127.0.0.1')
@@ -93,13 +100,14 @@ const refusedStatus = 401
 
 class Printer {
   readonly #session: Session
-  #verify: Verifier | undefined
-  #names: SignatureHeaders = 'both'
+  #verifier: Verifier | undefined
+  #headers: SignatureHeaders = 'both'
   /** Requests that arrived before the secret was known, from an endpoint that existed before. */
   #early: Arrived[] | undefined = []
   #requests = 0
   #verified = 0
   readonly #seen = new Set<string>()
+  #last = Promise.resolve()
 
   constructor(session: Session) {
     this.#session = session
@@ -110,20 +118,21 @@ class Printer {
     terminal.print(json ? toJson({ listening: url }) : `Listening on ${terminal.style('bold', url)}`)
   }
 
-  verifyWith(secret: string, names: SignatureHeaders = 'both'): void {
-    const profile = this.#session.options.profile as SignatureProfile
-    this.#names = names
-    this.#verify = openProfileVerifier(profile, secret, names)
-    if (this.#verify !== undefined) return
-    throw new CommandError(
-      '--secret must be whsec_ followed by base64, raw: and a text, hex: and hex digits, or whpk_ and an ed25519 key.',
-      exitCode.misused,
-    )
+  verifyWith(secret: string, headers: SignatureHeaders = 'both'): void {
+    const { options, world } = this.#session
+    const profile = options.profile as SignatureProfile
+    this.#headers = headers
+    try {
+      this.#verifier = openVerifier({ secret, profile, headers, now: () => world.clock.now() })
+    } catch (error) {
+      if (!(error instanceof SecretError)) throw error
+      throw new CommandError(`--secret: ${error.message}`, exitCode.misused, { cause: error })
+    }
   }
 
   wait(): void {
     const { terminal, json } = this.#session
-    if (this.#verify === undefined && !json)
+    if (this.#verifier === undefined && !json)
       this.say('Secret', 'none; signatures are not verified (set --secret or --app)')
     if (!json) terminal.print(terminal.style('dim', 'Waiting for messages; Ctrl-C ends.\n'))
     const early = this.#early ?? []
@@ -136,22 +145,28 @@ class Printer {
     if (!json) terminal.print(`  ${terminal.style('dim', name.padEnd(8))}  ${what}`)
   }
 
-  end(): void {
+  async end(): Promise<void> {
+    await this.#last
     const { terminal, json } = this.#session
     if (!json) terminal.print(`${counted(this.#requests, 'request')}, ${this.#verified} verified.`)
   }
 
   receive(arrived: Arrived): void {
-    if (this.#early !== undefined) return void this.#early.push(arrived)
-    const { request, response, body } = arrived
+    if (this.#early !== undefined) this.#early.push(arrived)
+    else this.#last = this.#answer(arrived, this.#last)
+  }
+
+  /** Answers and prints a request after the one before it, so that the lines are in the order of arrival. */
+  async #answer({ request, response, body }: Arrived, before: Promise<void>): Promise<void> {
+    await before
     const { terminal, json, options, world } = this.#session
     const now = world.clock.now()
-    const problem = this.#verify?.({ headers: request.headers, body }, now)
-    const verified = this.#verify === undefined ? undefined : problem === undefined
+    const problem = await this.#problemOf(request.headers, body)
+    const verified = this.#verifier === undefined ? undefined : problem === undefined
     response.writeHead(problem === undefined ? (options.status as number) : refusedStatus).end()
     this.#requests++
     if (verified) this.#verified++
-    const id = receivedId(request, this.#names)
+    const id = idOf(request.headers, this.#headers) ?? ''
     const again = this.#isAgain(id)
     const { method, url, headers } = request
     if (json) {
@@ -181,6 +196,16 @@ class Printer {
     const time = terminal.style('dim', `${new Date(now).toISOString().slice(11, 19)}Z`)
     terminal.print(`${time}  ${verdict}  ${id || '(no webhook-id)'}${path}${note}`)
     terminal.print(`${indented(contentOf(body))}\n`)
+  }
+
+  async #problemOf(headers: ReceivedHeaders, body: Buffer): Promise<string | undefined> {
+    try {
+      await this.#verifier?.verify({ headers, body })
+      return undefined
+    } catch (error) {
+      if (error instanceof SignatureError) return error.problem
+      throw error
+    }
   }
 
   /** Whether this message is among the last ten thousand. */

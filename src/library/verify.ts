@@ -1,11 +1,13 @@
 import type { SignatureHeaders } from '../domain/application-fields.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { openProfileVerifier } from '../wire/verify.ts'
+import { openVerifier, type ReceivedHeaders } from '../wire/receiver.ts'
 
-/** A request as it was received: the headers by lower-case name, as Node has them, and the bytes of the body. */
+export { SecretError, SignatureError } from '../wire/receiver.ts'
+
+/** A request as it was received: the headers of `fetch` or a record of them, as Node has it, and the bytes of the body. */
 export interface ReceivedWebhook {
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly headers: ReceivedHeaders
   readonly body: Uint8Array | string
 }
 
@@ -16,18 +18,10 @@ export interface VerifyOptions {
   readonly headers?: SignatureHeaders | undefined
 }
 
-/** The webhook was not signed with the secret, or more than five minutes ago. */
-export class SignatureError extends Error {
-  override readonly name = 'SignatureError'
-}
-
 /**
- * Verifies a received webhook with the secret of its endpoint. Throws `SignatureError` with the reason unless it is
- * genuine. The body must be the bytes that arrived, before any JSON parser.
+ * Verifies a received webhook with the secret of its endpoint. Rejects with `SignatureError`, which has a code and a
+ * remedy, unless the webhook is genuine. The body must be the bytes that arrived, before any JSON parser.
  */
-export function verify({ headers, body }: ReceivedWebhook, secret: string, options: VerifyOptions = {}): void {
-  const check = openProfileVerifier(options.profile ?? 'standard', secret, options.headers)
-  if (check === undefined) throw new TypeError('The secret must be whsec_ followed by base64, or an ed25519 key.')
-  const problem = check({ headers, body: typeof body === 'string' ? Buffer.from(body) : body }, systemClock.now())
-  if (problem !== undefined) throw new SignatureError(`The webhook is not genuine: ${problem}.`)
+export async function verify(received: ReceivedWebhook, secret: string, options: VerifyOptions = {}): Promise<void> {
+  await openVerifier({ ...options, secret, now: () => systemClock.now() }).verify(received)
 }

@@ -1,7 +1,8 @@
 import { createHmac, createSecretKey, sign } from 'node:crypto'
-import type { SignatureHeaders, SignatureNames } from '../domain/application-fields.ts'
+import type { SignatureHeaders } from '../domain/application-fields.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
+import { headerNames, olderHeader, type PartNames } from './receiver.ts'
 import { bytesOf, privateKeyOf, sharedKey } from './secret.ts'
 
 /** Signs `head` followed by `body`. */
@@ -70,40 +71,6 @@ export interface ExpiringSigner {
 /** The signer of a secret by a profile; undefined when the secret cannot sign so. */
 export function signerOf(profile: SignatureProfile, secret: string): Signer | undefined {
   return profile === 'standard' ? standardSigner(secret) : hexSigner(secret)
-}
-
-const standardHeaders = { id: 'webhook-id', timestamp: 'webhook-timestamp', signature: 'webhook-signature' }
-const svixHeaders = { id: 'svix-id', timestamp: 'svix-timestamp', signature: 'svix-signature' }
-const sluiceHeaders = { timestamp: 'x-sluice-timestamp', signature: 'x-sluice-signature' }
-const fixedHeaders = { github: 'x-hub-signature-256', stripe: 'stripe-signature' }
-
-/** The names of the headers that carry the parts of a signature. */
-export type PartNames = Required<SignatureNames>
-
-/**
- * The names of the headers that carry the parts of a signature by a profile. Signing and verifying both go by it. The id
- * is the same on every attempt, and every profile sends it, because a receiver knows duplicates by it. Two sets of names
- * carry the same values.
- */
-export function headerNames(
-  profile: SignatureProfile,
-  headers: SignatureHeaders,
-): readonly [PartNames, ...PartNames[]] {
-  if (headers === 'svix') return [namesOf(profile, svixHeaders, {})]
-  if (headers === 'both') return [namesOf(profile, standardHeaders, {}), namesOf(profile, svixHeaders, {})]
-  return [namesOf(profile, standardHeaders, headers === 'webhook' ? {} : headers)]
-}
-
-function namesOf(profile: SignatureProfile, family: PartNames, own: SignatureNames): PartNames {
-  if (profile === 'standard') return { ...family, ...own }
-  const { id } = { ...family, ...own }
-  if (profile === 'stored' || profile === 'timestamped') return { ...sluiceHeaders, ...own, id }
-  return { id, timestamp: '', signature: fixedHeaders[profile] }
-}
-
-/** The header beside a signature header that carries the signatures of older secrets. */
-export function olderHeader(name: string): string {
-  return `${name}-old`
 }
 
 /** How requests are signed by a profile. The newest secret is the first. */

@@ -98,13 +98,6 @@ export function privateKeyOf(bytes: Buffer): KeyObject | undefined {
   return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
 }
 
-/** The key of a `whpk_` text; undefined when the text is none. */
-export function publicKeyOf(text: string): KeyObject | undefined {
-  const bytes = Buffer.from(text.slice('whpk_'.length), 'base64')
-  if (!text.startsWith('whpk_') || bytes.length !== seedBytes) return undefined
-  return createPublicKey({ key: Buffer.concat([publicKeyPrefix, bytes]), format: 'der', type: 'spki' })
-}
-
 /**
  * The key that a receiver verifies with: the secret itself for HMAC, the public half for ed25519. Receivers of the standard
  * profile know base64 alone, so a key that was brought along in another form is shown to them as `whsec_`.

@@ -66,7 +66,10 @@ describe('listen alone', () => {
     assert.equal(taken.err, `Cannot listen on 127.0.0.1:${port}: another process uses this port.\n`)
     const wrong = run('listen --port 0 --secret sesame')
     assert.equal(await wrong.ended, 2)
-    assert.match(wrong.err, /--secret must be whsec_/)
+    assert.match(
+      wrong.err,
+      /^--secret: The secret cannot be used for the profile standard\. Use the secret of the endpoint: whsec_/,
+    )
   })
 })
 
