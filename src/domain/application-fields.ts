@@ -1,4 +1,4 @@
-import { boolean, type Field, integer, labels, seconds, type Typed } from './field.ts'
+import { boolean, type Field, integer, labels, list, seconds, type Typed, text } from './field.ts'
 
 const day = 86_400
 
@@ -41,6 +41,13 @@ export const applicationFields = {
     flag: '--erase-delivered',
     description:
       'Whether the payload of a message is erased once all its deliveries have succeeded; the history stays. False by default; it holds for messages published from then on.',
+  },
+  subjectPointers: {
+    kind: list(text(1, 256), 16),
+    flag: '--subject-pointer <POINTER>',
+    description:
+      'JSON pointers to the values in payloads that name data subjects, such as `/user/id`; a `*` stands for every element of an array. A person is found by these values, to be erased or exported. None by default.',
+    help: 'JSON pointer to a value that names a data subject, such as /user/id',
   },
 } as const satisfies Readonly<Record<string, Field>>
 

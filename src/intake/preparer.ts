@@ -7,7 +7,7 @@ import type { Publication } from '../store/store.ts'
 import type { Admission } from './admission.ts'
 import { type Item, plainPublication, UnknownEndpoint } from './publication.ts'
 import type { AppSubscriptions } from './subscriptions.ts'
-import { stepsOf, type Treated, treat } from './treat.ts'
+import { Forms, stepsOf, type Treated, treat } from './treat.ts'
 import { Allowances, atOnceSteps, type Work } from './work.ts'
 
 /** A refusal by limits that are older than this is not final: the endpoints may have changed since. */
@@ -75,7 +75,8 @@ export class Preparer {
     request: Once | null = null,
   ): Prepared | Promise<Prepared> {
     const [only] = items
-    if (subscriptions.treatments === undefined && only !== undefined && items.length === 1) {
+    const { treatments, subjects } = subscriptions
+    if (treatments === undefined && subjects === undefined && only !== undefined && items.length === 1) {
       return this.#admit(subscriptions, [plainPublication(subscriptions, only, request)], this.#delayMs())
     }
     const work = this.#allowances.workOf(subscriptions.app)
@@ -149,10 +150,13 @@ function* publicationsOf(
     deliveries += plain.endpoints.length
     if (items.length > 1 && deliveries > batchDeliveriesLimit) throw tooManyDeliveries()
     yield
-    const { treatments } = subscriptions
+    const { treatments, subjects: index } = subscriptions
     const { envelope, body } = item
-    const treated = treatments && (yield* treat(treatments, envelope, body, plain.endpoints, work))
-    publications.push(treated === undefined ? plain : withTreatment(plain, treated))
+    const forms = new Forms(body, work)
+    const treated = treatments && (yield* treat(treatments, envelope, forms, plain.endpoints))
+    const subjects = index && (yield* index.hashesIn(yield* forms.json()))
+    const publication = treated === undefined ? plain : withTreatment(plain, treated)
+    publications.push(subjects === undefined ? publication : { ...publication, subjects })
   }
   return publications
 }

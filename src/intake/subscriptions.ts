@@ -3,6 +3,7 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { isUsualBound, type WaitingBound } from '../domain/flow.ts'
 import { Matcher } from '../domain/match.ts'
+import { SubjectIndex } from '../shaping/subjects.ts'
 import type { Store, Subscriptions } from '../store/store.ts'
 import type { Bounds } from './admission.ts'
 import { refusalFor } from './publication.ts'
@@ -23,6 +24,8 @@ export interface AppSubscriptions {
   readonly dedupeMs: number | null
   /** Whether bodies are erased once all deliveries of a message have succeeded. */
   readonly eraseDelivered: boolean
+  /** Finds the data subjects of messages; undefined when the application names no pointers. */
+  readonly subjects: SubjectIndex | undefined
 }
 
 /** A place that subscriptions come from. */
@@ -118,7 +121,7 @@ export function onlyEndpoint(
 /** Indexes the stored subscriptions of an application. */
 export function appSubscriptions(
   app: number,
-  { version, list, dedupeSeconds, eraseDelivered = false }: Subscriptions,
+  { version, list, dedupeSeconds, eraseDelivered = false, subjects }: Subscriptions,
   readAt: SteadyMs,
 ): AppSubscriptions {
   return {
@@ -130,6 +133,7 @@ export function appSubscriptions(
     readAt,
     dedupeMs: dedupeSeconds === null ? null : dedupeSeconds * 1000,
     eraseDelivered,
+    subjects: subjects && new SubjectIndex(subjects),
   }
 }
 

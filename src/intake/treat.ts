@@ -77,14 +77,12 @@ export type Treated = Pick<Publication, 'endpoints' | 'special' | 'variants'>
 export function* treat(
   treatments: Treatments,
   envelope: Envelope,
-  body: Uint8Array,
+  forms: Forms,
   matched: readonly number[],
-  work: Work,
 ): Parts<Treated> {
   if (!matched.some((endpoint) => treatments.has(endpoint))) return { endpoints: matched }
-  const forms = new Forms(body, work)
-  const passes = filtering(envelope, forms, work)
-  const coalesced = coalescing(envelope, body)
+  const passes = filtering(envelope, forms, forms.work)
+  const coalesced = coalescing(envelope, forms.body)
   const isDirect = envelope.endpoint != null
   const endpoints: number[] = []
   const special: Special[] = []
@@ -148,28 +146,28 @@ export function stepsOf(filter: Filter, message: Filterable, work: Work): number
   return steps > limit ? Infinity : steps
 }
 
-/** The variants of a message, each made once. */
-class Forms {
+/** The forms of a message's body: its outline and its variants, each made once. */
+export class Forms {
   readonly variants: Variant[] = []
-  readonly #body: Uint8Array
+  readonly body: Uint8Array
   readonly #shaped = new Map<string, Uint8Array>()
   readonly #known = new Map<string, number>()
   #json: Outline | null | undefined
   #bytes = 0
   #signedBytes = 0
 
-  readonly #work: Work
+  readonly work: Work
 
   constructor(body: Uint8Array, work: Work) {
-    this.#body = body
-    this.#work = work
+    this.body = body
+    this.work = work
   }
 
   /** The outline of the body, read at first use; undefined when the body is not JSON. */
   *json(): Parts<Outline | undefined> {
     if (this.#json === undefined) {
-      this.#work.add(this.#body.byteLength * outlineStepsPerByte)
-      this.#json = (yield* Outline.of(this.#body)) ?? null
+      this.work.add(this.body.byteLength * outlineStepsPerByte)
+      this.#json = (yield* Outline.of(this.body)) ?? null
     }
     return this.#json ?? undefined
   }
@@ -189,8 +187,8 @@ class Forms {
     if (this.#isFull(shaping !== null, sign !== null)) return undefined
     const own = shaping === null ? null : yield* this.#shape(shaping)
     if (own === undefined || this.#hasGrown(own)) return undefined
-    const body = own ?? this.#body
-    if (sign !== null) this.#work.add(body.byteLength * signStepsPerByte)
+    const body = own ?? this.body
+    if (sign !== null) this.work.add(body.byteLength * signStepsPerByte)
     this.#bytes += own?.byteLength ?? 0
     if (sign !== null) this.#signedBytes += body.byteLength
     this.#known.set(name, this.variants.length)
@@ -207,7 +205,7 @@ class Forms {
 
   /** Whether pseudonyms made the body much larger, up to 16 times: such a variant is made when it is sent. */
   #hasGrown(own: Uint8Array | null): boolean {
-    return own !== null && own.byteLength > Math.max(variantBytesLimit, 2 * this.#body.byteLength)
+    return own !== null && own.byteLength > Math.max(variantBytesLimit, 2 * this.body.byteLength)
   }
 
   /** The shaped body; undefined when no work is left. */
@@ -215,7 +213,7 @@ class Forms {
     const known = this.#shaped.get(name)
     if (known !== undefined) return known
     const json = (yield* this.json()) as Outline
-    if (!this.#work.take(json.bytes.byteLength * shapeStepsPerByte)) return undefined
+    if (!this.work.take(json.bytes.byteLength * shapeStepsPerByte)) return undefined
     const shaped = yield* (apply as Shaper)(json)
     this.#shaped.set(name, shaped)
     return shaped

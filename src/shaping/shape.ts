@@ -30,6 +30,19 @@ export function shaper(shape: Shape, pseudonymize: Pseudonymize | null): Shaper 
   }
 }
 
+/** Makes a function that visits the values which these pointers name, in the order of the payload. A null is left out. */
+export function visitor(pointers: readonly string[]): (json: Outline, visit: VisitValue) => Parts<void> {
+  const place = new Place([rulesOf({ keep: null, drop: [], rename: {}, pseudonymize: pointers })])
+  return (json, visit) =>
+    emit(new Pieces(json.bytes), json, place, true, (bytes, start, end) => {
+      visit(bytes, start, end)
+      return ''
+    })
+}
+
+/** Called with the payload, and where a value lies in it. */
+type VisitValue = (json: Buffer, start: number, end: number) => void
+
 /** The bytes of a result: spans of the published bytes, and texts that replace others. */
 class Pieces {
   readonly json: Buffer

@@ -5,6 +5,7 @@ import type { Identity } from '../domain/ids.ts'
 import type { DeadReason } from '../domain/judge.ts'
 import type { Subscription } from '../domain/match.ts'
 import type { TraceContext } from '../domain/trace-context.ts'
+import type { SubjectRules } from './subjects.ts'
 import { SealError, type Vault } from './vault.ts'
 
 /** Publishing: alone, in groups, in a caller's transaction, and once per key. */
@@ -90,6 +91,8 @@ export interface Subscriptions {
   readonly dedupeSeconds: number | null
   /** The application erases bodies once all deliveries of a message have succeeded. */
   readonly eraseDelivered?: boolean
+  /** How messages are indexed by their data subjects; absent when the application names no pointers. */
+  readonly subjects?: SubjectRules
 }
 
 /** The first look whether all deliveries have succeeded comes this long after they were due. */
@@ -134,6 +137,8 @@ export interface Publication {
   readonly special?: readonly Special[]
   /** The bodies and signatures that `special` names, by position. */
   readonly variants?: readonly Variant[]
+  /** The hashes of its data subjects, each once; `unindexedSubject` alone when its body must be read to find them. */
+  readonly subjects?: readonly string[]
 }
 
 /** A delivery that is not plain. Endpoints appear once, and are among the publication's. */

@@ -15,6 +15,8 @@ import type { Maintenance } from './maintenance.ts'
 import type { Messages } from './messages.ts'
 import type { Publication, Publishing } from './publishing.ts'
 import type { Schedules } from './schedules.ts'
+import type { Signing } from './signing.ts'
+import type { Subjects } from './subjects.ts'
 import type { Tasks } from './tasks.ts'
 import type { Vault } from './vault.ts'
 import type { WebSessions } from './web-sessions.ts'
@@ -50,6 +52,8 @@ export interface Store
     DeadFiling,
     Schedules,
     Tasks,
+    Subjects,
+    Signing,
     History,
     Alerts,
     Access,

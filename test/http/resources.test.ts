@@ -26,6 +26,7 @@ describe('applications', () => {
       headerTemplates: null,
       maxInFlight: null,
       eraseDelivered: null,
+      subjectPointers: null,
     }
     assert.deepEqual(rest, { ...given, ...unset, dedupeSeconds: null, signatureHeaders: null })
     assert.deepEqual((await ask('GET', `/app/${id}`)).json, created.json)

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { defaultFlow, type Flow } from '../../src/domain/flow.ts'
 import type { Subscription } from '../../src/domain/match.ts'
 import { allAtOnce } from '../../src/domain/turns.ts'
-import { prepareTreatments, treat } from '../../src/intake/treat.ts'
+import { Forms, prepareTreatments, treat } from '../../src/intake/treat.ts'
 import { Work } from '../../src/intake/work.ts'
 
 const envelope = { eventType: 'x', eventId: null, channels: null, contentType: 'application/json', delayMs: 0 }
@@ -29,7 +29,7 @@ function treated(wishes: (Wish | null)[], bytes: Uint8Array = body) {
   const treatments = prepareTreatments(subscribed(...wishes))
   assert(treatments, 'nobody wants anything')
   const matched = wishes.map((_, i) => i + 1)
-  const answer = allAtOnce(treat(treatments, envelope, bytes, matched, new Work()))
+  const answer = allAtOnce(treat(treatments, envelope, new Forms(bytes, new Work()), matched))
   return {
     ...answer,
     bodies: answer.variants?.map((each) => (each.body === null ? null : Buffer.from(each.body).toString())),
@@ -94,7 +94,9 @@ describe('a message', () => {
       ...each,
       ...(each.treatment && { treatment: { ...each.treatment, disabled: true } }),
     }))
-    const dropped = allAtOnce(treat(prepareTreatments(dropping) ?? new Map(), envelope, body, [1], new Work()))
+    const dropped = allAtOnce(
+      treat(prepareTreatments(dropping) ?? new Map(), envelope, new Forms(body, new Work()), [1]),
+    )
     assert.deepEqual(dropped.special, [{ endpoint: 1, variant: 0, drop: 'disabled' }], 'in its form, for a replay')
     const unopened = treated([{ shape: pseudonymous, regionSecret: null }])
     assert.deepEqual(unopened.special, [{ endpoint: 1, drop: 'unshapable' }])

@@ -8,7 +8,7 @@ import { Job } from '../../src/engine/job.ts'
 import { Admission } from '../../src/intake/admission.ts'
 import { Depths } from '../../src/intake/depths.ts'
 import { appSubscriptions } from '../../src/intake/subscriptions.ts'
-import { treat } from '../../src/intake/treat.ts'
+import { Forms, treat } from '../../src/intake/treat.ts'
 import { Work } from '../../src/intake/work.ts'
 import { RestingSweep } from '../../src/leader/resting-sweep.ts'
 import { QueueSurvey } from '../../src/metrics/queue-survey.ts'
@@ -496,7 +496,8 @@ export class World {
       const expiresInMs = this.#bounds.chance(0.2) ? this.#bounds.between(100, 15_000) : null
       Object.assign(fact, { publishedFrom: clock.steady(), delayMs, expiresInMs: expiresInMs && expiresInMs + delayMs })
       const { treatments, bounds } = appSubscriptions(app, subscriptions, 0)
-      const treated = treatments && allAtOnce(treat(treatments, publication, publication.body, endpoints, new Work()))
+      const treated =
+        treatments && allAtOnce(treat(treatments, publication, new Forms(publication.body, new Work()), endpoints))
       const wanted = { ...publication, ...treated, expiresInMs: fact.expiresInMs }
       const [admitted = wanted] = admission.admit([wanted], 0, bounds)
       const [result] = await store.publish([admitted])

@@ -68,7 +68,7 @@ const empty = `
   delete from application where key > 0; delete from removal; delete from event_type; delete from endpoint; delete from message; delete from event_id; delete from pending; delete from idempotency; delete from fan_out;
   delete from attempt; delete from dead; delete from unfiled; delete from dead_file; delete from lane; delete from worker; delete from task; delete from api_key;
   delete from app_token; delete from web_session; delete from portal_look; delete from alert; delete from alert_silence; delete from audit; delete from coalescing; delete from coalesced; delete from schedule; delete from leader; delete from payload_end; delete from notice;
-  delete from history`
+  delete from history; delete from subject; delete from subject_key; delete from signing_key`
 
 /** A store on an empty database. */
 export async function openPostgresHarness(): Promise<Harness & { readonly url: string }> {

@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox'
-import { AppError, noSuch } from '../../domain/app-error.ts'
+import { AppError, type FieldError, noSuch } from '../../domain/app-error.ts'
 import type { Application } from '../../domain/endpoint.ts'
 import { decodeKey } from '../../domain/ids.ts'
+import { pointerDepthLimit, readPointer } from '../../json/pointer.ts'
 import type { PageRequest, Store } from '../../store/store.ts'
 import { admin, type Caller, read, view } from '../access.ts'
 import { templateProblems } from '../endpoint-problems.ts'
@@ -31,11 +32,19 @@ const CreateQuery = Type.Object({
 
 type NewApplication = Static<typeof ApplicationIn>
 
+function subjectProblems(pointers: readonly string[] | null | undefined): FieldError[] {
+  const message = `must be a JSON pointer of at most ${pointerDepthLimit} steps, such as /user/id`
+  return (pointers ?? []).flatMap((text, i) =>
+    readPointer(text) === undefined ? [{ at: ['body', 'subjectPointers', i], message, type: 'pointer' }] : [],
+  )
+}
+
 function refuseProblems(input: Static<typeof ApplicationPatch>): void {
   refuseIf([
     ...metadataProblems(input.metadata),
     ...signatureHeaderProblems(input),
     ...templateProblems(input.headerTemplates),
+    ...subjectProblems(input.subjectPointers),
   ])
 }
 

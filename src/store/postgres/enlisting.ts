@@ -31,7 +31,7 @@ interface ClientQuery {
 // Publishing names these tables without their schema: the client's search_path must lead to the tables of the store.
 const tables = [
   ...['migration', 'application', 'endpoint', 'message', 'event_id', 'pending', 'fan_out', 'idempotency'],
-  ...['variant', 'payload_end', 'dead'],
+  ...['variant', 'payload_end', 'dead', 'subject'],
 ]
 
 // When each migration ran, and the ids of the database and its tables. They differ between two databases, also when one is

@@ -12,7 +12,7 @@ import {
   repeatedTogether,
 } from '../publishing.ts'
 import type { StoredMessage } from '../store.ts'
-import { booleans, integers } from './arrays.ts'
+import { booleans, integers, texts } from './arrays.ts'
 import type { Database } from './database.ts'
 import { fanOut } from './fan-out.ts'
 import { findTaken, reasonsOf, takeTogether, withoutTwins } from './idempotency.ts'
@@ -61,6 +61,7 @@ export function intake(database: Database): IntakeAlong {
     const current = new Set(answer.current)
     const accepted = new Set(answer.accepted)
     if (publications.some(endsEarly)) await keepPayloadEnds(run, publications, identities, accepted, answer.now)
+    if (publications.some(namesSubjects)) await keepSubjects(run, publications, identities, accepted)
     const queued = publications.filter((_, i) => accepted.has(identities[i]?.key as number))
     const refused = publications.filter((_, i) => {
       const { key } = identities[i] as Identity
@@ -106,7 +107,9 @@ export function intake(database: Database): IntakeAlong {
 
   /** Plain publications are one statement; others need a transaction around its statements. */
   const byItself: Within = (publications, work) =>
-    publications.every((each) => isPlain(each) && !endsEarly(each)) ? work(durable.run) : durable.transaction(work)
+    publications.every((each) => isPlain(each) && !endsEarly(each) && !namesSubjects(each))
+      ? work(durable.run)
+      : durable.transaction(work)
 
   /** Repeats the work when another process overtook it. */
   async function persisting<T>(work: (next: () => number) => Promise<T>): Promise<T> {
@@ -185,5 +188,34 @@ export async function keepPayloadEnds(
     integers(ending.map(({ at }) => at)),
     booleans(ending.map(({ onceDelivered }) => onceDelivered)),
     integers(ending.map(({ overAt }) => overAt)),
+  ])
+}
+
+const insertSubjects = statement(
+  'insert-subjects',
+  `
+    insert into subject (app, hash, message)
+    select * from unnest($1::bigint[], $2::text[], $3::bigint[])`,
+)
+
+function namesSubjects({ subjects = [] }: Publication): boolean {
+  return subjects.length > 0
+}
+
+/** Indexes accepted messages by their data subjects. */
+async function keepSubjects(
+  run: Run,
+  publications: readonly Publication[],
+  identities: readonly Identity[],
+  accepted: ReadonlySet<number>,
+): Promise<void> {
+  const rows = publications.flatMap(({ app, subjects = [] }, i) => {
+    const { key } = identities[i] as Identity
+    return accepted.has(key) ? subjects.map((hash) => ({ app, hash, key })) : []
+  })
+  await run(insertSubjects, [
+    integers(rows.map(({ app }) => app)),
+    texts(rows.map(({ hash }) => hash)),
+    integers(rows.map(({ key }) => key)),
   ])
 }

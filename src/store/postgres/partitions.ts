@@ -15,6 +15,7 @@ const partitioned = [
   { table: 'attempt', by: 'message' },
   { table: 'variant', by: 'message' },
   { table: 'coalesced', by: 'message' },
+  { table: 'subject', by: 'message' },
 ] as const
 
 /** The tables that have a partition for every day. */

@@ -439,6 +439,37 @@ create table sealing_key (
 );
 CREATE UNIQUE INDEX sealing_key_pkey ON public.sealing_key USING btree (id);
 
+create table signing_key (
+  id text not null,
+  public_key text not null,
+  secret text not null,
+  created_at bigint not null
+);
+CREATE UNIQUE INDEX signing_key_pkey ON public.signing_key USING btree (id);
+
+create table subject (
+  app bigint not null,
+  hash text not null,
+  message bigint not null
+) partition by RANGE (message);
+CREATE INDEX subject_message ON ONLY public.subject USING btree (message);
+CREATE UNIQUE INDEX subject_pkey ON ONLY public.subject USING btree (app, hash, message);
+
+create table subject_default (
+  app bigint not null,
+  hash text not null,
+  message bigint not null
+); -- partition: DEFAULT
+CREATE INDEX subject_default_message_idx ON public.subject_default USING btree (message);
+CREATE UNIQUE INDEX subject_default_pkey ON public.subject_default USING btree (app, hash, message);
+
+create table subject_key (
+  app bigint not null,
+  secret text not null,
+  since bigint not null
+);
+CREATE UNIQUE INDEX subject_key_pkey ON public.subject_key USING btree (app);
+
 create table task (
   key bigint not null,
   id text not null,

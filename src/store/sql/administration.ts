@@ -19,6 +19,8 @@ import { regions } from './regions.ts'
 import { removals } from './removals.ts'
 import { type RemoveHistory, retention } from './retention.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
+import { signing } from './signing.ts'
+import { subjects } from './subjects.ts'
 import { tasks } from './tasks.ts'
 import { waitingQueues } from './waiting.ts'
 import { webSessions } from './web-sessions.ts'
@@ -55,6 +57,8 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...erasing(port),
     ...schedules(port, publishAlong),
     ...tasks(port),
+    ...subjects(port),
+    ...signing(port),
     ...history(port),
     ...alerts(port),
     ...notices(port),

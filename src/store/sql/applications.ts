@@ -8,6 +8,7 @@ import type { Applications, PortalLook } from '../applications.ts'
 import { listStart, toPage } from '../page.ts'
 import { conflictOnUid, insertNew, type Methods, type Port, type Sql, type Work } from './port.ts'
 import { columnsOf, inBothOrders, type Shape, statement, toJson } from './statement.ts'
+import { followPointers } from './subjects.ts'
 
 const columns = columnsOf<Application>({
   key: 'key',
@@ -106,7 +107,11 @@ export function applications(port: Port): Methods<ApplicationMethods> {
   return {
     *createApplication(input) {
       return yield* conflictOnUid(port, input, () =>
-        port.transaction((sql) => insertNew(sql, 'app', insertApplication, () => valuesOf(input))),
+        port.transaction(function* (sql) {
+          const made = yield* insertNew(sql, 'app', insertApplication, () => valuesOf(input))
+          yield* followPointers(sql, port.context, made)
+          return made
+        }),
       )
     },
 
@@ -140,6 +145,7 @@ export function applications(port: Port): Methods<ApplicationMethods> {
           const isSentOtherwise =
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
           if (isSentOtherwise) yield* sql.settingsChanged()
+          yield* followPointers(sql, port.context, updated, before)
           return updated
         }),
       )

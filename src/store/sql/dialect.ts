@@ -2,7 +2,13 @@ import type { Compiled } from './statement.ts'
 
 export type DialectName = 'sqlite' | 'postgres'
 /** Postgres's advisory locks are numbers shared by all programs in a database; the first two spell `sluice`. */
-export const locks = { migrate: 0x736c7569, partitions: 0x6365, audit: 0x61756469, history: 0x68697374 } as const
+export const locks = {
+  migrate: 0x736c7569,
+  partitions: 0x6365,
+  audit: 0x61756469,
+  history: 0x68697374,
+  signing: 0x7369676e,
+} as const
 type ColumnType = 'bigint' | 'integer' | 'text'
 
 /**

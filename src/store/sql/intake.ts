@@ -14,11 +14,14 @@ import { type SubscriptionRow, toSubscription } from './endpoint-rows.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { noRegions, openRegions } from './regions.ts'
 import { type Shape, statement } from './statement.ts'
+import { subjectRules } from './subjects.ts'
 
 interface VersionRow {
   readonly version: number
   readonly dedupe_s: number | null
   readonly erase_delivered: unknown
+  readonly subject_pointers: string | null
+  readonly subject_secret: string | null
   /** Null for an application without endpoints. */
   readonly key: null
 }
@@ -29,6 +32,8 @@ type Row = VersionRow | (Omit<VersionRow, 'key'> & SubscriptionRow)
 const selectSubscriptions = statement<Row>(
   'subscriptions',
   `select a.version, a.dedupe_s, coalesce(a.settings, '{}') ->> 'eraseDelivered' as erase_delivered,
+          coalesce(a.settings, '{}') ->> 'subjectPointers' as subject_pointers,
+          (select secret from subject_key where app = a.key) as subject_secret,
           e.key, e.id, e.uid, e.event_types, e.channels, e.disabled, e.flow,
           case when e.flow is not null then e.secrets end as secrets
      from application as a left join endpoint as e on e.app = a.key and e.deleted_at is null
@@ -104,7 +109,8 @@ export function intakeReads(port: Port): Methods<Pick<Intake, 'subscriptions' | 
       const { version, dedupe_s: dedupeSeconds, erase_delivered: erase } = first
       // JSON's true is 1 on SQLite, and text on Postgres.
       const eraseDelivered = erase === 1 || erase === 'true'
-      return { version, list, dedupeSeconds, eraseDelivered }
+      const subjects = subjectRules(first.subject_pointers, first.subject_secret, app, port.context)
+      return { version, list, dedupeSeconds, eraseDelivered, ...(subjects && { subjects }) }
     },
 
     *surveyWaiting(after, limit, lateMs = 0, oneQueue = false) {

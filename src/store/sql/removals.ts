@@ -15,6 +15,7 @@ const deleteApplicationRow = statement(
 // Schedules go at once: a schedule that is due would publish into a deleted application. There are a thousand at most.
 const deleteSchedules = statement('delete-schedules', 'delete from schedule where app = :app')
 const deleteRegions = statement('delete-regions', 'delete from region where app = :app')
+const deleteSubjectKey = statement('delete-subject-key', 'delete from subject_key where app = :app')
 const deleteLook = statement('delete-portal-look', 'delete from portal_look where app = :app')
 const selectEndpoint = statement(
   'endpoint-exists',
@@ -146,6 +147,7 @@ export function removals(port: Port): Methods<Removals> {
         yield* sql.all(deleteSchedules, { app })
         yield* sql.all(deleteRegions, { app })
         yield* sql.all(deleteLook, { app })
+        yield* sql.all(deleteSubjectKey, { app })
         yield* removeSome(sql, app, 0)
         return true
       })

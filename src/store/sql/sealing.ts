@@ -4,10 +4,14 @@ import type { EndpointRow } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
 import { type RegionPlace, sealedPlace } from './regions.ts'
 import { scheduleHeadersPlace } from './schedules.ts'
+import { signingKeyPlace } from './signing.ts'
 import { statement } from './statement.ts'
+import { subjectKeyPlace } from './subjects.ts'
 
 type SealedRow = Pick<EndpointRow, 'key' | 'app' | 'secrets' | 'headers'>
 type ScheduleRow = { readonly key: number; readonly app: number; readonly headers: unknown }
+type SubjectKeyRow = { readonly app: number; readonly secret: string }
+type SigningKeyRow = { readonly id: string; readonly secret: string }
 type RegionRow = RegionPlace & { readonly secret: string }
 
 const selectSealingKeys = statement<SealingKey>('sealing-keys', 'select id, proof from sealing_key order by id')
@@ -34,6 +38,17 @@ const selectSchedules = statement<ScheduleRow>(
     select key, app, headers from schedule where key > :after order by key limit :limit ${forUpdate}`,
   { sealed: ['headers'] },
 )
+const selectSubjectKeys = statement<SubjectKeyRow>(
+  'sealed-subject-keys',
+  ({ forUpdate }) => `
+    select app, secret from subject_key where app > :after order by app limit :limit ${forUpdate}`,
+)
+const updateSubjectKey = statement('reseal-subject-key', 'update subject_key set secret = :secret where app = :app')
+const selectSigningKeys = statement<SigningKeyRow>(
+  'sealed-signing-keys',
+  ({ forUpdate }) => `select id, secret from signing_key order by id ${forUpdate}`,
+)
+const updateSigningKey = statement('reseal-signing-key', 'update signing_key set secret = :secret where id = :id')
 const updateSchedule = statement('reseal-schedule', 'update schedule set headers = :headers where key = :key')
 const updateSealed = statement(
   'reseal-endpoint',
@@ -63,6 +78,8 @@ export function* sealAll(port: Port): Work<void> {
   yield* sealEndpoints(port, resealer)
   yield* sealRegions(port, resealer)
   yield* sealSchedules(port, resealer)
+  yield* sealSubjectKeys(port, resealer)
+  yield* sealSigningKeys(port, resealer)
   // Nothing is sealed with these any more, and no process that has them writes.
   for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.all(deleteSealingKey, { id: key.id })
 }
@@ -116,6 +133,31 @@ function* sealSchedules(port: Port, resealer: Resealer): Work<void> {
       return rows.length === sealingChunk
     })
   }
+}
+
+function* sealSubjectKeys(port: Port, resealer: Resealer): Work<void> {
+  let after = -1
+  for (let full = true; full; ) {
+    full = yield* port.transaction(function* (sql) {
+      const rows = yield* sql.all(selectSubjectKeys, { after, limit: sealingChunk })
+      for (const { app, secret: stored } of rows) {
+        const secret = resealer.reseal(stored, subjectKeyPlace(app))
+        if (secret) yield* sql.all(updateSubjectKey, { app, secret })
+        after = app
+      }
+      return rows.length === sealingChunk
+    })
+  }
+}
+
+/** There is one, unless an operator removed the encryption key that an earlier one was sealed with. */
+function* sealSigningKeys(port: Port, resealer: Resealer): Work<void> {
+  yield* port.transaction(function* (sql) {
+    for (const { id, secret: stored } of yield* sql.all(selectSigningKeys)) {
+      const secret = resealer.reseal(stored, signingKeyPlace(id))
+      if (secret) yield* sql.all(updateSigningKey, { id, secret })
+    }
+  })
 }
 
 /** Rows per transaction when all records are sealed under another key. */

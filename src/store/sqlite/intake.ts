@@ -28,6 +28,7 @@ const insertMessage = `
      ordering_key, plan, trace)
   values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const insertPayloadEnd = 'insert into payload_end (message, app, at, once_delivered, over_at) values (?, ?, ?, ?, ?)'
+const insertSubject = 'insert into subject (app, hash, message) values (?, ?, ?)'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
 
 export type Taking = Omit<Intake, 'subscriptions' | 'surveyWaiting'>
@@ -50,6 +51,7 @@ export function intake(connection: Connection): SqliteIntake {
   const addMessage = connection.prepare(insertMessage)
   const addFanOut = connection.prepare(insertFanOut)
   const addPayloadEnd = connection.prepare(insertPayloadEnd)
+  const addSubject = connection.prepare(insertSubject)
   const addVariants = variantKeeper(connection)
   const enqueuePlanned = plannedQueue(connection)
   const taken = takenOnce(connection)
@@ -58,7 +60,7 @@ export function intake(connection: Connection): SqliteIntake {
   const { inTransaction, inTransactionApart, enqueue } = queues
 
   function store(publication: Publication, wide: boolean, queued: Queued): Published {
-    const { app, eventType, eventId, contentType, endpoints, body, once = [] } = publication
+    const { app, eventType, eventId, contentType, endpoints, body, once = [], subjects = [] } = publication
     const { now } = queued
     const repeated = repeatOf(publication, now)
     if (repeated) return repeated
@@ -80,6 +82,7 @@ export function intake(connection: Connection): SqliteIntake {
     if (eventId !== null) addEventId.run(app, eventId, identity.key)
     for (const each of once) taken.take(each, identity.key, null, now)
     if (variants !== undefined) addVariants(identity.key, variants)
+    for (const hash of subjects) addSubject.run(app, hash, identity.key)
     const end = payloadEndOf(publication, since)
     if (end !== undefined) addPayloadEnd.run(identity.key, app, end.at, Number(end.onceDelivered), end.overAt)
     if (wide) {

@@ -24,6 +24,7 @@ const deletesOfMessage = [
   'delete from variant where message = ?',
   'delete from coalesced where message = ?',
   'delete from payload_end where message = ?',
+  'delete from subject where message = ?',
   'delete from message where key = ?',
 ]
 

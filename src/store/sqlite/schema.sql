@@ -354,6 +354,28 @@ CREATE TABLE sealing_key (
   proof text not null
 ) strict, without rowid;
 
+CREATE TABLE signing_key (
+  id text primary key,
+  public_key text not null,
+  secret text not null,
+  created_at integer not null
+) strict, without rowid;
+
+CREATE TABLE subject (
+  app integer not null,
+  hash text not null,
+  message integer not null,
+  primary key (app, hash, message)
+) strict, without rowid;
+
+CREATE TABLE subject_key (
+  app integer primary key,
+  secret text not null,
+  since integer not null
+) strict;
+
+CREATE INDEX subject_message on subject (message);
+
 CREATE TABLE task (
   key integer primary key,
   id text not null,

@@ -32,6 +32,7 @@ import { schedules } from './schedules.ts'
 import { settling } from './settling.ts'
 import { snapshots } from './snapshots.ts'
 import { statistics } from './statistics.ts'
+import { subjects } from './subjects.ts'
 import { sums } from './sums.ts'
 import { tasks } from './tasks.ts'
 import { transferring } from './transferring.ts'
@@ -77,4 +78,5 @@ export function conformance(open: Open): void {
   describe('dead filing', () => deadFiling(open))
   describe('transferring', () => transferring(open))
   describe('tasks', () => tasks(open))
+  describe('subjects', () => subjects(open))
 }

@@ -87,7 +87,7 @@ test('there is a partition for today and the next three days, made once by howev
     url,
   )
   const days = ['20310131', '20310201', '20310202', '20310203']
-  const expected = ['attempt', 'coalesced', 'message', 'variant'].flatMap((table) =>
+  const expected = ['attempt', 'coalesced', 'message', 'subject', 'variant'].flatMap((table) =>
     days.map((day) => `${table}_${day}`),
   )
   assert.deepEqual(

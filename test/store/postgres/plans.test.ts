@@ -151,6 +151,9 @@ const readsWhole = new Set([
   'migrations',
   'counts',
   'sealing-keys',
+  'signing-keys',
+  'sealed-signing-keys',
+  'insert-signing-key',
   'any-message',
   // Of the server's catalogs: as many rows as there are tables, settings and sessions.
   'condition-settings',

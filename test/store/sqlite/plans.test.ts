@@ -55,6 +55,10 @@ const mayScan = [
   'update lane set bucket_full_at = bucket_full_at + iif(bucket_full_at > 0, :by, 0)',
   'update lane set health_at = health_at + ?',
   'from sealing_key',
+  // One key, as a rule.
+  'from signing_key',
+  // Two pages by key, merged.
+  ') as unread) as found',
   'select key from message limit 1',
   'from notice order by key limit',
   'select (select count(*) from pending)',

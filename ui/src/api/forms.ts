@@ -148,6 +148,20 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         ],
         "description": "Whether the payload of a message is erased once all its deliveries have succeeded; the history stays. False by default; it holds for messages published from then on."
       },
+      "subjectPointers": {
+        "type": [
+          "array",
+          "null"
+        ],
+        "items": {
+          "type": "string",
+          "minLength": 1,
+          "maxLength": 256
+        },
+        "minItems": 1,
+        "maxItems": 16,
+        "description": "JSON pointers to the values in payloads that name data subjects, such as `/user/id`; a `*` stands for every element of an array. A person is found by these values, to be erased or exported. None by default."
+      },
       "metadata": {
         "type": "object",
         "patternProperties": {

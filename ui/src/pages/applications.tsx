@@ -27,7 +27,8 @@ const applicationGroups = [
     title: 'Limits',
     fields: ['throttleRate', 'maxInFlight', 'defaultRate', 'defaultPeriodSeconds', 'defaultBurst', 'dedupeSeconds'],
   },
-  { title: 'Request', fields: ['signatureHeaders', 'headerTemplates', 'eraseDelivered'] },
+  { title: 'Request', fields: ['signatureHeaders', 'headerTemplates'] },
+  { title: 'Data protection', fields: ['subjectPointers', 'eraseDelivered'] },
 ] as const
 
 /** All applications, newest first. */
