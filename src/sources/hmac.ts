@@ -1,0 +1,143 @@
+import { createHmac, type KeyObject } from 'node:crypto'
+import { type Arrival, genuine, headerOf, isSameText, type Proof, type Refusal, refused } from './arrival.ts'
+
+export const hashes = ['sha256', 'sha1', 'sha512'] as const
+export const encodings = ['hex', 'base64', 'base64url'] as const
+export const timestampUnits = ['s', 'ms'] as const
+
+/** How a provider signs with a shared secret. Names of headers are in lower case. */
+export interface HmacScheme {
+  /** The header of the signature. */
+  readonly header: string
+  readonly hash: (typeof hashes)[number]
+  readonly encoding: (typeof encodings)[number]
+  /** Stands in front of every signature, such as `sha256=`. */
+  readonly prefix: string
+  /** Stands between the signatures of a header that carries several; none carries one. */
+  readonly separator?: string
+  /** Where the time of signing is: a header, or an entry of the signature's header that begins with this text. */
+  readonly timestamp?: { readonly header: string } | { readonly entry: string }
+  readonly timestampUnit?: (typeof timestampUnits)[number]
+  readonly toleranceSeconds?: number
+  /** The header that `{id}` stands for. */
+  readonly idHeader?: string
+  /** The bytes that are signed, with `{body}`, `{timestamp}`, `{id}`, `{url}` and `{method}`. */
+  readonly signed: string
+}
+
+/** Values that `signed` may hold. */
+export const signedValues = ['body', 'timestamp', 'id', 'url', 'method'] as const
+type SignedValue = (typeof signedValues)[number]
+
+/** The texts and values of a `signed` template; undefined when braces hold anything else. */
+export function signedParts(template: string): ({ text: string } | { value: SignedValue })[] | undefined {
+  const pieces = template.split(/[{}]/)
+  // Pieces at odd places are between braces. `{` and `}` in any other order change a text into an unknown value.
+  if (pieces.length % 2 === 0 || template.replaceAll(/[^{}]/g, '').replaceAll('{}', '') !== '') return undefined
+  const parts = pieces.map((piece, i) => (i % 2 === 0 ? { text: piece } : { value: piece as SignedValue }))
+  const isKnown = parts.every((part) => 'text' in part || signedValues.includes(part.value))
+  return isKnown ? parts.filter((part) => !('text' in part) || part.text !== '') : undefined
+}
+
+/** Judges a request by several secrets at once. */
+export type KeyCheck = (arrival: Arrival, keys: readonly KeyObject[], nowMs: number) => Proof
+
+/** Signatures that one header may carry. Providers send one for each secret of a rotation. */
+const entriesLimit = 32
+const digestBytes = { sha1: 20, sha256: 32, sha512: 64 }
+
+/** The scheme is valid. */
+export function hmacCheck(scheme: HmacScheme): KeyCheck {
+  const hasOurs = hmacMatch(scheme)
+  return (arrival, keys, nowMs) => {
+    const head = readHead(scheme, arrival, nowMs)
+    if ('kind' in head) return head
+    return hasOurs(head, arrival, keys) ? genuine : wrongSignature(scheme.header)
+  }
+}
+
+export function wrongSignature(header: string): Proof {
+  return refused('wrong_signature', `No secret of the source makes the signature in the header ${header}.`)
+}
+
+/** The parts of a signed request beside its body, in time and complete. */
+export interface SignedHead {
+  /** The entries of the signature's header. */
+  readonly entries: readonly string[]
+  readonly timestamp: string
+  readonly id: string
+}
+
+/** Everything that can be judged without hashing the body. */
+export function readHead(scheme: HmacScheme, arrival: Arrival, nowMs: number): SignedHead | Refusal {
+  const { header, separator, idHeader } = scheme
+  const text = headerOf(arrival, header)
+  if (text === undefined) return refused('not_signed', `The header ${header} is missing.`)
+  const entries = separator === undefined ? [text] : text.split(separator, entriesLimit).map((entry) => entry.trim())
+  const timestamp = timestampOf(scheme, arrival, entries)
+  if (timestamp === null) return refused('malformed', 'The timestamp of the signature is missing or is not one number.')
+  const late = outOfTime(timestamp, scheme.timestampUnit ?? 's', scheme.toleranceSeconds, nowMs)
+  if (late !== undefined) return refused('stale', late)
+  const id = idHeader === undefined ? '' : headerOf(arrival, idHeader)
+  if (id === undefined) return refused('not_signed', `The header ${idHeader} is missing.`)
+  return { entries, timestamp: timestamp ?? '', id }
+}
+
+/** Whether one of the keys made one of the signatures. */
+export function hmacMatch(
+  scheme: HmacScheme,
+): (head: SignedHead, arrival: Arrival, keys: readonly KeyObject[]) => boolean {
+  const { hash, encoding, prefix } = scheme
+  const parts = signedParts(scheme.signed) ?? []
+  const signatureLength = Buffer.alloc(digestBytes[hash]).toString(encoding).length
+  return ({ entries, timestamp, id }, arrival, keys) => {
+    // A signature of another length is wrong without any hashing of the body.
+    const found = entries
+      .filter((entry) => entry.startsWith(prefix))
+      .map((entry) => entry.slice(prefix.length))
+      .filter((signature) => signature.length === signatureLength)
+    if (found.length === 0) return false
+    const values = { timestamp, id, url: arrival.url, method: arrival.method }
+    let isOurs = false
+    for (const key of keys) {
+      const hmac = createHmac(hash, key)
+      for (const part of parts) {
+        if ('text' in part) hmac.update(part.text)
+        else hmac.update(part.value === 'body' ? arrival.body : values[part.value])
+      }
+      const expected = hmac.digest(encoding)
+      // Every signature is compared, so that the time tells nothing about the place of the right one.
+      for (const signature of found) isOurs = isSameText(expected, signature) || isOurs
+    }
+    return isOurs
+  }
+}
+
+/** The timestamp as it was signed; undefined when the scheme has none, null when it is missing or ambiguous. */
+function timestampOf(
+  { timestamp }: HmacScheme,
+  arrival: Arrival,
+  entries: readonly string[],
+): string | null | undefined {
+  if (timestamp === undefined) return undefined
+  const found =
+    'header' in timestamp
+      ? [headerOf(arrival, timestamp.header)]
+      : entries.filter((each) => each.startsWith(timestamp.entry)).map((each) => each.slice(timestamp.entry.length))
+  const [only = ''] = found
+  // Fifteen digits are exact as a number and far beyond every time of signing.
+  return found.length === 1 && /^\d{1,15}$/.test(only) ? only : null
+}
+
+function outOfTime(
+  timestamp: string | undefined,
+  unit: 's' | 'ms',
+  toleranceSeconds: number | undefined,
+  nowMs: number,
+): string | undefined {
+  if (timestamp === undefined || toleranceSeconds === undefined) return undefined
+  const ageSeconds = Math.round((nowMs - Number(timestamp) * (unit === 's' ? 1000 : 1)) / 1000)
+  if (Math.abs(ageSeconds) <= toleranceSeconds) return undefined
+  const signed = ageSeconds > 0 ? `${ageSeconds} s ago` : `${-ageSeconds} s in the future`
+  return `The request was signed ${signed}, outside the tolerance of ${toleranceSeconds} s.`
+}

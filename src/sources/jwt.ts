@@ -1,0 +1,158 @@
+import { createHash } from 'node:crypto'
+import { decodeProtectedHeader, errors, importJWK, type JWK, type JWTPayload, jwtVerify } from 'jose'
+import { type Arrival, headerOf, isSameText, type Proof, refused } from './arrival.ts'
+import type { encodings } from './hmac.ts'
+import type { KeySets, PublicKey } from './key-sets.ts'
+
+export const sharedAlgorithms = ['HS256', 'HS384', 'HS512'] as const
+export const publicAlgorithms = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+] as const
+
+export interface JwtScheme {
+  /** The header of the token, in lower case. `Bearer ` in front of it is allowed. */
+  readonly header: string
+  /** Where the public keys are; null for shared secrets. */
+  readonly keys: { readonly url: string } | { readonly inline: readonly PublicKey[] } | null
+  readonly issuer: string | null
+  readonly audience: string | null
+  /** None lists all that fit the kind of keys. */
+  readonly algorithms: readonly string[] | null
+  /** The clock of the sender may differ by this much. */
+  readonly toleranceSeconds: number
+  readonly maxAgeSeconds: number | null
+  /** The claim that holds the SHA-256 of the body. */
+  readonly bodyHashClaim: string | null
+  readonly bodyHashEncoding: (typeof encodings)[number]
+}
+
+export type JwtCheck = (arrival: Arrival, secrets: readonly string[], nowMs: number) => Promise<Proof>
+
+/** Keys that are tried for one token. A set has several candidates only for tokens without a key id. */
+const candidatesLimit = 8
+const retryAfterSeconds = 30
+
+export function jwtCheck(scheme: JwtScheme, keySets: KeySets): JwtCheck {
+  const fitting: readonly string[] = scheme.keys === null ? sharedAlgorithms : publicAlgorithms
+  // A shared algorithm with a public key would make the public key a secret (key confusion).
+  const algorithms = scheme.algorithms?.filter((name) => fitting.includes(name)) ?? [...fitting]
+
+  return async (arrival, secrets, nowMs) => {
+    const value = headerOf(arrival, scheme.header)
+    if (value === undefined) return refused('not_signed', `The header ${scheme.header} is missing.`)
+    const token = value.replace(/^bearer +/i, '')
+    const head = headOf(token)
+    if (head === undefined) return refused('malformed', `The header ${scheme.header} is not a JWT.`)
+    if (!algorithms.includes(head.alg)) {
+      return refused('malformed', `The algorithm of the token is not allowed; allowed are ${algorithms.join(', ')}.`)
+    }
+    const keys = await keysOf(scheme, keySets, head, secrets, nowMs)
+    if (keys === undefined) {
+      return { kind: 'unavailable', reason: `The keys of ${urlOf(scheme)} cannot be fetched.`, retryAfterSeconds }
+    }
+    let proof: Proof = refused('wrong_signature', 'No key of the source made the signature of the token.')
+    for (const key of keys.slice(0, candidatesLimit)) {
+      const next = await verified(token, key, head.alg, scheme, algorithms, arrival.body, nowMs)
+      if (next.kind === 'genuine') return next
+      // A right signature with a wrong claim says more than a wrong signature.
+      if (next.kind === 'refused' && next.code !== 'wrong_signature') proof = next
+    }
+    return proof
+  }
+}
+
+function urlOf({ keys }: JwtScheme): string {
+  return keys !== null && 'url' in keys ? keys.url : 'the source'
+}
+
+interface TokenHead {
+  readonly alg: string
+  readonly kid: string | undefined
+}
+
+function headOf(token: string): TokenHead | undefined {
+  if (!/^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*$/.test(token)) return undefined
+  try {
+    const { alg, kid } = decodeProtectedHeader(token)
+    return typeof alg === 'string' && (kid === undefined || typeof kid === 'string') ? { alg, kid } : undefined
+  } catch (error) {
+    if (error instanceof TypeError || error instanceof errors.JOSEError) return undefined
+    throw error
+  }
+}
+
+async function keysOf(
+  { keys }: JwtScheme,
+  keySets: KeySets,
+  { kid }: TokenHead,
+  secrets: readonly string[],
+  nowMs: number,
+): Promise<readonly (PublicKey | string)[] | undefined> {
+  if (keys === null) return secrets
+  if ('inline' in keys)
+    return keys.inline.filter((key) => kid === undefined || key.kid === undefined || key.kid === kid)
+  return keySets.keysFor(keys.url, kid, nowMs)
+}
+
+async function verified(
+  token: string,
+  key: PublicKey | string,
+  algorithm: string,
+  scheme: JwtScheme,
+  algorithms: string[],
+  body: Uint8Array,
+  nowMs: number,
+): Promise<Proof> {
+  const { issuer, audience, toleranceSeconds, maxAgeSeconds } = scheme
+  try {
+    const imported = typeof key === 'string' ? Buffer.from(key) : await importJWK(key as JWK, algorithm)
+    const { payload } = await jwtVerify(token, imported, {
+      algorithms,
+      ...(issuer !== null && { issuer }),
+      ...(audience !== null && { audience }),
+      ...(maxAgeSeconds !== null && { maxTokenAge: maxAgeSeconds }),
+      clockTolerance: toleranceSeconds,
+      currentDate: new Date(nowMs),
+    })
+    return claimsProof(payload, scheme, body)
+  } catch (error) {
+    return refusalOf(error)
+  }
+}
+
+function claimsProof(payload: JWTPayload, scheme: JwtScheme, body: Uint8Array): Proof {
+  if (payload.exp === undefined && scheme.maxAgeSeconds === null) {
+    return refused('stale', 'The token never expires: it has no claim exp, and the source has no maxAgeSeconds.')
+  }
+  const { bodyHashClaim: name } = scheme
+  if (name !== null) {
+    const claim = Object.hasOwn(payload, name) ? payload[name] : undefined
+    const hash = createHash('sha256').update(body).digest(scheme.bodyHashEncoding)
+    if (typeof claim !== 'string' || !isSameText(hash, claim)) {
+      return refused('wrong_signature', `The claim ${name} is not the SHA-256 of the body.`)
+    }
+  }
+  return { kind: 'genuine', claims: payload }
+}
+
+function refusalOf(error: unknown): Proof {
+  if (error instanceof errors.JWTExpired) return refused('stale', 'The token has expired.')
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    const code = error.claim === 'iat' || error.claim === 'nbf' ? 'stale' : 'wrong_signature'
+    return refused(code, `The claim ${error.claim} of the token is not as the source asks.`)
+  }
+  // A key that does not fit its algorithm is a mistake of the set of keys. jose and WebCrypto throw these two for it.
+  const isExpected = error instanceof errors.JOSEError || error instanceof TypeError || error instanceof DOMException
+  if (isExpected) return refused('wrong_signature', 'The signature of the token is wrong.')
+  throw error
+}

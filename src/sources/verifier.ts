@@ -1,0 +1,172 @@
+import type { KeyObject } from 'node:crypto'
+import { AppError } from '../domain/app-error.ts'
+import type { EpochMs } from '../domain/clock.ts'
+import { type Arrival, genuine, headerOf, type Judgement, type Proof, refused } from './arrival.ts'
+import { basicCheck, tokenCheck, type tokenPlaces } from './credentials.ts'
+import { eventValues } from './event-values.ts'
+import { metaChallenge } from './handshake.ts'
+import { type HmacScheme, hmacCheck, type KeyCheck } from './hmac.ts'
+import { type JwtScheme, jwtCheck } from './jwt.ts'
+import { type KeySets, readKeySet } from './key-sets.ts'
+import { type ProviderName, providers } from './providers.ts'
+import { completed, keyOf, type Settings, settingsProblems } from './settings.ts'
+import { standardCheck } from './standard.ts'
+import { twilioCheck } from './twilio.ts'
+
+/** A source as far as its verifier goes. */
+export interface VerifiedSource {
+  readonly provider: ProviderName
+  /** As the owner gave them; the defaults of the provider apply. */
+  readonly settings: Settings
+  /** The newest first. An expired secret does not count. */
+  readonly secrets: readonly { readonly secret: string; readonly expiresAt: EpochMs | null }[]
+}
+
+export interface VerifierDeps {
+  /** One for all verifiers of a process. */
+  readonly keySets: KeySets
+}
+
+/** The judge of the requests of one source. */
+export interface Verifier {
+  /** Never rejects, whatever arrives. */
+  judge(arrival: Arrival, nowMs: EpochMs): Promise<Judgement>
+}
+
+/**
+ * Opens the verifier of a source. Keys are prepared here, once, so a source keeps its verifier until it changes. Throws
+ * AppError when the settings or the secrets are not valid.
+ */
+export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifier {
+  const { provider: name, secrets } = source
+  const problems = settingsProblems(
+    name,
+    source.settings,
+    secrets.map(({ secret }) => secret),
+  )
+  if (problems.length > 0) throw new AppError('validation', 'The settings of the source are not valid.', problems)
+  const provider = providers[name]
+  const settings = completed(name, source.settings)
+  const prove = proverOf(name, settings, secrets, deps)
+  const values = eventValues(
+    settings.eventType as readonly string[],
+    (settings.eventId as readonly string[] | null) ?? [],
+  )
+
+  return {
+    async judge(arrival, nowMs) {
+      const { method } = arrival
+      if (!provider.methods.some((each) => each === method)) {
+        return refused('wrong_method', `The source takes ${provider.methods.join(' and ')} alone.`)
+      }
+      if (method === 'GET') return metaChallenge(arrival, String(settings.verifyToken))
+      const proof = await prove(arrival, nowMs)
+      if (proof.kind !== 'genuine') return proof
+      const answer = provider.handshake?.(arrival)
+      if (answer !== undefined) return { kind: 'answer', answer }
+      const request = { arrival, claims: proof.claims }
+      return {
+        kind: 'event',
+        eventId: values.idOf(request),
+        eventType: values.typeOf(request) ?? name,
+        contentType: contentTypeOf(arrival),
+      }
+    },
+  }
+}
+
+const unnamedContent = 'application/octet-stream'
+
+/** The content type as it came, which goes out again; a general one when it is missing or cannot be sent. */
+function contentTypeOf(arrival: Arrival): string {
+  const value = headerOf(arrival, 'content-type') ?? ''
+  return value.length <= 256 && /^[!-~][ -~]*$/.test(value) ? value : unnamedContent
+}
+
+type Prover = (arrival: Arrival, nowMs: EpochMs) => Proof | Promise<Proof>
+
+/** The settings are complete and valid. */
+function proverOf(
+  name: ProviderName,
+  settings: Settings,
+  secrets: VerifiedSource['secrets'],
+  { keySets }: VerifierDeps,
+): Prover {
+  const current = <T extends { readonly expiresAt: EpochMs | null }>(list: readonly T[], nowMs: EpochMs) =>
+    list.filter(({ expiresAt }) => expiresAt === null || expiresAt > nowMs)
+  const texts = (nowMs: EpochMs) => current(secrets, nowMs).map(({ secret }) => secret)
+  const byKey = (check: KeyCheck): Prover => {
+    const keys = secrets.map(({ secret, expiresAt }) => ({
+      key: keyOf(name, settings, secret) as KeyObject,
+      expiresAt,
+    }))
+    return (arrival, nowMs) =>
+      check(
+        arrival,
+        current(keys, nowMs).map(({ key }) => key),
+        nowMs,
+      )
+  }
+  const toleranceSeconds = Number(settings.toleranceSeconds)
+
+  switch (name) {
+    case 'github':
+    case 'stripe':
+    case 'shopify':
+    case 'slack':
+    case 'meta':
+      return byKey(hmacCheck({ ...(providers[name].hmac as HmacScheme), toleranceSeconds }))
+    case 'standard':
+      return byKey(standardCheck(toleranceSeconds))
+    case 'twilio':
+      return byKey(twilioCheck())
+    case 'hmac':
+      return byKey(hmacCheck(ownScheme(settings, toleranceSeconds)))
+    case 'jwt': {
+      const check = jwtCheck(jwtScheme(settings, toleranceSeconds), keySets)
+      return (arrival, nowMs) => check(arrival, texts(nowMs), nowMs)
+    }
+    case 'basic': {
+      const check = basicCheck(String(settings.username))
+      return (arrival, nowMs) => check(arrival, texts(nowMs))
+    }
+    case 'token': {
+      const place = settings.place as (typeof tokenPlaces)[number]
+      const check = tokenCheck(place, String(settings.name), String(settings.prefix))
+      return (arrival, nowMs) => check(arrival, texts(nowMs))
+    }
+    case 'none':
+      return () => genuine
+  }
+}
+
+/** The scheme that the settings of `hmac` describe. */
+function ownScheme(settings: Settings, toleranceSeconds: number): HmacScheme {
+  const { separator, timestampHeader, idHeader } = settings as Readonly<Record<string, string | null>>
+  const scheme = settings as unknown as Pick<HmacScheme, 'hash' | 'encoding' | 'prefix' | 'timestampUnit' | 'signed'>
+  return {
+    header: String(settings.header).toLowerCase(),
+    hash: scheme.hash,
+    encoding: scheme.encoding,
+    prefix: scheme.prefix,
+    signed: scheme.signed,
+    ...(scheme.timestampUnit !== undefined && { timestampUnit: scheme.timestampUnit }),
+    ...(separator != null && { separator }),
+    ...(timestampHeader != null && { timestamp: { header: timestampHeader.toLowerCase() }, toleranceSeconds }),
+    ...(idHeader != null && { idHeader: idHeader.toLowerCase() }),
+  }
+}
+
+function jwtScheme(settings: Settings, toleranceSeconds: number): JwtScheme {
+  const scheme = settings as unknown as Omit<JwtScheme, 'keys'> & {
+    readonly jwksUrl: string | null
+    keys: string | null
+  }
+  const inline = scheme.keys === null ? undefined : readKeySet(scheme.keys)
+  return {
+    ...scheme,
+    header: scheme.header.toLowerCase(),
+    keys: scheme.jwksUrl !== null ? { url: scheme.jwksUrl } : inline === undefined ? null : { inline },
+    toleranceSeconds,
+  }
+}
