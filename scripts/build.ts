@@ -15,9 +15,11 @@ const { status } = spawnSync(process.execPath, [compiler, '-p', join(root, 'tsco
 })
 if (status !== 0) process.exit(1)
 placeCompiled()
+removeUnreachedDeclarations(join(dist, 'index.d.ts'))
 cpSync(join(root, 'src'), dist, {
   recursive: true,
-  filter: (path) => statSync(path).isDirectory() || !path.endsWith('.ts'),
+  // schema.sql shows the migrations' result to contributors; no program reads it.
+  filter: (path) => statSync(path).isDirectory() || !/\.ts$|schema\.sql$/.test(path),
 })
 
 await buildUi()
@@ -41,4 +43,20 @@ function placeCompiled(): void {
   if (astray.length === 0) return
   console.error(`Only src/wire/receiver.ts imports the receiver, for the sake of the package: ${astray.join(', ')}.`)
   process.exit(1)
+}
+
+/** A program that uses the package sees only the declarations that its entry refers to. 268 others would be junk. */
+function removeUnreachedDeclarations(entry: string): void {
+  const reached = new Set<string>()
+  const look = (file: string): void => {
+    if (reached.has(file)) return
+    reached.add(file)
+    for (const [, path = ''] of readFileSync(file, 'utf8').matchAll(/(?:from |import\()["'](\.[^"']+)\.[jt]s["']/g)) {
+      look(join(dirname(file), `${path}.d.ts`))
+    }
+  }
+  look(entry)
+  for (const name of globSync('**/*.d.ts', { cwd: dist })) {
+    if (!reached.has(join(dist, name))) rmSync(join(dist, name))
+  }
 }

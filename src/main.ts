@@ -43,4 +43,5 @@ const world: World = {
   newestSchema: async (config) => (await parts()).newestSchema(config),
 }
 
-await exitWith(runProgram(world, commandLine()))
+// Not awaited: the bundle of the executable is CommonJS, which has no top-level await.
+void exitWith(runProgram(world, commandLine()))

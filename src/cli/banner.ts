@@ -48,7 +48,8 @@ export function banner(
       `  ${terminal.style(['bold', 'green'], newKey)}`,
     )
   }
-  if (isEmpty) lines.push('', 'Send a first event:', '', ...firstEvent(config, url, newKey, dim, command))
+  if (isEmpty)
+    lines.push('', 'Send a first event:', '', ...firstEvent(config, url, newKey, dim, command, terminal.command))
   return [...lines, ''].join('\n')
 }
 
@@ -58,6 +59,7 @@ function firstEvent(
   newKey: string | undefined,
   dim: (text: string) => string,
   command: (text: string) => string,
+  sluice: string,
 ): string[] {
   const local = permittedNetworks(config).includes('127.0.0.0/8')
   const exports = [
@@ -65,14 +67,14 @@ function firstEvent(
     // Without a new key the caller uses an existing one, which this process does not know.
     command(`export ${keyVariable}=${newKey ?? 'sk_…'}`),
   ]
-  const send = command(`npx sluice send demo video.trending '{"hello":"world"}'`)
+  const send = command(`${sluice} send demo video.trending '{"hello":"world"}'`)
   if (local) {
     return [
       dim('# in a second and a third terminal'),
       ...exports,
       '',
       dim('# in the second: receive, verify and print'),
-      command('npx sluice listen --app demo'),
+      command(`${sluice} listen --app demo`),
       '',
       dim('# in the third: send'),
       send,
@@ -81,8 +83,8 @@ function firstEvent(
   return [
     dim('# in a second terminal: create an application and an endpoint, then send'),
     ...exports,
-    command('npx sluice app create Demo --uid demo'),
-    command('npx sluice endpoint create demo https://example.com/webhook'),
+    command(`${sluice} app create Demo --uid demo`),
+    command(`${sluice} endpoint create demo https://example.com/webhook`),
     send,
   ]
 }

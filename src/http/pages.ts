@@ -1,11 +1,9 @@
 import { hash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { extname, join } from 'node:path'
+import { extname } from 'node:path'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { pagesFolder as programPages } from '../assets/assets.ts'
+import { diskFolder, type Folder } from '../assets/folder.ts'
 import { noRoute } from '../domain/app-error.ts'
-
-/** The built pages: in the package beside the code, in a checkout where `npm run build:ui` puts them. */
-const folders = ['../ui', '../../ui/dist'].map((path) => join(import.meta.dirname, path))
 
 const html = 'text/html; charset=utf-8'
 const types: Readonly<Record<string, string>> = {
@@ -57,7 +55,7 @@ export function pageAnswers({ portalFrameAncestors, pagesFolder }: PageOptions):
 } {
   let read: PageFiles | undefined
   const files = () => {
-    read ??= readFiles(pagesFolder ?? folders.find((folder) => existsSync(folder)))
+    read ??= readFiles(pagesFolder === undefined ? programPages() : diskFolder(pagesFolder))
     return read
   }
   const policies = {
@@ -168,21 +166,17 @@ function matches(header: string | undefined, etag: string): boolean {
   return (header ?? '').split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
 }
 
-function readFiles(folder: string | undefined): PageFiles {
+function readFiles(folder: Folder): PageFiles {
   const files = new Map<string, PageFile>()
-  if (folder === undefined || !existsSync(folder)) return files
-  const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
-    .map((entry) => join(entry.parentPath, entry.name))
+  const names = folder.names.filter((name) => !/(^|\/)\.[^/]*$/.test(name))
   const endings = new Set<string>(Object.values(encodings))
-  for (const path of paths) {
-    if (endings.has(extname(path))) continue
-    const name = path.slice(folder.replace(/[\\/]$/, '').length).replaceAll('\\', '/')
-    const bytes = readFileSync(path)
+  for (const name of names) {
+    if (endings.has(extname(name))) continue
     const encoded = (Object.keys(encodings) as Encoding[])
-      .filter((encoding) => paths.includes(path + encodings[encoding]))
-      .map((encoding) => [encoding, readFileSync(path + encodings[encoding])] as const)
-    files.set(name, fileOf(types[extname(path)] ?? 'application/octet-stream', bytes, new Map(encoded)))
+      .filter((encoding) => names.includes(name + encodings[encoding]))
+      .map((encoding) => [encoding, folder.read(name + encodings[encoding])] as const)
+    const type = types[extname(name)] ?? 'application/octet-stream'
+    files.set(`/${name}`, fileOf(type, folder.read(name), new Map(encoded)))
   }
   return files
 }

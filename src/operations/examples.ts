@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { programFolder } from '../assets/assets.ts'
 
 /** An example of a request. The names in its path come from `exampleName`. */
 export interface Example {
@@ -169,11 +169,9 @@ export const examples: Readonly<Record<string, Example>> = {
 /** The answers to the examples, by operation and status, as a server gave them: `UPDATE_EXAMPLES=1` records them again. */
 export type ExampleAnswers = Readonly<Record<string, { readonly status: string; readonly body: unknown }>>
 
-export const exampleAnswersFile = new URL('example-answers.json', import.meta.url)
-
 let answers: ExampleAnswers | undefined
 
 export function exampleAnswers(): ExampleAnswers {
-  answers ??= JSON.parse(readFileSync(exampleAnswersFile, 'utf8')) as ExampleAnswers
+  answers ??= JSON.parse(programFolder('operations').read('example-answers.json').toString('utf8')) as ExampleAnswers
   return answers
 }

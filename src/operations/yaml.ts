@@ -1,6 +1,5 @@
 import { once } from 'node:events'
-import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
+import { startThread } from '../assets/assets.ts'
 import { AppError } from '../domain/app-error.ts'
 import type { Clock } from '../domain/clock.ts'
 import { checkContents } from './validate.ts'
@@ -31,8 +30,7 @@ export async function readYaml(text: string, at: readonly string[], clock: Clock
 }
 
 async function parseApart(text: string, clock: Clock): Promise<Parsed> {
-  const file = new URL(`./yaml-thread${extname(import.meta.url)}`, import.meta.url)
-  const thread = new Worker(file, { workerData: text, resourceLimits, execArgv: [] })
+  const thread = startThread('operations/yaml-thread', { workerData: text, resourceLimits })
   const late = Promise.withResolvers<[Parsed]>()
   const cancel = clock.after(timeLimitMs, () =>
     late.resolve([{ problem: `takes longer than ${timeLimitMs / 1000} s to parse; send JSON` }]),

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { hostname } from 'node:os'
 import { clearLine, createInterface, cursorTo } from 'node:readline'
+import { isSea } from 'node:sea'
 import { buffer as readAll } from 'node:stream/consumers'
 import { styleText } from 'node:util'
 import type { Logger } from './log.ts'
@@ -21,6 +22,8 @@ export interface Terminal {
   readonly directory: string
   /** Identifies the process in text, such as `pid 12 on host`. */
   readonly description: string
+  /** The beginning of a command line that runs this program, such as `npx sluice`. */
+  readonly command: string
   /** The width of the terminal; undefined when standard output is a file or a pipe. */
   readonly columns: number | undefined
   print(text: string): void
@@ -51,6 +54,7 @@ export const systemTerminal: Terminal = {
   env: process.env,
   directory: process.cwd(),
   description: `pid ${process.pid} on ${hostname()}`,
+  command: isSea() ? process.argv0 : 'npx sluice',
   get columns() {
     return process.stdout.isTTY ? process.stdout.columns : undefined
   },

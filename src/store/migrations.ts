@@ -1,5 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import type { Folder } from '../assets/folder.ts'
 
 /** The database was last written by a newer Sluice, whose tables this one does not know. */
 export class NewerSchemaError extends Error {
@@ -13,14 +12,13 @@ export interface Migration {
 }
 
 /** The migrations in a folder, in order. */
-export function readMigrations(folder: string): Migration[] {
-  return readdirSync(folder)
+export function readMigrations(folder: Folder): Migration[] {
+  return folder.names
     .filter((file) => /^\d{4}_.*\.sql$/.test(file))
-    .sort()
     .map((file) => ({
       version: Number(file.slice(0, 4)),
       name: file.slice(5, -'.sql'.length),
-      sql: readFileSync(join(folder, file), 'utf8'),
+      sql: folder.read(file).toString('utf8'),
     }))
 }
 

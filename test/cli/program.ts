@@ -137,6 +137,7 @@ export async function runHere(
       return answer ?? ''
     },
     readInput: async () => Buffer.from(input),
+    command: 'npx sluice',
     whenReaderCloses: () => {},
     style: (_format, text) => text,
     openScreen: () => undefined,

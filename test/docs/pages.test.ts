@@ -31,7 +31,7 @@ describe('in every page', () => {
       .filter(({ path }) => path.startsWith('docs/contributing/'))
       .flatMap(({ path, prose }) =>
         codeIn(prose)
-          .filter((code) => /^[\w-]+(\/[\w-]+)+\.ts$/.test(code) && !/^(src|test|ui)\//.test(code))
+          .filter((code) => /^[\w-]+(\/[\w-]+)+\.ts$/.test(code) && !/^(src|test|ui|scripts)\//.test(code))
           .filter((file) => globSync([`src/${file}`, `src/*/${file}`], { cwd: root }).length === 0)
           .map((file) => `${path}: ${file}`),
       )

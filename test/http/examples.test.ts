@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { after, describe, type TestContext, test } from 'node:test'
-import { exampleAnswers, exampleAnswersFile, exampleName, examples } from '../../src/operations/examples.ts'
+import { exampleAnswers, exampleName, examples } from '../../src/operations/examples.ts'
 import { operations } from '../../src/operations/nouns.ts'
 import { openApiDocument, prefix } from '../../src/operations/openapi.ts'
 import type { Route } from '../../src/operations/route.ts'
@@ -263,5 +264,8 @@ function short(value: unknown): unknown {
 after(() => {
   if (!isRecording) return
   const lines = Object.entries(recorded).map(([id, answer]) => `  ${JSON.stringify(id)}: ${JSON.stringify(answer)}`)
-  writeFileSync(exampleAnswersFile, `{\n${lines.toSorted().join(',\n')}\n}\n`)
+  writeFileSync(
+    join(import.meta.dirname, '../../src/operations/example-answers.json'),
+    `{\n${lines.toSorted().join(',\n')}\n}\n`,
+  )
 })

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, dirname, join } from 'node:path'
+import { delimiter, dirname, join, posix } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { eventually } from '../e2e/eventually.ts'
@@ -43,13 +43,15 @@ await Promise.all([later, alsoLater])
 describe('the package, installed in an empty project', () => {
   let project = ''
   let files: string[] = []
+  let packed: { readonly filename: string; readonly size: number; readonly unpackedSize: number }
 
   before(async () => {
     project = mkdtempSync(join(tmpdir(), 'sluice-package-'))
     const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', project], { cwd: root, env })
     // The build may say something first.
-    const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n')))
-    files = packed.files.map(({ path }: { path: string }) => path)
+    const [pack] = JSON.parse(stdout.slice(stdout.indexOf('[\n')))
+    packed = pack
+    files = pack.files.map(({ path }: { path: string }) => path)
     writeFileSync(join(project, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }')
     const install = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(project, packed.filename)]
     await run('npm', install, { cwd: project, env })
@@ -70,10 +72,50 @@ describe('the package, installed in an empty project', () => {
     ]) {
       assert(files.includes(needed), `${needed} is missing`)
     }
-    const superfluous = files.filter(
-      (path) => !/^(bin|dist)\/|^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/.test(path),
+    const belongs = [
+      /^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/,
+      /^bin\/[\w-]+\.js$/,
+      /^dist\/ui\/(assets\/)?[\w.-]+\.(html|js|css|svg|webmanifest|png|ico|woff2)(\.br|\.gz)?$/,
+      /^dist\/store\/(sqlite|postgres)\/migrations\/\d{4}_\w+\.sql$/,
+      /^dist\/[\w/-]+(\.d\.ts|\.js|\.json)$/,
+    ]
+    assert.deepEqual(
+      files.filter((path) => !belongs.some((pattern) => pattern.test(path))),
+      [],
     )
-    assert.deepEqual(superfluous, [])
+    // Twice the size of today; a forgotten folder or a bundled dependency passes that.
+    assert(packed.size < 2_500_000, `the package has ${packed.size} bytes`)
+    assert(packed.unpackedSize < 8_000_000, `the files of the package have ${packed.unpackedSize} bytes`)
+  })
+
+  test('names no source map and no declaration that it does not contain', () => {
+    const installed = join(project, 'node_modules/sluice')
+    for (const path of files.filter((name) => /\.(js|css)$/.test(name))) {
+      const [, map] = /^\/[/*][#@] sourceMappingURL=(\S+)/m.exec(readFileSync(join(installed, path), 'utf8')) ?? []
+      if (map !== undefined) assert(files.includes(posix.join(posix.dirname(path), map)), `${path} names ${map}`)
+    }
+    const declarations = files.filter((name) => name.endsWith('.d.ts'))
+    assert(declarations.length > 10)
+    for (const path of declarations) {
+      const text = readFileSync(join(installed, path), 'utf8')
+      for (const [, name = ''] of text.matchAll(/(?:from |import\()["'](\.[^"']+)\.[jt]s["']/g)) {
+        const target = posix.join(posix.dirname(path), `${name}.d.ts`)
+        assert(declarations.includes(target), `${path} refers to ${target}`)
+      }
+    }
+  })
+
+  test('its package.json can be published with provenance', () => {
+    const manifest = JSON.parse(readFileSync(join(project, 'node_modules/sluice/package.json'), 'utf8'))
+    assert.deepEqual(manifest.publishConfig, { access: 'public', provenance: true })
+    assert.equal(manifest.private, undefined)
+    assert.equal(manifest.engines.node, '>=24')
+    for (const name of ['description', 'license', 'keywords', 'exports', 'bin']) assert(manifest[name], name)
+    // npm runs these on the machine of the user who installs.
+    assert.deepEqual(
+      Object.keys(manifest.scripts).filter((name) => /^(pre|post)?install$/.test(name)),
+      [],
+    )
   })
 
   test('its declarations type-check, strictly and without skipping any', async () => {
@@ -96,7 +138,11 @@ describe('the package, installed in an empty project', () => {
     assert.equal(stdout, '')
   })
 
-  test('its command runs', async () => {
+  test('its command runs, by npx too', async () => {
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    const below = join(project, 'empty')
+    mkdirSync(below)
+    assert.equal((await run('npx', ['--no', '--', 'sluice', '--version'], { cwd: below, env })).stdout, `${version}\n`)
     const command = join(project, 'node_modules/.bin/sluice')
     const { stdout } = await run(command, ['config', '--json', '--store', 'sqlite:./x.db'], { cwd: project, env })
     const shown = JSON.parse(stdout).find(({ name }: { name: string }) => name === 'store')

@@ -1,5 +1,5 @@
-import { join } from 'node:path'
 import pg from 'pg'
+import { programFolder } from '../../assets/assets.ts'
 import { type Migration, missingFrom, readMigrations } from '../migrations.ts'
 import { locks } from '../sql/dialect.ts'
 import { clientConfig } from './sessions.ts'
@@ -18,7 +18,7 @@ const insertMigration = `
 
 /** The migrations that come with this program, in order. */
 export function knownMigrations(): Migration[] {
-  return readMigrations(join(import.meta.dirname, 'migrations'))
+  return readMigrations(programFolder('store/postgres/migrations'))
 }
 
 /**

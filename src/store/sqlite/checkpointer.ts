@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import { Worker } from 'node:worker_threads'
+import { startThread } from '../../assets/assets.ts'
 import type { Connection } from './connection.ts'
 
 /** After so many commits the log is looked at: about once a second when little happens, every 100 ms when much does. */
@@ -24,11 +24,10 @@ interface Looked {
  * and starts the log from its beginning. Resolves when the thread has ended.
  */
 export function checkpointApart(connection: Connection, path: string): () => Promise<void> {
-  const file = new URL('./checkpoint-thread.js', import.meta.url)
   const inodes = Object.fromEntries(
     [path, `${path}-wal`].map((name) => [name, statSync(name, { bigint: true, throwIfNoEntry: false })?.ino]),
   )
-  const thread = new Worker(file, { workerData: { path, inodes }, resourceLimits, execArgv: [] })
+  const thread = startThread('store/sqlite/checkpoint-thread', { workerData: { path, inodes }, resourceLimits })
   const ended = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
   const { clock, log } = connection.context
   let busy = false

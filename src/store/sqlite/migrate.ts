@@ -1,5 +1,5 @@
-import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
+import { programFolder } from '../../assets/assets.ts'
 import { type Migration, missingFrom, readMigrations } from '../migrations.ts'
 import type { Connection } from './connection.ts'
 
@@ -15,7 +15,7 @@ const insertMigration = 'insert into migration (version, name, applied_at) value
 
 /** The migrations that come with this program, in order. */
 export function knownMigrations(): Migration[] {
-  return readMigrations(join(import.meta.dirname, 'migrations'))
+  return readMigrations(programFolder('store/sqlite/migrations'))
 }
 
 /**

@@ -1,0 +1,38 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Worker, type WorkerOptions } from 'node:worker_threads'
+import { diskFolder, type Folder } from './folder.ts'
+
+/**
+ * The files that belong to the program and are no modules: migrations, pages, example answers and the scripts of threads.
+ * Every part reads them through this module, because the single-file executable has no disk to read them from: its build
+ * puts scripts/exe/assets.ts, which exports the same, in the place of this file.
+ */
+
+/** The folder of the code: `src` in a checkout, `dist` in the package. */
+const code = join(import.meta.dirname, '..')
+
+/** A folder of the program, by its path below the folder of the code. */
+export function programFolder(path: string): Folder {
+  return diskFolder(join(code, path))
+}
+
+/** The built pages: in the package beside the code, in a checkout where `npm run build:ui` puts them. */
+export function pagesFolder(): Folder {
+  const beside = programFolder('ui')
+  return beside.names.length > 0 ? beside : diskFolder(join(code, '../ui/dist'))
+}
+
+/** The text of package.json, which lies at the same distance from `src` and from `dist`. */
+export function packageText(): string {
+  return readFileSync(join(code, '../package.json'), 'utf8')
+}
+
+/** Starts the thread of a script, by its path below the folder of the code and without its ending. */
+export function startThread(path: string, options: WorkerOptions): Worker {
+  const file = [`${path}.js`, `${path}.ts`].map((name) => join(code, name)).find((name) => existsSync(name))
+  if (file === undefined) throw new Error(`The program lacks the script of the thread ${path}.`)
+  // No flag of the process reaches the thread: those for memory would apply to its small heap.
+  return new Worker(pathToFileURL(file), { ...options, execArgv: [] })
+}
