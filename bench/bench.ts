@@ -27,11 +27,11 @@ export interface Target {
 
 export type Row = Readonly<Record<string, number | string>>
 
-/** What a scenario found; the order is the order of the report. */
+/** The figures of a scenario, in the order of the report. */
 export type Figures = Readonly<Record<string, number | string | readonly Row[]>>
 
 export interface Scenario {
-  /** What is measured, and against what, in one sentence. */
+  /** The measured figure and its reference, in one sentence. */
   readonly summary: string
   readonly targets: Readonly<Record<StoreKind, readonly Target[]>>
   run(bench: Bench): Promise<Figures>

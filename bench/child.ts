@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-/** What a child process can be asked: each command takes at most one value and answers one. */
+/** The commands of a child process: each command takes at most one value and answers one. */
 export type Commands = Readonly<Record<string, (input: never) => unknown>>
 
 /** A process of the bench's own that is asked over its channel and ends with it. */

@@ -17,7 +17,7 @@ export interface LoadTarget {
   readonly subjects?: number
 }
 
-/** What became of the requests. Times are the machine's clock; `ids[i]` was due at `sentAt[i]`, accepted at `acceptedAt[i]`. */
+/** The fates of the requests. Times are the machine's clock; `ids[i]` was due at `sentAt[i]`, accepted at `acceptedAt[i]`. */
 export interface LoadReport {
   readonly accepted: number
   /** Answers other than 202, counted by status. */
@@ -153,7 +153,7 @@ async function openConnections({ url, connections }: LoadTarget): Promise<HttpCo
   return open
 }
 
-/** What makes the next request: always the same bytes, but for the key and the video. */
+/** The maker of the next request: always the same bytes, but for the key and the video. */
 function requestFor(target: LoadTarget): () => Buffer {
   const { subjects = 1 } = target
   const next = requestAboutOne(target)

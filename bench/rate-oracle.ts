@@ -1,4 +1,4 @@
-/** What an endpoint promised to take: `burst` at once and `rate` per second after that. */
+/** The limit of an endpoint: `burst` at once and `rate` per second after that. */
 export interface Allowance {
   readonly rate: number
   readonly burst: number

@@ -16,7 +16,7 @@ export type Behaviour = 'ok' | 'hang' | 'reset' | { readonly status: number } | 
 export type Recording = 'counts' | 'stamps' | 'ids'
 
 /**
- * What came for one path; only requests that were answered 200 are kept. `ids[i]` was read at `stamps[i]` and answered at
+ * The requests for one path; only requests that were answered 200 are kept. `ids[i]` was read at `stamps[i]` and answered at
  * `answered[i]`, and with the recording `stamps` it is known not to have come before `notBefore[i]`.
  */
 export interface PathRecord {

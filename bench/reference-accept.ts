@@ -4,7 +4,7 @@ import { type Dispatcher, Pool } from 'undici'
 import { answer } from './child.ts'
 
 /**
- * What Sluice is measured against when it accepts: a Fastify route that parses the same body and answers 202 with a body
+ * The reference for accepting: a Fastify route that parses the same body and answers 202 with a body
  * of the same shape and size, and stores nothing. For latency it also forwards the payload, which it forgets if it dies.
  */
 

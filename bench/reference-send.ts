@@ -5,7 +5,7 @@ import { payload } from './event.ts'
 import { machineNow } from './machine-clock.ts'
 
 /**
- * What Sluice is measured against when it delivers: undici's low-level dispatch in a loop, with everything that can be
+ * The reference for delivering: undici's low-level dispatch in a loop, with everything that can be
  * prepared prepared, storing nothing, deciding nothing, allocating one handler per connection and none per request.
  */
 

@@ -11,13 +11,13 @@ export interface Server {
   readonly api: string
   /** The most memory the process ever had resident, in MiB. */
   peakRssMb(): number
-  /** What it has spent since it started. */
+  /** The processor time since its start. */
   spent(): Promise<Spent>
   /** Ends it as an operator would and waits until it is gone. */
   stop(): Promise<void>
 }
 
-/** What every server here seals secrets with. */
+/** The key with which every server here seals secrets. */
 export const encryptionKey = Buffer.alloc(32, 7).toString('base64')
 
 /** The admin key of every server here. */
@@ -29,7 +29,7 @@ const runtimeFlags = ['--max-semi-space-size=6', '--heap-growing-percent=100']
 const startLimitMs = 20_000
 const stopLimitMs = 25_000
 
-/** What a scenario sets beyond what all have in common, as environment variables. */
+/** The settings of a scenario beyond the common ones, as environment variables. */
 export type Settings = Readonly<Record<string, string>>
 
 /** Starts `sluice serve` on a free port and waits until it listens. */
@@ -92,7 +92,7 @@ async function start(bench: Bench, command: string, place: string, ready: RegExp
   }
 }
 
-/** What the pattern's first group matches in what the program prints on standard output. */
+/** The match of the pattern's first group in the program's standard output. */
 function readBanner(child: ChildProcess, ready: RegExp, command: string): Promise<string> {
   let printed = ''
   let complaints = ''

@@ -127,7 +127,7 @@ async function compileSources(): Promise<void> {
   await once(spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' }), 'exit')
 }
 
-/** What is run: each file by itself, or one that imports the files that share a process. */
+/** The files to run: each by itself, or one that imports the files that share a process. */
 function processes(files: readonly string[]): string[] {
   const alone = files.filter((file) => !sharing.has(dirname(file)) || slowFiles.test(file))
   const shared = files.filter((file) => !alone.includes(file))

@@ -7,7 +7,7 @@ import { assertAccepted, startReceiving } from '../receiving.ts'
 import { apiKey, startServer } from '../server.ts'
 import { emptyStore } from '../store-place.ts'
 
-/** What the endpoint takes per second, and how many deliveries may wait for it. */
+/** The endpoint's rate per second, and the number of deliveries that may wait for it. */
 const pace = 200
 const waitingLimit = 400
 const offered = 2500

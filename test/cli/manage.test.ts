@@ -362,7 +362,7 @@ describe('send', () => {
     await place.sluice('app create Acme --uid acme')
   })
   const payload = '{ "id": 9007199254740993,\n "score": 1.0 }'
-  /** What was stored, as the server gives it: bytes. */
+  /** The stored payload as the server gives it: bytes. */
   const stored = async (id: unknown) => {
     const answer = await fetch(`${place.url}/api/v1/app/acme/msg/${id}`, {
       headers: { authorization: 'Bearer sk_fixed_0123456789' },

@@ -85,7 +85,7 @@ export interface Served extends Workplace {
   sluice(args: string | readonly string[], code?: number, input?: string): Promise<string>
   /** Runs a command to whatever end. */
   try(args: string, answer?: string): ReturnType<typeof runHere>
-  /** What a command prints as JSON. */
+  /** The JSON that a command prints. */
   json<T = Record<string, unknown>>(args: string | readonly string[], input?: string): Promise<T>
   /** For commands that go on until they are stopped. */
   readonly env: Record<string, string>

@@ -170,7 +170,7 @@ class Bench {
     }
   }
 
-  /** What the reserve leaves to a lane: an eighth of the slots is for quick ones alone, another one not for slow ones. */
+  /** The slots that the reserve leaves to a lane: an eighth of the slots is for quick ones alone, another one not for slow ones. */
   #leftFor({ lane }: ModelLane): number {
     const { inFlight } = this.#limits
     const user = lane.use.userAt(this.#now)

@@ -43,7 +43,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     await ledger.subscribe(client, receiver, 'acme', '/off', { disabled: true, whileDisabled: 'drop' })
     await ledger.publishAll(client, 'acme', 300)
 
-    // Whoever delivers dies in the middle of it, and another goes on.
+    // The worker that delivers dies in the middle of it, and another continues.
     await receiver.until('some arrived', () => receiver.at('/oldest').length > 10)
     if (dialect === 'postgres') assert.ok((await owners(place)).length > 0)
     await server.kill()
@@ -69,7 +69,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       const dead = await deadAt(place, path)
       assert.deepEqual(Object.keys(dead), [reason], path)
       const arrived = new Set(receiver.at(path).map(({ headers }) => headers['webhook-id'])).size
-      // What was open when the server died may have arrived and yet be dropped by who came after.
+      // An attempt that was open when the server died may have arrived, although the next server drops its delivery.
       const both = arrived + (dead[reason] as number) - accepted
       assert.ok(both >= 0 && both <= 1, `${arrived} arrived and ${dead[reason]} are dead of ${accepted} at ${path}`)
     }

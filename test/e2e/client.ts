@@ -3,7 +3,7 @@ import { Agent, request } from 'undici'
 import { deadlineMs } from './eventually.ts'
 import { apiKey } from './program.ts'
 
-/** What a producer knows after trying to publish: it is stored, it is not, or nobody can say. */
+/** The producer's knowledge after a publish: stored, not stored, or unknown. */
 export type Outcome =
   | { readonly state: 'accepted'; readonly id: string }
   | { readonly state: 'refused'; readonly status: number }
@@ -99,7 +99,7 @@ export class Client {
       if (reply.status === 202) return { state: 'accepted', id: JSON.parse(reply.body.toString()).id }
       return { state: 'refused', status: reply.status }
     } catch (error) {
-      // Nobody listened, so nobody can have stored it.
+      // No server listened, so no server can have stored it.
       if ((error as NodeJS.ErrnoException).code === 'ECONNREFUSED') return { state: 'refused', status: 0 }
       return { state: 'unknown' }
     }

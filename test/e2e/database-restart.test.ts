@@ -93,7 +93,7 @@ test('asked to stop while the database is away, it gives up after a while and lo
   await ledger.publishAll(client, 'acme', 3)
   await receiver.until('attempts are under way', () => receiver.open.size === 3)
 
-  // What the receiver has answered cannot be recorded, and nobody can be told that the lane is free.
+  // The worker can neither record the receiver's answers nor release the lane.
   await database.stop('at once')
   late.resolve({ status: 200 })
   await receiver.until('they are answered', () => receiver.open.size === 0)

@@ -10,7 +10,7 @@ import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
 /**
- * Nobody dies here, and nothing may come twice: the lease is long enough that a machine which stands still for a second does not
+ * No worker dies here, and nothing may come twice: the lease is long enough that a machine which stands still for a second does not
  * make a worker give up what it is sending.
  */
 const patient = { SLUICE_LEASE: '6s' }
@@ -52,7 +52,7 @@ for (const size of [1, 2, 5]) {
       program.terminate()
     }
     for (const program of fleet) assert.deepEqual(await program.exited, { code: 0, signal: null })
-    // Whoever leaves in good order leaves nothing behind to be cleaned up.
+    // A worker that leaves in good order leaves nothing behind to be cleaned up.
     assert.deepEqual(await owners(place), [])
     assert.deepEqual(await place.query('select id from worker where ended_at is null'), [])
     const unclean = await place.query('select endpoint from lane where not clean')
@@ -157,7 +157,7 @@ async function eachDelivers(place: Place, receiver: Receiver, fleet: readonly Pr
       const isSame = before.some((owner) => owner.path === path && owner.epoch === epoch)
       if (isSame && reached.has(path)) waiting.delete(pid)
     }
-    // What came while the owners were being read may be anybody's.
+    // Deliveries that came while the owners were read may be of any worker.
     before = await owners(place)
     seen = receiver.arrivals.length
     await receiver.until('more comes', () => receiver.arrivals.length >= seen + paths.length)

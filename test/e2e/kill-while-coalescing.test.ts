@@ -60,7 +60,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
   })
 }
 
-/** What arrived, by id, and what each is about. */
+/** The arrived messages by id, each with its key. */
 function arrivedAt(receiver: Receiver, path: string): Map<string, string> {
   const arrivals = receiver.arrivals.filter((arrival) => arrival.path === path)
   return new Map(

@@ -56,7 +56,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await Promise.all(Array.from({ length: producers }, produce))
       await server.kill()
       server = await Program.start(t, 'serve', place.store)
-      // Nobody knows what became of these; whoever asks again finds out, and stores nothing twice.
+      // The fate of these is unknown; a repeated request finds it out, and stores nothing twice.
       for (const key of unanswered) {
         const reply = await ask(server.api, key, bodyOf(key))
         assert.equal(reply?.status, 202)

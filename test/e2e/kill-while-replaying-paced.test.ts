@@ -7,7 +7,7 @@ import { Receiver } from './receiver.ts'
 
 const count = 100
 const perSecond = 20
-/** What a paced replay queues at once. */
+/** The number of deliveries that a paced replay queues at once. */
 const atOnce = 5
 
 interface Task {

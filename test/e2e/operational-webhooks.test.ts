@@ -85,7 +85,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       { id: attempts.data[0]?.id, responseStatusCode: 400, timestamp: '' },
     )
 
-    // One that fails four times and then succeeds has recovered.
+    // A delivery that fails four times and then succeeds has recovered.
     let tries = 0
     receiver.behave('/bad', () => ({ status: ++tries > 4 ? 200 : 400 }))
     status = 200
@@ -96,7 +96,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
 
     const ids = receiver.arrivals.filter(({ path }) => path === '/ops').map(({ headers }) => headers['webhook-id'])
     const distinct = heard().map((told) => JSON.stringify(told))
-    // What was open when the program was killed may come twice, and then under one id.
+    // An attempt that was open when the program was killed may come twice, and then with the same id.
     assert.equal(new Set(distinct).size, new Set(ids).size)
     assert.ok(!types().some((type) => type.includes('null')), 'told of an operational endpoint')
   })

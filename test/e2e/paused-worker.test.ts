@@ -44,7 +44,7 @@ test('a worker that slept past its lease is fenced, joins anew and goes on', asy
   const openAtPause = new Set<string>()
 
   await eventually('another took its lanes over', async () => {
-    // What it wrote before it fell asleep may be read only now; nobody else sends while the lanes are still its own.
+    // The receiver may read now what the worker wrote before it slept; no other worker sends while the lanes are still its own.
     const open = [...receiver.open].map(deliveryOf)
     const now = await owners(place)
     if (owned.every(({ path }) => now.some((owner) => owner.path === path && owner.pid === worker.pid))) {
@@ -57,7 +57,7 @@ test('a worker that slept past its lease is fenced, joins anew and goes on', asy
   await eventually('everything is recorded', async () => (await pendingCount(place)) === 0)
   const recorded = await attemptRows()
 
-  // What the sleeper finds in its sockets when it wakes are answers to attempts that are no longer its own.
+  // When the worker wakes, its sockets have answers to attempts that are no longer its own.
   worker.resume()
   await eventually('the worker learns of its death', () => worker.logged.includes('declared dead by another worker'))
   const rejoined = await eventually('the worker joins anew', async () => {

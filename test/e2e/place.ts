@@ -66,7 +66,7 @@ export async function pendingCount(place: Place): Promise<number> {
   return Number(row?.pending)
 }
 
-/** Who owns a lane: the pid is taken from how the worker describes itself. */
+/** The owner of a lane: its pid, from the worker's own description. */
 export interface Owner {
   readonly path: string
   readonly pid: number

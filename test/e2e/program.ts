@@ -40,7 +40,7 @@ export class Program {
   readonly command: string
   readonly process: ChildProcess
   readonly exited: Promise<Exit>
-  /** What it said on standard output and, as log lines, on standard error. */
+  /** Its lines on standard output and, as log lines, on standard error. */
   printed = ''
   logged = ''
   #api = ''

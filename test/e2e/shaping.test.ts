@@ -45,7 +45,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
     const { id } = await ask('POST', '/app/acme/msg', `{"eventType":"x","payload":${payload}}`)
 
     await eventually('both have failed for good', () => at('/stored').length === 3 && at('/shaped-a').length === 3)
-    // What is changed from now on is for what is published from now on.
+    // Changes from now on hold for messages that are published from now on.
     await ask('POST', '/app/acme/endpoint/stored/secret/rotate', { gracePeriodSeconds: 0 })
     await ask('PATCH', '/app/acme/endpoint/shaped-a', { shape: { keep: ['/n'] } })
     await server.kill()

@@ -52,7 +52,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       return rows.length === 0
     })
     for (const [path, before] of answered) {
-      // What was under way, and what was started until its owner heard of it.
+      // The attempts that were under way, and those that began before the owner heard of it.
       assert.ok(count(path) <= before + 4, `${path} got ${count(path)}, ${before} of them before it was stopped`)
     }
 

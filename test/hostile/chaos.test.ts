@@ -18,7 +18,7 @@ function seeded(seed: number): () => number {
   }
 }
 
-/** What the receiver may do with a request, the good ways more often so that connections get used again. */
+/** The receiver's behaviours. The good ones are more frequent, so that connections are used again. */
 const moods: readonly ((socket: Socket) => void)[] = [
   ...Array.from({ length: 8 }, () => (socket: Socket) => void socket.write(answer('200 OK', 'ok'))),
   (socket) => void socket.write(answer('500 Oops', 'no')),
@@ -64,7 +64,7 @@ for (const seed of [1, 2, 3]) {
       for (let i = 0; i < 40; i++) begin()
     })
     await sender.close()
-    // What was written before the end is read by now: the receiver has seen all its connections close.
+    // The receiver has seen all its connections close, so it has read everything that was written before.
     while (receiver.open.size > 0) await once([...receiver.open][0] as Socket, 'close')
 
     const arrivals = new Map<string, number>()

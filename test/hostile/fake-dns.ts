@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 import type { TestContext } from 'node:test'
 
-/** What a server says about a name: addresses, an error, nothing at all, or another name and its addresses. */
+/** The answer for a name: addresses, an error, no answer at all, or another name and its addresses. */
 export type DnsAnswer =
   | readonly string[]
   | 'nxdomain'

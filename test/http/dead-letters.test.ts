@@ -122,7 +122,7 @@ describe('dead letters that are exported and imported', () => {
       const [letter] = await other.store.loadDead(await other.store.listDead(there?.key ?? 0, wholeRange))
       assert.deepEqual([...(letter?.response ?? [])], [0xff, 0])
       assert.deepEqual((await other.import(text)).json.unchanged, 1)
-      // What was exported from there is what was exported from here, but for whom it is for.
+      // Both exports have the same content, except for the endpoint that they name.
       const ours = JSON.parse(text)
       const [theirs] = await other.lines()
       assert.deepEqual({ ...theirs, appId: '', endpointId: '' }, { ...ours, appId: '', endpointId: '' })

@@ -11,7 +11,7 @@ import { type DeclaredRoute, declaredRoutes } from './declared-routes.ts'
 
 const open = ['GET /health', 'GET /health/ping', 'GET /openapi.json', 'GET /session']
 
-/** What anybody bound to one application may ask for although it is no application's own. */
+/** Routes that a caller of one application may use although they belong to no application. */
 const shared = [
   'GET /event-type',
   'GET /event-type/:name',
@@ -30,7 +30,7 @@ const ownSessions = [
 ]
 const ownLinks = [...ownSessions, 'POST /auth/sign-in-link']
 
-/** What changes nothing but messages. */
+/** Routes that change nothing but messages. */
 const publishing = ['/app/:app/msg', '/app/:app/msg/batch', '/app/:app/msg/raw', '/app/:app/msg/precheck/active']
 
 describe('every route', () => {

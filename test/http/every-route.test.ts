@@ -166,7 +166,7 @@ describe('a path', () => {
   })
 })
 
-/** What is wrong with a body before its fields are looked at; each line with its exact answer. */
+/** Bodies that are refused before their fields are read, each with its exact answer. */
 describe('a body on any route that takes one', () => {
   const json = { 'content-type': 'application/json' }
   const deep = `${'{"a":'.repeat(104)}1${'}'.repeat(104)}`

@@ -66,7 +66,7 @@ function textsOf({ pattern, format, minLength = 0, maxLength = 40 }: JsonSchema,
   return fc.string({ ...length, unit: 'grapheme' })
 }
 
-/** What no schema expects, or only a few. */
+/** Values that no schema expects, or only a few do. */
 const junk = [
   null,
   '',
@@ -134,7 +134,7 @@ export function leastBody(body: unknown): unknown {
   return required.length === 0 ? {} : fc.sample(valuesOf(least), { numRuns: 1, seed: 5 })[0]
 }
 
-/** What the route's query cannot do without. */
+/** The parameters that the route's query requires. */
 export function leastQuery(query: unknown): string {
   const { properties = {}, required = [] } = (query ?? {}) as { properties?: object; required?: string[] }
   const values = required.map((name): [string, string] => [

@@ -128,7 +128,7 @@ describe('API keys over the API', () => {
         assert.deepEqual([foreign.status, Object.keys(foreign.headers)], [404, Object.keys(unknown.headers)])
       }
     }
-    // What is nobody's own is not theirs either.
+    // Things of no application are not theirs either.
     for (const path of ['/app', '/api-key', '/audit']) assert.equal((await as('GET', path)).status, 403)
     assert.equal((await as('POST', '/api-key', { name: 'x', scopes: ['admin'] })).status, 403)
   })

@@ -18,7 +18,7 @@ async function withApplication() {
     return made.json
   }
   const { key: app } = (await api.store.findApplication('a')) as { key: number }
-  /** What is stored to be sent to an endpoint, oldest first. */
+  /** The bodies that are stored for an endpoint, oldest first. */
   const waiting = async (id: string) => {
     const endpoint = await api.store.findEndpoint(app, id)
     const read = { endpoint: endpoint?.key ?? 0, class: 0, after: null, limit: 10 } as const

@@ -43,7 +43,7 @@ async function listening(t: TestContext, limits: Partial<HttpLimits>) {
 
 test('a body that stalls is refused with 408 and the connection closed', async (t) => {
   const { api, upload } = await listening(t, { uploadPace: 4096 })
-  // One that is answered without being read stalls as well, and is nobody's concern.
+  // An upload that is answered without being read stalls as well, which harms no other request.
   const unread = await upload('x', 'text/plain')
   const { socket, said } = await upload('{"eventType":')
   await once(socket, 'close')

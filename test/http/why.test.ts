@@ -50,7 +50,7 @@ describe('why', () => {
       [json.reason, json.nextAt, json.waiting.fresh, json.waiting.total, json.waiting.isExact, json.isLive],
       ['paused', null, 3, 3, true, false],
     )
-    // Nobody has joined: enabling it alone would not help.
+    // No worker has joined: enabling it alone would not help.
     assert.deepEqual(
       json.blockers.map(({ reason }: { reason: string }) => reason),
       ['paused', 'no_worker'],

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { type Api, adminKey, openApi } from './api.ts'
 
-/** What only a real socket can show. */
+/** Behaviour that only a real socket shows. */
 describe('on the wire', () => {
   let api: Api
   let port: number

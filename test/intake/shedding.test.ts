@@ -10,7 +10,7 @@ import { contextWith } from '../store/sqlite-harness.ts'
 import { VirtualClock } from '../virtual-clock.ts'
 
 const envelope = { eventType: 'a', eventId: null, channels: null, contentType: 'text/plain', delayMs: 0 }
-/** What a transaction takes, and each message in it: at most 4,200 messages a second. */
+/** The time of a transaction, and of each message in it: at most 4,200 messages a second. */
 const commitMs = 20
 const messageMs = 0.2
 const limitMs = 500

@@ -6,7 +6,7 @@ import { depthLimit, keyLimit, Scanner } from '../../src/json/scan.ts'
 
 const scanner = new Scanner(0x5eed)
 
-/** What the scanner says: the text of the payload, undefined when there is none, or the code of the refusal. */
+/** The result of a scan: the text of the payload, undefined when there is none, or the code of the refusal. */
 function scan(body: string | Buffer): { payload: string | undefined } | { refused: string } {
   const bytes = Buffer.from(body as string)
   try {

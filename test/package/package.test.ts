@@ -13,7 +13,7 @@ const root = join(import.meta.dirname, '../..')
 // This very Node first, and nothing of the checkout: an empty project has no more than that.
 const env = { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter), NODE_OPTIONS: '' }
 
-/** What a program written against the package's declarations says. It is compiled, not run. */
+/** A program against the package's declarations. It is compiled, not run. */
 const consumer = `
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'

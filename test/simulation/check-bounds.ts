@@ -38,7 +38,7 @@ const slackMs = 25
 
 /** Nothing arrives after its message's time, or after it has waited for longer than its endpoint lets it. */
 export function nothingComesTooLate(endpoint: EndpointFacts, history: History): void {
-  // What stood still between looking and leaving leaves late, and whoever's clock jumps knows another time.
+  // A worker that stood still between reading and sending sends late, and a worker whose clock jumps knows another time.
   if (history.stalled || history.jumps.length > 0) return
   const byBody = new Map(history.published.map((fact) => [fact.body, fact]))
   for (const { at, body, endpoint: key } of history.arrivals) {
@@ -57,7 +57,7 @@ export function nothingComesTooLate(endpoint: EndpointFacts, history: History): 
   }
 }
 
-/** What died for want of time or room had none, at an endpoint that wants it so. */
+/** A delivery that died for want of time or room had none, at an endpoint with that setting. */
 export function endsAreDue(dead: DeadLetter, fact: PublishFact, endpoint: EndpointFacts, history: History): void {
   const { reason, code, attempts } = dead
   const { overflow, whileDisabled, maxAgeMs } = endpoint.bounds

@@ -15,7 +15,7 @@ export async function noteWhatGaveWay(history: History, store: Store): Promise<v
 }
 
 /**
- * What gave way did so to something newer of its kind at an endpoint that asks for that, and to nothing else. So the last
+ * A coalesced message gave way to a newer one of its key, at an endpoint with that setting, and to nothing else. So the last
  * of a kind never gives way, and ends as any other.
  */
 export function onlyTheNewestStay(endpoint: EndpointFacts, history: History): void {

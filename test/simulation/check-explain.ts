@@ -5,14 +5,14 @@ import { isOpenThroughout } from './check-health.ts'
 import type { Arrival, EndpointFacts, History } from './history.ts'
 import type { Prediction } from './observer.ts'
 
-/** What was begun when somebody asked may still arrive: its body is read and its connection made. */
+/** An attempt that had begun when the caller asked may still arrive: its body is read and its connection made. */
 const underWayMs = 100
 /** Instants are stored in whole milliseconds, and what is told is as old as its answer. */
 const earlyMs = 60
 /** A worker looks for lanes every second, and a busy store is left alone for a while. */
 const lateMs = 3000
 
-/** Whoever asked why something waits was told the truth, and what was foretold came to be. */
+/** Each answer to `why` was true, and its forecast came to be. */
 export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly Arrival[], history: History): void {
   for (const told of history.predictions) {
     if (told.endpoint !== endpoint.key) continue
@@ -31,7 +31,7 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
     }
     const nextAt = told.nextAt ?? movingAt(told)
     if (nextAt === undefined || happened(history, endpoint, told.askedAt, nextAt)) continue
-    // What rests is moved along with the clock by the next worker that comes to decide something.
+    // The next worker that decides something moves a resting delivery along with the clock.
     if (jumped(history, told.askedAt - lateMs, told.askedAt)) continue
     // A head that was read before the clock jumped waits for as long as it was to then; the store tells of it by the clock.
     const isOfHead = told.reason === 'behind_head' || told.reason === 'waiting_for_retry'
@@ -45,12 +45,12 @@ export function predictionsComeTrue(endpoint: EndpointFacts, arrivals: readonly 
   }
 }
 
-/** What nothing keeps, and is not under way yet, moves at once. */
+/** A delivery that nothing keeps, and that is not under way, moves at once. */
 function movingAt({ reason, inFlight, toldAt }: Prediction): number | undefined {
   return (reason === 'delivering' || reason === 'sending') && inFlight === 0 ? toldAt : undefined
 }
 
-/** What keeps an endpoint is told while it does. */
+/** An answer names each cause for as long as it holds an endpoint. */
 function tellsWhatIs(told: Prediction, arrivals: readonly Arrival[], history: History): void {
   const { askedAt, toldAt, endpoint, reason, reasons, inFlight } = told
   const label = `at ${toldAt} ${endpoint} was said to be ${[reason, ...reasons]}`
@@ -61,7 +61,7 @@ function tellsWhatIs(told: Prediction, arrivals: readonly Arrival[], history: Hi
     assert.ok(reasons.includes('paused') || reasons.includes('disabled'), `${label}, but not paused`)
   if (reasons.includes('paused')) assert.ok(during, `${label}, but nobody paused it`)
 
-  // What a receiver had open all the while is in flight for its owner.
+  // An attempt that a receiver had open all the while is in flight for its owner.
   const open = arrivals.filter((arrival) => arrival.at <= askedAt && arrival.endedAt > toldAt)
   const isOneOwners = open.every(
     ({ worker }) => worker === open[0]?.worker && worker.losses.every(({ at }) => at > toldAt),
@@ -129,7 +129,7 @@ function movesThen(
   const from = nextAt - earlyMs
   const until = nextAt + lateMs
   if (mayEndUntried(told, endpoint, history, until)) return
-  // What is for later takes its place in line only then, and who is in front by then nobody knows.
+  // A delayed delivery takes its place in the queue only then, and the deliveries in front of it are unknown until then.
   if (endpoint.order !== 'none' && reasons.includes('scheduled')) return
   if (until >= history.endedAt || nextAt < toldAt - earlyMs) return
   // Others may take every slot.

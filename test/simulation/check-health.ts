@@ -37,7 +37,7 @@ export interface HealthWish {
   readonly adaptive: boolean
 }
 
-/** What circuits and paces promise, of one endpoint. */
+/** The promises of circuits and paces, for one endpoint. */
 export function healthIsKept(endpoint: EndpointFacts, history: History): void {
   const begun = history.begun.filter((one) => one.endpoint === endpoint.key)
   const circuits = history.circuits.filter((one) => one.endpoint === endpoint.key)
@@ -56,7 +56,7 @@ export function healthIsKept(endpoint: EndpointFacts, history: History): void {
 /** From when on an operator, whoever enabled the endpoint, or a clock that was set may have ended it. */
 function endOf({ key }: EndpointFacts, { orders, healedAt, jumps }: History, fact: CircuitFact): number {
   const its = orders.filter(({ endpoint }) => endpoint === key)
-  // What is done by order may be done after that order was taken back: the answer was on its way.
+  // A command may be carried out after it was taken back: the answer was on its way.
   const order = its.findLast(({ action, at }) => action === 'open' && at <= fact.notAfter)
   const since = fact.reason === 'operator' && order ? order.at : fact.notBefore
   const ended = its.filter(({ action, at }) => action !== 'open' && at >= since)

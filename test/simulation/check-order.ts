@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Arrival, EndpointFacts, History, PublishFact } from './history.ts'
 
-/** What a publish has of order before anything is known of it. */
+/** The order of a publish before anything is known of it. */
 export const unordered = { orderingKey: null, asked: Number.POSITIVE_INFINITY, answered: Number.POSITIVE_INFINITY }
 
 /**

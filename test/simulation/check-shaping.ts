@@ -11,10 +11,10 @@ export interface FormWish {
   readonly secrets: string[]
 }
 
-/** What the field is called for endpoints that do not get it under its own name. */
+/** The name of the field for endpoints that do not get it under its own name. */
 const names = ['number', 'count']
 
-/** What an endpoint wants of the form of its messages, at first. */
+/** The first shape of an endpoint. */
 export function randomForm(chance: Seeded): FormWish {
   const shaped = chance.chance(0.3)
   return { shaped, secrets: chance.chance(0.3) ? [randomSecret(chance)] : [] }

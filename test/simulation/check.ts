@@ -134,7 +134,7 @@ function holdsAreObeyed(endpoint: EndpointFacts, arrivals: readonly Arrival[], h
     if (told.retryAfterMs === undefined || told.heardAt === Number.POSITIVE_INFINITY) continue
     const until = told.heardAt + told.retryAfterMs
     for (const next of arrivals) {
-      // What was already connecting when the answer came cannot be called back.
+      // An attempt that was connecting when the answer came cannot be called back.
       if (next.at <= told.heardAt + 5 || next.at >= until - 1) continue
       const sameHands = next.worker === told.worker && !lostBetween(told, next)
       const recorded = records.some(
@@ -178,7 +178,7 @@ async function exactlyOneEnd(fact: History['published'][number], history: Histor
     )
     const label = `${fact.body} at ${key}, published ${keyTime(fact.key)}`
     const deleted = history.stops.some((stop) => stop.endpoint === key && stop.kind === 'deleted')
-    // What waited for an endpoint that was deleted is cancelled, which leaves no trace.
+    // A delivery that waited for a deleted endpoint is cancelled, which leaves no trace.
     if (!deleted || ends > 1) assert.equal(ends, 1, `${label}: ${ends} ends`)
     if (tried > 0 && !dead) assert.ok(taken, `${label}: recorded as delivered, but no receiver took it`)
     assert.deepEqual(

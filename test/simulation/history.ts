@@ -19,7 +19,7 @@ export interface History {
   readonly stops: StopFact[]
   /** Deliveries that an operator had tried anew, by endpoint and body: their attempts count anew. */
   readonly retried: Set<string>
-  /** What whoever asked was told. */
+  /** The answers to `why`. */
   readonly predictions: Prediction[]
   /** Attempts that were begun, also those that no receiver saw. */
   readonly tries: TryFact[]
@@ -29,13 +29,13 @@ export interface History {
   readonly appRates: Map<number, number>
   /** Transitions of circuits that were recorded, in that order. */
   readonly circuits: CircuitFact[]
-  /** What operators said about circuits. */
+  /** The operators' commands about circuits. */
   readonly orders: OrderFact[]
   /** When deliveries ended without a try. */
   readonly untried: { readonly endpoint: number; readonly at: number }[]
   /** Whether a worker ever stood still. */
   stalled: boolean
-  /** What the world's clock showed when the steady one began. */
+  /** The world's clock at the start of the steady one. */
   readonly startedAt: number
   /** When all that was disabled was enabled. */
   healedAt: number

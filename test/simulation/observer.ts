@@ -7,7 +7,7 @@ import type { VirtualClock } from '../virtual-clock.ts'
 import type { History } from './history.ts'
 import type { Seeded } from './seeded.ts'
 
-/** What somebody who asked was told, to be held against what then happened. Instants are of the steady clock. */
+/** An answer to `why`, to be compared with later events. Instants are of the steady clock. */
 export interface Prediction {
   readonly askedAt: number
   readonly toldAt: number
@@ -18,7 +18,7 @@ export interface Prediction {
   readonly reasons: readonly string[]
   /** When it is to move, and not before. */
   readonly nextAt: number | undefined
-  /** What its owner said is in flight, if it was its owner who answered. */
+  /** The attempts in flight by its owner's word, if its owner answered. */
   readonly inFlight: number | undefined
   /** When the delivery's time is up. */
   readonly endsAt: number | undefined

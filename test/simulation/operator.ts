@@ -7,7 +7,7 @@ import type { Seeded } from './seeded.ts'
 
 const second = 1000
 
-/** Somebody who changes endpoints while everything else goes on. Each kind of change has chances of its own. */
+/** An operator who changes endpoints while everything else continues. Each kind of change has chances of its own. */
 export class Operator {
   readonly #parts: OperatorParts
 

@@ -419,7 +419,7 @@ function treating(store: Store, change: (flow: Flow) => Partial<Flow>): Partial<
   }
 }
 
-/** What just gave way at an endpoint, if it is among the application's last messages. */
+/** The message that was just coalesced at an endpoint, if it is among the application's last messages. */
 async function lastThatGaveWay(store: Store, endpoint: number, publications: readonly Publication[]) {
   const range = { from: 0, until: Number.MAX_SAFE_INTEGER, after: null, order: 'descending', limit: 10 } as const
   const heads = await store.listMessages(publications[0]?.app ?? 0, range)

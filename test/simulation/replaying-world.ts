@@ -107,7 +107,7 @@ export class ReplayingWorld {
     return (await this.#store.createTask(task)).id
   }
 
-  /** What is replayed ends in the same instant, so that replaying it once more would show. */
+  /** A replayed delivery ends in the same instant, so that a second replay would show. */
   #deliverAtOnce(world: World, worker: number, endpoint: Awaited<ReturnType<World['endpoint']>>): void {
     const look = async () => {
       const rows = this.#ended ? [] : await world.rows(endpoint, 2)

@@ -9,7 +9,7 @@ export interface Told {
   recorded: boolean
 }
 
-/** What is told to an idle settler is handed on after this long. */
+/** An idle settler hands a verdict on after this long. */
 const delayMs = 16
 
 /**

@@ -41,7 +41,7 @@ const roomy = { perEndpoint: 1e6, perApplication: 1e6, server: 1e6, commitDelayM
 
 /** A bug put in on purpose, to see that the checks catch it. */
 export interface Plant {
-  /** One that catches it, where the first ones do not: it is tried first. */
+  /** A seed that catches it, where the first seeds do not: it is tried first. */
   readonly seed?: number
   store?(store: Store): Store
   sender?(sender: Sender): Sender
@@ -91,7 +91,7 @@ export class World {
   readonly #watchers = new Map<Watcher, SimProcess>()
   readonly #missed: number
   readonly #workerCount: number
-  /** What an operator does has a seed of its own, so that all else stays as it was without one. */
+  /** The operator has a seed of its own, so that everything else stays as it was without an operator. */
   readonly #operator: Seeded
   /** So has whoever asks why something waits. */
   readonly #observer: Seeded
@@ -440,7 +440,7 @@ export class World {
     return operator
   }
 
-  /** Somebody asks why things wait, until the world has been well for a while. */
+  /** A caller asks why deliveries wait, until the world has been well for a while. */
   #observe(): Observer {
     const { clock, history } = this
     const store = this.#plant.observer?.(this.#store) ?? this.#store

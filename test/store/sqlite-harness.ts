@@ -11,7 +11,7 @@ import { VirtualClock } from '../virtual-clock.ts'
 import type { Foreign, Harness } from './conformance/harness.ts'
 import { testVault } from './test-vault.ts'
 
-/** What a store needs of a process, with the given clock. */
+/** The parts of a process that a store needs, with the given clock. */
 export function contextWith(clock: Clock): StoreContext {
   return { clock, random: systemRandom, randomText: systemRandomText, vault: testVault }
 }

@@ -19,7 +19,7 @@ const older = 'whsec_b2xkZXIgb2xkZXIgb2xkZXIgb2xkZXI='
 const hex = (secret: string, signed: string, bytes: Uint8Array) =>
   createHmac('sha256', secret).update(signed).update(bytes).digest('hex')
 
-/** What a receiver gets of one request: its headers by name, and its body. */
+/** One request as a receiver gets it: its headers by name, and its body. */
 async function received(t: TestContext, target: Partial<Target>, message: Partial<OutgoingMessage> = {}) {
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
   const sender = testSender(t, { clock: { ...systemClock, now: () => at } })

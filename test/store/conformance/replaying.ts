@@ -141,7 +141,7 @@ export function replaying(open: Open): void {
       [kept.key],
     )
     assert.deepEqual(await world.store.replay([{ endpoint: first.key, message: key }]), [])
-    // What was under way when it was expunged does not bring it back.
+    // An attempt that was under way does not bring an expunged message back.
     await world.settle(worker, world.settlement(first, { ...retried }, { state: 'waiting', waitMs: 0 }))
     assert.equal((await world.store.counts()).pending, 1)
     await world.store.expungeMessage(key)

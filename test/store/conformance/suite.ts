@@ -39,7 +39,7 @@ import { transferring } from './transferring.ts'
 import { waiting } from './waiting.ts'
 import { webSessions } from './web-sessions.ts'
 
-/** What every store promises. `open` makes a fresh, empty store for each test. */
+/** The promises of every store. `open` makes a fresh, empty store for each test. */
 export function conformance(open: Open): void {
   describe('condition', () => condition(open))
   describe('configuration', () => configuration(open))

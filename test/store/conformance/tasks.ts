@@ -66,7 +66,7 @@ export function tasks(open: Open): void {
     await world.pass(80)
     const third = await take(world, longMs)
     assert(second.epoch < third.epoch)
-    // Whoever held it before can neither go on with it nor give it away.
+    // The worker that held it before can neither continue it nor give it back.
     assert.equal(await store.advanceTask(second, { ...idleStep, cursor: [1] }), 'lost')
     await store.releaseTask(second)
     assert.equal(await store.takeTask(longMs), undefined)
@@ -156,7 +156,7 @@ export function tasks(open: Open): void {
       assert(typeof paused === 'object')
       assert.deepEqual([paused.status, paused.cursor], ['paused', [1]])
     }
-    // Whoever was in the midst of a step does nothing with it.
+    // A worker in the middle of a step records nothing.
     assert.equal(await store.advanceTask(held, { ...idleStep, cursor: [2] }), 'lost')
     await store.releaseTask(held)
     assert.equal(await store.takeTask(longMs), undefined)

@@ -62,7 +62,7 @@ test('a sweep and an owner that race for a lane share its deliveries between the
     for (const key of all) assert.ok(keys.has(key))
     swept += dead.length
     sent += delivered.length
-    // What both passed over, because the other was just at it, is ended before the next round.
+    // The rows that both passed over, because the other held them, are ended before the next round.
     const left = await second.readFronts(endpoint.key, rowsPerRound)
     await second.endResting(left.map((row) => ({ endpoint: endpoint.key, app: app.key, row, reason: 'aged' })))
   }

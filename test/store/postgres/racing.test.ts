@@ -18,7 +18,7 @@ class Race {
   readonly published = new Set<number>()
   readonly delivered = new Set<number>()
   readonly waiting = new Map<number, () => void>()
-  /** Who owns what, by the workers' own word. */
+  /** The owner of each lane, as the workers report it. */
   readonly owners = new Map<number, number>()
   troubled = 0
   running = true

@@ -105,7 +105,7 @@ test('a day is dropped while others publish, and one that is locked is left for 
   const endpoint = await world.endpoint(await world.application())
   const foreign = await world.harness.foreign()
   await foreign.run('begin; lock table message in row exclusive mode')
-  // Whoever publishes meanwhile waits for the moment the drop waits, and no longer.
+  // A publish meanwhile waits for as long as the drop waits, and no longer.
   const [retained] = await Promise.all([store.retain(limits), world.publish([endpoint])])
   assert.deepEqual(retained, { removed: 0, more: false })
   assert.ok((await daysOf(world)).length > before.length)

@@ -138,7 +138,7 @@ test('a connection killed under a statement is StoreTrouble, and the next statem
   const endpoint = await newEndpoint(store)
   const worker = await store.join({ leaseMs: 60_000, description: 'here' })
 
-  // Somebody else holds the application's row, so that the change waits until it is killed.
+  // Another session holds the application's row, so that the change waits until it is killed.
   const gate = await server.session(url)
   t.after(() => gate.end())
   await gate.query('begin; select from application for update')

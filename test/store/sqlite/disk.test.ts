@@ -148,7 +148,7 @@ test('after the disk has failed, the log is written anew before anything else is
 
   const count = () => connection.prepare<{ n: number }>('select count(*) as n from application').get()?.n ?? 0
   const before = count()
-  // Somebody still reads what is only in the log: it cannot be begun anew.
+  // A reader still needs pages that are only in the log, so SQLite cannot start the log again.
   const reader = new DatabaseSync(path)
   reader.exec('begin')
   reader.prepare('select count(*) from application').get()

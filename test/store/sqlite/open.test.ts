@@ -6,7 +6,7 @@ import { assertDurable, openSqliteStore } from '../../../src/store/sqlite/open.t
 import { VirtualClock } from '../../virtual-clock.ts'
 import { contextWith, placeFor } from '../sqlite-harness.ts'
 
-/** What the file itself says, as far as it is remembered there. */
+/** The settings that the file itself keeps. */
 function filePragmas(path: string): Record<string, unknown> {
   using db = new DatabaseSync(path)
   return { ...db.prepare('pragma journal_mode').get(), ...db.prepare('pragma auto_vacuum').get() }

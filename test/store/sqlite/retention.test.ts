@@ -39,7 +39,7 @@ test('what is sent again while old messages are being removed stays', async (t) 
   })
   const [queued, tried] = heads.map(({ key }) => ({ endpoint: endpoint.key, message: key }))
   assert(queued && tried)
-  // What waits is looked through first; both begin to wait after that.
+  // The waiting deliveries are read first; both begin to wait after that.
   assert.deepEqual(await store.retain(limits), { removed: 0, more: true })
   await store.replay([tried])
   const worker = await world.join()
