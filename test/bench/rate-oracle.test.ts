@@ -40,7 +40,7 @@ function exactly(times: readonly number[]): Arrivals {
   return { readMs: times, notBeforeMs: times }
 }
 
-test('what piled up while the receiver slept is an excess only beyond what may have come evenly', () => {
+test('requests that piled up while the receiver slept are an excess only beyond an even flow', () => {
   const readMs = [0, 10, 20, 120, 120, 120, 120, 120, 120, 120, 120, 120, 120]
   const notBeforeMs = [0, 10, 20, ...Array(10).fill(20)]
   assert.equal(worstExcess({ readMs, notBeforeMs }, { rate: 100, burst: 1 }), 0)

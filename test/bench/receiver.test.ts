@@ -43,7 +43,7 @@ test('the receiver counts a message once per path and the rest as duplicates', a
   )
 })
 
-test('what the receiver refused, cut off or left open is not counted as delivered', async () => {
+test('requests that the receiver refused, cut off or left open are not counted as delivered', async () => {
   await using ends = new AsyncDisposableStack()
   const { receiver, post } = await receiving(ends)
   await receiver.ask('reset', 'ids')

@@ -123,7 +123,7 @@ describe('dead letters', { skip }, () => {
   })
 })
 
-describe('what the server has', { skip }, () => {
+describe('the lists of the server', { skip }, () => {
   test('an application is added, changed, sent a message, given a portal link and deleted', async (t) => {
     const { signedIn, ask } = await openWorld(t)
     const page = await signedIn('/applications')

@@ -265,7 +265,7 @@ describe('managing over the API', () => {
     assert.match(await sluice('key create x', 2), /^Which scope\? Give --scope admin, publish or read/)
   })
 
-  test('what is wrong is said in one message, with a code for scripts', async () => {
+  test('an error is one message, with a code for scripts', async () => {
     const { sluice, run } = place
     assert.equal(await sluice('app get acne', 4), 'There is no application "acne". Did you mean acme?\n')
     assert.match(await sluice('app create Acme --uid acme', 6), /already in use/)

@@ -71,7 +71,7 @@ describe('more commands', () => {
     await place.sluice('app portal nobody', 4)
   })
 
-  test('what failed is sent again, one by one or all since an instant', async (t) => {
+  test('failed deliveries are sent again, one by one or all since an instant', async (t) => {
     const { sluice, json } = place
     const receiver = await Receiver.listen(t)
     let status = 500

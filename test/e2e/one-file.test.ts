@@ -7,7 +7,7 @@ import { sqlitePlace } from './place.ts'
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
-test('what another process publishes into the file of a running server is delivered soon', async (t) => {
+test('a message that another process publishes into the file of a running server is delivered soon', async (t) => {
   const place = await sqlitePlace(t)
   const receiver = await Receiver.listen(t)
   const server = await Program.start(t, 'serve', place.store)

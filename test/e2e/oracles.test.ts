@@ -20,7 +20,7 @@ test('one more than burst and rate allow is found, wherever it is', () => {
   assert.equal(worstExcess(late, limit), 1)
 })
 
-test('what a late reader read at once is no burst', () => {
+test('requests that a late reader read at once are no burst', () => {
   // All three were read at 300, but the reader had not looked since 0: they may have come 100 ms apart.
   assert.equal(worstExcess([came(0, 300), came(0, 300), came(0, 300)], limit), 0)
   assert.ok(worstExcess([came(290, 300), came(290, 300), came(290, 300)], limit) > 0.8)

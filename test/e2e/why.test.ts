@@ -7,7 +7,7 @@ import { postgresPlace } from './place.ts'
 import { Program } from './program.ts'
 import { Receiver } from './receiver.ts'
 
-test('who asks in one process is answered by the worker in another, until that one dies', async (t) => {
+test('a question in one process is answered by the worker in another, until that one dies', async (t) => {
   const place = await postgresPlace()
   const receiver = await Receiver.listen(t)
   const { promise: opened, resolve: letGo } = Promise.withResolvers<void>()

@@ -169,7 +169,7 @@ test('the lane is limited by its rate where nothing else holds it for as long', 
   }
 })
 
-test('what Sluice does to a circuit by itself is in the audit log', async () => {
+test('changes that Sluice makes to a circuit by itself are in the audit log', async () => {
   const { store, endpoint, ask, application, made } = await withEndpoint()
   const worker = await store.join({ leaseMs: 60_000, description: 'a worker' })
   const notices = [{ type: 'endpoint.circuit.opened', endpoint: endpoint.key, data: { reason: 'failures' } }] as const

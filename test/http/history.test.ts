@@ -317,7 +317,7 @@ describe('sending again', () => {
     assert.equal((await s.ask('POST', `/app/a/msg/${id}/endpoint/three/resend`)).status, 404)
   })
 
-  test('what failed, what was missed and what a filter says are tasks that tell how far they are', async () => {
+  test('replays of failed, missed and filtered messages are tasks that report their progress', async () => {
     const s = await scene()
     await s.ask('POST', '/app', { name: 'Other', uid: 'other' })
     const id = await s.publish()

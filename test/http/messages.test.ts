@@ -107,7 +107,7 @@ describe('a published message', () => {
   })
 })
 
-describe('what became of a message', () => {
+describe('the fate of a message', () => {
   /** Two endpoints and a message; `settle` plays the worker that made an attempt. */
   async function delivered() {
     const api = await withApp()

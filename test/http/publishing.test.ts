@@ -13,7 +13,7 @@ function count(api: Api) {
   return api.store.counts()
 }
 
-describe('what a message may say', () => {
+describe('the fields of a message', () => {
   test('tags, headers and deliverAt are kept and answered', async () => {
     const api = await apiWith()
     const deliverAt = new Date(Date.now() + 3_600_000).toISOString()

@@ -39,7 +39,7 @@ test('a schedule is made with its payload byte for byte, and told with when it w
   assert.equal((await ask('POST', '/app/acme/schedule', { ...plain, uid: 'daily', payload: {} })).status, 409)
 })
 
-test('what cannot be a schedule is refused with what is wrong with it', async () => {
+test('a body that is no schedule is refused with its problem', async () => {
   const { ask } = await openWithApp()
   const refusal = async (change: object) => {
     const { status, json } = await ask('POST', '/app/acme/schedule', { ...plain, payload: {}, ...change })
@@ -211,7 +211,7 @@ test('deleting an application deletes its schedules', async () => {
   assert.deepEqual(left, [])
 })
 
-test('what was done to a schedule is in the audit log, with what it was before', async () => {
+test('changes of a schedule are in the audit log, with the values before', async () => {
   const { ask } = await openWithApp()
   await ask('POST', '/app/acme/schedule', { ...plain, uid: 'daily', payload: { total: 1 } })
   await ask('PATCH', '/app/acme/schedule/daily', { cron: '0 8 * * *' })

@@ -58,7 +58,7 @@ describe('admission', () => {
     admission.admit([to(1, 11, 12)], 0)
   })
 
-  test('what was admitted and not stored is given back', () => {
+  test('room that was admitted and not used is given back', () => {
     const { admission } = world({ server: 1 })
     admission.admit([to(1, 10)], 0)
     refusalOf(() => admission.admit([to(1, 10)], 0))

@@ -95,7 +95,7 @@ test('an endpoint whose oldest give way takes everything, within the limits of a
   await world.refused(() => world.publishTogether(101))
 })
 
-test('what is published while an endpoint is disabled waits, or is dead if the endpoint says so', async (t) => {
+test('a message for a disabled endpoint waits, or is dead if the endpoint says so', async (t) => {
   const world = await publishing(t)
   const holds = await world.endpoint({}, { disabled: true })
   const drops = await world.endpoint({ whileDisabled: 'drop', maxWaiting: 1 })
@@ -112,7 +112,7 @@ test('what is published while an endpoint is disabled waits, or is dead if the e
   assert.equal((await world.store.counts()).dead, 1)
 })
 
-test('what was dropped can be sent again', async (t) => {
+test('a dropped delivery can be sent again', async (t) => {
   const world = await publishing(t)
   const endpoint = await world.endpoint({ maxWaiting: 1, overflow: 'drop_new' })
   await world.publish()

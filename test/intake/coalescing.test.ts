@@ -6,7 +6,7 @@ function key(body: string, pointer: string | null, eventType = 'video.trending')
   return coalescing({ eventType, delayMs: 0 }, Buffer.from(body))({ key: pointer, windowMs: 5000 })?.key
 }
 
-describe('what deliveries that coalesce have in common', () => {
+describe('the key of deliveries that coalesce', () => {
   test('is the event type and the value that is named', () => {
     assert.equal(key('{"id":"a","n":1}', '/id'), key('{"n":2,"id":"a"}', '/id'))
     assert.notEqual(key('{"id":"a"}', '/id'), key('{"id":"b"}', '/id'))

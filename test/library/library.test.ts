@@ -166,7 +166,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       assert.deepEqual(await sluice.publishTogether('acme', []), [])
     })
 
-    test('what was published in a transaction that rolls back never comes; what was committed does', async (t) => {
+    test('a message of a transaction that rolls back never comes; a committed one does', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
       const sluice = await embed(t, place)
@@ -262,7 +262,7 @@ for (const dialect of ['sqlite', 'postgres'] as const) {
       await assert.rejects(sluice.explain('acme', 'nobody'), { code: 'not_found' })
     })
 
-    test('one that does not deliver publishes for one that does', async (t) => {
+    test('a process that does not deliver publishes for one that does', async (t) => {
       const place = await openPlace(t, dialect)
       const receiver = await Receiver.listen(t)
       const delivering = await embed(t, place)

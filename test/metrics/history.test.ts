@@ -159,7 +159,7 @@ test('nothing is written until something is counted, and nothing twice', async (
   assert.equal(state.rows, 6)
 })
 
-test('what is counted is written when the process stops', async (t) => {
+test('counts are written when the process stops', async (t) => {
   const { world, store, stop } = await scene(t, openSqliteHarness)
   const endpoint = await world.endpoint(await world.application())
   await world.publish([endpoint])

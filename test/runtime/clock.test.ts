@@ -30,7 +30,7 @@ test('a wait longer than the longest timer of the platform is kept and can still
   assert.equal(fired, 1)
 })
 
-test('what is asked for soon happens after the turn, in order', async () => {
+test('work that is asked for soon happens after the turn, in order', async () => {
   const seen: string[] = []
   await new Promise<void>((done) => {
     systemClock.soon(() => seen.push('first'))

@@ -179,7 +179,7 @@ describe('settings', () => {
     }
   })
 
-  test('what is shown of durations and sizes can be typed back', () => {
+  test('shown durations and sizes can be typed back', () => {
     const { config } = load({ env: { SLUICE_LEASE: '90s', SLUICE_BODY_LIMIT: '1500', SLUICE_SHUTDOWN_LIMIT: '0' } })
     assert.deepEqual(
       [showSetting('lease', config), showSetting('bodyLimit', config), showSetting('shutdownLimit', config)],

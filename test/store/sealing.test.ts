@@ -109,7 +109,7 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       assert.match(await place.contents(), /v1\|new\|/)
     })
 
-    test('what was kept before there were keys is sealed when the store is opened', async (t) => {
+    test('secrets from before there were keys are sealed when the store is opened', async (t) => {
       const place = await openPlace(t)
       const store = await place.open([fresh])
       const { app, endpoint } = await addEndpoint(store)

@@ -135,7 +135,7 @@ test('names keep the case they were given in', async (t) => {
   assert.ok(!lines.some((line) => line.includes('forged')))
 })
 
-test('what Sluice signs under is never an endpoint’s or a message’s own header', async (t) => {
+test('the headers of a signature are never an endpoint’s or a message’s own headers', async (t) => {
   const forged = { 'stripe-signature': 't=1,v1=forged', 'x-other': 'kept' }
   const { lines, headers } = await received(t, { signature: 'stripe', headers: forged }, { headers: forged })
   assert.equal(lines.filter((line) => line.startsWith('stripe-signature')).length, 1)

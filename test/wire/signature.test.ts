@@ -74,7 +74,7 @@ test('a thousand random payloads verify with the reference library and with ed25
 
 const headerOf = (head: string, name: string) => new RegExp(`^${name}: (.*)$`, 'im').exec(head)?.[1]
 
-test('what arrives is the exact body, signed for the second it left in', async (t) => {
+test('the exact body arrives, signed for the second in which it left', async (t) => {
   const receiver = await rawReceiver(t, (socket) => void socket.write(answer('200 OK')))
   const bytes = Buffer.from('{ "b" : 1.0 ,"a":9007199254740993,\t"\\u00e9":"é\u{1f600}"}\n')
   let now = 1_700_000_000_999

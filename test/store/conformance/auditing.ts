@@ -78,7 +78,7 @@ export function auditing(open: Open): void {
     assert.deepEqual([rest.items.map(({ n }) => n), rest.done], [[1], true])
   })
 
-  test('what a request changes and its row are one transaction, whichever change comes first', async (t) => {
+  test('the changes of a request and its row are one transaction, whichever change comes first', async (t) => {
     const { store } = await begin(t, open)
     const trail = { entry, written: false }
     await store.trailing(trail, async () => {

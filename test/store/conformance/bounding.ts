@@ -68,7 +68,7 @@ export function bounding(open: Open): void {
     assert.equal(rows.at(-1)?.ageMs, 0, 'not due yet, so it has no age')
   })
 
-  test('what ends while nobody owns its lane is dead, untried, with the attempts it had', async (t) => {
+  test('a delivery that ends while its lane has no owner is dead, untried, with the attempts it had', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const endpoint = await world.endpoint(app)
@@ -90,7 +90,7 @@ export function bounding(open: Open): void {
     assert.equal((await world.store.counts()).dead, 2)
   })
 
-  test('what waits in a lane that somebody owns stays, whoever else ends', async (t) => {
+  test('a delivery in a lane with an owner stays, while others end', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const [owned, resting] = [await world.endpoint(app), await world.endpoint(app, { paused: true })]

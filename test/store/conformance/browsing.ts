@@ -148,7 +148,7 @@ export function browsing(open: Open): void {
     )
   })
 
-  test('what a receiver answered can be erased, also where its dead letter quotes it', async (t) => {
+  test('a receiver’s answer can be erased, also where its dead letter quotes it', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)

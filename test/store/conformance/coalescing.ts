@@ -150,7 +150,7 @@ export function coalescing(open: Open): void {
     assert.equal(typeof (await coalescedInto(world, endpoint, a3)), 'string')
   })
 
-  test('what is dropped is not coalesced, and a refused message replaces nothing', async (t) => {
+  test('a dropped delivery is not coalesced, and a refused message replaces nothing', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const first = await publish(world, endpoint)
@@ -162,7 +162,7 @@ export function coalescing(open: Open): void {
     assert.deepEqual(await world.store.counts(), { pending: 1, dead: 1, messages: 2, attempts: 0 })
   })
 
-  test('what was replayed meanwhile is not taken out again, and the window goes on', async (t) => {
+  test('a delivery that was replayed meanwhile is not taken out again, and the window continues', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const first = await publish(world, endpoint)
@@ -175,7 +175,7 @@ export function coalescing(open: Open): void {
     assert.equal((await queued(world, endpoint, second))?.dueAt, waits?.dueAt)
   })
 
-  test('what gave way can be replayed, and its message expunged', async (t) => {
+  test('a coalesced delivery can be replayed, and its message expunged', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const first = await publish(world, endpoint)
@@ -287,7 +287,7 @@ export function coalescing(open: Open): void {
     assert.equal(await coalescedInto(world, endpoint, next), last.id, 'one that is open stays')
   })
 
-  test('what gave way is told in the order asked', async (t) => {
+  test('coalesced deliveries are listed in the order asked for', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const first = await publish(world, endpoint)

@@ -8,7 +8,7 @@ import { begin, type Foreign, type Open, type World } from './harness.ts'
 const nothing = { pending: 0, dead: 0, messages: 0, attempts: 0 }
 
 export function enlisting(open: Open): void {
-  test('what was published within a transaction that rolls back never existed', async (t) => {
+  test('a message of a transaction that rolls back never existed', async (t) => {
     const { world, app, foreign } = await setUp(t, open)
     await foreign.run('begin')
     const enlisted = await publishWithin(world, foreign, app.id, { eventId: 'evt-1' })
@@ -19,7 +19,7 @@ export function enlisting(open: Open): void {
     await world.assertNothingToClaim(await world.join())
   })
 
-  test('what was published within a transaction is there when it commits, and not before', async (t) => {
+  test('a message of a transaction is there when it commits, and not before', async (t) => {
     const { world, app, foreign } = await setUp(t, open)
     const worker = await world.join()
     await foreign.run('begin')
@@ -77,7 +77,7 @@ export function enlisting(open: Open): void {
     assert.deepEqual(await world.store.counts(), nothing)
   })
 
-  test('what is no connection at all is refused', async (t) => {
+  test('a value that is no connection is refused', async (t) => {
     const { world, app } = await setUp(t, open)
     const match: Match = () => assert.fail('nothing can be matched')
     await assert.rejects(async () => world.store.publishWithin({}, app.id, match), NotEnlistableError)

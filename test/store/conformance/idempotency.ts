@@ -195,7 +195,7 @@ export function idempotency(open: Open): void {
     assert.equal((await world.store.reserve(key, longMs)).state, 'answered')
   })
 
-  test('what expired is swept in chunks, and nothing else', async (t) => {
+  test('expired keys are swept in chunks, and nothing else', async (t) => {
     const world = await begin(t, open)
     const day = 24 * 60 * 60 * 1000
     const later = { ...key, hash: 'later', ttlMs: 3 * day }

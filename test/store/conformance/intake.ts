@@ -266,7 +266,7 @@ export function intake(open: Open): void {
     assert((told[1]?.begunAt ?? 0) > (one?.begunAt ?? 0), 'when storing began, which no earlier read can be behind')
   })
 
-  test('what waits, or goes another way than the rest, is told as rows to be read', async (t) => {
+  test('delayed deliveries, and those that go another way than the rest, are reported as rows to be read', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const told: number[] = []

@@ -32,7 +32,7 @@ export function leading(open: Open): void {
     assert.deepEqual((await store.leader())?.description, 'Bert')
   })
 
-  test('who resigns makes room at once, and only for its own part', async (t) => {
+  test('a leader that resigns makes room at once, and only for its own part', async (t) => {
     const { store } = await begin(t, open)
     await store.lead(anna, longMs)
     await store.resign(bert)

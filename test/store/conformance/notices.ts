@@ -50,7 +50,7 @@ export function notices(open: Open): void {
     )
   })
 
-  test('what Sluice changes by itself is in the audit log, and what it only tells of is not', async (t) => {
+  test('changes that Sluice makes by itself are in the audit log, and mere notices are not', async (t) => {
     const world = await begin(t, open)
     const { store } = world
     const app = await world.application()

@@ -17,7 +17,7 @@ async function messages(world: World, endpoint: Endpoint): Promise<number[]> {
 }
 
 export function ordering(open: Open): void {
-  test('what is held keeps its place, with one attempt more, and tells for how long', async (t) => {
+  test('a held delivery keeps its place, with one attempt more, and says for how long', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
@@ -44,7 +44,7 @@ export function ordering(open: Open): void {
     assert.equal((await world.store.attemptsOf(row.message)).length, 1)
   })
 
-  test('what is blocked keeps its place until somebody acts, and no next attempt is told', async (t) => {
+  test('a blocked delivery keeps its place until an operator acts, and has no next attempt', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
@@ -87,7 +87,7 @@ export function ordering(open: Open): void {
     )
   })
 
-  test('what has an order comes behind all that was accepted before, whatever the clock shows', async (t) => {
+  test('an ordered delivery comes behind all that were accepted before, whatever the clock shows', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const first = await publishInOrder(world, endpoint)

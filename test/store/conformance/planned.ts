@@ -98,7 +98,7 @@ export function planned(open: Open): void {
       assert.equal((await only(world, shaped, 1)).variant, 1)
     }))
 
-  test('what an endpoint gets instead of the message is loaded byte for byte, and without it nothing is', async (t) => {
+  test('an endpoint’s own body is loaded byte for byte, and nothing is loaded without it', async (t) => {
     const world = await begin(t, open)
     const body = new Uint8Array(256).map((_, i) => i)
     const { plain, shaped, publication } = await mixed(world, {
@@ -262,7 +262,7 @@ export function planned(open: Open): void {
     assert.deepEqual(await world.store.counts(), { pending: 6, dead: 2, messages: 2, attempts: 0 })
   })
 
-  test('what is published within a transaction of somebody else is planned too, if that commits', async (t) => {
+  test('a message within a caller’s transaction is planned too, if that commits', async (t) => {
     const world = await begin(t, open)
     const { app, shaped, dropped, publication } = await mixed(world)
     const within = async (foreign: Foreign) => {

@@ -50,7 +50,7 @@ export function regions(open: Open): void {
     await enter(null)
   })
 
-  test('whoever publishes is told how endpoints want to be treated, where that is not as by default', async (t) => {
+  test('a publisher learns the treatment of endpoints, where that is not the default', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     await world.store.createRegion(app.key, 'eu', secret)
@@ -70,7 +70,7 @@ export function regions(open: Open): void {
     ])
   })
 
-  test('what a publisher knows is outdated when a region is made or deleted', async (t) => {
+  test('a publisher’s knowledge is outdated when a region is made or deleted', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const version = async () => (await world.store.subscriptions(app.key))?.version ?? 0
@@ -81,7 +81,7 @@ export function regions(open: Open): void {
     assert.ok(first < second && second < (await version()))
   })
 
-  test('whoever sends is told the secret of the region and what the application calls its headers', async (t) => {
+  test('a sender learns the secret of the region and the application’s header names', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     await world.store.createRegion(app.key, 'eu', secret)

@@ -47,7 +47,7 @@ export function removals(open: Open): void {
     assert.equal(await world.store.deleteEndpoint(app.key, endpoint.key), false)
   })
 
-  test('what is published at the version before a deletion is stale', async (t) => {
+  test('a publish at the version before a deletion is stale', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const endpoint = await world.endpoint(app)

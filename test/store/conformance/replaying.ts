@@ -29,7 +29,7 @@ export function replaying(open: Open): void {
     assert.deepEqual(await world.store.counts(), { pending: 0, dead: 0, messages: 1, attempts: 3 })
   })
 
-  test('what is replayed twice is queued once', async (t) => {
+  test('a delivery that is replayed twice is queued once', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
@@ -41,7 +41,7 @@ export function replaying(open: Open): void {
     assert.equal((await world.store.counts()).pending, 1)
   })
 
-  test('what died at an endpoint that is gone stays a dead letter', async (t) => {
+  test('a dead letter of an endpoint that is gone stays', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const [here, gone] = [await world.endpoint(app), await world.endpoint(app)]
@@ -58,7 +58,7 @@ export function replaying(open: Open): void {
     assert.equal((await world.store.findDead(gone.key, deliveries[1]?.message ?? 0))?.reason, 'exhausted')
   })
 
-  test('what is about to be sent is left alone', async (t) => {
+  test('a delivery that is about to be sent is left alone', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)
@@ -70,7 +70,7 @@ export function replaying(open: Open): void {
     assert.deepEqual(await world.store.counts(), { pending: 1, dead: 0, messages: 1, attempts: 1 })
   })
 
-  test('what waits for a later attempt is brought forward instead of being sent twice', async (t) => {
+  test('a delivery that waits for a later attempt is brought forward instead of being sent twice', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const { worker, row } = await world.owningOne(endpoint)

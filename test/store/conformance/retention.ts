@@ -84,7 +84,7 @@ export function retention(open: Open): void {
     }
   })
 
-  test('what is kept for ever stays', async (t) => {
+  test('rows that are kept for ever stay', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     await age(world, await delivered(world, endpoint, 'old'), 4000 * day)

@@ -133,7 +133,7 @@ export function snapshots(open: Open): void {
     assert.equal(await world.store.findRow(endpoint.key, { ...row, message: row.message + 1 }), undefined)
   })
 
-  test('who is first in line is told, of all and of those with one ordering key', async (t) => {
+  test('the first in the queue is known, of all and of those with one ordering key', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application(), { flow: { order: 'key', deadHead: 'block' } })
     const worker = await world.join()

@@ -45,7 +45,7 @@ export function statistics(open: Open): void {
     assert(calls >= 3, `${calls} calls`)
   })
 
-  test('what waits is counted up to the limit', async (t) => {
+  test('waiting deliveries are counted up to the limit', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
     const [endpoint, other] = [await world.endpoint(app), await world.endpoint(app)]

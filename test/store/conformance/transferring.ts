@@ -114,7 +114,7 @@ export function transferring(open: Open): void {
     assert.equal(head.id.slice(-18), brought.message.id.slice(-18))
   })
 
-  test('what a delivery is sent with goes with it, for each endpoint its own', async (t) => {
+  test('the parts of a delivery go with it, for each endpoint its own', async (t) => {
     const [from, to] = [await begin(t, open), await begin(t, open)]
     const app = await from.application()
     const [one, two] = [await from.endpoint(app), await from.endpoint(app)]

@@ -129,7 +129,7 @@ test('a taken key costs another number, not the transaction', async (t) => {
   await client.query('drop table own_order')
 })
 
-test('what is committed to an endpoint that was deleted and swept meanwhile ends as cancelled', async (t) => {
+test('a commit for an endpoint that was deleted and swept meanwhile ends as cancelled', async (t) => {
   const { store, client, app, endpoint, sql } = await open(t)
   await client.query('begin')
   await store.publishWithin(client, 'acme', toAll)

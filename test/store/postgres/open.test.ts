@@ -38,7 +38,7 @@ for (const name of ['fsync', 'full_page_writes']) {
   })
 }
 
-test('what is promised is on disk even where the database says that commits need not wait', async () => {
+test('accepted messages are on disk even where the database says that commits need not wait', async () => {
   const server = await sharedServer()
   const url = await newDatabase()
   await server.query(`alter database "${new URL(url).pathname.slice(1)}" set synchronous_commit = off`)

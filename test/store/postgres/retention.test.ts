@@ -118,7 +118,7 @@ test('a day is dropped while others publish, and one that is locked is left for 
   assert.equal((await store.counts()).messages, 51)
 })
 
-test('what a crash between detaching and dropping left behind is dropped', async (t) => {
+test('partitions that a crash left between detaching and dropping are dropped', async (t) => {
   const { world, url } = await beginWithUrl(t)
   const before = await currentDays(world)
   const at = Date.now() - 40 * day

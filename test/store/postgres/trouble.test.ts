@@ -70,7 +70,7 @@ const terminate = (application: string, like: string) => `
   select pg_terminate_backend(pid) from pg_stat_activity
    where datname = current_database() and application_name = '${application}' and query like '${like}'`
 
-test('what one process publishes or changes, another hears of; itself it tells directly', async (t) => {
+test('another process hears of publishes and changes; the process itself is informed directly', async (t) => {
   const url = await newDatabase()
   const [here, there] = [await openStore(t, url), await openStore(t, url)]
   const endpoint = await newEndpoint(here)

@@ -29,7 +29,7 @@ async function open(t: TestContext) {
   return { path, db, connection }
 }
 
-test('what is committed is copied into the database by a thread of its own, which ends when told', async (t) => {
+test('a thread of its own copies commits into the database, and ends when asked to', async (t) => {
   const { path, db, connection } = await open(t)
   const stop = checkpointApart(connection, path)
   const insert = connection.prepare('insert into n values (?)')

@@ -104,7 +104,7 @@ test('one wait is for all that was written before it began, and what comes later
   assert.equal(disk.waits.length, 2)
 })
 
-test('what waits behind something that the disk did not take in is not taken for safe', async (t) => {
+test('a commit behind one that the disk refused does not count as safe', async (t) => {
   const { disk } = await openFile(t)
   const first = disk.caughtUp()
   await disk.begun(1)
@@ -162,7 +162,7 @@ test('after the disk has failed, the log is written anew before anything else is
   assert.equal(count(), before + 1)
 })
 
-test('what need not wait is on the disk a second later, and a failure then is told', async (t) => {
+test('a commit that need not wait is on the disk a second later, and a failure then is reported', async (t) => {
   const clock = new VirtualClock()
   const { connection, disk, logged, addApplication } = await openFile(t, clock)
   addApplication()

@@ -26,7 +26,7 @@ async function deliveredLongAgo(world: World, count: number) {
   return endpoint
 }
 
-test('what is sent again while old messages are being removed stays', async (t) => {
+test('a message that is sent again while old ones are removed stays', async (t) => {
   const world = await begin(t, openSqliteHarness)
   const { store } = world
   const endpoint = await deliveredLongAgo(world, 600)
