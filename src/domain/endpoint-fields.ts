@@ -201,7 +201,7 @@ export const endpointFields = {
     fallback: null,
     flag: '--header-template <NAME=TEMPLATE>',
     description:
-      'Headers of every attempt with values of the delivery, by name, such as `{"X-Event": "{eventType}"}`. Values: `{eventType}`, `{attempt}`, `{deliveryId}`, `{messageId}`, `{endpointId}`, `{timestamp}`. `User-Agent` replaces that of Sluice.',
+      'Headers of every attempt with values of the delivery, by name, such as `{"X-Event": "{eventType}"}`. Values: `{eventType}`, `{attempt}`, `{deliveryId}`, `{messageId}`, `{endpointId}`, `{timestamp}`, and `{header:NAME}` for a header with which the message arrived at a source. `User-Agent` replaces that of Sluice.',
     help: 'a header of every delivery with values such as {eventType}, {attempt} or {deliveryId}',
   },
   connectTimeoutMs: {

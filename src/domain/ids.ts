@@ -8,7 +8,21 @@ import type { EpochMs } from './clock.ts'
  *   msg_  3xKq0d4Sb  f7Zp1uYcQ2mN8vRt5a
  *         key        18 random characters: an id cannot be guessed from its neighbours
  */
-export type Prefix = 'app' | 'ep' | 'msg' | 'atmpt' | 'key' | 'qtask' | 'apptok' | 'audit' | 'sch' | 'sess' | 'slnc'
+export type Prefix =
+  | 'app'
+  | 'ep'
+  | 'msg'
+  | 'atmpt'
+  | 'key'
+  | 'qtask'
+  | 'apptok'
+  | 'audit'
+  | 'sch'
+  | 'sess'
+  | 'slnc'
+  | 'src'
+  /** The token of a source's URL. */
+  | 'in'
 
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const keyLength = 9 // 62^9 > 2^53

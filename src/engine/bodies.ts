@@ -49,7 +49,7 @@ export class Bodies {
 
   /** Caches a message that was just stored and is sent at once, so that it need not be read. */
   expect({ publication, identity }: StoredMessage): void {
-    const { eventType, contentType, headers = null, trace = null, body } = publication
+    const { eventType, contentType, headers = null, trace = null, arrivedHeaders = null, body } = publication
     // A copy: the body may be a small part of a buffer that was read from a socket, all of which would stay in memory.
     this.#keep({
       ...identity,
@@ -57,6 +57,7 @@ export class Bodies {
       contentType,
       headers,
       trace,
+      arrivedHeaders,
       body: new Uint8Array(body),
       variant: null,
       signature: null,
@@ -120,5 +121,5 @@ function nameOf(message: number, variant: number | null): number | string {
 
 /** Besides the body, a cached message costs about 500 bytes of objects. */
 function sizeOf(message: Outgoing): number {
-  return message.body.byteLength + 500
+  return message.body.byteLength + (message.arrivedHeaders === null ? 500 : 8700)
 }

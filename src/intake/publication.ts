@@ -16,6 +16,10 @@ export interface Envelope {
   readonly tags?: readonly string[] | null
   /** Headers of every attempt. */
   readonly headers?: Readonly<Record<string, string>> | null
+  /** The headers with which it arrived at a source. */
+  readonly arrivedHeaders?: Readonly<Record<string, string>> | null
+  /** The event of the source that it stands for: a second arrival of that event is the same message. */
+  readonly arrival?: Once | null
   /** The context of the trace that it belongs to. */
   readonly trace?: TraceContext | null
   /** Endpoints with ordering per key get messages with the same key one after the other. */
@@ -61,6 +65,7 @@ export function plainPublication(
   request: Once | null,
 ): Publication {
   const { eventType, eventId, channels, contentType, delayMs, tags = null, headers = null, trace = null } = envelope
+  const { arrivedHeaders, arrival = null } = envelope
   const named = envelope.endpoint == null ? undefined : endpointNamed(matcher, envelope.endpoint)
   const dedupe = dedupeMs === null ? null : dedupeOnce(app, envelope, body, dedupeMs, named)
   return {
@@ -74,6 +79,7 @@ export function plainPublication(
     tags,
     headers,
     trace,
+    ...(arrivedHeaders && { arrivedHeaders }),
     body,
     payloadForMs: envelope.payloadForMs ?? null,
     ...(eraseDelivered && { eraseDelivered }),
@@ -81,8 +87,12 @@ export function plainPublication(
     orderingKey: envelope.orderingKey ?? null,
     endpoints: named === undefined ? matcher.match(eventType, channels) : [named],
     ...(named !== undefined && { special: [{ endpoint: named, direct: true }] }),
-    once: request === null && dedupe === null ? none : [request, dedupe].filter((once) => once !== null),
+    once: onceOf(request, dedupe, arrival),
   }
+}
+
+function onceOf(...hashes: readonly (Once | null)[]): readonly Once[] {
+  return hashes.every((once) => once === null) ? none : hashes.filter((once) => once !== null)
 }
 
 /** How long an Idempotency-Key is remembered. */

@@ -38,6 +38,8 @@ export interface OutgoingMessage {
   readonly contentType: string
   /** The message's own headers; they go before the endpoint's. */
   readonly headers?: Readonly<Record<string, string>> | null
+  /** The headers with which it arrived at a source, for header templates. */
+  readonly arrivedHeaders?: Readonly<Record<string, string>> | null
   /** The context of a trace that the receiver may continue. */
   readonly propagated?: TraceContext
   /** The key of a body that was shaped at publish, and is not shaped again; null for the published body. */

@@ -140,10 +140,10 @@ function templating(
   return {
     list: templates.flatMap(({ name }) => [name, '']),
     names: new Set(templates.map(({ name }) => name.toLowerCase())),
-    fill(list, at, { id: messageId, eventType = '' }, attempt, timestamp) {
+    fill(list, at, { id: messageId, eventType = '', arrivedHeaders = null }, attempt, timestamp) {
       const deliveryId = `${messageId}.${endpointId}`
       const values = { eventType, attempt, deliveryId, messageId, endpointId, timestamp }
-      for (const [i, template] of templates.entries()) list[at + 2 * i] = template.fill(values)
+      for (const [i, template] of templates.entries()) list[at + 2 * i] = template.fill(values, arrivedHeaders)
     },
   }
 }

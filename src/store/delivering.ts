@@ -77,6 +77,8 @@ export interface VariantKey {
 export interface Outgoing extends Pick<Message, 'key' | 'id' | 'eventType' | 'body' | 'contentType' | 'headers'> {
   /** The context of the trace that the message belongs to; null when it belongs to none. */
   readonly trace: TraceContext | null
+  /** The headers with which it arrived at a source; null for a message that was published. */
+  readonly arrivedHeaders: Readonly<Record<string, string>> | null
   /** Null for the message's own body. */
   readonly variant: number | null
   /** Made when the message was accepted; null when each attempt is signed by itself. */

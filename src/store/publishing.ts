@@ -123,6 +123,8 @@ export interface Publication {
   readonly headers?: Readonly<Record<string, string>> | null
   /** The context of the trace that it belongs to. */
   readonly trace?: TraceContext | null
+  /** The headers with which it arrived at a source; null for a message that was published. */
+  readonly arrivedHeaders?: Readonly<Record<string, string>> | null
   /** Hashes for which the message may be stored only once, the most specific first. */
   readonly once?: readonly Once[]
   /** When the message expires. */

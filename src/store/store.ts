@@ -16,6 +16,7 @@ import type { Messages } from './messages.ts'
 import type { Publication, Publishing } from './publishing.ts'
 import type { Schedules } from './schedules.ts'
 import type { Signing } from './signing.ts'
+import type { Sources } from './sources.ts'
 import type { Subjects } from './subjects.ts'
 import type { Tasks } from './tasks.ts'
 import type { Vault } from './vault.ts'
@@ -51,6 +52,7 @@ export interface Store
     DeadLetters,
     DeadFiling,
     Schedules,
+    Sources,
     Tasks,
     Subjects,
     Signing,

@@ -24,20 +24,24 @@ const placeholders: readonly (keyof TemplateValues)[] = [
   'endpointId',
   'timestamp',
 ]
-export const placeholderList = placeholders.map((name) => `{${name}}`).join(', ')
+export const placeholderList = [...placeholders, 'header:NAME'].map((name) => `{${name}}`).join(', ')
 
 /** How many templates a record may have, how long one may be, and how many values it may insert. */
 export const templatesLimit = 16
 const templateLength = 256
 const insertsLimit = 4
 
-/** A text, or a value to be inserted. */
-type Part = { readonly text: string } | { readonly insert: keyof TemplateValues }
+/** Headers with which a message arrived at a source, by lower-case name. */
+export type ArrivedHeaders = Readonly<Record<string, string>>
+
+/** A text, a value to be inserted, or a header with which the message arrived at a source. */
+type Part = { readonly text: string } | { readonly insert: keyof TemplateValues } | { readonly header: string }
 
 /** A template that is ready for use. */
 export interface HeaderTemplate {
   readonly name: string
-  fill(values: TemplateValues): string
+  /** A header that did not arrive is an empty text, as are all headers of a message that was published. */
+  fill(values: TemplateValues, arrived?: ArrivedHeaders | null): string
 }
 
 /** A problem of a template, as the end of a sentence about the header; undefined when there is none. */
@@ -48,7 +52,7 @@ export function templateProblem(name: string, template: string): string | undefi
   if (!isSendable(template)) return 'must be Latin-1 without control characters'
   const parts = partsOf(template)
   if (parts === undefined) return `may have braces only around a value: ${placeholderList}`
-  const inserts = parts.filter((part) => 'insert' in part).length
+  const inserts = parts.filter((part) => !('text' in part)).length
   if (inserts > insertsLimit) return `may insert at most ${insertsLimit} values`
   // Templates are shown to every reader; headers are sealed.
   if (inserts === 0 && isSensitiveHeader(name)) return 'is a secret by its name: set it in `headers`'
@@ -70,11 +74,18 @@ export function readTemplates(templates: HeaderTemplates): HeaderTemplate[] | un
     if (isReserved(name)) continue
     const parts = isHeaderName(name) && isSendable(template) ? partsOf(template) : undefined
     if (parts === undefined) return undefined
-    const fill = (values: TemplateValues) =>
-      parts.map((part) => ('text' in part ? part.text : values[part.insert])).join('')
+    const fill = (values: TemplateValues, arrived: ArrivedHeaders | null = null) =>
+      parts.map((part) => textOf(part, values, arrived)).join('')
     read.push({ name, fill })
   }
   return read
+}
+
+function textOf(part: Part, values: TemplateValues, arrived: ArrivedHeaders | null): string {
+  if ('text' in part) return part.text
+  if ('insert' in part) return String(values[part.insert])
+  // A plain read would find `constructor` in every record.
+  return arrived !== null && Object.hasOwn(arrived, part.header) ? (arrived[part.header] ?? '') : ''
 }
 
 /** The parts of a template; undefined when its braces are not around the name of a value. */
@@ -82,11 +93,21 @@ function partsOf(template: string): Part[] | undefined {
   const parts: Part[] = []
   // With a group, split answers texts and the names between them in turn.
   for (const [i, piece] of template.split(/\{([^{}]*)\}/).entries()) {
-    const insert = placeholders.find((name) => name === piece)
-    if (i % 2 === 1 && insert === undefined) return undefined
-    if (i % 2 === 0 && /[{}]/.test(piece)) return undefined
-    if (i % 2 === 1 && insert !== undefined) parts.push({ insert })
-    else if (piece !== '') parts.push({ text: piece })
+    if (i % 2 === 1) {
+      const insert = insertOf(piece)
+      if (insert === undefined) return undefined
+      parts.push(insert)
+      continue
+    }
+    if (/[{}]/.test(piece)) return undefined
+    if (piece !== '') parts.push({ text: piece })
   }
   return parts
+}
+
+function insertOf(name: string): Part | undefined {
+  const insert = placeholders.find((placeholder) => placeholder === name)
+  if (insert !== undefined) return { insert }
+  const header = name.startsWith('header:') ? name.slice('header:'.length).toLowerCase() : ''
+  return isHeaderName(header) ? { header } : undefined
 }

@@ -14,6 +14,7 @@ function message(key: number, countedBytes = 1000): Outgoing {
     contentType: 'application/json',
     headers: null,
     trace: null,
+    arrivedHeaders: null,
     variant: null,
     signature: null,
   }
@@ -137,7 +138,7 @@ test('a message that was just stored is kept without being read, apart from wher
     { ...kept, body: [...(kept?.body ?? [])] },
     {
       ...{ key: 5, id: 'msg_5', eventType: 'a', contentType: 'text/plain', headers: { 'x-a': 'b' }, trace: null },
-      ...{ body: Array(10).fill(7), variant: null, signature: null },
+      ...{ body: Array(10).fill(7), arrivedHeaders: null, variant: null, signature: null },
     },
   )
   assert.equal(kept?.body.buffer.byteLength, 10, 'nothing else is kept with it')

@@ -12,6 +12,7 @@ import type { Store, StoreContext } from '../../src/store/store.ts'
 import { openVault, type VaultKey } from '../../src/store/vault.ts'
 import { plainEndpoint } from './conformance/harness.ts'
 import { plainSchedule } from './conformance/schedules.ts'
+import { plainSource, tokenOf } from './conformance/sources.ts'
 import { damage } from './damage.ts'
 import { newDatabase, context as postgresContext, sharedServer } from './postgres-harness.ts'
 import { contextWith, placeFor } from './sqlite-harness.ts'
@@ -79,7 +80,8 @@ async function postgres(t: TestContext): Promise<Place> {
     contents: async () =>
       JSON.stringify(await query('select e.*, e::text as whole from endpoint as e')) +
       JSON.stringify(await query('select r::text as whole from region as r')) +
-      JSON.stringify(await query('select s::text as whole from schedule as s')),
+      JSON.stringify(await query('select s::text as whole from schedule as s')) +
+      JSON.stringify(await query('select s::text as whole from source as s')),
   }
 }
 
@@ -105,6 +107,10 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       assert.deepEqual([found?.secrets, found?.headers], [secretive.secrets, secretive.headers])
       const renamed = await store.updateEndpoint(app.key, endpoint.key, { description: 'renamed' })
       assert.deepEqual(renamed?.secrets, secretive.secrets)
+      const source = await store.createSource(app.key, { ...plainSource, secrets: secretive.secrets }, tokenOf)
+      const relabelled = await store.updateSource(app.key, source.key, { name: 'relabelled' })
+      assert.deepEqual([relabelled?.secrets, relabelled?.tokens], [secretive.secrets, source.tokens])
+      assert.equal((await place.contents()).includes(tokenOf(source.key)), false)
       assert.doesNotMatch(await place.contents(), /Y2FuYXJ5|canary-header/)
       assert.match(await place.contents(), /v1\|new\|/)
     })
@@ -178,16 +184,19 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       for (let i = 0; i < 205; i++) await first.createRegion(app.key, `r${i}`, canary)
       const shaping = { region: 'r7', shape: { keep: null, drop: [], rename: {}, pseudonymize: ['/id'] } }
       const inRegion = await first.createEndpoint(app.key, { ...secretive, flow: shaping })
+      const source = await first.createSource(app.key, { ...plainSource, secrets: secretive.secrets }, tokenOf)
       await first.close()
       await assert.rejects(place.open([fresh]), { name: 'SealError', message: /encryption key old, not given/ })
       await (await place.open([fresh, old])).close()
       for (const { secret } of await place.query('select secret from region'))
         assert.match(String(secret), /^v1\|new\|/)
       const rows = await place.query('select secrets, headers from endpoint')
+      rows.push(...(await place.query('select secrets, tokens from source')))
       for (const row of rows) assert.match(JSON.stringify(row), /v1\|new\|.*v1\|new\|/)
       const store = await place.open([fresh])
       assert.deepEqual((await store.findEndpoint(app.key, endpoint.id))?.secrets, secretive.secrets)
       assert.equal((await store.loadEndpoints([inRegion.key]))[0]?.regionSecret, canary)
+      assert.deepEqual(await store.findSource(app.key, source.id), source)
       assert.deepEqual(
         (await place.query('select id from sealing_key')).map(({ id }) => id),
         ['new'],

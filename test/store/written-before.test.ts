@@ -9,6 +9,7 @@ import { openPostgresStore } from '../../src/store/postgres/open.ts'
 import { openSqliteStore } from '../../src/store/sqlite/open.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Harness, World } from './conformance/harness.ts'
+import { plainSource, tokenOf } from './conformance/sources.ts'
 import { context, sharedServer } from './postgres-harness.ts'
 import { contextWith, placeFor } from './sqlite-harness.ts'
 
@@ -100,6 +101,8 @@ async function works(t: TestContext, store: Store): Promise<void> {
   )
   await listsWhatIsConfigured(store, app.key)
   await listsWhatHappened(store, app.key)
+  const source = await store.createSource(app.key, plainSource, tokenOf)
+  assert.deepEqual((await store.listSources(app.key, page)).items, [source])
   await deliversWaiting(store, app.key, 'waiting')
   await replays(store, app.key)
 }

@@ -41,8 +41,8 @@ const readPending = statement(
 const loadOutgoing = statement(
   'load-messages',
   `
-    select key, id, event_type as "eventType", content_type as "contentType", headers, trace, body, null as variant,
-           null as signature
+    select key, id, event_type as "eventType", content_type as "contentType", headers, trace,
+           arrived_headers as "arrivedHeaders", body, null as variant, null as signature
       from message where key = any ($1::bigint[]) and key >= $2 and key <= $3 and expunged_at is null`,
 )
 
@@ -51,12 +51,13 @@ const loadOutgoingVariants = statement(
   'load-variants',
   `
     select m.key, m.id, m.event_type as "eventType", m.content_type as "contentType", m.headers, m.trace,
+           m.arrived_headers as "arrivedHeaders",
            coalesce(v.body, m.body) as body, w.n as variant, v.signature
       from unnest($1::bigint[], $2::smallint[]) as w (message, n)
      cross join lateral (select body, signature from variant
               where message = w.message and n = w.n and message >= $3 and message <= $4 limit 1) as v
      cross join lateral (
-             select key, id, event_type, content_type, headers, trace, body from message
+             select key, id, event_type, content_type, headers, trace, arrived_headers, body from message
               where key = w.message and key >= $3 and key <= $4 and expunged_at is null limit 1
            ) as m`,
 )

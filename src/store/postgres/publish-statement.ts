@@ -21,10 +21,10 @@ function publishStatement(name: string, { hasEventIds = false, hasOnce = false, 
           from unnest(
                  $1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[],
                  $9::text[], $10::bigint[], $11::integer[], $12::integer[], $14::text[], $15::text[], $16::boolean[],
-                 $17::text[]
-                 ${hasPlans ? ', $22::bigint[], $23::text[], $24::text[], $25::text[]' : ''}
+                 $17::text[], $18::text[]
+                 ${hasPlans ? ', $23::bigint[], $24::text[], $25::text[], $26::text[]' : ''}
                ) as m (key, id, app, version, event_type, event_id, channels, content_type, endpoints, delay_ms, start, length,
-                       tags, headers, wide, trace ${hasPlans ? ', expires_in_ms, ordering_key, plan, plain' : ''})
+                       tags, headers, wide, trace, arrived ${hasPlans ? ', expires_in_ms, ordering_key, plan, plain' : ''})
          cross join lateral (
                  select from application where key = m.app and version = m.version and deleted_at is null limit 1
                ) as unchanged
@@ -33,10 +33,11 @@ function publishStatement(name: string, { hasEventIds = false, hasOnce = false, 
          where ${hasEventIds ? 'event_id is null or key in (select message from reserved)' : 'true'}
       ), stored as (
         insert into message
-               (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, trace, deliver_at
+               (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, trace, arrived_headers,
+                deliver_at
                 ${hasPlans ? ', expires_at, ordering_key, plan' : ''})
         select key, id, app, event_type, event_id, channels::json, content_type, endpoints::bigint[],
-               substring($13::bytea from start for length), tags::json, headers::json, trace,
+               substring($13::bytea from start for length), tags::json, headers::json, trace, arrived::json,
                case when delay_ms > 0 then now + delay_ms end
                ${hasPlans ? ', now + expires_in_ms, ordering_key, plan::json' : ''}
           from clock, accepted
@@ -59,7 +60,7 @@ function publishStatement(name: string, { hasEventIds = false, hasOnce = false, 
 // Without the sum, the planner prefers the index over expires_at, and reads every row that has not expired.
 const sqlOpen = `
   once as materialized (
-    select * from unnest($18::bigint[], $19::text[], $20::text[], $21::bigint[]) as o (key, hash, fingerprint, ttl_ms)
+    select * from unnest($19::bigint[], $20::text[], $21::text[], $22::bigint[]) as o (key, hash, fingerprint, ttl_ms)
   ), used as materialized (
     select o.key from clock, once o
      cross join lateral (select from idempotency where hash = o.hash and expires_at + 0 > now limit 1) as i
@@ -137,7 +138,7 @@ function statementFor(publications: readonly Publication[]): Statement {
   return hasEventIds ? publishWithEventIds : publishPlain
 }
 
-/** Parameters 3 to 17 of a publish statement. */
+/** Parameters 3 to 18 of a publish statement. */
 function contentsOf(publications: readonly Publication[]): unknown[] {
   const bodies = packed(publications.map((p) => p.body))
   return [
@@ -156,10 +157,11 @@ function contentsOf(publications: readonly Publication[]): unknown[] {
     texts(publications.map((p) => toJson(p.headers ?? null))),
     `{${wideOnes(publications).join(',')}}`,
     texts(publications.map((p) => p.trace ?? null)),
+    texts(publications.map((p) => toJson(p.arrivedHeaders ?? null))),
   ]
 }
 
-/** Parameters 18 to 21. */
+/** Parameters 19 to 22. */
 function onceOf(publications: readonly Publication[], identities: readonly Identity[]): string[] {
   const list = publications.flatMap(({ once = [] }, i) =>
     once.map((each) => ({ ...each, key: identities[i]?.key as number })),
@@ -172,7 +174,7 @@ function onceOf(publications: readonly Publication[], identities: readonly Ident
   ]
 }
 
-/** Parameters 22 to 25. */
+/** Parameters 23 to 26. */
 function plansOf(publications: readonly Publication[]): string[] {
   const wide = wideOnes(publications)
   return [

@@ -303,7 +303,8 @@ create table message (
   ordering_key text,
   plan json,
   erase_reason text,
-  trace text
+  trace text,
+  arrived_headers json
 ) partition by RANGE (key);
 CREATE INDEX message_app ON ONLY public.message USING btree (app, key);
 CREATE UNIQUE INDEX message_pkey ON ONLY public.message USING btree (key);
@@ -326,7 +327,8 @@ create table message_default (
   ordering_key text,
   plan json,
   erase_reason text,
-  trace text
+  trace text,
+  arrived_headers json
 ); -- partition: DEFAULT
 CREATE INDEX message_default_app_key_idx ON public.message_default USING btree (app, key);
 CREATE UNIQUE INDEX message_default_pkey ON public.message_default USING btree (key);
@@ -446,6 +448,58 @@ create table signing_key (
   created_at bigint not null
 );
 CREATE UNIQUE INDEX signing_key_pkey ON public.signing_key USING btree (id);
+
+create table source (
+  key bigint not null,
+  id text not null,
+  app bigint not null,
+  uid text,
+  name text not null,
+  provider text not null,
+  settings json not null,
+  secrets json not null,
+  tokens json not null,
+  disabled boolean not null,
+  metadata json not null,
+  ingest_type text,
+  owns_app boolean not null,
+  created_at bigint not null,
+  updated_at bigint not null
+);
+CREATE INDEX source_app ON public.source USING btree (app, key);
+CREATE INDEX source_named ON public.source USING btree (uid) WHERE (uid IS NOT NULL);
+CREATE UNIQUE INDEX source_pkey ON public.source USING btree (key);
+CREATE UNIQUE INDEX source_uid ON public.source USING btree (app, uid) WHERE (uid IS NOT NULL);
+
+create table source_arrivals (
+  source bigint not null,
+  accepted bigint not null,
+  accepted_at bigint,
+  refused bigint not null,
+  refused_at bigint,
+  refused_in_row bigint not null,
+  refused_code text,
+  samples bigint not null
+);
+CREATE UNIQUE INDEX source_arrivals_pkey ON public.source_arrivals USING btree (source);
+CREATE INDEX source_arrivals_refused ON public.source_arrivals USING btree (refused_at) WHERE (refused_in_row > 0);
+
+create table source_sample (
+  source bigint not null,
+  slot integer not null,
+  at bigint not null,
+  code text not null,
+  reason text not null,
+  method text not null,
+  query text not null,
+  address text not null,
+  headers json not null,
+  body bytea not null,
+  bytes bigint,
+  unsampled bigint not null
+);
+CREATE INDEX source_sample_at ON public.source_sample USING btree (at);
+CREATE UNIQUE INDEX source_sample_pkey ON public.source_sample USING btree (source, slot);
 
 create table subject (
   app bigint not null,

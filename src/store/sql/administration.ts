@@ -20,6 +20,7 @@ import { removals } from './removals.ts'
 import { type RemoveHistory, retention } from './retention.ts'
 import { type PublishAlong, schedules } from './schedules.ts'
 import { signing } from './signing.ts'
+import { sources } from './sources.ts'
 import { subjects } from './subjects.ts'
 import { tasks } from './tasks.ts'
 import { waitingQueues } from './waiting.ts'
@@ -56,6 +57,7 @@ export function administration(port: Port, { publishAlong, removeHistory }: Hand
     ...queues(port),
     ...erasing(port),
     ...schedules(port, publishAlong),
+    ...sources(port),
     ...tasks(port),
     ...subjects(port),
     ...signing(port),

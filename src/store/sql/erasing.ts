@@ -11,7 +11,7 @@ const eraseMessage = statement<{ endpoints: number[] }>(
   'erase-message',
   ({ bytes }) => `
     update message set body = ${bytes(':nothing')}, headers = null, ordering_key = null, channels = null, tags = null,
-           plan = null, trace = null, expunged_at = coalesce(expunged_at, :now)
+           plan = null, trace = null, arrived_headers = null, expunged_at = coalesce(expunged_at, :now)
      where key = :message
     returning endpoints`,
   { json: ['endpoints'] },
@@ -27,8 +27,8 @@ const selectPayloadEnd = statement<{ at: EpochMs }>(
 const dropBody = statement(
   'drop-body',
   ({ bytes }) => `
-    update message set body = ${bytes(':nothing')}, headers = null, plan = null, trace = null, expunged_at = :now,
-           erase_reason = 'delivered'
+    update message set body = ${bytes(':nothing')}, headers = null, arrived_headers = null, plan = null, trace = null,
+           expunged_at = :now, erase_reason = 'delivered'
      where key = :message`,
 )
 const deleteVariants = statement('delete-variants', 'delete from variant where message = :message')

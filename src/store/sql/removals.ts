@@ -14,6 +14,19 @@ const deleteApplicationRow = statement(
 )
 // Schedules go at once: a schedule that is due would publish into a deleted application. There are a thousand at most.
 const deleteSchedules = statement('delete-schedules', 'delete from schedule where app = :app')
+// Sources go at once, too, so that nothing arrives any more.
+const deleteSourceRows = statement<{ key: number }>(
+  'delete-sources',
+  'delete from source where app = :app returning key',
+)
+const deleteArrivals = statement(
+  'delete-arrivals-of-sources',
+  ({ among }) => `delete from source_arrivals where ${among('source', ':sources', 'bigint')}`,
+)
+const deleteSamples = statement(
+  'delete-samples-of-sources',
+  ({ among }) => `delete from source_sample where ${among('source', ':sources', 'bigint')}`,
+)
 const deleteRegions = statement('delete-regions', 'delete from region where app = :app')
 const deleteSubjectKey = statement('delete-subject-key', 'delete from subject_key where app = :app')
 const deleteLook = statement('delete-portal-look', 'delete from portal_look where app = :app')
@@ -145,6 +158,9 @@ export function removals(port: Port): Methods<Removals> {
         if ((yield* sql.first(deleteApplicationRow, { app })) === undefined) return false
         yield* sql.all(insertRemovals, { removed: [{ key: app }], kind: 'application' })
         yield* sql.all(deleteSchedules, { app })
+        const sources = (yield* sql.all(deleteSourceRows, { app })).map(({ key }) => key)
+        yield* sql.all(deleteArrivals, { sources })
+        yield* sql.all(deleteSamples, { sources })
         yield* sql.all(deleteRegions, { app })
         yield* sql.all(deleteLook, { app })
         yield* sql.all(deleteSubjectKey, { app })

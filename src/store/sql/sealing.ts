@@ -5,6 +5,7 @@ import type { Port, Work } from './port.ts'
 import { type RegionPlace, sealedPlace } from './regions.ts'
 import { scheduleHeadersPlace } from './schedules.ts'
 import { signingKeyPlace } from './signing.ts'
+import { sealedSourceFields, sourcePlace } from './sources.ts'
 import { statement } from './statement.ts'
 import { subjectKeyPlace } from './subjects.ts'
 
@@ -12,6 +13,7 @@ type SealedRow = Pick<EndpointRow, 'key' | 'app' | 'secrets' | 'headers'>
 type ScheduleRow = { readonly key: number; readonly app: number; readonly headers: unknown }
 type SubjectKeyRow = { readonly app: number; readonly secret: string }
 type SigningKeyRow = { readonly id: string; readonly secret: string }
+type SourceRow = { readonly key: number; readonly app: number; readonly secrets: unknown; readonly tokens: unknown }
 type RegionRow = RegionPlace & { readonly secret: string }
 
 const selectSealingKeys = statement<SealingKey>('sealing-keys', 'select id, proof from sealing_key order by id')
@@ -49,6 +51,16 @@ const selectSigningKeys = statement<SigningKeyRow>(
   ({ forUpdate }) => `select id, secret from signing_key order by id ${forUpdate}`,
 )
 const updateSigningKey = statement('reseal-signing-key', 'update signing_key set secret = :secret where id = :id')
+const selectSources = statement<SourceRow>(
+  'sealed-sources',
+  ({ forUpdate }) => `
+    select key, app, secrets, tokens from source where key > :after order by key limit :limit ${forUpdate}`,
+  { sealed: ['secrets', 'tokens'] },
+)
+const updateSource = statement(
+  'reseal-source',
+  'update source set secrets = :secrets, tokens = :tokens where key = :key',
+)
 const updateSchedule = statement('reseal-schedule', 'update schedule set headers = :headers where key = :key')
 const updateSealed = statement(
   'reseal-endpoint',
@@ -80,6 +92,7 @@ export function* sealAll(port: Port): Work<void> {
   yield* sealSchedules(port, resealer)
   yield* sealSubjectKeys(port, resealer)
   yield* sealSigningKeys(port, resealer)
+  yield* sealSources(port, resealer)
   // Nothing is sealed with these any more, and no process that has them writes.
   for (const key of known) if (!vault.keyIds.includes(key.id)) yield* port.all(deleteSealingKey, { id: key.id })
 }
@@ -144,6 +157,26 @@ function* sealSubjectKeys(port: Port, resealer: Resealer): Work<void> {
         const secret = resealer.reseal(stored, subjectKeyPlace(app))
         if (secret) yield* sql.all(updateSubjectKey, { app, secret })
         after = app
+      }
+      return rows.length === sealingChunk
+    })
+  }
+}
+
+function* sealSources(port: Port, resealer: Resealer): Work<void> {
+  let after = -1
+  for (let full = true; full; ) {
+    full = yield* port.transaction(function* (sql) {
+      const rows = yield* sql.all(selectSources, { after, limit: sealingChunk })
+      for (const row of rows) {
+        const [secrets, tokens] = sealedSourceFields.map((field) =>
+          resealer.reseal(row[field], sourcePlace(row, field)),
+        )
+        if (secrets ?? tokens) {
+          const sealed = { secrets: { sealed: secrets ?? row.secrets }, tokens: { sealed: tokens ?? row.tokens } }
+          yield* sql.all(updateSource, { key: row.key, ...sealed })
+        }
+        after = row.key
       }
       return rows.length === sealingChunk
     })

@@ -13,21 +13,25 @@ const selectPending = `${selectFrom} order by due_at, message limit ?6`
 const selectTimed = `${selectFrom} and due_at <= ?1 order by due_at, message limit ?6`
 const selectNextTimed = 'select min(due_at) as due_at from pending where endpoint = ? and class = 1 and due_at > ?'
 const selectOutgoing = `
-  select key, id, event_type as eventType, body, content_type as contentType, headers, trace, null as variant,
-    null as signature
+  select key, id, event_type as eventType, body, content_type as contentType, headers, trace,
+    arrived_headers as arrivedHeaders, null as variant, null as signature
   from message where key = ? and expunged_at is null`
 // Without its row, a delivery that has a variant is not sent.
 const selectVariant = `
   select message.key, id, event_type as eventType, coalesce(variant.body, message.body) as body,
-    content_type as contentType, headers, trace, n as variant, signature
+    content_type as contentType, headers, trace, arrived_headers as arrivedHeaders, n as variant, signature
   from variant join message on message.key = variant.message
   where variant.message = ? and n = ? and expunged_at is null`
 
 /** An `Outgoing` as SQLite has it: headers are text. */
-type OutgoingRow = Omit<Outgoing, 'headers'> & { readonly headers: string | null }
+type OutgoingRow = Omit<Outgoing, 'headers' | 'arrivedHeaders'> & {
+  readonly headers: string | null
+  readonly arrivedHeaders: string | null
+}
 
 function toOutgoing(row: OutgoingRow | undefined): Outgoing[] {
-  return row === undefined ? [] : [{ ...row, headers: fromJson(row.headers) }]
+  if (row === undefined) return []
+  return [{ ...row, headers: fromJson(row.headers), arrivedHeaders: fromJson(row.arrivedHeaders) }]
 }
 
 /** Reads due deliveries and settles them. */

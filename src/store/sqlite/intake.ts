@@ -25,8 +25,8 @@ const insertEventId = 'insert into event_id (app, event_id, message) values (?, 
 const insertMessage = `
   insert into message
     (key, id, app, event_type, event_id, channels, content_type, endpoints, body, tags, headers, deliver_at, expires_at,
-     ordering_key, plan, trace)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
+     ordering_key, plan, trace, arrived_headers)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (key) do nothing`
 const insertPayloadEnd = 'insert into payload_end (message, app, at, once_delivered, over_at) values (?, ?, ?, ?, ?)'
 const insertSubject = 'insert into subject (app, hash, message) values (?, ?, ?)'
 const insertFanOut = 'insert into fan_out (message, since, next) values (?, ?, 0)'
@@ -68,6 +68,7 @@ export function intake(connection: Connection): SqliteIntake {
     const list = JSON.stringify(endpoints)
     const tags = toJson(publication.tags ?? null)
     const headers = toJson(publication.headers ?? null)
+    const arrived = toJson(publication.arrivedHeaders ?? null)
     const delayMs = Math.max(0, Math.ceil(publication.delayMs))
     const since = now + delayMs
     const deliverAt = delayMs > 0 ? since : null
@@ -77,7 +78,8 @@ export function intake(connection: Connection): SqliteIntake {
     const kept = special === undefined ? null : toJson(keptPlan(special, wide))
     const identity = connection.insertNew('msg', now, ({ key, id }) => {
       const head = [key, id, app, eventType, eventId, channels, contentType] as const
-      return addMessage.run(...head, list, body, tags, headers, deliverAt, expiresAt, orderingKey, kept, trace).changes
+      const times = [deliverAt, expiresAt] as const
+      return addMessage.run(...head, list, body, tags, headers, ...times, orderingKey, kept, trace, arrived).changes
     })
     if (eventId !== null) addEventId.run(app, eventId, identity.key)
     for (const each of once) taken.take(each, identity.key, null, now)

@@ -251,7 +251,7 @@ CREATE TABLE message (
   content_type text not null,
   endpoints text not null,
   body blob not null
-, expunged_at integer, tags text, headers text, deliver_at integer, expires_at integer, ordering_key text, plan text, erase_reason text, trace text) strict;
+, expunged_at integer, tags text, headers text, deliver_at integer, expires_at integer, ordering_key text, plan text, erase_reason text, trace text, arrived_headers text) strict;
 
 CREATE INDEX message_app on message (app);
 
@@ -360,6 +360,61 @@ CREATE TABLE signing_key (
   secret text not null,
   created_at integer not null
 ) strict, without rowid;
+
+CREATE TABLE source (
+  key integer primary key,
+  id text not null,
+  app integer not null,
+  uid text,
+  name text not null,
+  provider text not null,
+  settings text not null,
+  secrets text not null,
+  tokens text not null,
+  disabled integer not null,
+  metadata text not null,
+  ingest_type text, -- the type under which svix.ingest created it
+  owns_app integer not null, -- the application was made for it
+  created_at integer not null,
+  updated_at integer not null
+) strict;
+
+CREATE INDEX source_app on source (app, key);
+
+CREATE TABLE source_arrivals (
+  source integer primary key,
+  accepted integer not null,
+  accepted_at integer,
+  refused integer not null,
+  refused_at integer,
+  refused_in_row integer not null, -- since the last one that was accepted
+  refused_code text,
+  samples integer not null -- taken so far
+) strict;
+
+CREATE INDEX source_arrivals_refused on source_arrivals (refused_at) where refused_in_row > 0;
+
+CREATE INDEX source_named on source (uid) where uid is not null;
+
+CREATE TABLE source_sample (
+  source integer not null,
+  slot integer not null, -- a new sample takes the place of the oldest
+  at integer not null,
+  code text not null,
+  reason text not null,
+  method text not null,
+  query text not null,
+  address text not null,
+  headers text not null,
+  body blob not null, -- its beginning
+  bytes integer, -- of the whole body; null when it was not read
+  unsampled integer not null,
+  primary key (source, slot)
+) strict, without rowid;
+
+CREATE INDEX source_sample_at on source_sample (at);
+
+CREATE UNIQUE INDEX source_uid on source (app, uid) where uid is not null;
 
 CREATE TABLE subject (
   app integer not null,

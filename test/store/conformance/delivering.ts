@@ -149,6 +149,7 @@ export function delivering(open: Open): void {
           contentType: 'text/x',
           headers: null,
           trace: null,
+          arrivedHeaders: null,
           body: [...body],
           variant: null,
           signature: null,

@@ -64,7 +64,7 @@ export function intake(open: Open): void {
     assert.deepEqual(outgoing?.headers, { 'x-trace': '1' })
   })
 
-  test('every kind of message keeps its trace until it is erased', async (t) => {
+  test('every kind of message keeps its trace and the headers it arrived with, until it is erased', async (t) => {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=1,"b={\\},c=null'
@@ -73,15 +73,22 @@ export function intake(open: Open): void {
     const special = [{ endpoint: endpoint.key, variant: 0 }]
     const kinds = [{}, { eventId: 'e' }, { once }, { delayMs: 60_000 }, { expiresInMs: 60_000 }, { variants, special }]
     const keys: number[] = []
-    for (const kind of kinds) keys.push((await world.publish([endpoint], { ...kind, trace })).key)
+    const arrivedHeaders = { 'x-github-event': 'push' }
+    for (const kind of kinds) keys.push((await world.publish([endpoint], { ...kind, trace, arrivedHeaders })).key)
     const plain = await world.publish([endpoint])
     const traces = async () => (await world.store.loadMessages([...keys, plain.key])).map((message) => message.trace)
+    const arrived = async () => (await world.store.loadMessages([...keys, plain.key])).map((m) => m.arrivedHeaders)
     assert.deepEqual((await traces()).sort(), [...keys.map(() => trace), null].sort())
+    assert.deepEqual(
+      (await arrived()).filter((each) => each !== null),
+      keys.map(() => arrivedHeaders),
+    )
     const [variant] = await world.store.loadVariants([{ message: keys.at(-1) as number, variant: 0 }])
-    assert.equal(variant?.trace, trace)
+    assert.deepEqual([variant?.trace, variant?.arrivedHeaders], [trace, arrivedHeaders])
 
     await world.store.expungeMessage(keys[0] as number)
     assert.equal((await traces()).filter((each) => each !== null).length, keys.length - 1)
+    assert.equal((await arrived()).filter((each) => each !== null).length, keys.length - 1)
   })
 
   test('a delayed message says when it is to be delivered', async (t) => {

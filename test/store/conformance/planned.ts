@@ -115,7 +115,7 @@ export function planned(open: Open): void {
     const loaded = await world.store.loadVariants([...wanted, { message: other.key, variant: 0 }])
     const byVariant = loaded.toSorted((a, b) => (a.variant ?? 0) - (b.variant ?? 0))
     const about = { eventType: 'video.trending', contentType: 'application/json', headers: { 'x-trace': '1' } }
-    const rest = { key, id, ...about, trace: null }
+    const rest = { key, id, ...about, trace: null, arrivedHeaders: null }
     assert.deepEqual(
       byVariant.map((each) => ({ ...each, body: [...each.body] })),
       [

@@ -31,6 +31,7 @@ import { retention } from './retention.ts'
 import { schedules } from './schedules.ts'
 import { settling } from './settling.ts'
 import { snapshots } from './snapshots.ts'
+import { sources } from './sources.ts'
 import { statistics } from './statistics.ts'
 import { subjects } from './subjects.ts'
 import { sums } from './sums.ts'
@@ -57,6 +58,7 @@ export function conformance(open: Open): void {
   describe('ownership', () => ownership(open))
   describe('lanes', () => lanes(open))
   describe('schedules', () => schedules(open))
+  describe('sources', () => sources(open))
   describe('leading', () => leading(open))
   describe('retention', () => retention(open))
   describe('health', () => health(open))

@@ -459,7 +459,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
             "type": "string"
           }
         },
-        "description": "Headers of every attempt with values of the delivery, by name, such as `{\"X-Event\": \"{eventType}\"}`. Values: `{eventType}`, `{attempt}`, `{deliveryId}`, `{messageId}`, `{endpointId}`, `{timestamp}`. `User-Agent` replaces that of Sluice."
+        "description": "Headers of every attempt with values of the delivery, by name, such as `{\"X-Event\": \"{eventType}\"}`. Values: `{eventType}`, `{attempt}`, `{deliveryId}`, `{messageId}`, `{endpointId}`, `{timestamp}`, and `{header:NAME}` for a header with which the message arrived at a source. `User-Agent` replaces that of Sluice."
       },
       "connectTimeoutMs": {
         "type": [

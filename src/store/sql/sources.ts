@@ -1,0 +1,335 @@
+import type { EpochMs } from '../../domain/clock.ts'
+import { isSame } from '../../domain/field.ts'
+import { decodeKey, type Identity } from '../../domain/ids.ts'
+import { type ArrivalSample, type ArrivalSums, type Source, sourcesPerApp } from '../../domain/source.ts'
+import { listStart, toPage } from '../page.ts'
+import {
+  type ArrivingSource,
+  changedSource,
+  type NewSource,
+  type RefusingSource,
+  type Sources,
+  tooManySources,
+} from '../sources.ts'
+import type { StoreContext } from '../store.ts'
+import { openValue, SealError, type SealedPlace, sealValue, type Vault } from '../vault.ts'
+import { noApplication } from './applications.ts'
+import { conflictOnUid, insertNew, type Methods, type Port } from './port.ts'
+import { columnsOf, inBothOrders, type Shape, statement, toJson, type Values, valuesOf } from './statement.ts'
+
+/** The fields of a source that hold secrets. */
+export const sealedSourceFields = ['secrets', 'tokens'] as const
+type SealedSourceField = (typeof sealedSourceFields)[number]
+
+/** The fields that making and changing a source sets, and their columns. */
+const settable = {
+  uid: 'uid',
+  name: 'name',
+  provider: 'provider',
+  settings: 'settings',
+  secrets: 'secrets',
+  tokens: 'tokens',
+  disabled: 'disabled',
+  metadata: 'metadata',
+  ingestType: 'ingest_type',
+  ownsApp: 'owns_app',
+}
+const settableColumns = Object.values(settable)
+const others = { key: 'key', id: 'id', app: 'app', createdAt: 'created_at', updatedAt: 'updated_at' }
+const columns = columnsOf<Omit<Source, 'damaged'>>({ ...settable, ...others })
+/** A source as it is stored: its secrets and tokens are sealed. */
+type SourceRow = Omit<Source, SealedSourceField> & Readonly<Record<SealedSourceField, unknown>>
+const shape: Shape<SourceRow> = {
+  json: ['settings', 'metadata'],
+  flags: ['disabled', 'ownsApp'],
+  sealed: ['secrets', 'tokens'],
+}
+
+const insertSource = statement<Identity & { at: EpochMs }>(
+  'insert-source',
+  `insert into source (key, id, app, ${settableColumns.join(', ')}, created_at, updated_at)
+   values (:key, :id, :app, ${settableColumns.map((column) => `:${column}`).join(', ')}, :at, :at)
+   on conflict (key) do nothing returning key, id, created_at as at`,
+)
+const updateSourceRow = statement(
+  'update-source',
+  `update source set ${settableColumns.map((column) => `${column} = :${column}`).join(', ')}, updated_at = :at
+    where key = :key`,
+)
+const selectSource = statement<SourceRow>('source', `select ${columns} from source where key = :key`, shape)
+const selectArriving = statement<SourceRow & { appId: string | null }>(
+  'arriving-source',
+  `select ${columns}, (select id from application where application.key = source.app and deleted_at is null limit 1) as "appId"
+     from source where key = :key`,
+  shape,
+)
+const lockSource = statement<SourceRow>(
+  'lock-source',
+  ({ forUpdate }) => `select ${columns} from source where key = :key ${forUpdate}`,
+  shape,
+)
+// Leans on source_uid.
+const selectByUid = statement<SourceRow>(
+  'source-by-uid',
+  `select ${columns} from source where app = :app and uid = :uid`,
+  shape,
+)
+// Leans on source_named.
+const selectNamed = statement<SourceRow>(
+  'sources-named',
+  `select ${columns} from source where uid = :uid limit 2`,
+  shape,
+)
+// Ranges of source_app.
+const selectSources = inBothOrders<SourceRow>(
+  'sources',
+  (beyond, direction) => `
+    select ${columns} from source where app = :app and key ${beyond} :after order by key ${direction} limit :limit`,
+  shape,
+)
+const selectAllSources = inBothOrders<SourceRow>(
+  'all-sources',
+  (beyond, direction) => `
+    select ${columns} from source where key ${beyond} :after order by key ${direction} limit :limit`,
+  shape,
+)
+// By itself before the sources are counted: see `createSchedule`.
+const lockApplication = statement(
+  'lock-application-of-source',
+  ({ forUpdate }) => `select key from application where key = :app and deleted_at is null ${forUpdate}`,
+)
+const countSources = statement<{ count: number }>(
+  'count-sources',
+  'select count(*) as count from source where app = :app',
+)
+const deleteRow = statement('delete-source', 'delete from source where app = :app and key = :key returning key')
+const deleteSums = statement('delete-source-arrivals', 'delete from source_arrivals where source = :key')
+const deleteSamples = statement('delete-source-samples', 'delete from source_sample where source = :key')
+
+// A source that was deleted meanwhile gets no row.
+const [accepted, refused, inRow] = ['accepted', 'refused', 'in_row'].map((name) => `cast(:${name} as bigint)`)
+const addSums = statement(
+  'add-source-arrivals',
+  `insert into source_arrivals (source, accepted, accepted_at, refused, refused_at, refused_in_row, refused_code, samples)
+   select key, ${accepted}, case when ${accepted} > 0 then :now end, ${refused}, case when ${refused} > 0 then :now end,
+          ${inRow}, cast(:code as text), 0
+     from source where key = :source
+   on conflict (source) do update set
+     accepted = source_arrivals.accepted + ${accepted},
+     accepted_at = case when ${accepted} > 0 then :now else source_arrivals.accepted_at end,
+     refused = source_arrivals.refused + ${refused},
+     refused_at = case when ${refused} > 0 then :now else source_arrivals.refused_at end,
+     refused_in_row = case when ${accepted} > 0 then ${inRow} else source_arrivals.refused_in_row + ${inRow} end,
+     refused_code = case when ${refused} > 0 then cast(:code as text) else source_arrivals.refused_code end`,
+)
+// Only a source with sums has samples.
+const takeSlot = statement<{ samples: number }>(
+  'take-sample-slot',
+  'update source_arrivals set samples = samples + 1 where source = :source returning samples',
+)
+const putSample = statement(
+  'put-source-sample',
+  `insert into source_sample (source, slot, at, code, reason, method, query, address, headers, body, bytes, unsampled)
+   values (:source, :slot, :now, :code, :reason, :method, :query, :address, :headers, :body, :bytes, :unsampled)
+   on conflict (source, slot) do update set at = excluded.at, code = excluded.code, reason = excluded.reason,
+     method = excluded.method, query = excluded.query, address = excluded.address, headers = excluded.headers,
+     body = excluded.body, bytes = excluded.bytes, unsampled = excluded.unsampled`,
+)
+// Those of a time when more were kept.
+const dropSlots = statement('drop-sample-slots', 'delete from source_sample where source = :source and slot >= :keep')
+const sampleColumns = columnsOf<ArrivalSample>({
+  at: 'at',
+  code: 'code',
+  reason: 'reason',
+  method: 'method',
+  query: 'query',
+  address: 'address',
+  headers: 'headers',
+  body: 'body',
+  bytes: 'bytes',
+  unsampled: 'unsampled',
+})
+const selectSamples = statement<ArrivalSample>(
+  'source-samples',
+  `select ${sampleColumns} from source_sample where source = :source`,
+  { json: ['headers'] },
+)
+// Leans on source_sample_at.
+const sweepOldSamples = statement('sweep-source-samples', ({ deleteFound }) =>
+  deleteFound('source_sample', 'source, slot', 'where at < :now - cast(:age as bigint) order by at limit :limit'),
+)
+const sumsColumns = columnsOf<ArrivalSums>({
+  accepted: 'accepted',
+  acceptedAt: 'accepted_at',
+  refused: 'refused',
+  refusedAt: 'refused_at',
+  refusedInRow: 'refused_in_row',
+  refusedCode: 'refused_code',
+})
+const selectSums = statement<ArrivalSums & { source: number }>(
+  'source-arrivals',
+  ({ among }) => `select source, ${sumsColumns} from source_arrivals where ${among('source', ':sources', 'bigint')}`,
+)
+// Leans on source_arrivals_refused. A source that is disabled refuses on purpose.
+const selectRefusing = statement<RefusingSource>(
+  'refusing-sources',
+  ({ probe }) => `
+    select source.key, source.id, source.name, source.provider, ${sumsColumns},
+           (select id from application where application.key = source.app limit 1) as "appId"
+      from (select * from source_arrivals
+             where refused_in_row > 0 and refused_in_row >= cast(:refusals as bigint) and refused_at > :now - cast(:since as bigint)
+               and (accepted_at is null or accepted_at < :now - cast(:since as bigint))
+             order by refused_at desc limit :limit) as refusing
+      ${probe('source', 'source.key = refusing.source and not source.disabled')}`,
+)
+
+/** URLs that take webhooks of other senders in. */
+export function sources(port: Port): Methods<Sources> {
+  const { vault, log } = port.context
+  const opened = <Row extends SourceRow>(row: Row) => toSource(row, vault, log)
+
+  return {
+    *createSource(app, input, tokenOf, atMost = sourcesPerApp) {
+      return yield* conflictOnUid(port, input, () =>
+        port.transaction(function* (sql) {
+          if ((yield* sql.first(lockApplication, { app })) === undefined) throw yield* noApplication(sql, app)
+          const counted = yield* sql.first(countSources, { app })
+          if ((counted?.count ?? 0) >= atMost) throw tooManySources(atMost)
+          const at = yield* sql.now()
+          const times = { createdAt: at, updatedAt: at }
+          const made = { ingestType: null, ownsApp: false, ...input, app, ...times }
+          const withToken = (key: number) => ({ ...made, key, tokens: [{ secret: tokenOf(key), expiresAt: null }] })
+          let source = withToken(0)
+          const valuesFor = ({ key }: Identity) => {
+            source = withToken(key)
+            return { ...settableValues(source, vault), app, at }
+          }
+          const { id } = yield* insertNew(sql, 'src', insertSource, valuesFor)
+          return { ...source, id }
+        }),
+      )
+    },
+
+    *findSource(app, ref) {
+      const key = decodeKey('src', ref)
+      const named = key === undefined ? undefined : yield* port.first(selectSource, { key })
+      const isNamed = named?.id === ref && named.app === app
+      const row = isNamed ? named : yield* port.first(selectByUid, { app, uid: ref })
+      return row && opened(row)
+    },
+
+    *sourceAt(key) {
+      const row = yield* port.first(selectArriving, { key })
+      return row === undefined || row.appId === null ? undefined : (opened(row) as ArrivingSource)
+    },
+
+    *sourcesNamed(uid) {
+      return (yield* port.all(selectNamed, { uid })).map(opened)
+    },
+
+    *listSources(app, { limit, order, after }) {
+      const values = { after: after ?? listStart(order), limit: limit + 1 }
+      const rows =
+        app === null
+          ? yield* port.all(selectAllSources[order], values)
+          : yield* port.all(selectSources[order], { ...values, app })
+      return toPage(rows.map(opened), limit)
+    },
+
+    *updateSource(app, key, change) {
+      const named = { uid: null as string | null }
+      return yield* conflictOnUid(port, named, () =>
+        port.transaction(function* (sql) {
+          // A change of nothing locks and writes nothing, so that it leaves no audit row either.
+          const stored = yield* sql.first(selectSource, { key })
+          if (stored?.app !== app) return undefined
+          const known = opened(stored)
+          if (isSame(changedSource(known, change, yield* sql.now()), known)) return known
+          const row = yield* sql.first(lockSource, { key })
+          if (row === undefined) return undefined
+          const now = yield* sql.now()
+          const after = { ...changedSource(opened(row), change, now), updatedAt: Math.max(now, row.updatedAt) }
+          named.uid = after.uid
+          yield* sql.all(updateSourceRow, { ...settableValues(after, vault, row), key, at: after.updatedAt })
+          return after
+        }),
+      )
+    },
+
+    *deleteSource(app, key) {
+      return yield* port.transaction(function* (sql) {
+        if ((yield* sql.first(deleteRow, { app, key })) === undefined) return false
+        yield* sql.all(deleteSums, { key })
+        yield* sql.all(deleteSamples, { key })
+        return true
+      })
+    },
+
+    *noteArrivals(counts, samples, keep) {
+      yield* port.relaxed.transaction(function* (sql) {
+        // In one order, so that two processes never wait for each other's rows.
+        for (const count of [...counts].sort((a, b) => a.source - b.source)) {
+          const { source, accepted, refused, refusedInRow, refusedCode } = count
+          yield* sql.all(addSums, { source, accepted, refused, in_row: refusedInRow, code: refusedCode })
+        }
+        for (const { headers, ...sample } of keep === 0 ? [] : samples) {
+          const { source } = sample
+          const taken = yield* sql.first(takeSlot, { source })
+          if (taken === undefined) continue
+          yield* sql.all(putSample, { ...sample, headers: toJson(headers), slot: taken.samples % keep })
+          yield* sql.all(dropSlots, { source, keep })
+        }
+      })
+    },
+
+    *arrivalSums(keys) {
+      if (keys.length === 0) return new Map()
+      const rows = yield* port.all(selectSums, { sources: keys })
+      return new Map(rows.map(({ source, ...sums }) => [source, sums]))
+    },
+
+    *arrivalSamples(source, limit) {
+      const samples = yield* port.all(selectSamples, { source })
+      return samples.sort((a, b) => b.at - a.at).slice(0, limit)
+    },
+
+    *sweepSamples(ageMs, limit) {
+      return (yield* port.relaxed.all(sweepOldSamples, { age: ageMs, limit })).length
+    },
+
+    *refusingSources(sinceMs, refusals, limit) {
+      return yield* port.all(selectRefusing, { since: sinceMs, refusals, limit })
+    },
+  }
+}
+
+type Sealable = Omit<Source, 'id'>
+
+/** The values of the settable columns. Damaged records that are not replaced stay as they are `stored`. */
+function settableValues(source: Sealable, vault: Vault, stored?: Pick<SourceRow, SealedSourceField>): Values {
+  const isDamaged = stored !== undefined && source.damaged === true
+  const sealed = sealedSourceFields.map((field) => [
+    field,
+    { sealed: isDamaged ? stored[field] : sealValue(vault, source[field], sourcePlace(source, field)) },
+  ])
+  return { ...valuesOf(source as NewSource & Sealable, settable), ...Object.fromEntries(sealed) }
+}
+
+/** The source of a row. Secrets that do not open read as none; the log has a line, and the source is damaged. */
+function toSource<Row extends SourceRow>(row: Row, vault: Vault, log: StoreContext['log']) {
+  try {
+    const [secrets, tokens] = sealedSourceFields.map((field) =>
+      openValue<Source['secrets']>(vault, row[field], sourcePlace(row, field)),
+    )
+    return { ...row, secrets: secrets ?? [], tokens: tokens ?? [] }
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error
+    log?.(`nothing can arrive at ${row.id}: ${error.message}`)
+    return { ...row, secrets: [], tokens: [], damaged: true as const }
+  }
+}
+
+/** The place of a sealed field of a source. Its key is no endpoint's, and neither is the name of the field. */
+export function sourcePlace({ app, key }: Pick<Source, 'app' | 'key'>, field: SealedSourceField): SealedPlace {
+  return { app, endpoint: key, field: `${field} of a source` }
+}
