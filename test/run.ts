@@ -43,6 +43,7 @@ const slowFolders = [
   'examples',
   'hostile',
   'library',
+  'edge',
 ]
 /** Left out of the fast run beside the slow folders: many requests, or real servers. */
 const slowFiles =

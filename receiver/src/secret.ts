@@ -61,10 +61,15 @@ function planOf(secret: string, profile: SignatureProfile): KeyPlan {
 
 /** The bytes of a secret that sender and receiver share; undefined when the text is none. */
 function sharedBytes(secret: string, profile: SignatureProfile): Uint8Array<ArrayBuffer> | undefined {
-  if (secret.startsWith('raw:')) return encoder.encode(secret.slice(4))
+  if (secret.startsWith('raw:')) return utf8(secret.slice(4))
   if (secret.startsWith('hex:')) return fromHex(secret.slice(4))
-  if (profile !== 'standard') return /^wh[sp]k_/.test(secret) ? undefined : encoder.encode(secret)
+  if (profile !== 'standard') return /^wh[sp]k_/.test(secret) ? undefined : utf8(secret)
   return secret.startsWith('whsec_') ? fromBase64(secret.slice(6)) : undefined
+}
+
+/** Copied, because some runtimes declare that an encoder may share its memory, which a key may not. */
+function utf8(text: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(encoder.encode(text))
 }
 
 async function imported({ format, bytes, algorithm, usage }: KeyPlan): Promise<ImportedKey> {

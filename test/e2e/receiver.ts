@@ -23,6 +23,7 @@ export interface Arrival {
 export interface Answer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
 }
 
 /** How one path meets its requests. A promise keeps the request open until it resolves. */
@@ -133,13 +134,15 @@ export class Receiver {
 
   async #meet(socket: Socket, arrival: Arrival): Promise<void> {
     const behave = this.#behaviours.get(arrival.path)
-    const { status, headers = {} } = behave ? await behave(arrival) : { status: 200 }
+    const { status, headers = {}, body = '' } = behave ? await behave(arrival) : { status: 200 }
     if (socket.destroyed) return
     arrival.status = status
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
     // Ended before it is written: whoever counts open requests here never counts one that its sender has seen end.
     this.#ended(arrival, 'answered')
-    socket.write(`HTTP/1.1 ${status} Answer\r\n${lines.join('')}content-length: 0\r\n\r\n`)
+    socket.write(
+      `HTTP/1.1 ${status} Answer\r\n${lines.join('')}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    )
   }
 
   #arrived(arrival: Arrival): void {

@@ -1,0 +1,393 @@
+import { DurableObject } from 'cloudflare:workers'
+import { askedWaitMs, type Forwarded, forward, isSuccess } from './forward.ts'
+import type { HeaderPair } from './incoming.ts'
+import { type CoalesceRoute, type Env, type IngressRoute, routesOf } from './route.ts'
+
+/** A request to be stored until its target takes it. */
+export interface Parcel {
+  readonly route: string
+  /** Parcels of one kind replace each other while they wait. */
+  readonly kind: string
+  /** The id of the message or event. */
+  readonly id: string
+  /** Follows the URL of the route: empty, or a query with its question mark. */
+  readonly query: string
+  readonly headers: readonly HeaderPair[]
+  readonly body: Uint8Array<ArrayBuffer>
+  /** The first try is due after this time; a parcel that replaces another takes over its instant. */
+  readonly dueInMs: number
+}
+
+export type Stored = 'stored' | 'replaced' | 'superseded' | 'full'
+
+/** A request that its target did not take in time. */
+export interface Failure {
+  readonly failure: number
+  readonly id: string
+  readonly reason: string
+  readonly attempts: number
+  readonly arrivedAt: string
+  readonly failedAt: string
+  readonly bytes: number
+}
+
+export interface OutboxStatus {
+  readonly stored: number
+  readonly storedBytes: number
+  readonly failures: number
+  readonly droppedFailures: number
+  readonly heldUntil: string | null
+}
+
+type Target = CoalesceRoute | IngressRoute
+
+interface Item extends Record<string, SqlStorageValue> {
+  readonly seq: number
+  readonly kind: string
+  readonly query: string
+  readonly headers: string
+  readonly body: ArrayBuffer
+  readonly arrived: number
+  readonly attempts: number
+}
+
+/** A Worker has six connections at once, and on the free plan 50 requests per invocation. */
+const lanes = 6
+const triesPerAlarm = 40
+/** The next alarm while one runs, for the case that the object dies in it. The end of the alarm replaces it. */
+const safetyMs = 5000
+const firstWaitMs = 1000
+const longestWaitMs = 300_000
+const longestHoldMs = 3_600_000
+const sweepEveryMs = 60_000
+
+/**
+ * The requests of one shard of a route that wait for their target, and the failures among them. A coalescing route puts
+ * parcels into windows by kind, an ingress route puts them here when Sluice does not take them.
+ *
+ * A parcel is `waiting` (sending = 0) or being sent (sending = 1). Of one kind there is at most one of each: a parcel that
+ * arrives replaces the waiting one and never touches the one that is being sent. The end of a try is one of these:
+ *
+ *   taken by the target       the parcel is deleted
+ *   refused, a newer waits    the parcel is deleted, and the newer one waits at least as long as this one would have
+ *   refused                   the parcel waits again, longer each time
+ *   refused for good, or old  the parcel becomes a failure
+ *
+ * Alarms run one at a time, so a parcel that is being sent when an alarm begins was left by one that died.
+ */
+export class Outbox extends DurableObject<Env> {
+  readonly #sql: SqlStorage
+  #count: number
+  #bytes: number
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    this.#sql = ctx.storage.sql
+    // Bodies come last: SQLite reads through a body to reach the columns behind it.
+    this.#sql.exec(`
+      create table if not exists parcel (
+        seq integer primary key autoincrement, kind text not null, sending integer not null default 0,
+        id text not null, bytes integer not null, arrived integer not null, due integer not null,
+        attempts integer not null default 0, query text not null, headers text not null, body blob not null);
+      create unique index if not exists parcel_kind on parcel (kind, sending);
+      create index if not exists parcel_due on parcel (sending, due);
+      create table if not exists failure (
+        seq integer primary key autoincrement, id text not null, bytes integer not null, arrived integer not null,
+        failed integer not null, attempts integer not null, reason text not null,
+        query text not null, headers text not null, body blob not null);
+      create table if not exists meta (name text primary key, value) without rowid`)
+    const held = this.#sql.exec<{ n: number; bytes: number }>(
+      'select count(*) as n, coalesce(sum(bytes), 0) as bytes from parcel',
+    )
+    ;({ n: this.#count, bytes: this.#bytes } = held.one())
+  }
+
+  /** Stores a parcel. When the call returns, the parcel is on disk: the answer waits for the write. */
+  async put(parcel: Parcel): Promise<Stored> {
+    const route = this.#routeNamed(parcel.route)
+    if (route === undefined) return 'full'
+    // From here on nothing is awaited until the alarm is set, so that the parcel and its alarm are written together.
+    const alarm = await this.ctx.storage.getAlarm()
+    const now = Date.now()
+    const { kind, id, query, body } = parcel
+    const headers = JSON.stringify(parcel.headers)
+    const bytes = body.length + headers.length + query.length
+    const [waiting] = this.#sql
+      .exec<{ seq: number; id: string; bytes: number }>(
+        'select seq, id, bytes from parcel where kind = ? and sending = 0',
+        kind,
+      )
+      .toArray()
+    if (waiting !== undefined && isOlder(id, waiting.id)) return 'superseded'
+    const grownBytes = this.#bytes + bytes - (waiting?.bytes ?? 0)
+    if (grownBytes > route.maxStoredBytes || (waiting === undefined && this.#count >= route.maxStored)) return 'full'
+    this.#bytes = grownBytes
+    if (waiting === undefined) {
+      this.#count++
+      this.#sql.exec(
+        'insert into parcel (kind, id, bytes, arrived, due, query, headers, body) values (?, ?, ?, ?, ?, ?, ?, ?)',
+        ...[kind, id, bytes, now, now + parcel.dueInMs, query, headers, body],
+      )
+    } else {
+      this.#sql.exec(
+        'update parcel set id = ?, bytes = ?, arrived = ?, query = ?, headers = ?, body = ? where seq = ?',
+        ...[id, bytes, now, query, headers, body, waiting.seq],
+      )
+    }
+    this.#setMeta('route', parcel.route)
+    await this.#wakeBy(this.#nextDue() ?? now, alarm)
+    return waiting === undefined ? 'stored' : 'replaced'
+  }
+
+  /** Sends the parcels that are due. */
+  override async alarm(): Promise<void> {
+    await this.ctx.storage.setAlarm(Date.now() + safetyMs)
+    this.#takeBack()
+    const name = this.#meta('route') as string
+    const route = this.#routeNamed(name)
+    if (route === undefined) {
+      console.error(JSON.stringify({ event: 'route is missing', route: name, stored: this.#count }))
+      return
+    }
+    let left = triesPerAlarm
+    const sendNext = async (): Promise<boolean> => {
+      const mayGoOn = left-- > 0 && Date.now() >= this.#heldUntil()
+      const item = mayGoOn ? this.#take() : undefined
+      if (item !== undefined) await this.#send(route, item)
+      return item !== undefined
+    }
+    const lane = async (): Promise<void> => {
+      while (await sendNext());
+    }
+    // After trouble with the target one parcel goes ahead. The others follow when the target took it.
+    if (this.#troubles() > 0) await sendNext()
+    await Promise.all(Array.from({ length: lanes }, lane))
+    this.#sweep(route, Date.now())
+    await this.#schedule()
+  }
+
+  async status(): Promise<OutboxStatus> {
+    const heldUntil = this.#heldUntil()
+    return {
+      stored: this.#count,
+      storedBytes: this.#bytes,
+      failures: this.#failureCount(),
+      droppedFailures: Number(this.#meta('dropped') ?? 0),
+      heldUntil: heldUntil > Date.now() ? new Date(heldUntil).toISOString() : null,
+    }
+  }
+
+  /** The failures from the newest on, without their bodies. */
+  async failures(before: number, limit: number): Promise<Failure[]> {
+    const rows = this.#sql.exec<
+      { seq: number; id: string; reason: string } & Record<'attempts' | 'arrived' | 'failed' | 'bytes', number>
+    >(
+      'select seq, id, reason, attempts, arrived, failed, bytes from failure where seq < ? order by seq desc limit ?',
+      ...[before, limit],
+    )
+    return rows.toArray().map(({ seq, id, reason, attempts, arrived, failed, bytes }) => ({
+      failure: seq,
+      id,
+      reason,
+      attempts,
+      arrivedAt: new Date(arrived).toISOString(),
+      failedAt: new Date(failed).toISOString(),
+      bytes,
+    }))
+  }
+
+  /** The request of a failure as it came. */
+  async failed(failure: number): Promise<{ readonly headers: HeaderPair[]; readonly body: ArrayBuffer } | undefined> {
+    const [row] = this.#sql.exec<Item>('select headers, body from failure where seq = ?', failure).toArray()
+    return row && { headers: JSON.parse(row.headers), body: row.body }
+  }
+
+  /** Makes a failure a parcel of its own again, which is due at once. Answers whether there was one. */
+  async retry(failure: number): Promise<boolean> {
+    const alarm = await this.ctx.storage.getAlarm()
+    const now = Date.now()
+    const [moved] = this.#sql
+      .exec<{ bytes: number }>(
+        `insert into parcel (kind, id, bytes, arrived, due, query, headers, body)
+           select 'failure ' || seq, id, bytes, ?, ?, query, headers, body from failure where seq = ? returning bytes`,
+        ...[now, now, failure],
+      )
+      .toArray()
+    if (moved === undefined) return false
+    this.#sql.exec('delete from failure where seq = ?', failure)
+    this.#count++
+    this.#bytes += moved.bytes
+    this.#setMeta('held', 0)
+    await this.#wakeBy(now, alarm)
+    return true
+  }
+
+  async deleteFailure(failure: number): Promise<boolean> {
+    return this.#sql.exec('delete from failure where seq = ? returning 1', failure).toArray().length > 0
+  }
+
+  /** Takes the parcel that is due first, and marks it as being sent. */
+  #take(): Item | undefined {
+    const due = `select seq from parcel as this where sending = 0 and due <= ?
+      and not exists (select 1 from parcel as other where other.kind = this.kind and other.sending = 1)
+      order by due limit 1`
+    const columns = 'seq, kind, arrived, attempts, query, headers, body'
+    const statement = `update parcel set sending = 1, attempts = attempts + 1 where seq in (${due}) returning ${columns}`
+    return this.#sql.exec<Item>(statement, Date.now()).toArray()[0]
+  }
+
+  async #send(route: Target, item: Item): Promise<void> {
+    const { attempts, arrived } = item
+    const url = `${route.to}${item.query}`
+    const body = new Uint8Array(item.body)
+    const forwarded = await forward({ url, headers: JSON.parse(item.headers), body, timeoutMs: route.timeoutMs })
+    const now = Date.now()
+    if (isSuccess(forwarded)) {
+      this.#setMeta('troubles', 0)
+      return this.#drop(item.seq)
+    }
+    const waitMs = Math.max(backoffMs(attempts), askedMs(forwarded, now))
+    if (isTroubleOfTarget(forwarded)) this.#hold(forwarded, now)
+    if (this.#hasNewer(item.kind)) {
+      // The newer parcel of the kind stands for this one, and the target gets no more requests than it would have.
+      this.#sql.exec('update parcel set due = max(due, ?) where kind = ? and sending = 0', now + waitMs, item.kind)
+      return this.#drop(item.seq)
+    }
+    if (isFinal(route, forwarded) || now + waitMs > arrived + route.retryForMs) {
+      return this.#fail(route, item.seq, reasonOf(forwarded), now)
+    }
+    this.#sql.exec('update parcel set sending = 0, due = ? where seq = ?', now + waitMs, item.seq)
+  }
+
+  /** Parcels that were being sent when the object died wait again, unless a newer one of their kind does. */
+  #takeBack(): void {
+    const left = this.#sql
+      .exec<{ seq: number; kind: string }>('select seq, kind from parcel where sending = 1')
+      .toArray()
+    for (const { seq, kind } of left) {
+      if (this.#hasNewer(kind)) this.#drop(seq)
+      else this.#sql.exec('update parcel set sending = 0 where seq = ?', seq)
+    }
+  }
+
+  #hasNewer(kind: string): boolean {
+    return this.#sql.exec('select 1 from parcel where kind = ? and sending = 0', kind).toArray().length > 0
+  }
+
+  #drop(seq: number): void {
+    const [row] = this.#sql.exec<{ bytes: number }>('delete from parcel where seq = ? returning bytes', seq).toArray()
+    if (row === undefined) return
+    this.#count--
+    this.#bytes -= row.bytes
+  }
+
+  #fail({ name, maxFailures, maxStoredBytes }: Target, seq: number, reason: string, now: number): void {
+    const [row] = this.#sql
+      .exec<{ id: string; attempts: number }>(
+        `insert into failure (id, bytes, arrived, failed, attempts, reason, query, headers, body)
+           select id, bytes, arrived, ?, attempts, ?, query, headers, body from parcel where seq = ? returning id, attempts`,
+        ...[now, reason, seq],
+      )
+      .toArray()
+    this.#drop(seq)
+    console.error(JSON.stringify({ event: 'failure', route: name, reason, ...row }))
+    const ranks = 'select seq, row_number() over newest as n, sum(bytes) over newest as total from failure'
+    const surplus = `select seq from (${ranks} window newest as (order by seq desc)) where n > ? or total > ?`
+    const statement = `delete from failure where seq in (${surplus}) returning 1`
+    const dropped = this.#sql.exec(statement, maxFailures, maxStoredBytes).toArray().length
+    if (dropped > 0) this.#setMeta('dropped', Number(this.#meta('dropped') ?? 0) + dropped)
+  }
+
+  /** Deletes failures whose time is over. */
+  #sweep({ keepFailuresMs }: Target, now: number): void {
+    this.#sql.exec('delete from failure where failed <= ?', now - keepFailuresMs)
+  }
+
+  /** The target gets no parcel of this shard until then: its Retry-After, or a wait that grows with each trouble. */
+  #hold(forwarded: Forwarded, now: number): void {
+    // Requests that were open together meet one trouble, not several.
+    const isNew = now >= this.#heldUntil()
+    if (isNew) this.#setMeta('troubles', this.#troubles() + 1)
+    const until = now + Math.max(askedMs(forwarded, now), isNew ? backoffMs(this.#troubles()) : 0)
+    if (until > this.#heldUntil()) this.#setMeta('held', until)
+  }
+
+  #heldUntil(): number {
+    return Number(this.#meta('held') ?? 0)
+  }
+
+  #troubles(): number {
+    return Number(this.#meta('troubles') ?? 0)
+  }
+
+  /** The instant of the next try; undefined when nothing waits. */
+  #nextDue(): number | undefined {
+    const { due } = this.#sql.exec<{ due: number | null }>('select min(due) as due from parcel where sending = 0').one()
+    return due === null ? undefined : Math.max(due, this.#heldUntil())
+  }
+
+  async #schedule(): Promise<void> {
+    const due = this.#nextDue()
+    if (due !== undefined) return this.ctx.storage.setAlarm(due)
+    if (this.#failureCount() > 0) return this.ctx.storage.setAlarm(Date.now() + sweepEveryMs)
+    return this.ctx.storage.deleteAlarm()
+  }
+
+  async #wakeBy(at: number, alarm: number | null): Promise<void> {
+    if (alarm === null || alarm > at) await this.ctx.storage.setAlarm(at)
+  }
+
+  #failureCount(): number {
+    return this.#sql.exec<{ n: number }>('select count(*) as n from failure').one().n
+  }
+
+  #routeNamed(name: string): Target | undefined {
+    const route = routesOf(this.env).byName.get(name)
+    return route === undefined || route.mode === 'relay' ? undefined : route
+  }
+
+  #meta(name: string): SqlStorageValue | undefined {
+    return this.#sql.exec<{ value: SqlStorageValue }>('select value from meta where name = ?', name).toArray()[0]?.value
+  }
+
+  #setMeta(name: string, value: string | number): void {
+    this.#sql.exec('insert or replace into meta (name, value) values (?, ?)', name, value)
+  }
+}
+
+/**
+ * Whether a message was accepted before another one. Ids of Sluice's messages begin with the time and sort by it, so that
+ * the retry of an old message does not replace a newer one. Of other ids the last to arrive is the newest.
+ */
+function isOlder(id: string, other: string): boolean {
+  const pattern = /^msg_[0-9A-Za-z]{27}$/
+  return pattern.test(id) && pattern.test(other) && id < other
+}
+
+/** The wait that a target asks for, bounded so that one answer cannot stop a shard for long. */
+function askedMs(forwarded: Forwarded, now: number): number {
+  return Math.min(longestHoldMs, askedWaitMs(forwarded, now) ?? 0)
+}
+
+/** Whether the target as a whole is in trouble, and not only this request. */
+function isTroubleOfTarget(forwarded: Forwarded): boolean {
+  return forwarded.kind !== 'answered' || [408, 429, 502, 503, 504].includes(forwarded.status)
+}
+
+/** Whether the target will never take the request. Sluice says so with any 4xx that is not about the moment. */
+function isFinal({ mode }: Target, forwarded: Forwarded): boolean {
+  if (forwarded.kind !== 'answered') return false
+  const { status } = forwarded
+  if (mode === 'coalesce') return status === 410
+  return status >= 400 && status < 500 && ![408, 409, 425, 429].includes(status)
+}
+
+function reasonOf(forwarded: Forwarded): string {
+  return forwarded.kind === 'answered' ? `the target answered ${forwarded.status}` : forwarded.problem
+}
+
+/** The wait after a number of tries: doubled each time, and lengthened by chance so that shards do not come together. */
+function backoffMs(tries: number): number {
+  const ms = Math.min(longestWaitMs, firstWaitMs * 2 ** Math.min(tries - 1, 20))
+  return Math.round(ms * (1 + Math.random() / 5))
+}

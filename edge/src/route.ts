@@ -1,0 +1,148 @@
+import { openVerifier, type SignatureHeaders, type SignatureProfile, type Verifier } from '@sluice/receiver'
+import { maxStoredBody, readFields } from './fields.ts'
+import type { DeliveryLedger } from './ledger.ts'
+import type { Outbox } from './outbox.ts'
+
+/** The bindings of the Worker. Routes and secrets are variables with a prefix: `ROUTE_orders`, `SECRET_orders`. */
+export interface Env {
+  readonly LEDGER: DurableObjectNamespace<DeliveryLedger>
+  readonly OUTBOX: DurableObjectNamespace<Outbox>
+  /** Only for routes with `dedupe = "kv"`. */
+  readonly DELIVERED?: KVNamespace
+  /** The bearer token of the routes below `/-/`; without it they do not exist. */
+  readonly EDGE_TOKEN?: string
+}
+
+interface Common {
+  readonly name: string
+  readonly to: string
+  readonly maxBodyBytes: number
+  readonly timeoutMs: number
+  readonly shards: number
+}
+
+/** The bounds of requests that the edge stores. */
+export interface Storing {
+  readonly retryForMs: number
+  readonly maxStored: number
+  readonly maxStoredBytes: number
+  readonly maxFailures: number
+  readonly keepFailuresMs: number
+}
+
+export interface RelayRoute extends Common {
+  readonly mode: 'relay'
+  readonly verifier: Verifier
+  readonly dedupe: 'object' | 'kv' | 'none'
+  readonly rememberMs: number
+  readonly maxIds: number
+}
+
+export interface CoalesceRoute extends Common, Storing {
+  readonly mode: 'coalesce'
+  readonly verifier: Verifier
+  readonly type: string | undefined
+  readonly key: string
+  readonly windowMs: number
+}
+
+export interface IngressRoute extends Common, Storing {
+  readonly mode: 'ingress'
+  readonly provider: string
+}
+
+export type Route = RelayRoute | CoalesceRoute | IngressRoute
+
+/** The routes of a Worker by name, and the problems of those that cannot be used. */
+export interface Routes {
+  readonly byName: ReadonlyMap<string, Route>
+  readonly problems: ReadonlyMap<string, string>
+}
+
+const namePattern = /^[a-z0-9_]{1,63}$/
+const read = new WeakMap<object, Routes>()
+
+/** The routes, read once per isolate. A wrong route is a problem of its own and stops no other. */
+export function routesOf(env: Env): Routes {
+  const known = read.get(env)
+  if (known !== undefined) return known
+  const byName = new Map<string, Route>()
+  const problems = new Map<string, string>()
+  for (const [variable, value] of Object.entries(env)) {
+    if (!variable.startsWith('ROUTE_')) continue
+    const name = variable.slice('ROUTE_'.length)
+    try {
+      if (!namePattern.test(name)) throw new RangeError('the name must be lower-case letters, digits and underscores')
+      byName.set(name, readRoute(name, env, value))
+    } catch (error) {
+      const problem = `${variable}: ${error instanceof Error ? error.message : String(error)}`
+      problems.set(name, problem)
+      console.error(JSON.stringify({ event: 'misconfigured', route: name, problem }))
+    }
+  }
+  const routes = { byName, problems }
+  read.set(env, routes)
+  return routes
+}
+
+function readRoute(name: string, env: Env, variable: unknown): Route {
+  const values = readFields(typeof variable === 'string' ? JSON.parse(variable) : variable)
+  const field = <T>(of: string) => values[of] as T
+  const ms = (of: string) => field<number>(of) * 1000
+  const mode = field<Route['mode']>('mode')
+  const common: Common = {
+    name,
+    to: checkedTarget(field('to'), field('allowHttp')),
+    maxBodyBytes: mode === 'relay' ? field('maxBodyBytes') : Math.min(field('maxBodyBytes'), maxStoredBody),
+    timeoutMs: ms('timeoutSeconds'),
+    shards: field('shards'),
+  }
+  const secrets = secretsOf(env, name)
+  if (mode === 'relay') {
+    const dedupe = field<RelayRoute['dedupe']>('dedupe')
+    if (dedupe === 'kv' && env.DELIVERED === undefined) {
+      throw new RangeError('field dedupe is kv, but the Worker has no KV namespace DELIVERED')
+    }
+    const verifier = verifierOf(values, secrets)
+    return { ...common, mode, verifier, dedupe, rememberMs: ms('rememberSeconds'), maxIds: field('maxIds') }
+  }
+  const storing: Storing = {
+    retryForMs: ms('retryForSeconds'),
+    maxStored: field('maxStored'),
+    maxStoredBytes: field('maxStoredBytes'),
+    maxFailures: field('maxFailures'),
+    keepFailuresMs: ms('keepFailuresSeconds'),
+  }
+  if (mode === 'coalesce') {
+    const windowMs = ms('windowSeconds')
+    const verifier = verifierOf(values, secrets)
+    return { ...common, ...storing, mode, verifier, type: field('type'), key: field('key'), windowMs }
+  }
+  return { ...common, ...storing, mode, provider: field('provider') }
+}
+
+/** The secrets of a route: several during a rotation, separated by white space. */
+function secretsOf(env: Env, name: string): string[] {
+  const value: unknown = (env as unknown as Readonly<Record<string, unknown>>)[`SECRET_${name}`]
+  return typeof value === 'string' ? value.split(/\s+/).filter((secret) => secret !== '') : []
+}
+
+function verifierOf(values: Readonly<Record<string, unknown>>, secret: readonly string[]): Verifier {
+  if (secret.length === 0) throw new RangeError('its secret is missing; set it with wrangler secret put SECRET_<route>')
+  return openVerifier({
+    secret,
+    profile: values.profile as SignatureProfile,
+    headers: values.signatureHeaders as SignatureHeaders | undefined,
+    toleranceSeconds: values.toleranceSeconds as number,
+  })
+}
+
+/** The URL as it is fetched. Nothing of a request becomes a part of it but an ingress route's query. */
+function checkedTarget(to: string, allowHttp: boolean): string {
+  const url = new URL(to)
+  if (url.protocol !== 'https:' && !allowHttp) throw new RangeError('field to must begin with https://')
+  if (url.username !== '' || url.password !== '' || url.hash !== '') {
+    throw new RangeError('field to must have no user, password or fragment')
+  }
+  return url.href
+}
