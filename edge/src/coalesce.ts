@@ -1,26 +1,28 @@
 import { valueAt } from '../../src/json/pointer.ts'
 import { answer, refuse, retryAfter } from './answer.ts'
+import { digestOfText, shardOf } from './digest.ts'
 import type { Incoming } from './incoming.ts'
-import { attempted, hex, shardOf, verified } from './relay.ts'
 import type { CoalesceRoute, Env } from './route.ts'
+import { attempted } from './storage.ts'
+import { verified } from './verified.ts'
 
 /**
  * Stores a delivery of Sluice until its window ends, in place of the delivery of its kind that waits there. The answer is
  * 202 once the delivery is on disk: from then on the edge has to bring the newest of the window to the receiver.
  */
 export async function coalesce(route: CoalesceRoute, env: Env, incoming: Incoming): Promise<Response> {
-  const genuine = await verified(route, incoming)
-  if (genuine instanceof Response) return genuine
+  const delivery = await verified(route.verifier, incoming)
+  if (delivery instanceof Response) return delivery
   const key = valueIn(incoming, route.key)
   const type = route.type === undefined ? '' : (valueIn(incoming, route.type) ?? '')
   // A delivery without a key is a kind of its own, and need not wait for others.
-  const kind = await kindOf(key === undefined ? [genuine.key] : [type, key])
+  const kind = key === undefined ? delivery.digest : await digestOfText(JSON.stringify([type, key]))
   const outbox = env.OUTBOX.getByName(`${route.name}/${shardOf(kind, route.shards)}`)
   const stored = await attempted(() =>
     outbox.put({
       route: route.name,
       kind,
-      id: genuine.id,
+      id: delivery.id,
       query: '',
       headers: incoming.headers,
       body: incoming.body,
@@ -44,8 +46,4 @@ function valueIn({ request, body }: Incoming, place: string): string | undefined
   if (!place.startsWith('/')) return request.headers.get(place) || undefined
   const span = valueAt(body, place)
   return span && Buffer.from(body.buffer).toString('latin1', span.start, span.end)
-}
-
-async function kindOf(parts: readonly string[]): Promise<string> {
-  return hex(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(JSON.stringify(parts))))
 }

@@ -13,7 +13,7 @@ type Kind =
 export interface Field {
   readonly modes: readonly Mode[]
   readonly type: Kind
-  readonly fallback?: number | string | boolean
+  readonly fallback?: number | string | boolean | Readonly<Partial<Record<Mode, number>>>
   readonly optional?: true
   readonly help: string
 }
@@ -115,7 +115,7 @@ export const fields = {
   retryForSeconds: {
     modes: storing,
     type: count(0, 7 * day),
-    fallback: 240,
+    fallback: { coalesce: 240, ingress: day },
     help: 'how long a stored request is tried; then it is a failure',
   },
   maxStored: {
@@ -172,9 +172,14 @@ export function readFields(given: unknown): Record<string, unknown> {
     if (value === undefined && field.fallback === undefined && !field.optional) {
       throw new RangeError(`field ${name} is missing`)
     }
-    values[name] = value ?? field.fallback
+    values[name] = value ?? fallbackOf(field, mode)
   }
   return values
+}
+
+/** The value of a field that a route of the mode does not give. */
+export function fallbackOf({ fallback }: Field, mode: Mode): number | string | boolean | undefined {
+  return typeof fallback === 'object' ? fallback[mode] : fallback
 }
 
 /** The demand that a value does not meet, as the end of a sentence; undefined when it is met. */

@@ -1,4 +1,5 @@
 import { type EdgeOutcome, outcomeHeader, refuse } from './answer.ts'
+import type { Mode } from './fields.ts'
 import type { HeaderPair } from './incoming.ts'
 
 /** A request to the target of a route. */
@@ -47,6 +48,17 @@ export async function forward({ url, headers, body, timeoutMs }: Outgoing): Prom
 /** Whether the target took the request. */
 export function isSuccess(forwarded: Forwarded): boolean {
   return forwarded.kind === 'answered' && forwarded.status >= 200 && forwarded.status < 300
+}
+
+/**
+ * Whether the target will never take the request: a receiver says so with 410, Sluice with any 4xx that is not about the
+ * moment.
+ */
+export function isFinalFor(mode: Mode, forwarded: Forwarded): boolean {
+  if (forwarded.kind !== 'answered') return false
+  const { status } = forwarded
+  if (mode !== 'ingress') return status === 410
+  return status >= 400 && status < 500 && ![408, 409, 425, 429].includes(status)
 }
 
 /** The target's answer as the answer of the edge: status, Retry-After, content type and the beginning of the body. */

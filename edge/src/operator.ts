@@ -1,6 +1,6 @@
 import { refuse } from './answer.ts'
-import { attempted } from './relay.ts'
 import { type Env, type Route, routesOf } from './route.ts'
+import { attempted } from './storage.ts'
 
 const page = 50
 const largest = Number.MAX_SAFE_INTEGER

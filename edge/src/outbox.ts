@@ -1,5 +1,5 @@
 import { DurableObject } from 'cloudflare:workers'
-import { askedWaitMs, type Forwarded, forward, isSuccess } from './forward.ts'
+import { askedWaitMs, type Forwarded, forward, isFinalFor, isSuccess } from './forward.ts'
 import type { HeaderPair } from './incoming.ts'
 import { type CoalesceRoute, type Env, type IngressRoute, routesOf } from './route.ts'
 
@@ -253,7 +253,7 @@ export class Outbox extends DurableObject<Env> {
       this.#sql.exec('update parcel set due = max(due, ?) where kind = ? and sending = 0', now + waitMs, item.kind)
       return this.#drop(item.seq)
     }
-    if (isFinal(route, forwarded) || now + waitMs > arrived + route.retryForMs) {
+    if (isFinalFor(route.mode, forwarded) || now + waitMs > arrived + route.retryForMs) {
       return this.#fail(route, item.seq, reasonOf(forwarded), now)
     }
     this.#sql.exec('update parcel set sending = 0, due = ? where seq = ?', now + waitMs, item.seq)
@@ -372,14 +372,6 @@ function askedMs(forwarded: Forwarded, now: number): number {
 /** Whether the target as a whole is in trouble, and not only this request. */
 function isTroubleOfTarget(forwarded: Forwarded): boolean {
   return forwarded.kind !== 'answered' || [408, 429, 502, 503, 504].includes(forwarded.status)
-}
-
-/** Whether the target will never take the request. Sluice says so with any 4xx that is not about the moment. */
-function isFinal({ mode }: Target, forwarded: Forwarded): boolean {
-  if (forwarded.kind !== 'answered') return false
-  const { status } = forwarded
-  if (mode === 'coalesce') return status === 410
-  return status >= 400 && status < 500 && ![408, 409, 425, 429].includes(status)
 }
 
 function reasonOf(forwarded: Forwarded): string {

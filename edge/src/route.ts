@@ -1,5 +1,12 @@
 import { openVerifier, type SignatureHeaders, type SignatureProfile, type Verifier } from '@sluice/receiver'
+import { AppError } from '../../src/domain/app-error.ts'
+import type { Answer, Arrival, Judgement } from '../../src/sources/arrival.ts'
+import { KeySets } from '../../src/sources/key-sets.ts'
+import { isProviderName, providers } from '../../src/sources/providers.ts'
+import type { Settings } from '../../src/sources/settings.ts'
+import { openVerifier as openSourceVerifier } from '../../src/sources/verifier.ts'
 import { maxStoredBody, readFields } from './fields.ts'
+import { fetchKeys } from './keys.ts'
 import type { DeliveryLedger } from './ledger.ts'
 import type { Outbox } from './outbox.ts'
 
@@ -48,7 +55,9 @@ export interface CoalesceRoute extends Common, Storing {
 
 export interface IngressRoute extends Common, Storing {
   readonly mode: 'ingress'
-  readonly provider: string
+  readonly judge: (arrival: Arrival, nowMs: number) => Promise<Judgement>
+  /** The answer to a stored event, if the provider expects another one than 202. */
+  readonly accepted: Answer | undefined
 }
 
 export type Route = RelayRoute | CoalesceRoute | IngressRoute
@@ -75,7 +84,7 @@ export function routesOf(env: Env): Routes {
       if (!namePattern.test(name)) throw new RangeError('the name must be lower-case letters, digits and underscores')
       byName.set(name, readRoute(name, env, value))
     } catch (error) {
-      const problem = `${variable}: ${error instanceof Error ? error.message : String(error)}`
+      const problem = `${variable}: ${problemOf(error)}`
       problems.set(name, problem)
       console.error(JSON.stringify({ event: 'misconfigured', route: name, problem }))
     }
@@ -83,6 +92,13 @@ export function routesOf(env: Env): Routes {
   const routes = { byName, problems }
   read.set(env, routes)
   return routes
+}
+
+function problemOf(error: unknown): string {
+  if (error instanceof AppError && error.fields.length > 0) {
+    return error.fields.map(({ at, message }) => `${at.slice(1).join('.')} ${message}`).join('; ')
+  }
+  return error instanceof Error ? error.message : String(error)
 }
 
 function readRoute(name: string, env: Env, variable: unknown): Route {
@@ -118,7 +134,24 @@ function readRoute(name: string, env: Env, variable: unknown): Route {
     const verifier = verifierOf(values, secrets)
     return { ...common, ...storing, mode, verifier, type: field('type'), key: field('key'), windowMs }
   }
-  return { ...common, ...storing, mode, provider: field('provider') }
+  if (new URL(common.to).search !== '')
+    throw new RangeError('field to must have no query: that of the request follows it')
+  return { ...common, ...storing, mode, ...sourceOf(field('provider'), field<Settings>('settings') ?? {}, secrets) }
+}
+
+/** The judge of the requests of a provider. */
+function sourceOf(
+  name: string,
+  settings: Settings,
+  secrets: readonly string[],
+): Pick<IngressRoute, 'judge' | 'accepted'> {
+  if (!isProviderName(name)) throw new RangeError(`field provider must be one of ${Object.keys(providers).join(', ')}`)
+  const source = { provider: name, settings, secrets: secrets.map((secret) => ({ secret, expiresAt: null })) }
+  // Cloudflare caches published keys. A cache in memory would let one request wait for the fetch of another.
+  const open = () => openSourceVerifier(source, { keySets: new KeySets(fetchKeys) })
+  const verifier = open()
+  const judge: IngressRoute['judge'] = (arrival, now) => (name === 'jwt' ? open() : verifier).judge(arrival, now)
+  return { judge, accepted: providers[name].accepted }
 }
 
 /** The secrets of a route: several during a rotation, separated by white space. */

@@ -1,6 +1,7 @@
 import { refuse } from './answer.ts'
 import { coalesce } from './coalesce.ts'
 import { type Incoming, readIncoming } from './incoming.ts'
+import { ingress } from './ingress.ts'
 import { operate } from './operator.ts'
 import { relay } from './relay.ts'
 import { type Env, type Route, routesOf } from './route.ts'
@@ -32,7 +33,10 @@ async function handle(request: Request, env: Env): Promise<Response> {
   if (problem !== undefined) return refuse('misconfigured', 'The route is not set up right; see the log of the Worker.')
   const route = routes.byName.get(first)
   if (route === undefined || rest.length > 0) return refuse('unknown_route', 'No route has this path.')
-  if (request.method !== 'POST') return refuse('method_not_allowed', 'Send webhooks with POST.', { allow: 'POST' })
+  // A provider may shake hands with GET; its judge decides.
+  if (request.method !== 'POST' && route.mode !== 'ingress') {
+    return refuse('method_not_allowed', 'Send webhooks with POST.', { allow: 'POST' })
+  }
   const incoming = await readIncoming(request, route.maxBodyBytes)
   return incoming instanceof Response ? incoming : dispatch(route, env, incoming)
 }
@@ -44,6 +48,6 @@ function dispatch(route: Route, env: Env, incoming: Incoming): Promise<Response>
     case 'coalesce':
       return coalesce(route, env, incoming)
     case 'ingress':
-      return refuse('unknown_route', 'No route has this path.')
+      return ingress(route, env, incoming)
   }
 }

@@ -84,7 +84,8 @@ describe('in every page', () => {
     const others = current.filter(({ path }) => path !== 'docs/svix-operations.md')
     const wrong = others.flatMap((page) =>
       operationsOf(page)
-        .filter((operation) => !patterns.some((pattern) => pattern.test(operation)))
+        // Paths below /-/ are those of the edge, which has tests of its own.
+        .filter((operation) => !operation.includes(' /-/') && !patterns.some((pattern) => pattern.test(operation)))
         .map((operation) => `${page.path}: ${operation}`),
     )
     assert.deepEqual(wrong, [])

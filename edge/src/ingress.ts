@@ -1,0 +1,55 @@
+import type { Answer } from '../../src/sources/arrival.ts'
+import { answer, refuse, retryAfter } from './answer.ts'
+import { digestOf, shardOf } from './digest.ts'
+import { askedWaitMs, forward, isFinalFor, isSuccess, passedBack } from './forward.ts'
+import type { Incoming } from './incoming.ts'
+import type { Env, IngressRoute } from './route.ts'
+import { attempted } from './storage.ts'
+
+/** After trouble with Sluice, an isolate stores the requests of a route at once for this long. */
+const troubleMs = 5000
+const firstRetryMs = 1000
+const troubledUntil = new Map<string, number>()
+
+/**
+ * Takes a webhook of a third party for a source of Sluice. The request is verified here, answered by Sluice if Sluice
+ * answers, and stored otherwise. An answer of success means that the event is in Sluice's store or on the edge's disk.
+ * Sluice verifies the same bytes and headers once more.
+ */
+export async function ingress(route: IngressRoute, env: Env, incoming: Incoming): Promise<Response> {
+  const { request, headers, body } = incoming
+  const { method, url } = request
+  const judgement = await route.judge({ method, url, headers: Object.fromEntries(request.headers), body }, Date.now())
+  switch (judgement.kind) {
+    case 'refused':
+      console.warn(JSON.stringify({ event: 'not genuine', route: route.name, ...judgement }))
+      if (judgement.code === 'wrong_method') return refuse('method_not_allowed', judgement.reason)
+      return refuse('not_genuine', 'The signature or the credentials of the request are missing, wrong or too old.')
+    case 'unavailable':
+      return refuse('keys_unavailable', judgement.reason, retryAfter(judgement.retryAfterSeconds * 1000))
+    case 'answer':
+      return asResponse(judgement.answer)
+  }
+  const { search: query } = new URL(url)
+  let dueInMs = firstRetryMs
+  if (Date.now() >= (troubledUntil.get(route.name) ?? 0)) {
+    const forwarded = await forward({ url: `${route.to}${query}`, headers, body, timeoutMs: route.timeoutMs })
+    if (isSuccess(forwarded) || isFinalFor('ingress', forwarded)) return passedBack(forwarded)
+    troubledUntil.set(route.name, Date.now() + troubleMs)
+    dueInMs = Math.max(dueInMs, askedWaitMs(forwarded, Date.now()) ?? 0)
+  }
+  // An event that comes again with the same bytes takes the place of the one that waits. Without an id, each is another.
+  const kind = await digestOf(judgement.eventId ?? crypto.randomUUID(), body)
+  const outbox = env.OUTBOX.getByName(`${route.name}/${shardOf(kind, route.shards)}`)
+  const id = judgement.eventId ?? ''
+  const stored = await attempted(() => outbox.put({ route: route.name, kind, id, query, headers, body, dueInMs }))
+  if (stored === undefined) return refuse('storage_unavailable', 'The queue did not answer.', retryAfter(1000))
+  if (stored === 'full') return refuse('full', 'Too many events wait for Sluice.', retryAfter(60_000))
+  if (route.accepted !== undefined) return asResponse(route.accepted)
+  return answer(202, 'stored', { outcome: 'stored', detail: 'The event is handed on when Sluice answers.' })
+}
+
+/** An answer that the provider expects word for word. */
+function asResponse({ status, headers, body }: Answer): Response {
+  return new Response(body === '' ? null : body, { status, headers })
+}
