@@ -3,8 +3,10 @@ import { join } from 'node:path'
 import type { AlertRule } from '../src/domain/alert.ts'
 import { defaultRules, type Figure, type FigureName, figures, leastFailures } from '../src/domain/alert-rules.ts'
 import { type Measure, type MeasureName, measures } from '../src/metrics/measures.ts'
+import { helmValuesSchema } from './helm-schema.ts'
 
-// Makes deploy/prometheus-rules.yaml and deploy/grafana-dashboard.json from the tables of alert rules and metrics.
+// Makes the rules of Prometheus, the dashboard of Grafana and the schema of the Helm values from the tables of alert rules,
+// metrics and settings.
 // `node scripts/deploy-files.ts` writes them; test/docs/deploy.test.ts fails when they are out of date.
 
 const folder = join(import.meta.dirname, '../deploy')
@@ -164,6 +166,10 @@ function stepsOf(limit: { readonly threshold: number; readonly side: AlertRule['
 export const deployFiles: Readonly<Record<string, () => string>> = {
   'prometheus-rules.yaml': prometheusRules,
   'grafana-dashboard.json': grafanaDashboard,
+  // Helm reads only files inside the chart.
+  'helm/sluice/files/prometheus-rules.yaml': prometheusRules,
+  'helm/sluice/files/grafana-dashboard.json': grafanaDashboard,
+  'helm/sluice/values.schema.json': helmValuesSchema,
 }
 
 if (import.meta.main) {

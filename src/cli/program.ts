@@ -13,6 +13,7 @@ import { addDoctor } from './doctor.ts'
 import { addEndpoint } from './endpoint.ts'
 import { addEventType } from './event-type.ts'
 import { CommandError, exitCode } from './exit.ts'
+import { addHealth } from './health.ts'
 import { addCircuit, addLane } from './lane.ts'
 import { addListen } from './listen.ts'
 import { addAttempts, addMessages, addResend } from './messages.ts'
@@ -80,6 +81,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addMessages(remote)
   addAttempts(remote)
   addDoctor(remote)
+  addHealth(remote)
   addAlert(remote)
   addWhy(remote)
   addLane(remote)

@@ -2,10 +2,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { MetricsPage } from './metrics.ts'
 
 const path = '/metrics'
+/** The path of the API, so that one probe fits every process. It asks neither the store nor the metrics. */
+const pingPath = '/api/v1/health/ping'
 /** Connections and time that scrapers may take. */
 const limits = { connections: 100, headersMs: 10_000, keepAliveMs: 75_000 }
 
-/** A server that answers `/metrics` and nothing else, without a key. It does not listen yet. */
+/** A server that answers `/metrics` and whether the process lives, without a key. It does not listen yet. */
 export function metricsServer(metrics: Pick<MetricsPage, 'write'>, onBug: (error: unknown) => void): Server {
   const options = {
     headersTimeout: limits.headersMs,
@@ -20,6 +22,7 @@ export function metricsServer(metrics: Pick<MetricsPage, 'write'>, onBug: (error
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     // A scrape has no body. One that is sent is not kept.
     request.resume()
+    if (request.url === pingPath) return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
     const { status, type, text, ...headers } = await answerTo(request)
     response.writeHead(status, {
       ...headers,

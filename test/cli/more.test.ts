@@ -50,6 +50,16 @@ describe('more commands', () => {
     assert.equal(await sluice('event-type import nowhere.json', 2), 'Cannot read nowhere.json: no such file.\n')
   })
 
+  test('health is an exit code, without a key', async () => {
+    assert.equal(await place.sluice('health'), 'Healthy.\n')
+    assert.equal((await place.json('health')).status, 'healthy')
+    assert.equal(await place.sluice('health --live'), 'Healthy.\n')
+    // Docker reserves every other code.
+    const { ended, err } = await place.try('health --url http://127.0.0.1:1')
+    assert.equal(ended, 1)
+    assert.match(err, /Cannot reach the server/)
+  })
+
   test('the audit log says who did what and that it is whole', async () => {
     const { sluice, json } = place
     await sluice('app create Audited --uid audited')

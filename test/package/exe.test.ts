@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
-import { buildExe, exeProblem } from '../../scripts/build-exe.ts'
+import { exeProblem } from '../../scripts/build-exe.ts'
+import { copyContext } from '../deploy/files.ts'
 import { atEnd } from '../e2e/at-end.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { Receiver } from '../e2e/receiver.ts'
@@ -25,7 +26,10 @@ describe('the single-file executable, without Node, PATH and environment', { ski
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'sluice-exe-test-'))
     exe = join(folder, 'sluice')
-    await buildExe(exe)
+    // Built from no more than the Dockerfile has.
+    const context = join(folder, 'context')
+    copyContext(context)
+    await run(process.execPath, ['scripts/build-exe.ts', '--out', exe], { cwd: context })
   })
   after(() => rmSync(folder, { recursive: true }))
 
