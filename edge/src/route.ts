@@ -154,10 +154,10 @@ function sourceOf(
   return { judge, accepted: providers[name].accepted }
 }
 
-/** The secrets of a route: several during a rotation, separated by white space. */
+/** The secrets of a route: several during a rotation, one per line. A secret that a provider takes may contain spaces. */
 function secretsOf(env: Env, name: string): string[] {
   const value: unknown = (env as unknown as Readonly<Record<string, unknown>>)[`SECRET_${name}`]
-  return typeof value === 'string' ? value.split(/\s+/).filter((secret) => secret !== '') : []
+  return typeof value === 'string' ? value.split(/\r?\n/).filter((secret) => secret.trim() !== '') : []
 }
 
 function verifierOf(values: Readonly<Record<string, unknown>>, secret: readonly string[]): Verifier {

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { openVerifier } from '../../receiver/src/index.ts'
 import { eventually } from '../e2e/eventually.ts'
 import { type Arrival, Receiver } from '../e2e/receiver.ts'
-import { Edge, messageId, secret, signed, skip } from './edge.ts'
+import { Edge, figures, messageId, secret, signed, skip } from './edge.ts'
 
 const rank = (video: string, n: number) => JSON.stringify({ n, video: { id: video } })
 const numbers = (arrivals: readonly Arrival[]) => arrivals.map(({ body }) => JSON.parse(body.toString()).n)
@@ -195,9 +195,4 @@ function laterCame(receiver: Receiver, key: string, n: number): boolean {
     const arrival = JSON.parse(body.toString())
     return status === 200 && arrival.video.id === key && arrival.n > n
   })
-}
-
-async function figures(edge: Edge, route: string): Promise<Record<string, number>> {
-  const { json } = await edge.operate('GET', '/-/status')
-  return (json.routes as Record<string, Record<string, number>>)[route] ?? {}
 }

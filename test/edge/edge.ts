@@ -149,6 +149,12 @@ export class Edge {
   }
 }
 
+/** The figures of a route, as the operator sees them. */
+export async function figures(edge: Edge, route: string): Promise<Record<string, number>> {
+  const { json } = await edge.operate('GET', '/-/status')
+  return (json.routes as Record<string, Record<string, number>>)[route] ?? {}
+}
+
 /** A request as Sluice signs it. */
 export function signed(
   id: string,

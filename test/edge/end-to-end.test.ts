@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { atEnd } from '../e2e/at-end.ts'
+import { Client } from '../e2e/client.ts'
+import { eventually } from '../e2e/eventually.ts'
+import { deliveryOf, Ledger } from '../e2e/ledger.ts'
+import { openPlace, type Place, pendingCount } from '../e2e/place.ts'
+import { Program } from '../e2e/program.ts'
+import { type Arrival, Receiver } from '../e2e/receiver.ts'
+import { Edge, secret, skip } from './edge.ts'
+
+const producers = 4
+/** Attempts soon and often: the edge refuses those that meet a lease, and is away for seconds. */
+const retry = { waits: { kind: 'list', ms: Array.from({ length: 100 }, () => 300) } }
+const unprotected = { retry, circuit: 'off', secret, concurrency: 8 }
+describe('Sluice → edge → receiver', { skip }, () => {
+  test('over kills of Sluice and of the edge, each delivery arrives, and is repeated only if a kill of the edge met it', async (t) => {
+    const place = await openPlace(t, 'sqlite')
+    const receiver = await Receiver.listen(t)
+    const edge = await Edge.start(t, { orders: { mode: 'relay', to: `${receiver.url}/orders`, timeoutSeconds: 2 } })
+    const ledger = new Ledger()
+    let sluice = await started(t, place)
+    await sluice.client.createApplication('acme')
+    const fields = { url: `${edge.url}/orders`, ...unprotected }
+    await ledger.subscribe(sluice.client, receiver, 'acme', '/orders', fields)
+
+    // One of five is refused first, and every answer waits for the gate while a kill is prepared.
+    let gate = Promise.resolve()
+    const refused = new Set<string>()
+    receiver.behave('/orders', async (arrival) => {
+      await gate
+      const id = arrival.headers['webhook-id'] as string
+      if (receiver.arrivals.length % 5 !== 0 || refused.has(id)) return { status: 200 }
+      refused.add(id)
+      return { status: 500 }
+    })
+
+    /** How often the receiver may take each delivery: once, and once more for each kill of the edge that met it. */
+    const allowed = new Map<string, number>()
+    for (const [round, victim] of (['sluice', 'edge', 'sluice', 'edge'] as const).entries()) {
+      const open = Promise.withResolvers<void>()
+      gate = open.promise
+      await Promise.all(Array.from({ length: producers }, () => ledger.publishAll(sluice.client, 'acme', 10)))
+      await receiver.until('attempts are open', () => receiver.open.size >= 3)
+      const met = [...receiver.open]
+      // In the later rounds the answers come in the last moment, and may or may not be passed back and recorded.
+      if (round >= 2) {
+        open.resolve()
+        await receiver.until('answers are out', () => met.some(({ end }) => end === 'answered'))
+      }
+      if (victim === 'sluice') {
+        await sluice.program.kill()
+        open.resolve()
+        sluice = await started(t, place)
+      } else {
+        await edge.kill()
+        const since = receiver.arrivals.slice(receiver.arrivals.indexOf(met[0] as Arrival))
+        for (const delivery of new Set(since.map(deliveryOf))) allowed.set(delivery, (allowed.get(delivery) ?? 1) + 1)
+        open.resolve()
+        await edge.start()
+      }
+      await ledger.allDelivered(receiver)
+      await eventually('nothing is left to do', async () => (await pendingCount(place)) === 0)
+    }
+
+    ledger.audit(receiver)
+    const taken = Map.groupBy(receiver.arrivals.filter(isTaken), deliveryOf)
+    for (const [delivery, arrivals] of taken) {
+      assert.ok(arrivals.length <= (allowed.get(delivery) ?? 1), `${delivery} was taken ${arrivals.length} times`)
+      assert.ok(
+        areApart(receiver.at('/orders').filter((each) => deliveryOf(each) === delivery)),
+        `${delivery} came twice at once`,
+      )
+    }
+    const outcomes = await place.query(`select status, count(*) as n from attempt group by status order by status`)
+    t.diagnostic(JSON.stringify(outcomes))
+  })
+})
+
+function isTaken({ status, end }: Arrival): boolean {
+  return end === 'answered' && status === 200
+}
+
+/** Whether each request began after the one before had ended. */
+function areApart(arrivals: readonly Arrival[]): boolean {
+  return arrivals.every((arrival, i) => i === 0 || (arrivals[i - 1]?.endedAt ?? Number.POSITIVE_INFINITY) <= arrival.at)
+}
+
+async function started(t: TestContext, place: Place): Promise<{ program: Program; client: Client }> {
+  const program = await Program.start(t, 'serve', place.store)
+  const client = new Client(program.api)
+  atEnd(t, () => client.close())
+  return { program, client }
+}
