@@ -21,6 +21,7 @@ import { regions } from './nouns/region.ts'
 import { replays } from './nouns/replay.ts'
 import { schedules } from './nouns/schedule.ts'
 import { sessions } from './nouns/session.ts'
+import { sourceProviders } from './nouns/source-provider.ts'
 import { statistics } from './nouns/statistics.ts'
 import type { Noun, Route } from './route.ts'
 
@@ -32,6 +33,7 @@ const all = [
   messages,
   regions,
   schedules,
+  sourceProviders,
   attempts,
   replays,
   deadLetters,

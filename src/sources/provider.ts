@@ -44,6 +44,8 @@ export interface Provider {
   readonly accepted?: Answer
   /** Where the URL and the secret go at the provider, step by step, in Markdown without links. */
   readonly steps: readonly string[]
+  /** A limit that its users must know, in Markdown. */
+  readonly note?: string
   /** The page of the provider about it. */
   readonly reference?: string
 }

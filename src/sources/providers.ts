@@ -32,6 +32,7 @@ const table = {
       'Paste the secret as **Secret**, choose the events and save. The ping shows a green tick.',
     ],
     reference: 'https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries',
+    note: 'GitHub sends a redelivery with the id of the first delivery. Within the replay window it is answered with the first message; send that message again from Sluice instead.',
   }),
   stripe: provider({
     title: 'Stripe',
@@ -56,6 +57,7 @@ const table = {
       'Reveal the **Signing secret** (`whsec_…`) and set it as the secret of the source.',
     ],
     reference: 'https://docs.stripe.com/webhooks/signature',
+    note: 'Stripe also signs with older secrets while one is rolled: keep the old secret of the source until Stripe lets it expire.',
   }),
   shopify: provider({
     title: 'Shopify',
@@ -71,6 +73,7 @@ const table = {
       'For a shop: open **Settings → Notifications → Webhooks → Create webhook**, choose **JSON** and paste the URL; the secret is shown below the list.',
     ],
     reference: 'https://shopify.dev/docs/apps/build/webhooks/subscribe/https',
+    note: 'One action in a shop may send several webhooks with one `X-Shopify-Event-Id`. `X-Shopify-Webhook-Id` is the id of one webhook, the same on each retry.',
   }),
   slack: provider({
     title: 'Slack',
@@ -98,6 +101,7 @@ const table = {
       'Add the events under **Subscribe to bot events** and save.',
     ],
     reference: 'https://docs.slack.dev/authentication/verifying-requests-from-slack',
+    note: 'Slack waits three seconds for the answer, and switches events off for an app that fails often.',
   }),
   standard: provider({
     title: 'Standard Webhooks',
@@ -129,6 +133,7 @@ const table = {
       'Twilio signs the URL that it calls, so the public URL of Sluice must be set exactly as Twilio sees it.',
     ],
     reference: 'https://www.twilio.com/docs/usage/security',
+    note: 'Twilio tries most webhooks only once. Sluice answers an empty TwiML document, so a source is no place for a webhook that must answer with instructions.',
   }),
   meta: provider({
     title: 'Meta',
@@ -157,6 +162,7 @@ const table = {
       'Subscribe to the fields that you want.',
     ],
     reference: 'https://developers.facebook.com/docs/graph-api/webhooks/getting-started',
+    note: 'Meta batches up to 1,000 changes into one webhook and sends no id, so a retry after a lost answer is stored twice.',
   }),
   hmac: provider({
     title: 'HMAC',
@@ -327,16 +333,16 @@ const table = {
     description: 'A fixed token in a header or in the query, such as `X-Gitlab-Token`. The body is not signed.',
     secret: { ...given, origin: 'chosen', least: 16, name: 'Token' },
     settings: {
-      place: {
+      tokenPlace: {
         kind: choice(tokenPlaces),
         fallback: 'header',
-        flag: '--place <PLACE>',
+        flag: '--token-place <PLACE>',
         description: 'Place of the token: `header` (default) or `query`.',
       },
-      name: {
+      tokenName: {
         kind: text(1, 256),
         fallback: 'authorization',
-        flag: '--name <NAME>',
+        flag: '--token-name <NAME>',
         description: 'Name of the header or the parameter; `authorization` by default.',
       },
       prefix: {
@@ -351,7 +357,7 @@ const table = {
     replayWindowSeconds: day,
     steps: [
       'Add the URL at the sender and set the token there.',
-      'GitLab: **Settings → Webhooks**, the token as **Secret token**, and `name` = `X-Gitlab-Token` here.',
+      'GitLab: **Settings → Webhooks**, the token as **Secret token**, and `tokenName` = `X-Gitlab-Token` here.',
     ],
   }),
   none: provider({

@@ -141,9 +141,9 @@ function wholeProblems(name: ProviderName, settings: Settings, secrets: number):
     case 'basic':
       return String(settings.username).includes(':') ? [problem('username', 'must not contain a colon', 'setting')] : []
     case 'token':
-      return settings.place === 'query' || isHeaderName(String(settings.name))
+      return settings.tokenPlace === 'query' || isHeaderName(String(settings.tokenName))
         ? []
-        : [problem('name', 'must be the name of a header', 'setting')]
+        : [problem('tokenName', 'must be the name of a header', 'setting')]
     case 'none':
       return settings.acceptUnsigned === true
         ? []

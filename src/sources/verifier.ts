@@ -131,8 +131,8 @@ function proverOf(
       return (arrival, nowMs) => check(arrival, texts(nowMs))
     }
     case 'token': {
-      const place = settings.place as (typeof tokenPlaces)[number]
-      const check = tokenCheck(place, String(settings.name), String(settings.prefix))
+      const place = settings.tokenPlace as (typeof tokenPlaces)[number]
+      const check = tokenCheck(place, String(settings.tokenName), String(settings.prefix))
       return (arrival, nowMs) => check(arrival, texts(nowMs))
     }
     case 'none':

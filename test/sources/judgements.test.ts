@@ -178,7 +178,7 @@ describe('settings', () => {
     assert.match(problems('hmac', { header: 'x', timestampHeader: 't' })[0] ?? '', /^timestampHeader belongs/)
     assert.match(problems('hmac', { header: 'x', signed: '{id}{body}' })[0] ?? '', /^idHeader belongs/)
     assert.deepEqual(problems('basic', { username: 'a:b' }), ['username must not contain a colon'])
-    assert.deepEqual(problems('token', { name: 'a b' }), ['name must be the name of a header'])
+    assert.deepEqual(problems('token', { tokenName: 'a b' }), ['tokenName must be the name of a header'])
     assert.deepEqual(problems('jwt', {}), ['jwksUrl give one of jwksUrl, keys and a secret'])
     assert.deepEqual(problems('jwt', { jwksUrl: 'file:///etc/passwd' }), ['jwksUrl must be an http or https URL'])
     assert.deepEqual(problems('jwt', { keys: '{}' }), ['keys must be a JWKS with a public key: {"keys": [{"kty": …}]}'])
@@ -291,13 +291,13 @@ describe('credentials', () => {
   })
 
   test('a token in a header or in the query', async () => {
-    const header = verifierOf('token', { secret, settings: { name: 'X-Gitlab-Token' } })
+    const header = verifierOf('token', { secret, settings: { tokenName: 'X-Gitlab-Token' } })
     const inHeader = async (value: string) =>
       codeOf(await header.judge(arrivalOf({ headers: { 'x-gitlab-token': value } }), now))
     assert.equal(await inHeader(secret), 'event')
     assert.equal(await inHeader(`${secret} `), 'wrong_signature')
     assert.equal(codeOf(await header.judge(arrivalOf(), now)), 'not_signed')
-    const query = verifierOf('token', { secret, settings: { place: 'query', name: 'key' } })
+    const query = verifierOf('token', { secret, settings: { tokenPlace: 'query', tokenName: 'key' } })
     const inQuery = async (text: string) =>
       codeOf(await query.judge(arrivalOf({ url: `https://sluice.example/in/x?${text}` }), now))
     assert.equal(await inQuery(`key=${encodeURIComponent(secret)}`), 'event')

@@ -192,6 +192,10 @@ export type SilenceIn = { rule?: string; subject?: string; seconds: number; star
 
 export type SilenceOut = { id: string; rule: string | null; subject: string | null; from: string; until: string; reason: string; createdBy: string; createdAt: string }
 
+export type SourceProviderOut = { name: "github" | "stripe" | "shopify" | "slack" | "standard" | "twilio" | "meta" | "hmac" | "jwt" | "basic" | "token" | "none"; title: string; description: string; steps: string[] | null; reference: string | null; secret: { name: string; origin: "given" | "chosen"; required: boolean; minLength: number } | null; settings: Record<string, unknown>; defaults: Record<string, unknown>; sensitive: string[] | null }
+
+export type SourceProvidersOut = { data: SourceProviderOut[] }
+
 export type SparklinesOut = { since: string; until: string; stepSeconds: number; data: ({ endpointId: string; delivered: number[]; failed: number[] })[] }
 
 export type TaskStartedOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "application.stats" | "event-type.aggregate"; updatedAt: string }
@@ -324,6 +328,8 @@ export interface Operations {
   "POST /app/{app_id}/schedule/{schedule_id}/resume": { path: { app_id: string; schedule_id: string }; query: { next_runs?: number }; body: undefined; answer: ScheduleOut }
   /** Publish the message of a schedule now. */
   "POST /app/{app_id}/schedule/{schedule_id}/run": { path: { app_id: string; schedule_id: string }; query: object; body: undefined; answer: ScheduleRanOut }
+  /** List the providers of sources. */
+  "GET /source-provider": { path: object; query: object; body: undefined; answer: SourceProvidersOut }
   /** List the attempts at an endpoint. */
   "GET /app/{app_id}/attempt/endpoint/{endpoint_id}": { path: { app_id: string; endpoint_id: string }; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; channel?: string; tag?: string; event_types?: string[]; before?: string; after?: string; status?: number; status_code_class?: number; with_content?: boolean; with_msg?: boolean; expanded_statuses?: boolean }; body: undefined; answer: { data: MessageAttemptOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** List the attempts of a message. */
