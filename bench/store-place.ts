@@ -82,6 +82,8 @@ const plainEndpoint = {
   secrets: [{ secret: `whsec_${Buffer.alloc(24, 7).toString('base64')}`, expiresAt: null }],
   method: 'POST',
   headers: {},
+  auth: null,
+  clientCertificate: null,
   metadata: {},
   throttleRate: null,
   throttlePeriodSeconds: 1,

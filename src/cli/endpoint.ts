@@ -4,6 +4,7 @@ import { span } from '../domain/phrases.ts'
 import { duration } from '../runtime/setting-kinds.ts'
 import { type Item, pathOf } from './client.ts'
 import { change, jsonValue, option, type RemoteCommands, repeated, type Session } from './command.ts'
+import { authFlag, authOf, certificateFlag, certificateOf, certificateWarning } from './credentials.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addFields, fieldFacts, fieldsOf, type Readers, unsetField } from './field-options.ts'
 import { outcome, statusCode, statusColour } from './messages.ts'
@@ -38,7 +39,7 @@ export function addEndpoint(commands: RemoteCommands): void {
 
   withFields(
     endpoint.add('create <app> <url>', 'create an endpoint', async (session, [app, url]) => {
-      const body = { url, secret: session.options.secret, ...changeOf(session) }
+      const body = { url, secret: session.options.secret, ...(await changeOf(session)) }
       const created = await session.client.post(pathOf('app', app, 'endpoint'), { body })
       const { key } = await session.client.get(`${of(app, text(created.id))}/secret`)
       session.show({ ...created, secret: key }, (item) => describe(session, item))
@@ -54,7 +55,7 @@ export function addEndpoint(commands: RemoteCommands): void {
       const { unset = [], target: url } = session.options as { unset?: string[]; target?: string }
       const body = {
         url,
-        ...changeOf(session),
+        ...(await changeOf(session)),
         ...Object.fromEntries(unset.map((field) => [unsetField(field, endpointFields), null])),
       }
       session.show(await change(session, of(app, ref), body), (item) => describe(session, item))
@@ -190,25 +191,43 @@ const readers = {
   circuit: { ...jsonValue, parse: (raw: unknown) => (raw === 'off' ? raw : jsonValue.parse(raw)), show: text },
   coalesce: duration(2000, day),
   shape: jsonValue,
+  auth: authFlag,
+  clientCertificate: certificateFlag,
 } satisfies Readers & Record<ObjectName, unknown>
 
 /** Adds the flags for the fields of an endpoint. */
 function withFields(command: Commander): Commander {
   return addFields(command, endpointFields, readers)
     .option('--coalesce-key <POINTER>', 'deliveries with the same value there are of one kind, such as /video/id')
+    .option('--client-key <FILE>', 'file with the private key of the client certificate, when its own file has none')
+    .addOption(
+      option(
+        '--certificate-overlap <DURATION>',
+        'how long a receiver that refuses the new client certificate is shown the one before (default: 24h)',
+        duration(0, 30 * day),
+      ),
+    )
     .option('--disable', 'stop delivering')
     .option('--enable', 'deliver again')
 }
 
 /** The fields of the API that the flags set. */
-function changeOf(session: Session): Item {
+async function changeOf(session: Session): Promise<Item> {
   const fields = fieldsOf(session, endpointFields)
   const { coalesceKey, disable, enable } = session.options
   if (coalesceKey !== undefined && fields.coalesce === undefined) {
     throw new CommandError('--coalesce-key needs --coalesce beside it, with for how long.', exitCode.misused)
   }
   const coalesce = fields.coalesce === undefined ? undefined : { windowMs: fields.coalesce, key: coalesceKey }
-  return { ...fields, coalesce, disabled: disable === true ? true : enable === true ? false : undefined }
+  const auth = await authOf(session, fields.auth)
+  const clientCertificate = await certificateOf(session, fields.clientCertificate)
+  const credentials = { auth, clientCertificate }
+  return {
+    ...fields,
+    ...credentials,
+    coalesce,
+    disabled: disable === true ? true : enable === true ? false : undefined,
+  }
 }
 
 function limitOf({ throttleRate, throttlePeriodSeconds, concurrency }: Item): string {
@@ -220,7 +239,7 @@ function limitOf({ throttleRate, throttlePeriodSeconds, concurrency }: Item): st
   return parts.join(', ') || '–'
 }
 
-function describe({ terminal }: Session, item: Item): string {
+function describe({ terminal, world }: Session, item: Item): string {
   const {
     url,
     eventTypes,
@@ -230,6 +249,7 @@ function describe({ terminal }: Session, item: Item): string {
     coalesce,
     ...rest
   } = item
+  const warning = certificateWarning(item, world.clock.now())
   return facts(terminal, [
     ['id', text(item.id)],
     ['url', text(url)],
@@ -241,6 +261,7 @@ function describe({ terminal }: Session, item: Item): string {
     ['created', instant(item.createdAt)],
     ['updated', instant(item.updatedAt)],
     ['secret', item.secret === undefined ? undefined : terminal.style('green', text(item.secret))],
+    ['warning', warning === undefined ? undefined : terminal.style('yellow', warning)],
   ])
 }
 

@@ -90,6 +90,9 @@ export function senderContextOf(config: Config): SenderContext {
     responseLimitBytes: config.responseLimit,
     responseHeaderLimitBytes: config.responseHeaderLimit,
     retryAfterCapMs: config.retryAfterCap,
+    randomText: systemRandomText,
+    tokenTimeoutMs: config.tokenTimeout,
+    tokenRate: config.tokenRate,
     signatureHeaders: config.signatureHeaders,
   }
 }
@@ -97,10 +100,11 @@ export function senderContextOf(config: Config): SenderContext {
 /** Makes one attempt apart from all endpoints and queues. */
 export function sendOnce(
   sender: Sender,
-  { url, secret, timeoutMs, signatureHeaders, message }: Trial,
+  { url, secret, auth, clientCertificate, timeoutMs, signatureHeaders, message }: Trial,
 ): Promise<Outcome> {
   const secrets = [{ secret, expiresAt: null }]
-  const target = sender.open({ url, secrets, headers: {}, timeoutMs, signatureHeaders })
+  const credentials = { auth, clientCertificates: clientCertificate }
+  const target = sender.open({ url, secrets, headers: {}, ...credentials, timeoutMs, signatureHeaders })
   const outgoing = { ...message, contentType: 'application/json' }
   return new Promise((resolve) => void target.send(outgoing, () => {}, resolve))
 }

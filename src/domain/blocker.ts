@@ -30,7 +30,7 @@ export type BlockerReason =
   | 'disabled'
   | 'paused'
   | 'no_worker' //          no worker is alive
-  | 'held' //               the receiver answered with Retry-After
+  | 'held' //               the receiver answered with Retry-After, or its token endpoint gave no token
   | 'circuit_open' //       repeated failures opened the circuit; nothing is sent until the next probe
   | 'opened_by_hand' //     an operator opened the circuit
   | 'probing' //            one attempt at a time decides whether the circuit closes
@@ -86,7 +86,10 @@ export interface FrontDelivery {
   readonly retryInMs: number
 }
 
-export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'>
+export type Stoppable = Pick<Endpoint, 'disabled' | 'disabledReason' | 'paused'> & {
+  /** Absent for a caller that does not know it. */
+  readonly auth?: { readonly kind: string } | null
+}
 
 /** Blockers that only an operator ends. Until then, the blockers behind them do not matter. */
 const needOperator: ReadonlySet<BlockerReason> = new Set([
@@ -154,8 +157,14 @@ export function laneBlockers(endpoint: Stoppable, lane: LaneStatus): Blocker[] {
   return [
     ...stopped(endpoint),
     ...(workersAlive === 0 ? [noWorker] : []),
-    ...(live === null ? storedBlockers(lane) : ownerBlockers(live, lane)),
+    ...(live === null ? storedBlockers(lane) : ownerBlockers(live, lane)).map((each) => orTokenless(each, endpoint)),
   ]
+}
+
+/** A lane is held by the receiver, or by a token endpoint that gives no token; its last attempt says which. */
+function orTokenless(found: Blocker, { auth }: Stoppable): Blocker {
+  if (found.reason !== 'held' || auth?.kind !== 'oauth2') return found
+  return { ...found, detail: found.detail.replace(ending.held, heldOrTokenless) }
 }
 
 /** The blockers that the store shows. */
@@ -212,6 +221,8 @@ const ending = {
   failing: 'The endpoint reached the limit of failed attempts a minute. Next attempt at',
   slowed: "The endpoint's rate is reduced and climbs back. Next attempt at",
 } as const
+
+const heldOrTokenless = 'The receiver sent Retry-After, or its token endpoint gave no token; paused until'
 
 /** The blocker until an instant; none when that has passed. */
 function endsAt(reason: keyof typeof ending, until: EpochMs, now: EpochMs): Blocker[] {

@@ -77,6 +77,30 @@ export const endpointRules: readonly Rule[] = [
     }),
   }),
   endpointRule({
+    code: 'token_endpoint_fails',
+    severity: 'warning',
+    meaning: 'The token endpoint of an endpoint gives no access token, so nothing is sent to its receiver.',
+    remedy: 'Bring the token endpoint back, or correct `auth` of the endpoint: client id, client secret, scope.',
+    when: ({ reason, waiting, recent }) => reason === 'held' && waiting > 0 && failedBy(recent, 'token_failed'),
+    say: (endpoint) => ({
+      sentence: `${waitFor(endpoint)} Last error: ${endpoint.recent.lastError}`,
+      evidence: { lastError: endpoint.recent.lastError },
+      command: `sluice endpoint get ${operands(endpoint)}`,
+    }),
+  }),
+  endpointRule({
+    code: 'client_certificate_refused',
+    severity: 'warning',
+    meaning: 'A receiver refuses the client certificate of its endpoint, or asks for one.',
+    remedy: 'Set `clientCertificate` of the endpoint to a certificate that the receiver trusts.',
+    when: ({ waiting, recent }) => waiting > 0 && failedBy(recent, 'client_certificate') && recent.delivered === 0,
+    say: (endpoint) => ({
+      sentence: `${waitFor(endpoint)} Last error: ${endpoint.recent.lastError}`,
+      evidence: { lastError: endpoint.recent.lastError },
+      command: `sluice endpoint update ${operands(endpoint)} --client-certificate FILE`,
+    }),
+  }),
+  endpointRule({
     code: 'circuit_open',
     severity: 'warning',
     meaning: 'The circuit of an endpoint is open after repeated failures: only a probe is sent now and then.',
@@ -300,3 +324,8 @@ export const endpointRules: readonly Rule[] = [
     }),
   }),
 ]
+
+/** Whether the latest failure has this code. */
+function failedBy({ lastError }: EndpointFacts['recent'], code: string): boolean {
+  return lastError?.startsWith(`${code}:`) ?? false
+}

@@ -26,6 +26,8 @@ export interface DoctorFacts {
   readonly dead: DeadFacts
   /** Schedules whose tick has passed, the latest first. */
   readonly lateSchedules: readonly ScheduleFacts[]
+  /** Client certificates that expire within `certificateNoticeMs`, or have expired, the earliest first. */
+  readonly certificates: readonly CertificateFacts[]
 }
 
 /** The store takes no writes, so nothing else is known. */
@@ -122,6 +124,12 @@ export interface ScheduleFacts {
   readonly schedule: string
   readonly lateMs: number
   readonly failures: number
+}
+
+export interface CertificateFacts {
+  readonly app: string
+  readonly endpoint: string
+  readonly expiresAt: EpochMs
 }
 
 /** From where on a figure is a finding. */

@@ -77,6 +77,27 @@ const intakeRules: readonly Rule[] = [
   },
 ]
 
+const certificateExpires: Rule = {
+  code: 'client_certificate_expires',
+  severity: 'warning',
+  criticalWhen: 'it has expired',
+  meaning: 'The client certificate of an endpoint expires within 30 days.',
+  remedy: 'Set the next certificate; the receiver is shown the old one for a day if it refuses the new one.',
+  find: ({ certificates, now }) =>
+    certificates.map(({ app, endpoint, expiresAt }) => {
+      const hasExpired = expiresAt <= now
+      const when = hasExpired ? 'expired at' : 'expires at'
+      return {
+        severity: hasExpired ? ('critical' as const) : ('warning' as const),
+        sentence: `The client certificate of ${endpoint} of ${app} ${when} ${new Date(expiresAt).toISOString()}.`,
+        evidence: { expiresAt: new Date(expiresAt).toISOString(), leftMs: expiresAt - now },
+        command: `sluice endpoint update ${app} ${endpoint} --client-certificate FILE`,
+        app,
+        endpoint,
+      }
+    }),
+}
+
 const storeDown: Rule = {
   code: 'store_down',
   severity: 'critical',
@@ -102,6 +123,7 @@ export const rules: readonly Rule[] = [
   ...endpointRules,
   ...capacityRules,
   ...intakeRules,
+  certificateExpires,
 ]
 
 /** Findings of one rule beyond this number are counted, not named. */

@@ -1,3 +1,4 @@
+import type { ClientCertificates, EndpointAuth } from './credentials.ts'
 import {
   boolean,
   choice,
@@ -34,7 +35,7 @@ interface EndpointField extends Field {
   readonly required?: true
   /** Replacing an endpoint without it leaves it as it is. */
   readonly stays?: true
-  /** Answers do not have it. */
+  /** Answers do not have it, or have it in another form. */
   readonly hidden?: true
   /** Svix's older name, which the API takes and shows as well. */
   readonly alias?: string
@@ -186,6 +187,28 @@ export const endpointFields = {
     description:
       'Headers of every attempt. The values of headers whose names mark them as secrets are never shown again.',
     help: 'a header of every delivery',
+  },
+  auth: {
+    column: 'auth',
+    kind: object<EndpointAuth>(),
+    fallback: null,
+    stays: true,
+    hidden: true,
+    flag: '--auth <AUTH>',
+    description:
+      'Credentials of every attempt beside its signature: a bearer token, a user name with a password, or OAuth 2.0 client credentials. Secrets are never shown again. See docs/endpoint-auth.md.',
+    help: 'bearer:TOKEN, basic:USER:PASSWORD, or @FILE with JSON, such as OAuth 2.0 client credentials (docs/endpoint-auth.md)',
+  },
+  clientCertificate: {
+    column: 'client_certificate',
+    kind: object<ClientCertificates>(),
+    fallback: null,
+    stays: true,
+    hidden: true,
+    flag: '--client-certificate <FILE>',
+    description:
+      'Certificate that connections show to the receiver (mutual TLS), with its key. The key is never shown again. See docs/endpoint-auth.md.',
+    help: 'file with the client certificate for mutual TLS, its chain and its private key, as PEM',
   },
   metadata: {
     column: 'metadata',

@@ -7,7 +7,7 @@ export const endpointStates = [
   'disabled', //     nothing is sent until it is enabled
   'paused', //       nothing is sent until it is resumed
   'circuit_open', // repeated failures, or an operator, opened the circuit; at most one probe is under way
-  'held', //         the receiver sent Retry-After
+  'held', //         the receiver sent Retry-After, or its token endpoint gave no token
   'failing', //      the latest attempts failed
   'throttled', //    deliveries wait for a rate limit
   'active',

@@ -21,7 +21,7 @@ export interface Application {
 }
 
 /** The fields of an endpoint that the store keeps sealed. */
-export const sealedFields = ['secrets', 'headers'] as const
+export const sealedFields = ['secrets', 'headers', 'auth', 'clientCertificate'] as const
 export type SealedField = (typeof sealedFields)[number]
 
 /** One subscriber's URL with its limits, secrets and filters. `endpointFields` describes the fields that callers set. */

@@ -71,7 +71,9 @@ export function judge(
   if (drawnMs === undefined) return { state: 'dead', reason: 'exhausted' }
 
   const askedMs = outcome.retryAfterMs === undefined ? undefined : Math.ceil(outcome.retryAfterMs)
-  const decidedMs = askedMs !== undefined && policy.retryAfter !== 'later' ? askedMs : Math.max(drawnMs, askedMs ?? 0)
+  // The wait for a token is no wish of the receiver, so the policy's wait holds beside it.
+  const isExact = policy.retryAfter !== 'later' && outcome.code !== 'token_failed'
+  const decidedMs = askedMs !== undefined && isExact ? askedMs : Math.max(drawnMs, askedMs ?? 0)
   // Jitter, a policy from before the server had this floor, and a Retry-After of 0 all obey it.
   const waitMs = Math.max(leastWaitMs, decidedMs)
   // A wait that ends past one of the limits would only postpone the same end.
@@ -90,9 +92,13 @@ export function inPlace(verdict: Verdict, deadHead: Flow['deadHead']): Verdict {
   return verdict.reason === 'exhausted' || verdict.reason === 'gone' ? { state: 'blocked' } : verdict
 }
 
-/** Decides the effect on the endpoint's lane. A Retry-After holds for the receiver, not for one message. */
+/**
+ * Decides the effect on the endpoint's lane. A Retry-After holds for the receiver, not for one message; so does a token
+ * endpoint that gives no token.
+ */
 export function laneEffect(outcome: Outcome): LaneEffect {
   if (outcome.status === 410) return { holdMs: undefined, disable: true }
+  if (outcome.code === 'token_failed') return { holdMs: outcome.retryAfterMs, disable: false }
   if ((outcome.status === 429 || outcome.status === 503) && outcome.retryAfterMs !== undefined) {
     return { holdMs: outcome.retryAfterMs, disable: false }
   }

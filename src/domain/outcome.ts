@@ -8,7 +8,7 @@ export interface Outcome {
   readonly code: OutcomeCode
   /** The status the receiver answered, 0 when it gave none. */
   readonly status: number
-  /** The wait that Retry-After asked for, bounded; undefined without a usable one. */
+  /** The wait that Retry-After asked for, bounded, or until the next request for a token; undefined without either. */
   readonly retryAfterMs: number | undefined
   /** The first bytes of the answer's body, as they came. */
   readonly response: Uint8Array | undefined
@@ -35,6 +35,8 @@ export type OutcomeCode =
   | 'connect_failed' //     no route, reset while connecting
   | 'connect_timeout'
   | 'tls_failed'
+  | 'client_certificate' // the receiver refused the client certificate, or asks for one
+  | 'token_failed' //       the token endpoint gave no access token, so nothing was sent
   | 'timeout' //            connected, but no complete status line and headers before the deadline
   | 'reset' //              the connection ended before an answer
   | 'invalid_http'
@@ -54,6 +56,8 @@ export const outcomeCodes: readonly OutcomeCode[] = [
   'connect_failed',
   'connect_timeout',
   'tls_failed',
+  'client_certificate',
+  'token_failed',
   'timeout',
   'reset',
   'invalid_http',
@@ -65,9 +69,12 @@ export const outcomeCodes: readonly OutcomeCode[] = [
 /**
  * The meaning of an outcome for its receiver's health. `unwell`: no answer, or 5xx. `crowded`: 429 without a time. `well`: an
  * answer, whether it accepts the message or not. `nothing`: a Retry-After, which the lane obeys, a 410, or no fault of the
- * receiver.
+ * receiver, such as a token endpoint that gives no token.
  */
 export type HealthSignal = 'well' | 'unwell' | 'crowded' | 'nothing'
+
+/** Outcomes that say nothing about the receiver: it was not asked. */
+const noFault: ReadonlySet<OutcomeCode> = new Set(['aborted', 'internal', 'untried', 'token_failed'])
 
 export function signalOf({
   code,
@@ -75,7 +82,7 @@ export function signalOf({
   retryAfterMs,
 }: Pick<Outcome, 'code' | 'status' | 'retryAfterMs'>): HealthSignal {
   if (code === 'delivered' || code === 'redirected') return 'well'
-  if (code === 'aborted' || code === 'internal' || code === 'untried') return 'nothing'
+  if (noFault.has(code)) return 'nothing'
   if (code !== 'refused') return 'unwell'
   if ((status === 429 || status === 503) && retryAfterMs !== undefined) return 'nothing'
   if (status === 410) return 'nothing'

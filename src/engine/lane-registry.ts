@@ -9,6 +9,7 @@ import {
   type ServerDefaults,
   withDefaults,
 } from '../domain/endpoint.ts'
+import { isSame } from '../domain/field.ts'
 import { Health } from '../domain/health.ts'
 import { type HealthDefaults, rulesOf } from '../domain/health-facts.ts'
 import { type Share, shareOf } from '../domain/lane.ts'
@@ -88,9 +89,10 @@ export class LaneRegistry {
 
   #settingsOf(endpoint: CompleteEndpoint): LaneSettings {
     const { sender, healthDefaults } = this.#parts
-    const { url, method, secrets, headers, timeoutMs, connectTimeoutMs } = endpoint
+    const { url, method, secrets, headers, auth, clientCertificate, timeoutMs, connectTimeoutMs } = endpoint
     const target = sender.open({
-      ...{ url, method, secrets, headers, timeoutMs, connectTimeoutMs },
+      ...{ url, method, secrets, headers, auth, timeoutMs, connectTimeoutMs },
+      clientCertificates: clientCertificate,
       damaged: endpoint.damaged !== undefined,
       signature: endpoint.flow.signature,
       signatureHeaders: endpoint.appSettings?.signatureHeaders ?? null,
@@ -129,7 +131,9 @@ export class LaneRegistry {
     if (!owned || owned.endpoint.updatedAt > endpoint.updatedAt) return
     const now = clock.steady()
     const before = owned.endpoint
+    const replaced = owned.target
     owned.apply(this.#settingsOf(endpoint), now)
+    if (!isSame(before.clientCertificate, endpoint.clientCertificate)) replaced.retire?.()
     const isLimitedOtherwise =
       before.appThrottleRate !== endpoint.appThrottleRate ||
       before.appSettings?.maxInFlight !== endpoint.appSettings?.maxInFlight

@@ -200,6 +200,8 @@ const plain: NewEndpoint = {
   secrets: [],
   method: 'POST',
   headers: {},
+  auth: null,
+  clientCertificate: null,
   metadata: {},
   throttleRate: null,
   throttlePeriodSeconds: 1,

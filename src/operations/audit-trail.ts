@@ -7,7 +7,7 @@ import { toStoredOut } from './nouns/endpoint-schema.ts'
 import type { Incoming } from './route.ts'
 
 const longestJson = 16_384
-const secretName = /secret|token|password|authorization|cookie|^key$|^apikey$/i
+const secretName = /secret|token(?!url$)|password|authorization|cookie|^key$|^apikey$|^privatekey$/i
 
 /** Runs a call and writes its audit row: in the call's own transaction, or right after it. */
 export async function audited<T>(store: Store, entry: AuditEntry, carryOut: () => Promise<T>): Promise<T> {

@@ -1,6 +1,8 @@
 import type { Clock, EpochMs } from '../domain/clock.ts'
+import { certificateNoticeMs } from '../domain/credentials.ts'
 import { type Diagnosis, diagnose } from '../domain/doctor.ts'
 import {
+  type CertificateFacts,
   type DeadFacts,
   type DoctorFacts,
   type EndpointFacts,
@@ -31,6 +33,7 @@ const attemptsAtOnce = 8
 const deadWindowMs = 10 * 60_000
 const deadCounted = 10_000
 const deadListed = 100
+const certificatesListed = 50
 /** A write that is slower than this is repeated: one slow write is no slow store. */
 const repeatCommitMs = 250
 const mostCommits = 3
@@ -98,6 +101,7 @@ export class Doctor {
       endpoints: await this.#endpoints(worst, now),
       dead: await this.#dead(now),
       lateSchedules: scheduleLagMs > 0 ? await lateSchedules(store) : [],
+      certificates: await this.#certificates(now),
     }
   }
 
@@ -134,6 +138,17 @@ export class Doctor {
       found.push(...(await Promise.all(some)).flat())
     }
     return found
+  }
+
+  /** The certificates of operational webhooks are left out: no command names their endpoints. */
+  async #certificates(now: EpochMs): Promise<CertificateFacts[]> {
+    const { store } = this.#parts
+    const expiring = await store.expiringCertificates(now + certificateNoticeMs, certificatesListed)
+    const apps = await store.applicationRefs(expiring.map(({ app }) => app))
+    return expiring.flatMap(({ app, id, uid, expiresAt }) => {
+      const owner = apps.get(app)
+      return owner === undefined ? [] : [{ app: owner.uid ?? owner.id, endpoint: uid ?? id, expiresAt }]
+    })
   }
 
   async #dead(now: EpochMs): Promise<DeadFacts> {

@@ -6,6 +6,7 @@ import { checkFilter, FilterError } from '../shaping/filter.ts'
 import { type HeaderTemplates, templateProblem, templatesLimit } from '../wire/header-templates.ts'
 import { isHeaderName, isReservedHeader, isSendable } from '../wire/headers.ts'
 import { headerBytesLimit, metadataProblems } from './fields.ts'
+import { credentialProblems } from './nouns/endpoint-credentials.ts'
 import type { EndpointPatch } from './nouns/endpoint-schema.ts'
 
 /** Problems of an endpoint's fields, one by one, beyond their schemas. */
@@ -17,6 +18,7 @@ export function endpointProblems(input: EndpointPatch, checkUrl: (url: string) =
     ...patternProblems('eventTypes', eventTypes),
     ...patternProblems('filterTypes', filterTypes),
     ...headerProblems(headers),
+    ...credentialProblems(input, checkUrl),
     ...templateProblems(input.headerTemplates),
     ...metadataProblems(metadata),
     ...burstProblems(burst, input.throttleRate === undefined ? input.rateLimit : input.throttleRate),

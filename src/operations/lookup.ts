@@ -69,11 +69,17 @@ export function isRef(text: string): boolean {
   return /^[a-zA-Z0-9\-_.]{1,256}$/.test(text)
 }
 
+const damagedParts: Readonly<Record<SealedField, readonly [string, string]>> = {
+  secrets: ['secret', 'rotate it to a new one'],
+  headers: ['headers', 'replace them as a whole with PUT'],
+  auth: ['credentials', 'set `auth` again'],
+  clientCertificate: ['client certificate', 'set `clientCertificate` again'],
+}
+
 /** Throws AppError `damaged_record` when the stored record of a sealed field does not open. */
 export function refuseDamaged({ id, damaged }: Endpoint, field: SealedField): void {
   if (!damaged?.includes(field)) return
-  const [what, remedy] =
-    field === 'secrets' ? ['secret', 'rotate it to a new one'] : ['headers', 'replace them as a whole with PUT']
+  const [what, remedy] = damagedParts[field]
   throw new AppError(
     'damaged_record',
     `The stored ${what} of ${id} cannot be opened; ${remedy}, or delete the endpoint.`,

@@ -1,6 +1,7 @@
 import type { AppErrorCode } from '../domain/app-error.ts'
 import type { SignatureFamily, SignatureHeaders } from '../domain/application-fields.ts'
 import type { Clock } from '../domain/clock.ts'
+import type { ClientCertificates, EndpointAuth } from '../domain/credentials.ts'
 import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { RandomText } from '../domain/ids.ts'
 import type { Outcome } from '../domain/outcome.ts'
@@ -56,6 +57,8 @@ export interface Context {
 export interface Trial {
   readonly url: string
   readonly secret: string
+  readonly auth: EndpointAuth | null
+  readonly clientCertificate: ClientCertificates | null
   readonly timeoutMs: number
   /** Null for the names that the server sets. */
   readonly signatureHeaders: SignatureHeaders | null

@@ -111,6 +111,16 @@ export const settings = {
     'webhook',
     'names of the id and signature headers: webhook-…, svix-… or both, for applications without their own',
   ),
+  tokenTimeout: setting(
+    duration(100, minute),
+    10 * second,
+    'time limit of a request for an OAuth 2.0 access token; counts beside the time limit of the attempt',
+  ),
+  tokenRate: setting(
+    count(1, 1e6),
+    20,
+    'requests a second for OAuth 2.0 access tokens to one host, per worker; more wait up to 5s',
+  ),
   retryAfterCap: setting(duration(second, 7 * day), day, 'longest Retry-After that is honoured in full'),
   minRetryWait: setting(
     duration(0, hour),

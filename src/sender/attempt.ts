@@ -3,7 +3,8 @@ import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import type { Timings } from '../domain/timings.ts'
 import { Capture, printable, readRetryAfter } from './answer.ts'
-import { deadlineFailure, type Failure, isHangUp, unanswered, wireFailure } from './classify.ts'
+import { deadlineFailure, type Failure, isHangUp, refusesCertificate, unanswered, wireFailure } from './classify.ts'
+import type { Origin } from './connect.ts'
 import { type Deadlines, Timed } from './deadline.ts'
 import type { Connection, Pool } from './pool.ts'
 import type { OutgoingMessage } from './send.ts'
@@ -21,6 +22,9 @@ export interface Wire {
 
 const maxInformational = 8
 
+/** Statuses by which web servers refuse a client certificate; 495 and 496 are those of nginx. */
+const certificateStatuses: ReadonlySet<number> = new Set([400, 403, 495, 496])
+
 /**
  * One attempt under way: undici's handler and the entry on the wheel of deadlines, in one object.
  *
@@ -37,6 +41,9 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
   readonly #mayLeave: (() => boolean) | undefined
   readonly #number: number
   readonly #startedAt: SteadyMs
+  #origin: Origin
+  /** Whether the receiver refused one client certificate, and another one was shown to it. */
+  #switched = false
   #connection: Connection
   #starting = true
   #ended = false
@@ -73,7 +80,8 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     this.#mayLeave = mayLeave
     this.#number = number
     this.#startedAt = wire.clock.steady()
-    this.#connection = wire.pool.take(target.origin)
+    this.#origin = target.identities === undefined ? target.origin : target.identities.origin(wire.clock.now())
+    this.#connection = wire.pool.take(this.#origin)
     wire.deadlines.add(this, this.#startedAt, this.#connection.fresh ? target.connectTimeoutMs : target.timeoutMs)
     this.#dispatch()
     this.#starting = false
@@ -139,6 +147,9 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     this.#status = status
     this.#headers = this.#target.keptHeaders.of(headers, this.#wire.responseHeaderLimitBytes)
     if (status < 300) return
+    if (this.#origin.identity !== undefined && certificateStatuses.has(status)) {
+      this.#target.identities?.refuse(this.#origin, this.#wire.clock.now())
+    }
     this.#retryAfterMs = readRetryAfter(headers['retry-after'], this.#wire.clock.now(), this.#wire.retryAfterCapMs)
     if (status < 400) this.#location = printable(headers.location)
   }
@@ -153,11 +164,30 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     if (!this.#ended) this.#end(this.#answer(), true)
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
+  onResponseError(_controller: Dispatcher.DispatchController | null, reported: Error): void {
     if (this.#ended) return
+    const error = isHangUp(reported) ? (this.#connection.socketError ?? reported) : reported
     if (this.#forbidden) this.abort()
     else if (this.#status === 0 && this.#mayTryAgain(error)) this.#tryAgain()
-    else this.#breakOff(wireFailure(error, this.#answering))
+    else if (this.#target.identities === undefined || !this.#showsOther(error)) {
+      this.#breakOff(wireFailure(error, this.#answering, this.#origin.identity !== undefined))
+    }
+  }
+
+  /**
+   * Tries once more with the other client certificate, if there is one and the receiver refused this one before it read
+   * the request. A receiver that only hangs up may have read it: then the other one is for the next attempt.
+   */
+  #showsOther(error: Error): boolean {
+    if (this.#answering || this.#status !== 0) return false
+    const isRefusal = refusesCertificate(error)
+    if (!isRefusal && !(isHangUp(error) && !this.#reused)) return false
+    const other = this.#target.identities?.refuse(this.#origin, this.#wire.clock.now())
+    if (!isRefusal || this.#switched || other === undefined) return false
+    this.#switched = true
+    this.#origin = other
+    this.#tryAgain()
+    return true
   }
 
   /**
@@ -177,7 +207,7 @@ export class Attempt extends Timed implements Dispatcher.DispatchHandler {
     deadlines.remove(this)
     deadlines.add(this, now, Math.min(this.#target.connectTimeoutMs, this.#leftMs(now)))
     this.#wire.pool.drop(this.#connection)
-    this.#connection = this.#wire.pool.takeNew(this.#target.origin)
+    this.#connection = this.#wire.pool.takeNew(this.#origin)
     this.#dispatch()
   }
 

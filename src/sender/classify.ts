@@ -35,6 +35,8 @@ const certificateTroubles: Readonly<Record<string, string>> = {
   ERR_SSL_UNSUPPORTED_PROTOCOL: 'it speaks no TLS version from 1.2 up',
   ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: 'it does not offer HTTP/1.1',
   ECONNRESET: 'it closed the connection during the handshake',
+  // In TLS 1.2 this is also the alert of a server that misses a client certificate.
+  'ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE': 'it refused the handshake; it may ask for a client certificate',
 }
 
 /** Classifies an error before a connection was open. */
@@ -43,6 +45,9 @@ export function connectFailure(to: Origin, phase: Phase, error: Error): ConnectF
   const code = codeOf(error)
   const where = `${to.host} port ${to.port}`
   if (phase === 'securing') {
+    if (isCertificateAlert(code)) {
+      return new ConnectFailure('client_certificate', certificateRefusal(where, code, to.identity !== undefined), error)
+    }
     const trouble = certificateTroubles[code] ?? `the TLS handshake failed (${code})`
     return new ConnectFailure('tls_failed', `No secure connection to ${where}: ${trouble}.`, error)
   }
@@ -75,15 +80,51 @@ export function deadlineFailure(phase: Phase, timeoutMs: number): Failure {
   }
 }
 
+/** Alerts of TLS by which a receiver refuses the certificate of its client, or the lack of one. */
+const certificateAlert =
+  /ALERT_(BAD_CERTIFICATE|UNSUPPORTED_CERTIFICATE|CERTIFICATE_(REVOKED|EXPIRED|UNKNOWN|REQUIRED)|UNKNOWN_CA|ACCESS_DENIED)/
+
+function isCertificateAlert(code: string): boolean {
+  return certificateAlert.test(code)
+}
+
+function certificateRefusal(where: string, code: string, hasOne: boolean): string {
+  const name = code
+    .replace(/^.*ALERT_/, '')
+    .toLowerCase()
+    .replaceAll('_', ' ')
+  if (hasOne) return `${where} refused the client certificate of the endpoint (${name}).`
+  return `${where} asks for a client certificate (${name}); set \`clientCertificate\` of the endpoint.`
+}
+
+/**
+ * Whether the receiver refused the client certificate before it read the request, so that the same attempt may show
+ * another one: by an alert, or by breaking off the handshake.
+ */
+export function refusesCertificate(error: Error): boolean {
+  if (error instanceof ConnectFailure) {
+    return error.outcome === 'client_certificate' || (error.outcome === 'tls_failed' && isBrokenOff(error.cause))
+  }
+  return isCertificateAlert(codeOf(error))
+}
+
+function isBrokenOff(cause: unknown): boolean {
+  const code = cause instanceof Error ? codeOf(cause) : ''
+  return code === 'ECONNRESET' || code.endsWith('ALERT_HANDSHAKE_FAILURE')
+}
+
 /** Classifies an error on an open connection before a status arrived. `answering`: the first byte of an answer had come. */
-export function wireFailure(error: Error, answering: boolean): Failure {
+export function wireFailure(error: Error, answering: boolean, hasCertificate = false): Failure {
   if (error instanceof ConnectFailure) return error
   if (isHangUp(error)) {
     const when = answering ? 'in the middle of its answer' : 'without an answer'
     return { outcome: 'reset', message: `The receiver closed the connection ${when}.` }
   }
   const code = codeOf(error)
-  // In TLS 1.3 a server asks for a missing client certificate only after the handshake.
+  // In TLS 1.3 a server refuses a client certificate, or asks for a missing one, only after the handshake.
+  if (isCertificateAlert(code)) {
+    return { outcome: 'client_certificate', message: certificateRefusal('The receiver', code, hasCertificate) }
+  }
   if (code.startsWith('ERR_SSL_')) {
     return { outcome: 'tls_failed', message: `The receiver broke off the TLS connection (${code}).` }
   }

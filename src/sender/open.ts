@@ -1,5 +1,7 @@
 import type { SignatureFamily } from '../domain/application-fields.ts'
 import type { Clock } from '../domain/clock.ts'
+import type { EndpointAuth, OAuth2 } from '../domain/credentials.ts'
+import type { RandomText } from '../domain/ids.ts'
 import type { Outcome } from '../domain/outcome.ts'
 import { type Parts, Turns } from '../domain/turns.ts'
 import { Attempt, type Wire } from './attempt.ts'
@@ -10,7 +12,9 @@ import { AddressPolicy, type AddressRules } from './guard.ts'
 import { Pool } from './pool.ts'
 import { cached, openDns, type Resolve } from './resolve.ts'
 import type { OutgoingMessage, Sender, Target } from './send.ts'
-import { prepareTarget } from './target.ts'
+import { type Authorization, prepareTarget } from './target.ts'
+import { prepareTokenRequest, readTokenAnswer, tokenAnswerBytes } from './token-request.ts'
+import { type TokenFailure, type TokenSource, Tokens } from './tokens.ts'
 
 export interface SenderContext extends AddressRules {
   readonly clock: Clock
@@ -26,6 +30,12 @@ export interface SenderContext extends AddressRules {
   readonly signatureHeaders?: SignatureFamily
   /** Certificates (PEM) of authorities to trust beside those that Node trusts. */
   readonly extraCa?: readonly string[]
+  /** Random text for the ids of assertions to token endpoints. */
+  readonly randomText: RandomText
+  /** The time limit of a request for an access token; ten seconds by default. */
+  readonly tokenTimeoutMs?: number
+  /** Requests for access tokens a second to one host; 20 by default. */
+  readonly tokenRate?: number
   /** Resolves names; by DNS when missing. */
   readonly resolve?: Resolve
 }
@@ -44,8 +54,28 @@ export function openSender(context: SenderContext): Sender {
   const limits = { responseLimitBytes, responseHeaderLimitBytes, retryAfterCapMs }
   const wire: Wire = { clock, pool, deadlines: new Deadlines(clock), ...limits }
   const turns = Turns.by(clock)
-  const shaping = new ShapingAttempts()
+  const waiting = new WaitingAttempts(clock)
+  const userAgent = `Sluice/${context.version}`
+  const tokens = new Tokens(clock, { rate: context.tokenRate ?? 20 })
+  const tokenWire: Wire = { ...wire, responseLimitBytes: tokenAnswerBytes, responseHeaderLimitBytes: 0 }
   let closed = false
+  /** The tokens for these credentials; an error text when none can be asked for. */
+  const sourceOf = (auth: OAuth2): TokenSource | string => {
+    const { randomText, tokenTimeoutMs: timeoutMs = 10_000 } = context
+    const prepared = prepareTokenRequest(auth, policy, { userAgent, timeoutMs, randomText })
+    if (typeof prepared === 'string') return `Token URL: ${prepared}`
+    return tokens.sourceOf(auth, async () => {
+      try {
+        const outcome = await new Promise<Outcome>((resolve) => {
+          new Attempt(tokenWire, prepared, tokenMessage, () => {}, resolve)
+        })
+        return readTokenAnswer(auth, outcome)
+      } catch (error) {
+        // Only a key that OpenSSL reads and cannot sign with.
+        return { message: `No request for a token could be made: ${(error as Error).message}.` }
+      }
+    })
+  }
   /** Ends an attempt that never began, once `send` has returned. */
   const endLater = (outcome: Outcome, onEnd: (outcome: Outcome) => void) => {
     clock.soon(() => onEnd(outcome))
@@ -54,29 +84,40 @@ export function openSender(context: SenderContext): Sender {
 
   return {
     open(target) {
-      const prepared = prepareTarget(target, policy, `Sluice/${context.version}`, context.signatureHeaders)
+      const source = target.auth?.kind === 'oauth2' ? sourceOf(target.auth) : undefined
+      const authorization = typeof source === 'string' ? undefined : (source ?? fixedAuthorization(target.auth))
+      const prepared = prepareTarget(target, policy, userAgent, context.signatureHeaders, authorization)
       return {
         send(message, onLeave, onEnd, mayLeave, attemptNumber) {
           if (closed) return endLater(unanswered('aborted', 'Sluice is shutting down.'), onEnd)
           if (typeof prepared === 'string') return endLater(unanswered('blocked', prepared), onEnd)
+          if (typeof source === 'string') return endLater(unanswered('blocked', source), onEnd)
           if (clock.now() >= prepared.signsUntil) {
             return endLater(unanswered('blocked', 'Every secret of the endpoint has expired.'), onEnd)
           }
-          const begin = (its: OutgoingMessage) => {
-            const attempt = new Attempt(wire, prepared, its, onLeave, onEnd, mayLeave, attemptNumber)
+          const begin = (its: OutgoingMessage, end = onEnd) => {
+            const attempt = new Attempt(wire, prepared, its, onLeave, end, mayLeave, attemptNumber)
             return () => attempt.abort()
           }
-          if (target.shape === undefined || message.variant != null) return begin(message)
+          const authorize =
+            source === undefined ? begin : (its: OutgoingMessage) => waiting.forToken(source, its, begin, onEnd)
+          if (target.shape === undefined || message.variant != null) return authorize(message)
           const shaped = turns.run(shapedBy(target.shape, message))
-          if (shaped instanceof Promise) return shaping.add(shaped, begin, onEnd)
-          return shaped === undefined ? endLater(unanswered('blocked', unshapable), onEnd) : begin(shaped)
+          if (shaped instanceof Promise) return waiting.forShape(shaped, authorize, onEnd)
+          return shaped === undefined ? endLater(unanswered('blocked', unshapable), onEnd) : authorize(shaped)
+        },
+
+        retire() {
+          if (typeof prepared === 'string') return
+          for (const origin of prepared.identities?.all ?? []) pool.retire(origin)
         },
       }
     },
 
     async close() {
       closed = true
-      shaping.abort()
+      waiting.abort()
+      tokens.close()
       for (const attempt of wire.deadlines.all()) (attempt as Attempt).abort()
       wire.deadlines.close()
       dns?.close()
@@ -101,15 +142,65 @@ function* shapedBy(shape: NonNullable<Target['shape']>, message: OutgoingMessage
   return body && { ...message, body, signature: null }
 }
 
-/** Attempts that wait for their bodies to be shaped, which takes several turns of the event loop for a large one. */
-class ShapingAttempts {
+/** A request for a token is made by its target alone. */
+const tokenMessage: OutgoingMessage = { id: '', body: new Uint8Array(0), contentType: '' }
+
+/** The header of credentials that never change. */
+function fixedAuthorization(auth: EndpointAuth | null | undefined): Authorization | undefined {
+  if (auth?.kind === 'bearer') return { header: `Bearer ${auth.token}` }
+  if (auth?.kind !== 'basic') return undefined
+  return { header: `Basic ${Buffer.from(`${auth.username}:${auth.password}`).toString('base64')}` }
+}
+
+type Begin = (message: OutgoingMessage, onEnd?: (outcome: Outcome) => void) => () => void
+
+/** Attempts that wait before they begin: for an access token, or for a large body to be shaped. */
+class WaitingAttempts {
+  readonly #clock: Clock
   readonly #waiting = new Set<() => void>()
 
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
   /** Begins an attempt when its message is shaped. The answer aborts the attempt, also once it is under way. */
-  add(
+  forShape(
     shaping: Promise<OutgoingMessage | undefined>,
     begin: (message: OutgoingMessage) => () => void,
     onEnd: (outcome: Outcome) => void,
+  ): () => void {
+    const shaped = shaping.catch((error) => (error instanceof Error ? error : new Error(String(error))))
+    return this.#add(shaped, onEnd, (result) => {
+      if (result instanceof Error) return unanswered('blocked', `The payload could not be shaped: ${result.message}`)
+      return result === undefined ? unanswered('blocked', unshapable) : begin(result)
+    })
+  }
+
+  /** Begins an attempt when there is a token for it, which is nearly always at once. */
+  forToken(source: TokenSource, message: OutgoingMessage, begin: Begin, onEnd: (outcome: Outcome) => void): () => void {
+    const beginNow = () => {
+      const { header } = source
+      return begin(message, (outcome) => {
+        if (outcome.status === 401) source.refuse(header)
+        onEnd(outcome)
+      })
+    }
+    const startedAt = this.#clock.steady()
+    const failed = ({ message: error, retryInMs }: TokenFailure): Outcome => ({
+      ...unanswered('token_failed', error),
+      retryAfterMs: retryInMs,
+      durationMs: Math.round(this.#clock.steady() - startedAt),
+    })
+    const taken = source.take()
+    if (taken === undefined) return beginNow()
+    return this.#add(Promise.resolve(taken), onEnd, (failure) => (failure ? failed(failure) : beginNow()))
+  }
+
+  /** `goOn` begins the attempt and answers how to abort it, or answers the outcome of an attempt that cannot begin. */
+  #add<T>(
+    ready: Promise<T>,
+    onEnd: (outcome: Outcome) => void,
+    goOn: (value: T) => (() => void) | Outcome,
   ): () => void {
     let abortBegun = () => {}
     const onAbort = () => {
@@ -117,14 +208,14 @@ class ShapingAttempts {
       else abortBegun()
     }
     this.#waiting.add(onAbort)
-    const goOn = async () => {
-      const shaped = await shaping.catch((error) => (error instanceof Error ? error : new Error(String(error))))
+    const wait = async () => {
+      const value = await ready
       if (!this.#waiting.delete(onAbort)) return
-      if (shaped instanceof Error) onEnd(unanswered('blocked', `The payload could not be shaped: ${shaped.message}`))
-      else if (shaped === undefined) onEnd(unanswered('blocked', unshapable))
-      else abortBegun = begin(shaped)
+      const next = goOn(value)
+      if (typeof next === 'function') abortBegun = next
+      else onEnd(next)
     }
-    void goOn()
+    void wait()
     return onAbort
   }
 

@@ -25,6 +25,7 @@ export class Pool {
   readonly #groups = new Map<string, Group>()
   readonly #live = new Set<Connection>()
   readonly #attemptLimitBytes: number
+  readonly #retired = new WeakSet<Origin>()
   #idleCount = 0
 
   /** `attemptLimitBytes` limits the bytes that one attempt reads from its socket. */
@@ -65,7 +66,8 @@ export class Pool {
       group === undefined ||
       group.idle.length >= maxIdlePerOrigin ||
       this.#idleCount >= maxIdle ||
-      now - connection.openedAt > maxAgeMs
+      now - connection.openedAt > maxAgeMs ||
+      (connection.origin.identity !== undefined && this.#retired.has(connection.origin))
     ) {
       this.drop(connection)
       return
@@ -82,6 +84,14 @@ export class Pool {
     if (group && --group.live === 0) this.#groups.delete(key)
     // Resolves when the socket is closed; it cannot reject.
     void connection.destroy()
+  }
+
+  /** Closes the idle connections of an origin now, and each of those in use when its attempt ends. */
+  retire(origin: Origin): void {
+    this.#retired.add(origin)
+    const idle = this.#groups.get(origin.key)?.idle.splice(0) ?? []
+    this.#idleCount -= idle.length
+    for (const connection of idle) this.drop(connection)
   }
 
   /** Closes every connection and waits until their sockets are closed. */
@@ -126,6 +136,8 @@ export class Connection {
   /** Whether the socket has carried no request yet. */
   fresh = true
   openedAt: SteadyMs = 0
+  /** The first error of the socket. undici reports a TLS alert as a hang-up, because the receiver hangs up after it. */
+  socketError: Error | undefined
   /** Called when the receiver sends more bytes than one attempt reads; without it, the connection is dropped. */
   onFlood: (() => void) | undefined
   readonly #limitBytes: number
@@ -145,7 +157,7 @@ export class Connection {
     this.origin = origin
     this.#limitBytes = limitBytes
     this.#onDisconnect = onDisconnect
-    this.client = new Client(origin.key, {
+    this.client = new Client(origin.url, {
       ...clientOptions,
       connect: (_options, callback) => {
         this.fresh = true
@@ -185,6 +197,10 @@ export class Connection {
   #limited(socket: Socket): Socket {
     this.#socket = socket
     this.#readBefore = 0
+    this.socketError = undefined
+    socket.once('error', (error) => {
+      this.socketError = error
+    })
     socket.on('readable', () => {
       if (socket.bytesRead - this.#readBefore <= this.#limitBytes) return
       if (this.onFlood) this.onFlood()

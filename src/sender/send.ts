@@ -1,4 +1,5 @@
 import type { SignatureHeaders } from '../domain/application-fields.ts'
+import type { ClientCertificates, EndpointAuth } from '../domain/credentials.ts'
 import type { Method, Secret } from '../domain/endpoint.ts'
 import type { SignatureProfile } from '../domain/flow.ts'
 import type { Outcome } from '../domain/outcome.ts'
@@ -13,7 +14,11 @@ export interface Target {
   readonly method?: Method
   readonly secrets: readonly Secret[]
   readonly headers: Readonly<Record<string, string>>
-  /** Nothing is sent to a target whose stored secrets or headers do not open. */
+  /** Credentials beside the signature; null for none. */
+  readonly auth?: EndpointAuth | null
+  /** Certificates that connections show to the receiver; null for none. */
+  readonly clientCertificates?: ClientCertificates | null
+  /** Nothing is sent to a target whose stored secrets, headers or credentials do not open. */
   readonly damaged?: boolean
   readonly timeoutMs: number
   /** The limit of opening a connection, within `timeoutMs`; as long as that when it is missing. */
@@ -77,4 +82,6 @@ export interface OpenTarget {
     mayLeave?: () => boolean,
     attempt?: number,
   ): () => void
+  /** The target is no longer used: connections with its client certificates close when their attempts have ended. */
+  retire?(): void
 }

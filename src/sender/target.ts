@@ -9,11 +9,15 @@ import { type Signing, signerOf, signingBy } from '../wire/profile.ts'
 import { KeptHeaders } from './answer.ts'
 import type { Origin } from './connect.ts'
 import { type AddressPolicy, checkUrl, hostOf, portOf } from './guard.ts'
+import { Identities } from './identities.ts'
 import type { OutgoingMessage, Target } from './send.ts'
 
 /** The parts of a request that all attempts at a target share, computed once. */
 export interface PreparedTarget {
+  /** The origin without a client certificate. */
   readonly origin: Origin
+  /** The client certificates; undefined without any. */
+  readonly identities?: Identities | undefined
   readonly timeoutMs: number
   readonly connectTimeoutMs: number
   /** When the last secret expires, after which nothing can be signed; usually never. */
@@ -26,14 +30,22 @@ export interface PreparedTarget {
   request(message: OutgoingMessage, now: EpochMs, attempt: number): Dispatcher.DispatchOptions | string
 }
 
+/** The `authorization` header of requests. The header of an access token changes with the token. */
+export interface Authorization {
+  readonly header: string
+}
+
 /** Prepares a target; answers an error text when nothing may or can be sent to it. */
 export function prepareTarget(
   target: Target,
   policy: AddressPolicy,
   userAgent: string,
   family: SignatureFamily = 'webhook',
+  authorization?: Authorization,
 ): PreparedTarget | string {
-  if (target.damaged) return 'The stored secret or headers of the endpoint cannot be opened; replace them.'
+  if (target.damaged) {
+    return 'The stored secret, headers or credentials of the endpoint cannot be opened; replace them.'
+  }
   const problems = checkUrl(target.url, policy)
   if (problems.length > 0) return problems.join(' ')
   const headers = wireHeaders(target.headers)
@@ -52,8 +64,14 @@ export function prepareTarget(
   if (unsendableAt(head) >= 0) return 'One of the headers that Sluice sets for the endpoint cannot be sent.'
 
   const url = new URL(target.url)
+  const origin = originOf(url)
+  const certificates = target.clientCertificates ?? []
+  // Without TLS nothing would show that the endpoint has a certificate.
+  if (certificates.length > 0 && !origin.secure)
+    return 'The endpoint has a client certificate, but its URL is not https.'
   return {
-    origin: originOf(url),
+    origin,
+    identities: certificates.length === 0 ? undefined : new Identities(origin, certificates),
     timeoutMs: target.timeoutMs,
     connectTimeoutMs: Math.min(target.connectTimeoutMs ?? target.timeoutMs, target.timeoutMs),
     signsUntil: Math.max(...signers.map(({ expiresAt }) => expiresAt)),
@@ -64,7 +82,13 @@ export function prepareTarget(
       headers,
       signing,
       userAgent,
-      templating(templates, headers, signing.names, target.endpointId ?? ''),
+      templating(
+        templates,
+        headers,
+        [...signing.names, ...(authorization ? ['authorization'] : [])],
+        target.endpointId,
+      ),
+      authorization,
     ),
   }
 }
@@ -80,13 +104,16 @@ function requestMaker(
   signing: Signing,
   userAgent: string,
   templating: Templating,
+  authorization?: Authorization,
 ): PreparedTarget['request'] {
   // Only Sluice sets these, under any name that the endpoint gives them.
   const reserved = new Set(signing.names.map((name) => name.toLowerCase()))
+  if (authorization) reserved.add('authorization')
   const hasBody = method !== 'GET'
   const headers = [
     ...without(templating.names, ['user-agent', userAgent]),
     ...without(reserved, ownHeaders),
+    ...(authorization ? ['authorization', authorization.header] : []),
     // A compressed answer would be kept compressed: nothing is ever decoded.
     ...['accept-encoding', 'identity'],
     ...templating.list,
@@ -96,6 +123,7 @@ function requestMaker(
   const signedAt = headers.length - 2 * signing.names.length + 1
   const contentTypeAt = signedAt - 2
   const firstAt = (hasBody ? contentTypeAt : signedAt) - templating.list.length
+  const authorizationAt = authorization ? headers.indexOf('authorization') + 1 : 0
   const request = { path, method, headers, body: null as Uint8Array | null, blocking: false }
   let second = 0
   let timestamp = '0'
@@ -107,6 +135,7 @@ function requestMaker(
     }
     if (templating.list.length > 0) templating.fill(headers, firstAt, message, attempt, timestamp)
     if (hasBody) headers[contentTypeAt] = message.contentType
+    if (authorization) headers[authorizationAt] = authorization.header
     signing.values(headers, signedAt, hasBody ? message : { id: message.id, body: noBytes }, timestamp, now)
     // The names, and the values before these, were checked when the target was prepared.
     const wrong = unsendableValueAt(headers, firstAt)
@@ -133,7 +162,7 @@ function templating(
   all: readonly HeaderTemplate[],
   headers: readonly string[],
   signatureNames: readonly string[],
-  endpointId: string,
+  endpointId = '',
 ): Templating {
   const taken = [...headers.filter((_, i) => i % 2 === 0), ...signatureNames].map((name) => name.toLowerCase())
   const templates = all.filter(({ name }) => !taken.includes(name.toLowerCase()))
@@ -177,9 +206,11 @@ function without(names: ReadonlySet<string>, flat: readonly string[]): string[] 
   return flat.filter((_, i) => !names.has((flat[i - (i % 2)] as string).toLowerCase()))
 }
 
-function originOf(url: URL): Origin {
+/** The origin of a URL, without a client certificate. */
+export function originOf(url: URL): Origin {
   const host = hostOf(url)
   const port = portOf(url)
   const authority = host.includes(':') ? `[${host}]` : host
-  return { key: `${url.protocol}//${authority}:${port}`, host, port, secure: url.protocol === 'https:' }
+  const base = `${url.protocol}//${authority}:${port}`
+  return { key: base, url: base, host, port, secure: url.protocol === 'https:' }
 }

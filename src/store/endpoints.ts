@@ -25,6 +25,8 @@ export interface Endpoints {
   firstEndpoints(apps: readonly number[]): Promise<EndpointBrief[]>
   /** Endpoints of an application behind a key, in the order of their keys. */
   endpointBriefs(app: number, after: number, limit: number): Promise<EndpointBrief[]>
+  /** Endpoints whose client certificate expires before an instant, the earliest first. */
+  expiringCertificates(before: EpochMs, limit: number): Promise<ExpiringCertificate[]>
   /** Several endpoints by key, whatever their application; those that no longer exist are left out. */
   loadEndpoints(endpoints: readonly number[]): Promise<Endpoint[]>
   /** The same with deleted endpoints among them, for history. They have lost their secrets and headers. */
@@ -49,6 +51,11 @@ export type EndpointBrief = Pick<Endpoint, 'app' | 'key' | 'disabled' | 'url'>
 /** The little of an endpoint that a search reads. */
 export interface EndpointName extends Pick<Endpoint, 'key' | 'id' | 'app' | 'uid' | 'url'> {
   readonly description: string
+}
+
+/** An endpoint whose client certificate expires soon, or has expired. */
+export interface ExpiringCertificate extends Pick<Endpoint, 'key' | 'id' | 'app' | 'uid'> {
+  readonly expiresAt: EpochMs
 }
 
 export type NewEndpoint = Omit<

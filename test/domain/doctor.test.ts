@@ -31,6 +31,7 @@ const healthy: DoctorFacts = {
   endpoints: [],
   dead: { windowMs: 600_000, recent: 0, before: 0, worst: null },
   lateSchedules: [],
+  certificates: [],
 }
 
 function endpoint(uid: string, fields: Partial<EndpointFacts>): EndpointFacts {
@@ -86,6 +87,36 @@ describe('the doctor', () => {
     ])
     const facts = { ...healthy, store: { ...healthy.store, disk: { ...disk, network: 'NFS' } } }
     assert.deepEqual(codesOf(facts), ['network_file_system'])
+  })
+
+  test('finds client certificates that expire soon, and is critical about those that have expired', () => {
+    const day = 86_400_000
+    const certificates = [
+      { app: 'acme', endpoint: 'a', expiresAt: now - day },
+      { app: 'acme', endpoint: 'b', expiresAt: now + day },
+    ]
+    const { findings } = diagnose({ ...healthy, certificates })
+    assert.deepEqual(
+      findings.map(({ code, severity, endpoint: which }) => [code, severity, which]),
+      [
+        ['client_certificate_expires', 'critical', 'a'],
+        ['client_certificate_expires', 'warning', 'b'],
+      ],
+    )
+  })
+
+  test('tells a token endpoint and a refused client certificate from a receiver that holds or fails', () => {
+    const failing = (lastError: string) => ({ ...noAttempts, count: 3, lastError })
+    const endpoints = [
+      endpoint('a', { reason: 'held', recent: failing('token_failed: No token from the token endpoint x.') }),
+      endpoint('b', { circuit: 'open', recent: failing('client_certificate: The receiver refused it.') }),
+      endpoint('c', { reason: 'held', oldestDueMs: 61_000, recent: failing('refused (status 429).') }),
+    ]
+    assert.deepEqual(codesOf({ ...healthy, endpoints }).toSorted(), [
+      'client_certificate_refused',
+      'receiver_holds',
+      'token_endpoint_fails',
+    ])
   })
 
   test('names one cause per endpoint, and the critical findings first', () => {

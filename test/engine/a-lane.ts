@@ -25,6 +25,8 @@ export function endpointOf(key: number): Endpoint {
     secrets: [],
     method: 'POST',
     headers: {},
+    auth: null,
+    clientCertificate: null,
     metadata: {},
     throttleRate: null,
     throttlePeriodSeconds: 1,

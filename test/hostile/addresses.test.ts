@@ -38,7 +38,10 @@ const loopbackSpellings = [
   'anything.localhost',
 ]
 
-const originAt = (host: string, port: number): Origin => ({ key: `http://${host}:${port}`, host, port, secure: false })
+const originAt = (host: string, port: number): Origin => {
+  const url = `http://${host}:${port}`
+  return { key: url, url, host, port, secure: false }
+}
 
 test('no spelling of loopback gets as far as a TCP connection when loopback is not allowed', async (t) => {
   const ok = answer('200 OK')

@@ -61,7 +61,13 @@ export async function openApi(overrides: Partial<HttpContext> = {}): Promise<Api
     serverDefaults: serverDefaultsOf(configOf({})),
     signatureHeaders: configOf({}).signatureHeaders,
     tryOnce: (trial) => {
-      trials ??= openSender({ clock: systemClock, version, allowNetworks: ['127.0.0.0/8'], allowHttp: true })
+      trials ??= openSender({
+        clock: systemClock,
+        randomText: systemRandomText,
+        version,
+        allowNetworks: ['127.0.0.0/8'],
+        allowHttp: true,
+      })
       return sendOnce(trials, trial)
     },
     liveSources: { recent: new RecentAttempts(systemClock), counts: ownCounts(new Meter()) },

@@ -11,7 +11,10 @@ import { answer, rawReceiver } from '../hostile/raw-receiver.ts'
 const policy = new AddressPolicy({ allowNetworks: ['127.0.0.0/8'] })
 const connector = () => createConnector({ policy, resolve: async () => [], extraCa: [], clock: systemClock })
 
-const originAt = (port: number): Origin => ({ key: `http://127.0.0.1:${port}`, host: '127.0.0.1', port, secure: false })
+const originAt = (port: number): Origin => {
+  const url = `http://127.0.0.1:${port}`
+  return { key: url, url, host: '127.0.0.1', port, secure: false }
+}
 
 /** Sends one request on a connection, so that its socket is open. */
 function use(connection: Connection): Promise<void> {

@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test'
 import type { Outcome } from '../../src/domain/outcome.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
+import { systemRandomText } from '../../src/runtime/random.ts'
 import { openSender, type SenderContext } from '../../src/sender/open.ts'
 import type { OutgoingMessage, Sender, Target } from '../../src/sender/send.ts'
 
@@ -23,7 +24,13 @@ export interface Sent {
 
 /** A sender that may go to loopback, closed with the test. */
 export function testSender(t: TestContext, context: Partial<SenderContext> = {}): Sender {
-  const sender = openSender({ clock: systemClock, version: '0.0.0-test', allowNetworks: loopback, ...context })
+  const sender = openSender({
+    clock: systemClock,
+    randomText: systemRandomText,
+    version: '0.0.0-test',
+    allowNetworks: loopback,
+    ...context,
+  })
   t.after(() => sender.close())
   return sender
 }

@@ -223,6 +223,8 @@ export class World {
       secrets: form.secrets.map((secret) => ({ secret, expiresAt: null })),
       method: 'POST',
       headers: {},
+      auth: null,
+      clientCertificate: null,
       metadata: {},
       throttleRate: limited ? chance.pick([1, 5, 20]) : null,
       throttlePeriodSeconds: 1,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, type TestContext, test } from 'node:test'
+import type { Endpoint } from '../../src/domain/endpoint.ts'
 import type { Schedule } from '../../src/domain/schedule.ts'
 import { envelopeOf } from '../../src/intake/scheduled.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
@@ -32,7 +33,15 @@ const secretive = {
   ...plainEndpoint,
   secrets: [{ secret: canary, expiresAt: null }],
   headers: { authorization: 'canary-header' },
+  auth: { kind: 'bearer', token: 'canary-header' } as const,
+  clientCertificate: [
+    {
+      ...{ certificate: 'a certificate', key: 'canary-header', fingerprint: 'AB', subject: 'CN=a', issuer: 'CN=b' },
+      ...{ validFrom: 1, validUntil: 2, replacedAt: null },
+    },
+  ],
 }
+const credentialsOf = (endpoint: Endpoint | undefined) => [endpoint?.auth, endpoint?.clientCertificate]
 
 const secretiveSchedule = { ...plainSchedule, headers: { authorization: 'canary-header' } }
 const anyPage = { limit: 10, order: 'ascending', after: null } as const
@@ -105,6 +114,7 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       assert.deepEqual((await store.listSchedules(app.key, anyPage)).items[0]?.headers, secretiveSchedule.headers)
       const found = await store.findEndpoint(app.key, endpoint.id)
       assert.deepEqual([found?.secrets, found?.headers], [secretive.secrets, secretive.headers])
+      assert.deepEqual(credentialsOf(found), [secretive.auth, secretive.clientCertificate])
       const renamed = await store.updateEndpoint(app.key, endpoint.key, { description: 'renamed' })
       assert.deepEqual(renamed?.secrets, secretive.secrets)
       const source = await store.createSource(app.key, { ...plainSource, secrets: secretive.secrets }, tokenOf)
@@ -193,8 +203,12 @@ for (const [dialect, openPlace] of Object.entries({ sqlite, postgres })) {
       const rows = await place.query('select secrets, headers from endpoint')
       rows.push(...(await place.query('select secrets, tokens from source')))
       for (const row of rows) assert.match(JSON.stringify(row), /v1\|new\|.*v1\|new\|/)
+      for (const row of await place.query('select auth, client_certificate from endpoint'))
+        assert.match(JSON.stringify(row), /v1\|new\|.*v1\|new\|/)
       const store = await place.open([fresh])
-      assert.deepEqual((await store.findEndpoint(app.key, endpoint.id))?.secrets, secretive.secrets)
+      const resealed = await store.findEndpoint(app.key, endpoint.id)
+      assert.deepEqual(resealed?.secrets, secretive.secrets)
+      assert.deepEqual(credentialsOf(resealed), [secretive.auth, secretive.clientCertificate])
       assert.equal((await store.loadEndpoints([inRegion.key]))[0]?.regionSecret, canary)
       assert.deepEqual(await store.findSource(app.key, source.id), source)
       assert.deepEqual(

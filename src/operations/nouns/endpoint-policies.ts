@@ -4,6 +4,7 @@ import type { CircuitPolicy, Coalesce, Shape } from '../../domain/flow.ts'
 import { defaultCircuitPolicy } from '../../domain/health.ts'
 import { defaultRetryPolicy, jitters, type RetryPolicy, retryAfterRules } from '../../domain/retry.ts'
 import { closed, described, innerPointerPattern, integer, nullable, pointerPattern } from '../fields.ts'
+import { AuthIn, ClientCertificateIn, toAuth, toCertificates } from './endpoint-credentials.ts'
 
 const day = 24 * 3_600_000
 
@@ -176,4 +177,6 @@ export const policies = {
   circuit: { schema: Type.Union([Type.Literal('off'), CircuitIn]), read: toCircuitPolicy },
   coalesce: { schema: CoalesceIn, read: toCoalesce },
   shape: { schema: ShapeIn, read: toShape },
+  auth: { schema: AuthIn, read: toAuth },
+  clientCertificate: { schema: ClientCertificateIn, read: toCertificates },
 } satisfies Record<ObjectName, { readonly schema: TSchema; readonly read: (value: never) => unknown }>

@@ -15,6 +15,7 @@ import { schemaOf, shown } from '../field-schema.ts'
 import { createdAt, described, id, iso, nullable, updatedAt } from '../fields.ts'
 import type { Parts } from '../parts.ts'
 import type { Out } from '../route.ts'
+import { AuthOut, ClientCertificateOut, toAuthOut, toCertificateOut } from './endpoint-credentials.ts'
 import { policies } from './endpoint-policies.ts'
 
 type Fields = typeof endpointFields
@@ -113,14 +114,19 @@ export const EndpointOut = Type.Object({
       description: 'Reason: `operator`, `gone` after a 410, or `failing` after failing for too long.',
     }),
   ),
+  auth: described(nullable(AuthOut), 'Credentials of every attempt, without their secrets; null for none.'),
+  clientCertificate: described(
+    nullable(ClientCertificateOut),
+    'Certificate that connections show to the receiver, without its key; null for none.',
+  ),
   paused: Type.Boolean({ description: 'Messages published meanwhile wait.' }),
   state: Type.Enum([...endpointStates].reverse(), {
     description:
-      'What it does now: `active`; `throttled`, deliveries wait for a rate limit; `failing`, the latest attempts failed; `held`, the receiver sent Retry-After; `circuit_open`, only probes are sent; `paused`; `disabled`. The most decisive one.',
+      'What it does now: `active`; `throttled`, deliveries wait for a rate limit; `failing`, the latest attempts failed; `held`, the receiver sent Retry-After or its token endpoint gave no token; `circuit_open`, only probes are sent; `paused`; `disabled`. The most decisive one.',
   }),
-  damaged: Type.Array(Type.Enum(['secret', 'headers']), {
+  damaged: Type.Array(Type.Enum(['secret', 'headers', 'auth', 'clientCertificate']), {
     description:
-      'Stored parts that no longer open. Nothing is sent until each is replaced: rotate the secret, or put the headers.',
+      'Stored parts that no longer open. Nothing is sent until each is replaced: rotate the secret, put the headers, or set the credentials again.',
   }),
   createdAt,
   updatedAt,
@@ -189,6 +195,8 @@ export function toStoredOut(endpoint: Endpoint): Omit<Out<typeof EndpointOut>, '
     id: endpoint.id,
     ...(Object.fromEntries(values) as { [Name in keyof ShownSchemas]: Static<ShownSchemas[Name]> }),
     disabledReason: endpoint.disabledReason,
+    auth: toAuthOut(endpoint.auth),
+    clientCertificate: toCertificateOut(endpoint.clientCertificate),
     paused: endpoint.paused,
     damaged: (endpoint.damaged ?? []).map((field) => (field === 'secrets' ? ('secret' as const) : field)),
     createdAt: iso(endpoint.createdAt),

@@ -10,6 +10,14 @@ import type { Parts, Trial } from '../parts.ts'
 import { type Out, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
 import { exampleFor, ping } from './endpoint-control.ts'
+import {
+  AuthIn,
+  ClientCertificateIn,
+  completedProblems,
+  credentialProblems,
+  toAuth,
+  toCertificates,
+} from './endpoint-credentials.ts'
 import { eventTypeName } from './event-type-import.ts'
 
 /** A URL that is no endpoint yet, to send one example to. */
@@ -21,6 +29,8 @@ export const EndpointTrialIn = Type.Object(
       Type.String({ maxLength: 256 }),
       'Secret to sign with, which the endpoint can be created with later; a random one by default.',
     ),
+    auth: optional(AuthIn, 'Credentials of the request, as of an endpoint.'),
+    clientCertificate: optional(ClientCertificateIn, 'Certificate that the connection shows, as of an endpoint.'),
   },
   closed,
 )
@@ -66,12 +76,18 @@ export const endpointTrialRoutes = [
     answers: { 200: EndpointTrialOut },
     handle: async ({ app, body, request }, parts) => {
       const { url, eventType = ping } = body
-      refuseIf(parts.checkUrl(url).map((message) => ({ at: ['body', 'url'], message, type: 'url' })))
+      refuseIf([
+        ...parts.checkUrl(url).map((message) => ({ at: ['body', 'url'], message, type: 'url' })),
+        ...credentialProblems(body, parts.checkUrl),
+      ])
+      const auth = body.auth === undefined ? null : toAuth(body.auth)
+      const clientCertificate = body.clientCertificate === undefined ? null : toCertificates(body.clientCertificate)
+      refuseIf(completedProblems({ url, auth, clientCertificate }, undefined))
       const secret = secretOf(body, parts)
       const payload = Buffer.from(JSON.stringify(await exampleFor(parts, request.caller, eventType, 0)))
       const message = { id: `msg_test${parts.randomText(23)}`, eventType, body: payload }
       const signatureHeaders = app.settings.signatureHeaders ?? null
-      return toTrialOut(await tryOnce(parts, app, { url, secret, signatureHeaders, message }))
+      return toTrialOut(await tryOnce(parts, app, { url, secret, auth, clientCertificate, signatureHeaders, message }))
     },
   }),
   route({

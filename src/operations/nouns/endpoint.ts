@@ -13,6 +13,7 @@ import { PageQuery, paginate } from '../page.ts'
 import type { Parts } from '../parts.ts'
 import { type Incoming, Reply, route } from '../route.ts'
 import { refuseIf } from '../validate.ts'
+import { completed, completedProblems } from './endpoint-credentials.ts'
 import {
   EndpointIn,
   EndpointOut,
@@ -86,7 +87,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
         const problems = await problemsOf(body, parts, request)
         refuseIf(secret === undefined ? [...problems, secretProblem('secret')] : problems)
         const app = ownerOf(call)
-        const made = checked(request, toNewEndpoint(body, secret ?? ''))
+        const made = checked(request, completed(toNewEndpoint(body, secret ?? ''), body, undefined, 0))
         return showEndpoint(parts, await parts.store.createEndpoint(app, made, atMost(app, parts)))
       },
     }),
@@ -105,7 +106,7 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
       need: needs.manage,
       id: `${id}.update`,
       summary: 'Replace an endpoint, or create it',
-      description: 'Absent fields return to their defaults; uid, headers, shape, region and secret stay.',
+      description: 'Absent fields return to their defaults; uid, headers, credentials, shape, region and secret stay.',
       body: EndpointPut,
       answers: { 200: EndpointOut, 201: EndpointOut },
       lookup: 'upsert',
@@ -132,8 +133,8 @@ export function endpointRoutes({ path, id, whose, needs, subscribesToEventTypes 
         refuseHiding(request, body)
         refuseIf(await problemsOf(body, parts, request, endpoint))
         const change = toEndpointChange(body)
-        const changed = await parts.store.updateEndpoint(endpoint.app, endpoint.key, (stored) =>
-          checked(request, change, stored),
+        const changed = await parts.store.updateEndpoint(endpoint.app, endpoint.key, (stored, now) =>
+          checked(request, completed(change, body, stored, now), stored),
         )
         return showEndpoint(parts, found(changed, 'endpoint', params.endpoint))
       },
@@ -165,7 +166,9 @@ function atMost(app: number, { limits }: Parts): number | undefined {
 
 function replace(store: Store, request: Incoming, { app, key }: Endpoint, input: Static<typeof EndpointPut>) {
   const replacement = toEndpointReplacement(input)
-  return store.updateEndpoint(app, key, (stored) => checked(request, replacement, stored))
+  return store.updateEndpoint(app, key, (stored, now) =>
+    checked(request, completed(replacement, input, stored, now), stored),
+  )
 }
 
 /** Creates the endpoint whose uid is the name in the path. Another caller may create it first; it is replaced then. */
@@ -179,7 +182,8 @@ async function createNamed(
   const { store, randomBytes } = parts
   if (!isRef(uid) || uid.startsWith('ep_')) throw noSuch('endpoint', uid)
   try {
-    const made = checked(request, toNewEndpoint({ ...input, uid: input.uid ?? uid }, makeSecret(randomBytes)))
+    const named = toNewEndpoint({ ...input, uid: input.uid ?? uid }, makeSecret(randomBytes))
+    const made = checked(request, completed(named, input, undefined, 0))
     return { endpoint: await store.createEndpoint(app, made, atMost(app, parts)), created: true }
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'conflict') throw error
@@ -212,7 +216,11 @@ function refuseRefusing({ maxWaiting, overflow }: Flow, before: Flow): void {
 function checked<T extends Partial<NewEndpoint>>({ caller }: Incoming, fields: T, before?: Endpoint): T {
   const flow = { ...(before?.flow ?? defaultFlow), ...fields.flow }
   if (caller?.capabilities !== undefined) refuseRefusing(flow, before?.flow ?? defaultFlow)
-  refuseIf([...flowProblems(flow), ...shapingProblems({ ...flow, secrets: fields.secrets ?? before?.secrets })])
+  refuseIf([
+    ...flowProblems(flow),
+    ...shapingProblems({ ...flow, secrets: fields.secrets ?? before?.secrets }),
+    ...completedProblems(fields, before),
+  ])
   return fields
 }
 

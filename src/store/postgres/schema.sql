@@ -198,9 +198,13 @@ create table endpoint (
   deleted_at bigint,
   method text not null default 'POST'::text,
   paused boolean not null default false,
-  flow json
+  flow json,
+  auth json,
+  client_certificate json,
+  certificate_expires_at bigint
 );
 CREATE INDEX endpoint_app ON public.endpoint USING btree (app, key);
+CREATE INDEX endpoint_certificate ON public.endpoint USING btree (certificate_expires_at) WHERE (certificate_expires_at IS NOT NULL);
 CREATE UNIQUE INDEX endpoint_pkey ON public.endpoint USING btree (key);
 CREATE UNIQUE INDEX endpoint_uid ON public.endpoint USING btree (app, uid) WHERE ((uid IS NOT NULL) AND (deleted_at IS NULL));
 

@@ -14,7 +14,7 @@ import { type Shape, toJson, type Value } from './statement.ts'
 type Fields = typeof endpointFields
 
 /** The columns of the fields that callers set, and those that have routes of their own. */
-export interface EndpointRow extends Omit<FieldColumns, 'headers'> {
+export interface EndpointRow extends Omit<FieldColumns, SealedColumn> {
   readonly key: number
   readonly id: string
   readonly app: number
@@ -23,10 +23,24 @@ export interface EndpointRow extends Omit<FieldColumns, 'headers'> {
   /** Sealed, unless empty, as headers are. */
   readonly secrets: string | readonly Secret[]
   readonly headers: string | Readonly<Record<string, string>>
+  /** Sealed, or null. */
+  readonly auth: string | null
+  readonly client_certificate: string | null
+  /** When the client certificate expires, in the open: the doctor looks for it. */
+  readonly certificate_expires_at: EpochMs | null
   readonly flow: Partial<Flow> | null
   readonly created_at: EpochMs
   readonly updated_at: EpochMs
 }
+
+/** The columns of the sealed fields. */
+export const sealedColumns = {
+  secrets: 'secrets',
+  headers: 'headers',
+  auth: 'auth',
+  clientCertificate: 'client_certificate',
+} as const satisfies Readonly<Record<SealedField, string>>
+export type SealedColumn = (typeof sealedColumns)[SealedField]
 
 type FieldColumns = { readonly [Name in ColumnName as Fields[Name]['column']]: ColumnValues[Name] }
 
@@ -38,20 +52,27 @@ export interface SendableRow extends EndpointRow {
 }
 
 /** The fields that are columns, each with its form in the database. */
-const columns = fieldEntries.flatMap(([name, { column, kind }]) =>
-  column === undefined ? [] : [{ name: name as ColumnName, column: column as keyof EndpointRow, form: formOf(kind) }],
-)
+const columns = fieldEntries.flatMap(([name, { column, kind }]) => {
+  if (column === undefined) return []
+  const form = Object.values<string>(sealedColumns).includes(column) ? 'sealed' : formOf(kind)
+  return [{ name: name as ColumnName, column: column as keyof EndpointRow, form }]
+})
 
-function formOf({ is }: Form): 'plain' | 'json' | 'flag' | 'sealed' {
+function formOf({ is }: Form): 'plain' | 'json' | 'flag' {
   if (is === 'boolean') return 'flag'
-  if (is === 'headers') return 'sealed'
   return is === 'list' || is === 'labels' || is === 'object' ? 'json' : 'plain'
 }
 
 const inForm = (form: string) => columns.filter((each) => each.form === form).map(({ column }) => column)
 
 /** The columns of an endpoint that a caller may set. */
-export const settableColumns: readonly string[] = [...columns.map(({ column }) => column), 'secrets', 'paused', 'flow']
+export const settableColumns: readonly string[] = [
+  ...columns.map(({ column }) => column),
+  'secrets',
+  'paused',
+  'flow',
+  'certificate_expires_at',
+]
 
 /** All columns of an endpoint, qualified, since lanes have some of the same names. */
 export const endpointColumns = ['key', 'id', 'app', ...settableColumns, 'disabled_reason', 'created_at', 'updated_at']
@@ -79,10 +100,12 @@ export const sendableShape: Shape<SendableRow> = {
 /** Sealed fields that do not open read as empty, and `onDamage` hears of each. */
 export function toEndpoint(row: EndpointRow, vault: Vault, onDamage?: (error: SealError) => void): Endpoint {
   const damaged: SealedField[] = []
-  const opened = { secrets: [], headers: {} } as Pick<Endpoint, SealedField>
+  const opened: Pick<Endpoint, SealedField> = { secrets: [], headers: {}, auth: null, clientCertificate: null }
   for (const field of sealedFields) {
+    const stored = row[sealedColumns[field]]
+    if (stored === null) continue
     try {
-      Object.assign(opened, { [field]: openValue(vault, row[field], { app: row.app, endpoint: row.key, field }) })
+      Object.assign(opened, { [field]: openValue(vault, stored, { app: row.app, endpoint: row.key, field }) })
     } catch (error) {
       if (!(error instanceof SealError)) throw error
       damaged.push(field)
@@ -142,7 +165,7 @@ export function toSubscription(
 }
 
 /** The sealed columns of an endpoint as a database has them. */
-export type SealedColumns = Readonly<Record<SealedField, unknown>>
+export type SealedColumns = Readonly<Record<SealedColumn, unknown>>
 
 /**
  * The values of those columns, with JSON as text and secrets sealed for this endpoint, as by `sealValue`. A damaged
@@ -154,18 +177,21 @@ export function settableValues(
   vault: Vault,
   stored?: SealedColumns,
 ) {
-  const sealed = (field: SealedField) =>
-    stored !== undefined && endpoint.damaged?.includes(field)
-      ? stored[field]
-      : sealValue(vault, endpoint[field], { app: identity.app, endpoint: identity.key, field })
+  const sealed = (field: SealedField): Value => {
+    if (stored !== undefined && endpoint.damaged?.includes(field)) return { sealed: stored[sealedColumns[field]] }
+    const value = endpoint[field]
+    if (value === null) return null
+    return { sealed: sealValue(vault, value, { app: identity.app, endpoint: identity.key, field }) }
+  }
   const values = columns.map(({ name, column, form }): [string, Value] => {
     const value = endpoint[name]
     if (form === 'json') return [column, toJson(value)]
-    return [column, form === 'sealed' ? { sealed: sealed(name as SealedField) } : (value as Value)]
+    return [column, form === 'sealed' ? sealed(name as SealedField) : (value as Value)]
   })
   return {
     ...Object.fromEntries(values),
-    secrets: { sealed: sealed('secrets') },
+    secrets: sealed('secrets'),
+    certificate_expires_at: endpoint.clientCertificate?.[0]?.validUntil ?? null,
     paused: endpoint.paused,
     flow: toJson(fromFlow(toFlow(endpoint.flow ?? null))),
   }

@@ -9,6 +9,7 @@ import {
   type EndpointBrief,
   type EndpointName,
   type Endpoints,
+  type ExpiringCertificate,
   endsRest,
   isEnabled,
 } from '../endpoints.ts'
@@ -124,6 +125,12 @@ const selectRecalled = statement<RecalledRow>(
     select ${endpointColumns}, deleted_at is not null as deleted from endpoint
      where ${among('key', ':keys', 'bigint')} order by key`,
   recalledShape,
+)
+// A range of endpoint_certificate.
+const selectExpiring = statement<ExpiringCertificate>(
+  'expiring-certificates',
+  `select key, id, app, uid, certificate_expires_at as "expiresAt" from endpoint
+    where certificate_expires_at < :before and deleted_at is null order by certificate_expires_at limit :limit`,
 )
 const selectRegion = statement('region', 'select name from region where app = :app and name = :name')
 
@@ -242,6 +249,10 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
           return opened(updated as EndpointRow)
         }),
       )
+    },
+
+    *expiringCertificates(before, limit) {
+      return yield* port.all(selectExpiring, { before, limit })
     },
 
     *loadEndpoints(keys) {

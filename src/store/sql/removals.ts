@@ -44,7 +44,8 @@ const deleteEndpointRows = statement<{ key: number }>(
   'delete-endpoints',
   ({ among, greatest }) => `
     update endpoint set deleted_at = :now, updated_at = ${greatest(':now', 'updated_at + 1')}, disabled = true,
-           disabled_reason = 'operator', secrets = '[]', headers = '{}'
+           disabled_reason = 'operator', secrets = '[]', headers = '{}',
+           auth = null, client_certificate = null, certificate_expires_at = null
      where ${among('key', ':endpoints', 'bigint')} and deleted_at is null
     returning key`,
 )

@@ -1,20 +1,22 @@
 import { sealedFields } from '../../domain/endpoint.ts'
 import { SealError, type SealedPlace, sealedWith, type Vault } from '../vault.ts'
-import type { EndpointRow } from './endpoint-rows.ts'
+import { type EndpointRow, type SealedColumn, sealedColumns } from './endpoint-rows.ts'
 import type { Port, Work } from './port.ts'
 import { type RegionPlace, sealedPlace } from './regions.ts'
 import { scheduleHeadersPlace } from './schedules.ts'
 import { signingKeyPlace } from './signing.ts'
 import { sealedSourceFields, sourcePlace } from './sources.ts'
-import { statement } from './statement.ts'
+import { statement, type Value } from './statement.ts'
 import { subjectKeyPlace } from './subjects.ts'
 
-type SealedRow = Pick<EndpointRow, 'key' | 'app' | 'secrets' | 'headers'>
+type SealedRow = Pick<EndpointRow, 'key' | 'app' | SealedColumn>
 type ScheduleRow = { readonly key: number; readonly app: number; readonly headers: unknown }
 type SubjectKeyRow = { readonly app: number; readonly secret: string }
 type SigningKeyRow = { readonly id: string; readonly secret: string }
 type SourceRow = { readonly key: number; readonly app: number; readonly secrets: unknown; readonly tokens: unknown }
 type RegionRow = RegionPlace & { readonly secret: string }
+
+const sealedNames = Object.values(sealedColumns)
 
 const selectSealingKeys = statement<SealingKey>('sealing-keys', 'select id, proof from sealing_key order by id')
 const insertSealingKey = statement(
@@ -26,8 +28,8 @@ const deleteSealingKey = statement('delete-sealing-key', 'delete from sealing_ke
 const selectSealed = statement<SealedRow>(
   'sealed-endpoints',
   ({ forUpdate }) => `
-    select key, app, secrets, headers from endpoint where key > :after order by key limit :limit ${forUpdate}`,
-  { sealed: ['secrets', 'headers'] },
+    select key, app, ${sealedNames.join(', ')} from endpoint where key > :after order by key limit :limit ${forUpdate}`,
+  { sealed: sealedNames },
 )
 const selectRegions = statement<RegionRow>(
   'sealed-regions',
@@ -64,7 +66,7 @@ const updateSource = statement(
 const updateSchedule = statement('reseal-schedule', 'update schedule set headers = :headers where key = :key')
 const updateSealed = statement(
   'reseal-endpoint',
-  'update endpoint set secrets = :secrets, headers = :headers where key = :key',
+  `update endpoint set ${sealedNames.map((column) => `${column} = :${column}`).join(', ')} where key = :key`,
 )
 const updateRegion = statement('reseal-region', 'update region set secret = :secret where app = :app and name = :name')
 
@@ -103,12 +105,20 @@ function* sealEndpoints(port: Port, resealer: Resealer): Work<void> {
     full = yield* port.transaction(function* (sql) {
       const rows = yield* sql.all(selectSealed, { after, limit: sealingChunk })
       for (const row of rows) {
-        const [secrets, headers] = sealedFields.map((field) =>
-          resealer.reseal(row[field], { app: row.app, endpoint: row.key, field }),
-        )
-        if (secrets ?? headers) {
-          const sealed = { secrets: { sealed: secrets ?? row.secrets }, headers: { sealed: headers ?? row.headers } }
-          yield* sql.all(updateSealed, { key: row.key, ...sealed })
+        const resealed = sealedFields.map((field) => {
+          const stored = row[sealedColumns[field]]
+          const place = { app: row.app, endpoint: row.key, field }
+          return {
+            column: sealedColumns[field],
+            stored,
+            next: stored === null ? undefined : resealer.reseal(stored, place),
+          }
+        })
+        if (resealed.some(({ next }) => next !== undefined)) {
+          const values = resealed.map(({ column, stored, next }): [string, Value] => {
+            return [column, stored === null ? null : { sealed: next ?? stored }]
+          })
+          yield* sql.all(updateSealed, { key: row.key, ...Object.fromEntries(values) })
         }
         after = row.key
       }

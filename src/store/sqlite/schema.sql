@@ -159,9 +159,11 @@ CREATE TABLE endpoint (
   created_at integer not null,
   updated_at integer not null,
   deleted_at integer
-, method text not null default 'POST', paused integer not null default 0, flow text) strict;
+, method text not null default 'POST', paused integer not null default 0, flow text, auth text, client_certificate text, certificate_expires_at integer) strict;
 
 CREATE INDEX endpoint_app on endpoint (app, key);
+
+CREATE INDEX endpoint_certificate on endpoint (certificate_expires_at) where certificate_expires_at is not null;
 
 CREATE UNIQUE INDEX endpoint_uid on endpoint (app, uid) where uid is not null and deleted_at is null;
 

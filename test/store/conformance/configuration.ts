@@ -229,6 +229,31 @@ export function configuration(open: Open): void {
     assert.equal(await world.store.updateApplication(12345, { name: 'x' }), undefined)
   })
 
+  test('client certificates that expire before an instant are found, the earliest first, until they are replaced', async (t) => {
+    const world = await begin(t, open)
+    const app = await world.application()
+    const [certificate] = everything.clientCertificate ?? []
+    const added = async (uid: string, validUntil: number | null) => {
+      const clientCertificate = validUntil === null || !certificate ? null : [{ ...certificate, validUntil }]
+      return world.endpoint(app, { uid, clientCertificate })
+    }
+    const [late, early] = [await added('late', 3000), await added('early', 1000)]
+    await added('later', 9000)
+    await added('never', null)
+    const found = async () =>
+      (await world.store.expiringCertificates(5000, 10)).map(({ uid, expiresAt }) => [uid, expiresAt])
+    assert.deepEqual(await found(), [
+      ['early', 1000],
+      ['late', 3000],
+    ])
+    assert.equal((await world.store.expiringCertificates(5000, 1)).length, 1)
+    await world.store.updateEndpoint(app.key, late.key, { clientCertificate: null })
+    await world.store.deleteEndpoint(app.key, early.key)
+    assert.deepEqual(await found(), [])
+    const [deleted] = await world.store.recallEndpoints([early.key])
+    assert.deepEqual([deleted?.auth, deleted?.clientCertificate], [null, null])
+  })
+
   test('an endpoint says that an operator disabled it, until it is enabled', async (t) => {
     const world = await begin(t, open)
     const app = await world.application()
@@ -296,6 +321,19 @@ const everything: NewEndpoint = {
   ],
   method: 'PATCH',
   headers: { 'x-tenant': 'acme' },
+  auth: { kind: 'basic', username: 'sluice', password: 'pass|word' },
+  clientCertificate: [
+    {
+      certificate: 'a certificate',
+      key: 'its key',
+      fingerprint: 'AB:CD',
+      subject: 'CN=sluice',
+      issuer: 'CN=authority',
+      validFrom: 1_700_000_000_000,
+      validUntil: 1_900_000_000_000,
+      replacedAt: null,
+    },
+  ],
   metadata: { team: 'core' },
   throttleRate: 100,
   throttlePeriodSeconds: 60,

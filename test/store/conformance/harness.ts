@@ -207,6 +207,8 @@ export const plainEndpoint: NewEndpoint = {
   secrets: [],
   method: 'POST',
   headers: {},
+  auth: null,
+  clientCertificate: null,
   metadata: {},
   throttleRate: null,
   throttlePeriodSeconds: 1,

@@ -440,6 +440,159 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maxProperties": 64,
         "description": "Headers of every attempt. The values of headers whose names mark them as secrets are never shown again."
       },
+      "auth": {
+        "type": [
+          "object",
+          "null"
+        ],
+        "required": [
+          "kind"
+        ],
+        "properties": {
+          "kind": {
+            "enum": [
+              "bearer",
+              "basic",
+              "oauth2"
+            ],
+            "description": "`bearer`: a fixed token. `basic`: user name and password. `oauth2`: OAuth 2.0 client credentials."
+          },
+          "token": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 3800,
+            "description": "Token of `bearer`."
+          },
+          "username": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 256,
+            "description": "User name of `basic`, without a colon."
+          },
+          "password": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 1024,
+            "description": "Password of `basic`."
+          },
+          "tokenUrl": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 2048,
+            "description": "URL of the token endpoint of `oauth2`; the same rules apply as to the URL of an endpoint."
+          },
+          "clientId": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 1024,
+            "description": "Client id of `oauth2`."
+          },
+          "clientSecret": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 2048,
+            "description": "Client secret of `oauth2`; when it is absent, the stored one stays, for the same token endpoint and client."
+          },
+          "method": {
+            "enum": [
+              "client_secret_basic",
+              "client_secret_post",
+              "private_key_jwt",
+              null
+            ],
+            "description": "How the client proves itself to the token endpoint; `client_secret_basic` by default, or `private_key_jwt` with a private key."
+          },
+          "privateKey": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 65536,
+            "description": "Private key (PEM) of `oauth2` that signs assertions, for `private_key_jwt`."
+          },
+          "keyId": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 256,
+            "description": "Key id (`kid`) that assertions name."
+          },
+          "scope": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 2048,
+            "description": "Scope that is asked for, as the token endpoint takes it."
+          },
+          "audience": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "minLength": 1,
+            "maxLength": 2048,
+            "description": "Audience that is asked for, for token endpoints that take it."
+          }
+        },
+        "additionalProperties": false,
+        "description": "Credentials of every attempt beside its signature: a bearer token, a user name with a password, or OAuth 2.0 client credentials. Secrets are never shown again. See docs/endpoint-auth.md."
+      },
+      "clientCertificate": {
+        "type": [
+          "object",
+          "null"
+        ],
+        "required": [
+          "certificate",
+          "key"
+        ],
+        "properties": {
+          "certificate": {
+            "type": "string",
+            "maxLength": 65536,
+            "description": "Certificate (PEM), followed by the certificates of its issuers in order."
+          },
+          "key": {
+            "type": "string",
+            "maxLength": 65536,
+            "description": "Private key (PEM), not encrypted."
+          },
+          "overlapSeconds": {
+            "type": [
+              "integer",
+              "null"
+            ],
+            "minimum": 0,
+            "maximum": 2592000,
+            "description": "Time during which the certificate that it replaces is shown to a receiver that refuses the new one; a day by default."
+          }
+        },
+        "additionalProperties": false,
+        "description": "Certificate that connections show to the receiver (mutual TLS), with its key. The key is never shown again. See docs/endpoint-auth.md."
+      },
       "metadata": {
         "type": "object",
         "patternProperties": {

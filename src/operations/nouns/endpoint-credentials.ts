@@ -1,0 +1,291 @@
+import { type Static, Type } from 'typebox'
+import type { FieldError } from '../../domain/app-error.ts'
+import type { EpochMs } from '../../domain/clock.ts'
+import {
+  type ClientCertificate,
+  type ClientCertificates,
+  type EndpointAuth,
+  type OAuth2,
+  rotatedCertificates,
+  type TokenMethod,
+  tokenMethods,
+} from '../../domain/credentials.ts'
+import type { Endpoint } from '../../domain/endpoint.ts'
+import type { NewEndpoint } from '../../store/store.ts'
+import { readClientCertificate, readPrivateKey } from '../../wire/certificate.ts'
+import { closed, instant, integer, iso, maybe, nullable, text } from '../fields.ts'
+import type { Out } from '../route.ts'
+
+const kinds = ['bearer', 'basic', 'oauth2'] as const
+const longestPem = 65_536
+const word = (most: number, description: string) => maybe(Type.String({ minLength: 1, maxLength: most }), description)
+
+/** Credentials of every attempt. Which fields there are depends on `kind`. */
+export const AuthIn = Type.Object(
+  {
+    kind: Type.Enum([...kinds], {
+      description: '`bearer`: a fixed token. `basic`: user name and password. `oauth2`: OAuth 2.0 client credentials.',
+    }),
+    token: word(3800, 'Token of `bearer`.'),
+    username: word(256, 'User name of `basic`, without a colon.'),
+    password: word(1024, 'Password of `basic`.'),
+    tokenUrl: word(2048, 'URL of the token endpoint of `oauth2`; the same rules apply as to the URL of an endpoint.'),
+    clientId: word(1024, 'Client id of `oauth2`.'),
+    clientSecret: word(
+      2048,
+      'Client secret of `oauth2`; when it is absent, the stored one stays, for the same token endpoint and client.',
+    ),
+    method: maybe(
+      Type.Enum([...tokenMethods]),
+      'How the client proves itself to the token endpoint; `client_secret_basic` by default, or `private_key_jwt` with a private key.',
+    ),
+    privateKey: word(longestPem, 'Private key (PEM) of `oauth2` that signs assertions, for `private_key_jwt`.'),
+    keyId: word(256, 'Key id (`kid`) that assertions name.'),
+    scope: word(2048, 'Scope that is asked for, as the token endpoint takes it.'),
+    audience: word(2048, 'Audience that is asked for, for token endpoints that take it.'),
+  },
+  closed,
+)
+type AuthIn = Static<typeof AuthIn>
+
+/** The certificate that connections show to the receiver. */
+export const ClientCertificateIn = Type.Object(
+  {
+    certificate: Type.String({
+      maxLength: longestPem,
+      description: 'Certificate (PEM), followed by the certificates of its issuers in order.',
+    }),
+    key: Type.String({ maxLength: longestPem, description: 'Private key (PEM), not encrypted.' }),
+    overlapSeconds: maybe(
+      integer(0, 30 * 86_400),
+      'Time during which the certificate that it replaces is shown to a receiver that refuses the new one; a day by default.',
+    ),
+  },
+  closed,
+)
+type ClientCertificateIn = Static<typeof ClientCertificateIn>
+
+const usualOverlapSeconds = 86_400
+
+/** The credentials without their secrets. */
+export const AuthOut = Type.Object({
+  kind: Type.Enum([...kinds], { description: '`bearer`, `basic` or `oauth2`.' }),
+  username: nullable(text('User name of `basic`.')),
+  tokenUrl: nullable(text('URL of the token endpoint of `oauth2`.')),
+  clientId: nullable(text('Client id of `oauth2`.')),
+  method: nullable(text('How the client proves itself to the token endpoint.')),
+  keyId: nullable(text('Key id that assertions name.')),
+  scope: nullable(text('Scope that is asked for.')),
+  audience: nullable(text('Audience that is asked for.')),
+})
+
+export const ClientCertificateOut = Type.Object({
+  fingerprint: text('SHA-256 of the certificate, as `AB:CD:…`.'),
+  subject: text('Owner of the certificate.'),
+  issuer: text('Issuer of the certificate.'),
+  validFrom: instant('Start of its validity.'),
+  validUntil: instant('End of its validity. `sluice doctor` warns 30 days before it.'),
+  replaces: nullable(
+    Type.Object(
+      {
+        fingerprint: text('SHA-256 of the certificate that it replaces.'),
+        usedUntil: instant('End of the overlap.'),
+      },
+      { description: 'The certificate before, which is shown to a receiver that refuses the new one.' },
+    ),
+  ),
+})
+
+/** Problems of the credentials in a request, beyond their schemas. */
+export function credentialProblems(
+  { auth, clientCertificate }: CredentialsIn,
+  checkUrl: (url: string) => readonly string[],
+): FieldError[] {
+  const problems = auth == null ? [] : authProblems(auth, checkUrl)
+  const read = clientCertificate == null ? undefined : readIn(clientCertificate)
+  if (read === undefined || !('message' in read)) return problems
+  return [...problems, { at: ['body', 'clientCertificate', read.field], message: read.message, type: 'certificate' }]
+}
+
+export interface CredentialsIn {
+  readonly auth?: AuthIn | null
+  readonly clientCertificate?: ClientCertificateIn | null
+}
+
+/** The fields of each kind: those that must be there, and those that may. */
+const fieldsOfKind = {
+  bearer: { needed: ['token'], more: [] },
+  basic: { needed: ['username', 'password'], more: [] },
+  oauth2: {
+    needed: ['tokenUrl', 'clientId'],
+    more: ['clientSecret', 'method', 'privateKey', 'keyId', 'scope', 'audience'],
+  },
+} as const satisfies Record<AuthIn['kind'], { readonly needed: readonly string[]; readonly more: readonly string[] }>
+
+function authProblems(auth: AuthIn, checkUrl: (url: string) => readonly string[]): FieldError[] {
+  const { kind } = auth
+  const { needed, more } = fieldsOfKind[kind]
+  const problem = (field: string, message: string): FieldError => ({
+    at: ['body', 'auth', field],
+    message,
+    type: 'auth',
+  })
+  const known: readonly string[] = ['kind', ...needed, ...more]
+  const foreign = Object.entries(auth).filter(([name, value]) => value != null && !known.includes(name))
+  const problems = [
+    ...needed.filter((name) => auth[name] == null).map((name) => problem(name, `is needed for the kind ${kind}`)),
+    ...foreign.map(([name]) => problem(name, `does not belong to the kind ${kind}`)),
+  ]
+  if (auth.token != null && !/^[\x21-\x7e]+$/.test(auth.token)) {
+    problems.push(problem('token', 'must be printable ASCII without spaces, without the word Bearer before it'))
+  }
+  if (auth.username?.includes(':')) problems.push(problem('username', 'must not contain a colon'))
+  if (kind !== 'oauth2') return problems
+  const urlProblems = auth.tokenUrl == null ? [] : checkUrl(auth.tokenUrl)
+  problems.push(...urlProblems.map((message) => problem('tokenUrl', message)))
+  return [...problems, ...proofProblems(auth).map(([field, message]) => problem(field, message))]
+}
+
+/** Problems of a client's proof: a secret and a private key go with different methods. */
+function proofProblems(auth: AuthIn): [string, string][] {
+  const method = methodOf(auth)
+  if (method !== 'private_key_jwt') {
+    return [
+      ...(auth.privateKey == null ? [] : [['privateKey', `does not go with the method ${method}`] as [string, string]]),
+      ...(auth.keyId == null ? [] : [['keyId', `does not go with the method ${method}`] as [string, string]]),
+    ]
+  }
+  if (auth.clientSecret != null) return [['clientSecret', 'does not go with the method private_key_jwt']]
+  const key = auth.privateKey == null ? undefined : readPrivateKey(auth.privateKey)
+  return typeof key === 'string' ? [['privateKey', key]] : []
+}
+
+function methodOf({ method, privateKey }: AuthIn): TokenMethod {
+  return method ?? (privateKey == null ? 'client_secret_basic' : 'private_key_jwt')
+}
+
+/** The credentials of a request that has no problems. A secret that is absent is an empty text. */
+export function toAuth(input: AuthIn): EndpointAuth {
+  const { kind, token, username, password } = input
+  if (kind === 'bearer') return { kind, token: token ?? '' }
+  if (kind === 'basic') return { kind, username: username ?? '', password: password ?? '' }
+  const { tokenUrl, clientId, clientSecret, privateKey, keyId, scope, audience } = input
+  return {
+    kind,
+    tokenUrl: new URL(tokenUrl ?? '').href,
+    clientId: clientId ?? '',
+    method: methodOf(input),
+    secret: (privateKey == null ? clientSecret : pemOf(privateKey)) ?? '',
+    keyId: keyId ?? null,
+    scope: scope ?? null,
+    audience: audience ?? null,
+  }
+}
+
+function pemOf(text: string): string {
+  const key = readPrivateKey(text)
+  return typeof key === 'string' ? '' : key.export({ type: 'pkcs8', format: 'pem' }).toString()
+}
+
+export function toCertificates(input: ClientCertificateIn): ClientCertificates | null {
+  const read = readIn(input)
+  return 'message' in read ? null : [read]
+}
+
+function readIn({ certificate, key }: ClientCertificateIn) {
+  return readClientCertificate(certificate, key)
+}
+
+/**
+ * Completes the credentials that a change sets, by those that are stored: a client secret that is not given again, and
+ * the certificate that a new one replaces.
+ */
+export function completed<T extends Partial<NewEndpoint>>(
+  fields: T,
+  { clientCertificate: input }: CredentialsIn,
+  before: Endpoint | undefined,
+  now: EpochMs,
+): T {
+  const { auth, clientCertificate } = fields
+  const next = clientCertificate?.[0]
+  const overlapMs = (input?.overlapSeconds ?? usualOverlapSeconds) * 1000
+  return {
+    ...fields,
+    ...(auth?.kind === 'oauth2' && auth.secret === '' && { auth: withSecretOf(auth, before?.auth) }),
+    ...(next !== undefined && {
+      clientCertificate: rotatedCertificates(before?.clientCertificate ?? null, next, overlapMs, now),
+    }),
+  }
+}
+
+/** The stored secret goes only to the token endpoint that it was given for, and only for its client. */
+function withSecretOf(auth: OAuth2, stored: EndpointAuth | null | undefined): OAuth2 {
+  if (stored?.kind !== 'oauth2' || stored.tokenUrl !== auth.tokenUrl) return auth
+  const isSame = stored.clientId === auth.clientId && isKeyed(stored) === isKeyed(auth)
+  return isSame ? { ...auth, secret: stored.secret } : auth
+}
+
+function isKeyed({ method }: OAuth2): boolean {
+  return method === 'private_key_jwt'
+}
+
+/** Problems of an endpoint as it is after a change. */
+export function completedProblems(
+  fields: Partial<Pick<Endpoint, 'url' | 'auth' | 'clientCertificate'>>,
+  before: Endpoint | undefined,
+): FieldError[] {
+  const { url, auth, clientCertificate } = { ...before, ...fields }
+  const problems: FieldError[] = []
+  if (auth?.kind === 'oauth2' && auth.secret === '') {
+    const field = isKeyed(auth) ? 'privateKey' : 'clientSecret'
+    problems.push({ at: ['body', 'auth', field], message: 'is needed: there is no stored one to keep', type: 'auth' })
+  }
+  if (clientCertificate != null && url?.startsWith('https:') === false) {
+    const message = 'needs an https URL: without TLS no certificate is shown'
+    problems.push({ at: ['body', 'clientCertificate'], message, type: 'certificate' })
+  }
+  const moved = before?.auth != null && fields.auth === undefined && originOf(before.url) !== originOf(fields.url)
+  if (moved && fields.url !== undefined) {
+    const message = `changes the host, and the stored credentials were given for ${originOf(before.url)}; give \`auth\` again with it, or null`
+    problems.push({ at: ['body', 'url'], message, type: 'auth' })
+  }
+  return problems
+}
+
+function originOf(url: string | undefined): string | undefined {
+  return url === undefined ? undefined : URL.parse(url)?.origin
+}
+
+/** The credentials as callers see them. */
+export function toAuthOut(auth: EndpointAuth | null): Out<typeof AuthOut> | null {
+  if (auth === null) return null
+  const none = {
+    username: null,
+    tokenUrl: null,
+    clientId: null,
+    method: null,
+    keyId: null,
+    scope: null,
+    audience: null,
+  }
+  if (auth.kind === 'bearer') return { ...none, kind: auth.kind }
+  if (auth.kind === 'basic') return { ...none, kind: auth.kind, username: auth.username }
+  const { kind, tokenUrl, clientId, method, keyId, scope, audience } = auth
+  return { ...none, kind, tokenUrl, clientId, method, keyId, scope, audience }
+}
+
+export function toCertificateOut(all: ClientCertificates | null): Out<typeof ClientCertificateOut> | null {
+  const [newest, older] = all ?? []
+  if (newest === undefined) return null
+  const { fingerprint, subject, issuer, validFrom, validUntil } = newest
+  return {
+    ...{ fingerprint, subject, issuer },
+    validFrom: iso(validFrom),
+    validUntil: iso(validUntil),
+    replaces: older === undefined ? null : toReplacedOut(older),
+  }
+}
+
+function toReplacedOut({ fingerprint, replacedAt, validUntil }: ClientCertificate) {
+  return { fingerprint, usedUntil: iso(Math.min(replacedAt ?? validUntil, validUntil)) }
+}
