@@ -7,6 +7,17 @@ export {
   signatureProfiles,
 } from './names.ts'
 export {
+  type Claim,
+  handleOnce,
+  type MemoryStoreOptions,
+  memoryStore,
+  type OnceOptions,
+  type OnceStore,
+  type Outcome,
+  type Transaction,
+} from './once.ts'
+export { openReceiver, type Receiver, type ReceiverOptions, type Webhook } from './receive.ts'
+export {
   defaultToleranceSeconds,
   idOf,
   openVerifier,
