@@ -8,7 +8,7 @@ import { dialects } from '../attack/attack.ts'
 import { atEnd } from './at-end.ts'
 import { eventually } from './eventually.ts'
 import { openPlace, type Place } from './place.ts'
-import { apiKey, Program } from './program.ts'
+import { apiKey, longLease, Program } from './program.ts'
 
 // Short ones lie in the pages of tables, long ones in pages of their own.
 const lengths = [20, 300, 1500, 9000]
@@ -65,7 +65,7 @@ for (const dialect of dialects) {
       test(`${way}: nothing of the message is left, wherever a receiver echoed it`, async (t) => {
         const place = await openPlace(t, dialect)
         const receiver = await listen(t)
-        const server = await Program.start(t, 'serve', place.store)
+        const server = await Program.start(t, 'serve', place.store, longLease)
         const ask = async (method: string, path: string, body?: unknown) => {
           const answer = await fetch(`${server.api}${path}`, {
             method,
