@@ -172,10 +172,10 @@ const readers: Readonly<Record<MeasureName, (reading: Reading) => readonly Sampl
   storeUp: ({ standing }) => one(Number(standing.storeUp)),
   storeWrite: ({ standing }) => (standing.storeUp ? seconds(standing.condition?.commitMs) : []),
   loopDelay: ({ own: { loopDelay } }) =>
-    by('quantile', [
-      ['0.5', loopDelay.p50],
-      ['0.99', loopDelay.p99],
-      ['1', loopDelay.max],
+    by('percentile', [
+      ['50', loopDelay.p50],
+      ['99', loopDelay.p99],
+      ['100', loopDelay.max],
     ]),
   build: ({ own }) => [{ labels: { version: own.version }, value: 1 }],
   cpu: ({ own }) => one(own.cpuSeconds),

@@ -89,7 +89,8 @@ export const measures = {
   storeUp: gauge('sluice_store_up', '1 if the store answered this process and takes writes.'),
   storeWrite: gauge('sluice_store_write_seconds', 'Duration of one durable write of this process, a moment ago.'),
   loopDelay: gauge('sluice_event_loop_delay_seconds', 'Delay of the event loop over the last 15 to 30 seconds.', {
-    quantile: ['0.5', '0.99', '1'],
+    // Not `quantile`: promtool keeps that name for summaries.
+    percentile: ['50', '99', '100'],
   }),
   build: gauge('sluice_build_info', 'Always 1; the label is the version.', { version: 'version of Sluice' }),
   cpu: counter('process_cpu_seconds_total', 'CPU time of the process.'),
