@@ -54,7 +54,8 @@ async function status(env: Env): Promise<Response> {
         figures[figure] = typeof value === 'number' ? Number(known ?? 0) + value : (value ?? known ?? null)
       }
     }
-    routes[route.name] = { mode: route.mode, to: route.to, ...figures }
+    // Only the origin: a path may hold the token of a source.
+    routes[route.name] = { mode: route.mode, to: new URL(route.to).origin, ...figures }
   }
   return Response.json({ routes, problems: Object.fromEntries(problems) })
 }
@@ -71,7 +72,7 @@ async function listFailures(request: Request, env: Env, route: Route): Promise<R
   const lists = await Promise.all(
     shardNames(route).map(async (name, shard) => {
       if (inShard !== undefined && inShard !== shard) return []
-      const failures = await env.OUTBOX.getByName(name).failures(bySeq, page)
+      const failures = await env.OUTBOX.getByName(name).listFailures(bySeq, page)
       return failures.map((failure) => ({ ...failure, failure: `${shard}-${failure.failure}` }))
     }),
   )
@@ -87,13 +88,13 @@ async function oneFailure(request: Request, env: Env, route: Route, text: string
   const outbox = env.OUTBOX.getByName(shardNames(route)[shard] as string)
   switch (request.method) {
     case 'GET': {
-      const found = await outbox.failed(failure)
+      const found = await outbox.readFailure(failure)
       if (found === undefined) return missing()
       // The headers of a stranger's request are shown as data, so that none of them acts in a browser.
       return Response.json({ headers: found.headers, body: Buffer.from(found.body).toString('base64') })
     }
     case 'POST':
-      return (await outbox.retry(failure)) ? Response.json({ outcome: 'stored' }, { status: 202 }) : missing()
+      return (await outbox.retryFailure(failure)) ? Response.json({ outcome: 'stored' }, { status: 202 }) : missing()
     case 'DELETE':
       return (await outbox.deleteFailure(failure)) ? new Response(null, { status: 204 }) : missing()
     default:

@@ -1,4 +1,5 @@
 import { DurableObject } from 'cloudflare:workers'
+import { type Failure, Failures } from './failures.ts'
 import { askedWaitMs, type Forwarded, forward, isFinalFor, isSuccess } from './forward.ts'
 import type { HeaderPair } from './incoming.ts'
 import { type CoalesceRoute, type Env, type IngressRoute, routesOf } from './route.ts'
@@ -20,17 +21,6 @@ export interface Parcel {
 
 export type Stored = 'stored' | 'replaced' | 'superseded' | 'full'
 
-/** A request that its target did not take in time. */
-export interface Failure {
-  readonly failure: number
-  readonly id: string
-  readonly reason: string
-  readonly attempts: number
-  readonly arrivedAt: string
-  readonly failedAt: string
-  readonly bytes: number
-}
-
 export interface OutboxStatus {
   readonly stored: number
   readonly storedBytes: number
@@ -44,11 +34,23 @@ type Target = CoalesceRoute | IngressRoute
 interface Item extends Record<string, SqlStorageValue> {
   readonly seq: number
   readonly kind: string
+  readonly id: string
   readonly query: string
   readonly headers: string
   readonly body: ArrayBuffer
   readonly arrived: number
   readonly attempts: number
+}
+
+/** What an outbox knows beside its parcels. It is kept in memory, and written when it changes. */
+interface Notes {
+  route: string
+  /** The target gets no parcel before this instant. */
+  held: number
+  /** Troubles of the target in a row. */
+  troubles: number
+  /** Failures that were dropped to make room. */
+  dropped: number
 }
 
 /** A Worker has six connections at once, and on the free plan 50 requests per invocation. */
@@ -59,7 +61,7 @@ const safetyMs = 5000
 const firstWaitMs = 1000
 const longestWaitMs = 300_000
 const longestHoldMs = 3_600_000
-const sweepEveryMs = 60_000
+const missingRouteMs = 60_000
 
 /**
  * The requests of one shard of a route that wait for their target, and the failures among them. A coalescing route puts
@@ -77,6 +79,8 @@ const sweepEveryMs = 60_000
  */
 export class Outbox extends DurableObject<Env> {
   readonly #sql: SqlStorage
+  readonly #failures: Failures
+  readonly #notes: Notes = { route: '', held: 0, troubles: 0, dropped: 0 }
   #count: number
   #bytes: number
 
@@ -91,15 +95,12 @@ export class Outbox extends DurableObject<Env> {
         attempts integer not null default 0, query text not null, headers text not null, body blob not null);
       create unique index if not exists parcel_kind on parcel (kind, sending);
       create index if not exists parcel_due on parcel (sending, due);
-      create table if not exists failure (
-        seq integer primary key autoincrement, id text not null, bytes integer not null, arrived integer not null,
-        failed integer not null, attempts integer not null, reason text not null,
-        query text not null, headers text not null, body blob not null);
-      create table if not exists meta (name text primary key, value) without rowid`)
-    const held = this.#sql.exec<{ n: number; bytes: number }>(
-      'select count(*) as n, coalesce(sum(bytes), 0) as bytes from parcel',
-    )
-    ;({ n: this.#count, bytes: this.#bytes } = held.one())
+      create table if not exists note (name text primary key, value) without rowid`)
+    const sums = 'select count(*) as n, coalesce(sum(bytes), 0) as bytes from parcel'
+    ;({ n: this.#count, bytes: this.#bytes } = this.#sql.exec<{ n: number; bytes: number }>(sums).one())
+    for (const { name, value } of this.#sql.exec<{ name: keyof Notes; value: never }>('select * from note'))
+      this.#notes[name] = value
+    this.#failures = new Failures(this.#sql)
   }
 
   /** Stores a parcel. When the call returns, the parcel is on disk: the answer waits for the write. */
@@ -112,13 +113,14 @@ export class Outbox extends DurableObject<Env> {
     const { kind, id, query, body } = parcel
     const headers = JSON.stringify(parcel.headers)
     const bytes = body.length + headers.length + query.length
-    const [waiting] = this.#sql
-      .exec<{ seq: number; id: string; bytes: number }>(
-        'select seq, id, bytes from parcel where kind = ? and sending = 0',
+    const ofKind = this.#sql
+      .exec<{ seq: number; id: string; bytes: number; sending: number }>(
+        'select seq, id, bytes, sending from parcel where kind = ?',
         kind,
       )
       .toArray()
-    if (waiting !== undefined && isOlder(id, waiting.id)) return 'superseded'
+    if (ofKind.some((each) => isOlder(id, each.id))) return 'superseded'
+    const waiting = ofKind.find(({ sending }) => sending === 0)
     const grownBytes = this.#bytes + bytes - (waiting?.bytes ?? 0)
     if (grownBytes > route.maxStoredBytes || (waiting === undefined && this.#count >= route.maxStored)) return 'full'
     this.#bytes = grownBytes
@@ -134,7 +136,7 @@ export class Outbox extends DurableObject<Env> {
         ...[id, bytes, now, query, headers, body, waiting.seq],
       )
     }
-    this.#setMeta('route', parcel.route)
+    this.#note('route', parcel.route)
     await this.#wakeBy(this.#nextDue() ?? now, alarm)
     return waiting === undefined ? 'stored' : 'replaced'
   }
@@ -143,15 +145,14 @@ export class Outbox extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     await this.ctx.storage.setAlarm(Date.now() + safetyMs)
     this.#takeBack()
-    const name = this.#meta('route') as string
-    const route = this.#routeNamed(name)
+    const route = this.#routeNamed(this.#notes.route)
     if (route === undefined) {
-      console.error(JSON.stringify({ event: 'route is missing', route: name, stored: this.#count }))
-      return
+      console.error(JSON.stringify({ event: 'route is missing', route: this.#notes.route, stored: this.#count }))
+      return this.ctx.storage.setAlarm(Date.now() + missingRouteMs)
     }
     let left = triesPerAlarm
     const sendNext = async (): Promise<boolean> => {
-      const mayGoOn = left-- > 0 && Date.now() >= this.#heldUntil()
+      const mayGoOn = left-- > 0 && Date.now() >= this.#notes.held
       const item = mayGoOn ? this.#take() : undefined
       if (item !== undefined) await this.#send(route, item)
       return item !== undefined
@@ -160,50 +161,37 @@ export class Outbox extends DurableObject<Env> {
       while (await sendNext());
     }
     // After trouble with the target one parcel goes ahead. The others follow when the target took it.
-    if (this.#troubles() > 0) await sendNext()
+    if (this.#notes.troubles > 0) await sendNext()
     await Promise.all(Array.from({ length: lanes }, lane))
-    this.#sweep(route, Date.now())
-    await this.#schedule()
+    this.#failures.sweep(route.keepFailuresMs, Date.now())
+    await this.#schedule(route)
   }
 
   async status(): Promise<OutboxStatus> {
-    const heldUntil = this.#heldUntil()
+    const { held, dropped } = this.#notes
     return {
       stored: this.#count,
       storedBytes: this.#bytes,
-      failures: this.#failureCount(),
-      droppedFailures: Number(this.#meta('dropped') ?? 0),
-      heldUntil: heldUntil > Date.now() ? new Date(heldUntil).toISOString() : null,
+      failures: this.#failures.count,
+      droppedFailures: dropped,
+      heldUntil: held > Date.now() ? new Date(held).toISOString() : null,
     }
   }
 
-  /** The failures from the newest on, without their bodies. */
-  async failures(before: number, limit: number): Promise<Failure[]> {
-    const rows = this.#sql.exec<
-      { seq: number; id: string; reason: string } & Record<'attempts' | 'arrived' | 'failed' | 'bytes', number>
-    >(
-      'select seq, id, reason, attempts, arrived, failed, bytes from failure where seq < ? order by seq desc limit ?',
-      ...[before, limit],
-    )
-    return rows.toArray().map(({ seq, id, reason, attempts, arrived, failed, bytes }) => ({
-      failure: seq,
-      id,
-      reason,
-      attempts,
-      arrivedAt: new Date(arrived).toISOString(),
-      failedAt: new Date(failed).toISOString(),
-      bytes,
-    }))
+  async listFailures(before: number, limit: number): Promise<Failure[]> {
+    return this.#failures.list(before, limit)
   }
 
-  /** The request of a failure as it came. */
-  async failed(failure: number): Promise<{ readonly headers: HeaderPair[]; readonly body: ArrayBuffer } | undefined> {
-    const [row] = this.#sql.exec<Item>('select headers, body from failure where seq = ?', failure).toArray()
-    return row && { headers: JSON.parse(row.headers), body: row.body }
+  async readFailure(failure: number): Promise<ReturnType<Failures['read']>> {
+    return this.#failures.read(failure)
+  }
+
+  async deleteFailure(failure: number): Promise<boolean> {
+    return this.#failures.delete(failure)
   }
 
   /** Makes a failure a parcel of its own again, which is due at once. Answers whether there was one. */
-  async retry(failure: number): Promise<boolean> {
+  async retryFailure(failure: number): Promise<boolean> {
     const alarm = await this.ctx.storage.getAlarm()
     const now = Date.now()
     const [moved] = this.#sql
@@ -214,16 +202,12 @@ export class Outbox extends DurableObject<Env> {
       )
       .toArray()
     if (moved === undefined) return false
-    this.#sql.exec('delete from failure where seq = ?', failure)
+    this.#failures.delete(failure)
     this.#count++
     this.#bytes += moved.bytes
-    this.#setMeta('held', 0)
+    this.#note('held', 0)
     await this.#wakeBy(now, alarm)
     return true
-  }
-
-  async deleteFailure(failure: number): Promise<boolean> {
-    return this.#sql.exec('delete from failure where seq = ? returning 1', failure).toArray().length > 0
   }
 
   /** Takes the parcel that is due first, and marks it as being sent. */
@@ -231,7 +215,7 @@ export class Outbox extends DurableObject<Env> {
     const due = `select seq from parcel as this where sending = 0 and due <= ?
       and not exists (select 1 from parcel as other where other.kind = this.kind and other.sending = 1)
       order by due limit 1`
-    const columns = 'seq, kind, arrived, attempts, query, headers, body'
+    const columns = 'seq, kind, id, arrived, attempts, query, headers, body'
     const statement = `update parcel set sending = 1, attempts = attempts + 1 where seq in (${due}) returning ${columns}`
     return this.#sql.exec<Item>(statement, Date.now()).toArray()[0]
   }
@@ -243,7 +227,7 @@ export class Outbox extends DurableObject<Env> {
     const forwarded = await forward({ url, headers: JSON.parse(item.headers), body, timeoutMs: route.timeoutMs })
     const now = Date.now()
     if (isSuccess(forwarded)) {
-      this.#setMeta('troubles', 0)
+      this.#note('troubles', 0)
       return this.#drop(item.seq)
     }
     const waitMs = Math.max(backoffMs(attempts), askedMs(forwarded, now))
@@ -254,7 +238,7 @@ export class Outbox extends DurableObject<Env> {
       return this.#drop(item.seq)
     }
     if (isFinalFor(route.mode, forwarded) || now + waitMs > arrived + route.retryForMs) {
-      return this.#fail(route, item.seq, reasonOf(forwarded), now)
+      return this.#fail(route, item, reasonOf(forwarded), now)
     }
     this.#sql.exec('update parcel set sending = 0, due = ? where seq = ?', now + waitMs, item.seq)
   }
@@ -281,64 +265,38 @@ export class Outbox extends DurableObject<Env> {
     this.#bytes -= row.bytes
   }
 
-  #fail({ name, maxFailures, maxStoredBytes }: Target, seq: number, reason: string, now: number): void {
-    const [row] = this.#sql
-      .exec<{ id: string; attempts: number }>(
-        `insert into failure (id, bytes, arrived, failed, attempts, reason, query, headers, body)
-           select id, bytes, arrived, ?, attempts, ?, query, headers, body from parcel where seq = ? returning id, attempts`,
-        ...[now, reason, seq],
-      )
-      .toArray()
+  #fail(route: Target, { seq, id, attempts }: Item, reason: string, now: number): void {
+    const dropped = this.#failures.keep(seq, reason, now, route)
     this.#drop(seq)
-    console.error(JSON.stringify({ event: 'failure', route: name, reason, ...row }))
-    const ranks = 'select seq, row_number() over newest as n, sum(bytes) over newest as total from failure'
-    const surplus = `select seq from (${ranks} window newest as (order by seq desc)) where n > ? or total > ?`
-    const statement = `delete from failure where seq in (${surplus}) returning 1`
-    const dropped = this.#sql.exec(statement, maxFailures, maxStoredBytes).toArray().length
-    if (dropped > 0) this.#setMeta('dropped', Number(this.#meta('dropped') ?? 0) + dropped)
-  }
-
-  /** Deletes failures whose time is over. */
-  #sweep({ keepFailuresMs }: Target, now: number): void {
-    this.#sql.exec('delete from failure where failed <= ?', now - keepFailuresMs)
+    this.#note('dropped', this.#notes.dropped + dropped)
+    console.error(JSON.stringify({ event: 'failure', route: route.name, id, reason, attempts, dropped }))
   }
 
   /** The target gets no parcel of this shard until then: its Retry-After, or a wait that grows with each trouble. */
   #hold(forwarded: Forwarded, now: number): void {
     // Requests that were open together meet one trouble, not several.
-    const isNew = now >= this.#heldUntil()
-    if (isNew) this.#setMeta('troubles', this.#troubles() + 1)
-    const until = now + Math.max(askedMs(forwarded, now), isNew ? backoffMs(this.#troubles()) : 0)
-    if (until > this.#heldUntil()) this.#setMeta('held', until)
-  }
-
-  #heldUntil(): number {
-    return Number(this.#meta('held') ?? 0)
-  }
-
-  #troubles(): number {
-    return Number(this.#meta('troubles') ?? 0)
+    const isNew = now >= this.#notes.held
+    if (isNew) this.#note('troubles', this.#notes.troubles + 1)
+    const until = now + Math.max(askedMs(forwarded, now), isNew ? backoffMs(this.#notes.troubles) : 0)
+    this.#note('held', Math.max(until, this.#notes.held))
   }
 
   /** The instant of the next try; undefined when nothing waits. */
   #nextDue(): number | undefined {
     const { due } = this.#sql.exec<{ due: number | null }>('select min(due) as due from parcel where sending = 0').one()
-    return due === null ? undefined : Math.max(due, this.#heldUntil())
+    return due === null ? undefined : Math.max(due, this.#notes.held)
   }
 
-  async #schedule(): Promise<void> {
-    const due = this.#nextDue()
-    if (due !== undefined) return this.ctx.storage.setAlarm(due)
-    if (this.#failureCount() > 0) return this.ctx.storage.setAlarm(Date.now() + sweepEveryMs)
-    return this.ctx.storage.deleteAlarm()
+  async #schedule({ keepFailuresMs }: Target): Promise<void> {
+    const oldest = this.#failures.oldest()
+    const sweep = oldest === undefined ? undefined : oldest + keepFailuresMs
+    const next = Math.min(this.#nextDue() ?? Number.POSITIVE_INFINITY, sweep ?? Number.POSITIVE_INFINITY)
+    if (next === Number.POSITIVE_INFINITY) return this.ctx.storage.deleteAlarm()
+    return this.ctx.storage.setAlarm(next)
   }
 
   async #wakeBy(at: number, alarm: number | null): Promise<void> {
     if (alarm === null || alarm > at) await this.ctx.storage.setAlarm(at)
-  }
-
-  #failureCount(): number {
-    return this.#sql.exec<{ n: number }>('select count(*) as n from failure').one().n
   }
 
   #routeNamed(name: string): Target | undefined {
@@ -346,12 +304,10 @@ export class Outbox extends DurableObject<Env> {
     return route === undefined || route.mode === 'relay' ? undefined : route
   }
 
-  #meta(name: string): SqlStorageValue | undefined {
-    return this.#sql.exec<{ value: SqlStorageValue }>('select value from meta where name = ?', name).toArray()[0]?.value
-  }
-
-  #setMeta(name: string, value: string | number): void {
-    this.#sql.exec('insert or replace into meta (name, value) values (?, ?)', name, value)
+  #note<Name extends keyof Notes>(name: Name, value: Notes[Name]): void {
+    if (this.#notes[name] === value) return
+    this.#notes[name] = value
+    this.#sql.exec('insert or replace into note (name, value) values (?, ?)', name, value)
   }
 }
 

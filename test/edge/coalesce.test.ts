@@ -21,6 +21,7 @@ describe('coalescing', { skip }, () => {
       cache: { ...common, to: `${receiver.url}/cache`, type: 'x-event-type' },
       long: { ...common, to: `${receiver.url}/long`, windowSeconds: 3600 },
       open: { ...common, to: `${receiver.url}/open`, windowSeconds: 1, shards: 1 },
+      late: { ...common, to: `${receiver.url}/late`, windowSeconds: 1 },
       small: { ...common, to: `${receiver.url}/small`, windowSeconds: 3600, maxStored: 2, shards: 1 },
       shaky: { ...common, to: `${receiver.url}/shaky`, windowSeconds: 1, shards: 1 },
       dead: { ...common, to: `${receiver.url}/dead`, windowSeconds: 1, retryForSeconds: 0 },
@@ -72,6 +73,19 @@ describe('coalescing', { skip }, () => {
       gate.resolve()
       await receiver.until('the second window ended', () => receiver.at('/open').length === 2)
       assert.deepEqual(numbers(receiver.at('/open')), [1, 3])
+    })
+
+    await t.test('and a newer one that is being forwarded is not given up for an older one', async () => {
+      const gate = Promise.withResolvers<void>()
+      const answers = [gate.promise.then(() => ({ status: 500 }))]
+      receiver.behave('/late', () => answers.shift() ?? { status: 200 })
+      const [older, newer] = [messageId(), messageId()]
+      await edge.send('/late', signed(newer, rank('a', 2)))
+      await receiver.until('the newer is being forwarded', () => receiver.at('/late').length === 1)
+      assert.equal((await edge.send('/late', signed(older, rank('a', 1)))).headers['sluice-edge'], 'superseded')
+      gate.resolve()
+      await receiver.until('it is forwarded again', () => receiver.at('/late').length === 2)
+      assert.deepEqual(numbers(receiver.at('/late')), [2, 2])
     })
 
     await t.test('and a receiver that fails is tried again, with the newest', async () => {
