@@ -132,9 +132,9 @@ function describe({ terminal }: Session, item: Item): string {
 
 /** `sluice region`: the secrets behind pseudonyms. */
 export function addRegion(commands: RemoteCommands): void {
-  const region = commands.group('region', 'secrets for pseudonyms: list, create, delete')
+  const region = commands.group('region', "an application's secrets for pseudonyms, by region: list, create, delete")
 
-  region.list('list <app>', "list an application's regions", ([app]) => ({
+  region.list('list <app>', 'list the regions that an application has a secret of', ([app]) => ({
     path: pathOf('app', app, 'region'),
     empty: `No regions. Create one: sluice region create ${app} NAME`,
     columns: [
@@ -144,7 +144,7 @@ export function addRegion(commands: RemoteCommands): void {
   }))
 
   region
-    .add('create <app> <name>', 'create a region', async (session, [app, name]) => {
+    .add('create <app> <name>', 'create the secret of a region', async (session, [app, name]) => {
       const body = { name, secret: session.options.secret }
       const created = await session.client.post(pathOf('app', app, 'region'), { body })
       session.show(created, (item) =>
@@ -159,11 +159,14 @@ export function addRegion(commands: RemoteCommands): void {
 
   region.addDeleting(
     'delete <app> <name>',
-    'delete a region that no endpoint uses',
-    (_, [app, name]) => `Delete region ${name} of ${app}? Its pseudonyms cannot be computed again.`,
+    'delete the secret of a region that no endpoint gets pseudonyms of',
+    (_, [app, name]) => `Delete the secret of region ${name} of ${app}? Its pseudonyms cannot be computed again.`,
     async (session, [app, name]) => {
       await session.client.delete(pathOf('app', app, 'region', name))
-      session.show({ deleted: name }, () => `Deleted region ${name}. Its pseudonyms cannot be computed again.`)
+      session.show(
+        { deleted: name },
+        () => `Deleted the secret of region ${name}. Its pseudonyms cannot be computed again.`,
+      )
     },
   )
 }

@@ -205,6 +205,7 @@ const bad: ReadonlySet<unknown> = new Set([
   'opened_by_hand',
   'head_blocked',
   'no_worker',
+  'no_worker_in_region',
   'owner_silent',
 ])
 

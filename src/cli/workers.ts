@@ -7,7 +7,7 @@ export function addWorkers(commands: RemoteCommands): void {
   commands
     .add(
       'workers',
-      'list the workers: version, host, lanes, attempts under way, last sign of life',
+      'list the workers: version, host, regions, lanes, attempts under way, last sign of life',
       async (session) => {
         const { client, terminal, world, options } = session
         const answer = await client.get('/worker', { ended: options.all === true })
@@ -22,6 +22,7 @@ export function addWorkers(commands: RemoteCommands): void {
                   { title: 'WORKER', cell: 'id', align: 'right' },
                   { title: 'NAME', cell: 'name', flexible: true },
                   { title: 'VERSION', cell: 'version' },
+                  { title: 'REGIONS', cell: ({ regions }) => (Array.isArray(regions) ? regions.join(',') : 'all') },
                   { title: 'STARTED', cell: ({ startedAt }) => instant(startedAt) },
                   { title: 'LAST SEEN', cell: ({ lastSeenAt }) => ago(lastSeenAt, now) },
                   { title: 'LANES', cell: 'lanes', align: 'right' },

@@ -143,6 +143,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
       leastRetryWaitMs: config.minRetryWait,
     },
     leaseMs: config.lease,
+    regions: config.region,
     serverDefaults: serverDefaultsOf(config),
     health: { circuit: circuitOf(config), disableAfterMs: config.disableAfter },
     waitingLimit: config.maxWaitingPerEndpoint,
@@ -158,7 +159,7 @@ export async function startDelivering(parts: DeliveringParts): Promise<Deliverin
   const leader = startLeading(parts, deadFile)
   return {
     async stop(limitMs) {
-      const led = leader.leads
+      const led = leader.leads || config.region !== null
       // Side by side: a job of the leader may wait for the store, and no attempt goes on beyond the limit for it.
       await Promise.all([
         leader.stop().catch((error) => troubles.note(error, 'stopped without handing the lead on')),
@@ -186,9 +187,10 @@ async function openDeadFile({ config, store, log, scanner }: DeliveringParts): P
     limitBytes: config.deadFileSize,
     machine: thisProcess.host,
     store,
+    regions: config.region,
     clock: systemClock,
     randomText: systemRandomText,
-    nextLines: () => unfiledLines({ store, clock: systemClock, scanner: scanner() }),
+    nextLines: () => unfiledLines({ store, clock: systemClock, scanner: scanner() }, config.region),
     lock: lockAlone,
     log: {
       info: (sentence) => log.info(sentence),
@@ -222,6 +224,7 @@ function startLeading(
       clock: systemClock,
       publisher,
       retention: { historyMs: config.retention || null, deadMs: config.deadRetention || null },
+      regions: config.region,
       hoursKeptMs: config.historyRetention,
       waitingLimit: config.maxWaitingPerEndpoint,
       deadFile,

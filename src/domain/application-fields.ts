@@ -1,4 +1,4 @@
-import { boolean, type Field, integer, labels, list, seconds, type Typed, text } from './field.ts'
+import { boolean, type Field, integer, labels, list, name, seconds, type Typed, text } from './field.ts'
 
 const day = 86_400
 
@@ -35,6 +35,11 @@ export const applicationFields = {
     flag: '--max-in-flight <NUMBER>',
     description:
       'Attempts under way at once at all its endpoints together, over all workers; `inFlightPerApp` of each process by default.',
+  },
+  region: {
+    kind: name(128),
+    flag: '--region <NAME>',
+    description: 'Region whose workers deliver to its endpoints without their own region; `default` by default.',
   },
   eraseDelivered: {
     kind: boolean,

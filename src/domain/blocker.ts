@@ -30,6 +30,7 @@ export type BlockerReason =
   | 'disabled'
   | 'paused'
   | 'no_worker' //          no worker is alive
+  | 'no_worker_in_region' // workers are alive, and none serves the lane's region
   | 'held' //               the receiver answered with Retry-After, or its token endpoint gave no token
   | 'circuit_open' //       repeated failures opened the circuit; nothing is sent until the next probe
   | 'opened_by_hand' //     an operator opened the circuit
@@ -59,6 +60,9 @@ export interface LaneStatus {
   readonly holdUntil: EpochMs
   readonly notBefore: EpochMs
   readonly workersAlive: number
+  /** The lane's region, and the workers alive that serve it. */
+  readonly region: string
+  readonly workersServing: number
   /** The receiver's health as it was last saved, and how long ago that was. */
   readonly health?: string | null
   readonly healthAgeMs?: number
@@ -98,6 +102,7 @@ const needOperator: ReadonlySet<BlockerReason> = new Set([
   'opened_by_hand',
   'head_blocked',
   'no_worker',
+  'no_worker_in_region',
 ])
 
 /** Blockers without a known end come behind those with one, the more telling first. */
@@ -153,12 +158,19 @@ export function byDecisiveness(blockers: readonly Blocker[]): Blocker[] {
 
 /** The blockers of a whole lane, unsorted. */
 export function laneBlockers(endpoint: Stoppable, lane: LaneStatus): Blocker[] {
-  const { live, workersAlive } = lane
+  const { live } = lane
   return [
     ...stopped(endpoint),
-    ...(workersAlive === 0 ? [noWorker] : []),
+    ...unserved(lane),
     ...(live === null ? storedBlockers(lane) : ownerBlockers(live, lane)).map((each) => orTokenless(each, endpoint)),
   ]
+}
+
+/** No worker may own the lane. */
+function unserved({ workersAlive, workersServing, region, owner }: LaneStatus): Blocker[] {
+  if (workersAlive === 0) return [noWorker]
+  // A lane that was moved is delivered by its owner until that has learned of it.
+  return workersServing > 0 || owner !== null ? [] : [noWorkerIn(region)]
 }
 
 /** A lane is held by the receiver, or by a token endpoint that gives no token; its last attempt says which. */
@@ -258,6 +270,13 @@ function stopped({ disabled, disabledReason, paused }: Stoppable): Blocker[] {
 
 /** Blocks every endpoint. */
 export const noWorker = blocker('no_worker', 'No worker is alive: start `sluice serve` or `sluice worker`.')
+/** Blocks every endpoint of the region. */
+function noWorkerIn(region: string): Blocker {
+  return blocker(
+    'no_worker_in_region',
+    `No worker serves the region ${region}: start \`sluice worker --region ${region}\`, or a worker without --region.`,
+  )
+}
 const openedByHand = blocker(
   'opened_by_hand',
   'An operator opened the circuit. It stays open until `sluice circuit close`.',

@@ -55,6 +55,8 @@ export interface EndpointFacts {
   /** Uids, or ids where there are none. */
   readonly app: string
   readonly endpoint: string
+  /** The region of its lane. */
+  readonly region: string
   readonly reason: BlockerReason | 'delivering' | 'idle'
   /** The reason as a sentence. */
   readonly detail: string

@@ -230,6 +230,26 @@ export const systemRules: readonly Rule[] = [
     },
   },
   {
+    code: 'region_without_worker',
+    severity: 'critical',
+    meaning: 'Deliveries wait for endpoints of a region that no living worker serves.',
+    remedy:
+      'Start a worker with that region, or one without `--region`. On SQLite one process owns the file: restart it with the region in its list.',
+    find: ({ endpoints, dialect }, _limits, { explained }) => {
+      const waiting = endpoints.filter((each) => !explained.has(each) && each.reason === 'no_worker_in_region')
+      for (const each of waiting) explained.add(each)
+      return [...Map.groupBy(waiting, ({ region }) => region)].map(([region, some]) => {
+        const sum = some.reduce((total, each) => total + each.waiting, 0)
+        const exact = some.every(({ isExact }) => isExact) ? '' : 'at least '
+        return {
+          sentence: `No worker serves the region ${region}: ${exact}${count(sum, 'delivery waits', 'deliveries wait')} for ${count(some.length, 'endpoint')} of it.`,
+          evidence: { region, waiting: sum, endpoints: some.length },
+          command: `sluice ${dialect === 'sqlite' ? 'serve' : 'worker'} --region ${region}`,
+        }
+      })
+    },
+  },
+  {
     code: 'worker_died',
     severity: 'warning',
     meaning: 'A worker died in the last 15 minutes: its lease ran out and it did not leave.',

@@ -339,7 +339,9 @@ export const endpointFields = {
     fallback: null,
     stays: true,
     flag: '--region <NAME>',
-    description: 'Region whose secret makes the pseudonyms.',
+    description:
+      "Region whose workers deliver to the endpoint; its application's by default. Pseudonyms are made with the application's secret of this region.",
+    help: 'region whose workers deliver to it, and whose secret makes its pseudonyms',
   },
   signature: {
     flow: 'signature',

@@ -1,6 +1,7 @@
 import { type BlockerReason, type LaneStatus, laneBlockers } from './blocker.ts'
 import type { Endpoint } from './endpoint.ts'
 import { healthFacts } from './health-facts.ts'
+import { defaultRegion } from './region.ts'
 
 /** The states of an endpoint, the most decisive first: an endpoint that meets several has the first of them. */
 export const endpointStates = [
@@ -28,7 +29,7 @@ const stateOfBlocker: Partial<Record<BlockerReason, EndpointState>> = {
 }
 
 /** The facts of a lane that decide the state of its endpoint. */
-export type StateFacts = Omit<LaneStatus, 'workersAlive' | 'first' | 'silent'> &
+export type StateFacts = Omit<LaneStatus, 'workersAlive' | 'workersServing' | 'region' | 'first' | 'silent'> &
   Required<Pick<LaneStatus, 'health' | 'healthAgeMs'>>
 
 /**
@@ -39,7 +40,8 @@ export function endpointState(endpoint: Endpoint, lane: StateFacts | undefined):
   if (endpoint.disabled) return 'disabled'
   if (endpoint.paused) return 'paused'
   if (lane === undefined) return 'active'
-  const found = laneBlockers(endpoint, { ...lane, workersAlive: 1, first: null, silent: false })
+  const anyWorker = { workersAlive: 1, workersServing: 1, region: defaultRegion }
+  const found = laneBlockers(endpoint, { ...lane, ...anyWorker, first: null, silent: false })
     .map(({ reason }) => stateOfBlocker[reason])
     .filter((state) => state !== 'throttled' || hasWork(lane))
   const known = new Set([...found, ...healthStates(endpoint, lane)])

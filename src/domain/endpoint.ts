@@ -42,7 +42,9 @@ export interface Endpoint extends ColumnValues {
   readonly appThrottleRate?: number | null
   /** Set only for delivering. */
   readonly appSettings?: ApplicationSettings
-  /** Set only for delivering: the secret of its region; null when that cannot be read. */
+  /** Set only for delivering: the region of its lane. */
+  readonly region?: string
+  /** Set only for delivering: the secret of its own region; null when there is none, or it cannot be read. */
   readonly regionSecret?: string | null
   /** The sealed fields whose stored record does not open. Each reads as empty until it is replaced. Absent: all open. */
   readonly damaged?: readonly SealedField[]

@@ -51,6 +51,11 @@ export interface Shape {
   readonly pseudonymize: readonly string[]
 }
 
+/** Whether an endpoint gets pseudonyms, for which its region needs a secret. */
+export function makesPseudonyms({ shape }: Partial<Pick<Flow, 'shape'>>): boolean {
+  return shape != null && shape.pseudonymize.length > 0
+}
+
 export type SignatureProfile = Flow['signature']
 
 export const defaultFlow: Flow = { ...flowDefaults, circuitOrder: null }

@@ -4,6 +4,7 @@ import type { ServerDefaults } from '../domain/endpoint.ts'
 import type { HealthDefaults } from '../domain/health-facts.ts'
 import type { RandomText } from '../domain/ids.ts'
 import { count } from '../domain/phrases.ts'
+import type { Regions } from '../domain/region.ts'
 import { Scheduler, type SchedulerLimits } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import type { Renewal, Store, StoredMessage, WorkerReport } from '../store/store.ts'
@@ -60,12 +61,13 @@ export class Engine {
   constructor(parts: EngineParts) {
     this.#parts = parts
     const { store, sender, clock, random, randomText, leaseMs, description, waitingLimit, serverDefaults } = parts
+    const { regions = null } = parts
     const healthDefaults = parts.health
     const onTrouble = (error: unknown) => this.#trouble(error)
     const scheduler = new Scheduler<Delivery>(parts.limits)
     const bodies = new Bodies(store, bodyCacheBytes)
     const membership = new Membership({
-      ...{ store, clock, leaseMs, description, onTrouble },
+      ...{ store, clock, leaseMs, description, regions, onTrouble },
       report: () =>
         parts.process && {
           ...parts.process,
@@ -89,7 +91,7 @@ export class Engine {
     const settling = new Settling({ clock, randomText, scheduler, queue, reader, loop })
     const registry = new LaneRegistry({
       ...{ store, clock, scheduler, sender, membership, reader, settling, loop, onTrouble },
-      ...{ serverDefaults, healthDefaults },
+      ...{ regions, serverDefaults, healthDefaults },
     })
     const pump = new Pump({
       ...{ clock, random, scheduler, bodies, membership, reader, settling, loop, onTrouble },
@@ -106,10 +108,10 @@ export class Engine {
     this.#bodies = bodies
     this.#pump = pump
     this.#ownership = new Ownership({
-      ...{ store, clock, membership, registry, onTrouble },
+      ...{ store, clock, membership, registry, regions, onTrouble },
       onUnclean: (lanes) => void this.#sayTakenOver(lanes),
     })
-    this.#jobs = new WorkerJobs({ store, clock, registry, settling, waitingLimit, onTrouble })
+    this.#jobs = new WorkerJobs({ store, clock, regions, registry, settling, waitingLimit, onTrouble })
     this.#snapshots = new Snapshots({ store, clock, scheduler, membership, registry, pump, queue, loop, onTrouble })
   }
 
@@ -309,6 +311,8 @@ export interface EngineParts {
   readonly randomText: RandomText
   readonly limits: SchedulerLimits & Pick<PumpParts, 'leastRetryWaitMs'>
   readonly leaseMs: number
+  /** The regions whose lanes it may own; all by default. */
+  readonly regions?: Regions
   readonly serverDefaults: ServerDefaults
   /** How many deliveries may wait at an endpoint that sets no limit of its own. */
   readonly waitingLimit: number

@@ -13,6 +13,7 @@ import { isSame } from '../domain/field.ts'
 import { Health } from '../domain/health.ts'
 import { type HealthDefaults, rulesOf } from '../domain/health-facts.ts'
 import { type Share, shareOf } from '../domain/lane.ts'
+import { defaultRegion, type RegionShare, type Regions, serves, shareOfRegion } from '../domain/region.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import type { Sender } from '../sender/send.ts'
 import { bodyShaper } from '../shaping/shape.ts'
@@ -134,6 +135,8 @@ export class LaneRegistry {
     const replaced = owned.target
     owned.apply(this.#settingsOf(endpoint), now)
     if (!isSame(before.clientCertificate, endpoint.clientCertificate)) replaced.retire?.()
+    // The lane was moved to a region of other workers. Its attempts end here, and no other begins.
+    if (!serves(this.#parts.regions, endpoint.region)) owned.leave()
     const isLimitedOtherwise =
       before.appThrottleRate !== endpoint.appThrottleRate ||
       before.appSettings?.maxInFlight !== endpoint.appSettings?.maxInFlight
@@ -184,11 +187,27 @@ export class LaneRegistry {
     if (membership.workers <= 1) return
     // Lanes beyond this worker's share leave, so that a worker that joins later gets some.
     const kept = [...this.#lanes.values()].filter((owned) => !owned.isLeaving)
-    for (const owned of kept.slice(this.share().most)) owned.leave()
+    const { regionShares } = membership
+    if (regionShares === undefined) {
+      for (const owned of kept.slice(this.#share().most)) owned.leave()
+    } else {
+      for (const { lanes, share } of sharedByRegion(kept, regionShares)) {
+        for (const owned of lanes.slice(share.most)) owned.leave()
+      }
+    }
   }
 
-  /** How many lanes this worker should own. */
-  share(): Share {
+  /** Whether this worker owns its share of lanes that it shares with others, and lets them claim first. */
+  get isContent(): boolean {
+    const { workers, regionShares } = this.#parts.membership
+    if (workers <= 1) return false
+    if (regionShares === undefined) return this.#lanes.size >= this.#share().content
+    const shared = sharedByRegion([...this.#lanes.values()], regionShares)
+    return shared.some(({ lanes, share }) => lanes.length >= share.content)
+  }
+
+  /** How many lanes this worker should own where all workers share all lanes. */
+  #share(): Share {
     const { workers, activeLanes, fewestLanes } = this.#parts.membership
     return shareOf(workers, activeLanes, fewestLanes)
   }
@@ -212,12 +231,27 @@ export class LaneRegistry {
   }
 }
 
+/** The lanes of each region that this worker shares with others, with its share of them. */
+function sharedByRegion(lanes: readonly OwnedLane[], shares: ReadonlyMap<string, RegionShare>): readonly SharedLanes[] {
+  const byRegion = Map.groupBy(lanes, ({ endpoint }) => endpoint.region ?? defaultRegion)
+  return [...shares].flatMap(([region, share]) =>
+    share.workers <= 1 ? [] : [{ lanes: byRegion.get(region) ?? [], share: shareOfRegion(share) }],
+  )
+}
+
+interface SharedLanes {
+  readonly lanes: readonly OwnedLane[]
+  readonly share: Share
+}
+
 export interface LaneRegistryParts {
   readonly store: Pick<Store, 'loadEndpoints'>
   readonly clock: Clock
   readonly scheduler: Scheduler<Delivery>
   readonly sender: Sender
   readonly membership: Membership
+  /** The regions whose lanes this worker may own. */
+  readonly regions: Regions
   readonly reader: Reader
   readonly settling: Settling
   readonly loop: Loop

@@ -1,4 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { RegionShare, Regions } from '../domain/region.ts'
 import type { Renewal, Store, WorkerReport } from '../store/store.ts'
 
 /**
@@ -18,6 +19,8 @@ export class Membership {
   workers = 1
   activeLanes = 0
   fewestLanes = 0
+  /** The shares of the regions that this worker serves, as of the last renewal; undefined in a fleet without regions. */
+  regionShares: ReadonlyMap<string, RegionShare> | undefined
 
   constructor(parts: MembershipParts) {
     this.#parts = parts
@@ -47,9 +50,9 @@ export class Membership {
 
   /** Joins as a new worker, which owns none of the lanes of an earlier membership. */
   async join(): Promise<void> {
-    const { store, clock, leaseMs, description } = this.#parts
+    const { store, clock, leaseMs, description, regions } = this.#parts
     const before = clock.steady()
-    const worker = await store.join({ leaseMs, description })
+    const worker = await store.join({ leaseMs, description, regions })
     // Stopped meanwhile: the lease of the worker that just joined runs out.
     if (this.#left) return
     this.#worker = worker
@@ -89,6 +92,7 @@ export class Membership {
       this.workers = renewal.workers
       this.activeLanes = renewal.activeLanes
       this.fewestLanes = renewal.fewestLanes
+      this.regionShares = renewal.regions
       if (renewal.died !== undefined && renewal.died.length > 0) this.#parts.onDied?.(renewal.died)
       this.#parts.onRenewed()
     }
@@ -130,6 +134,8 @@ export interface MembershipParts {
   readonly clock: Clock
   readonly leaseMs: number
   readonly description: string
+  /** The regions whose lanes this worker may own. */
+  readonly regions: Regions
   /** The report about this worker that operators see. */
   report?(): WorkerReport | undefined
   onRenewed(): void

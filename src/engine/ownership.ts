@@ -1,4 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { Regions } from '../domain/region.ts'
 import type { LaneRest } from '../store/lanes.ts'
 import type { Store } from '../store/store.ts'
 import type { LaneRegistry } from './lane-registry.ts'
@@ -65,7 +66,7 @@ export class Ownership {
     this.#claiming = true
     this.#nextLaneAt = undefined
     this.#cancelPoll?.()
-    if (registry.size >= registry.share().content && membership.workers > 1) await this.#wait(politeMs)
+    if (registry.isContent) await this.#wait(politeMs)
     let waitMs = pollMs
     const worker = membership.worker
     this.#claimAgain = false
@@ -73,7 +74,7 @@ export class Ownership {
       this.#claimedAt = clock.steady()
       this.#asking = true
       try {
-        const claim = await store.claim(worker, claimLanes, this.#claimLost)
+        const claim = await store.claim(worker, claimLanes, this.#claimLost, this.#parts.regions)
         this.#claimLost = false
         if (worker === membership.worker) for (const lane of claim.lanes) registry.take(lane)
         const unclean = claim.lanes.filter(({ clean }) => !clean).length
@@ -177,6 +178,8 @@ export interface OwnershipParts {
   readonly clock: Clock
   readonly membership: Membership
   readonly registry: LaneRegistry
+  /** The regions whose lanes this worker may own. */
+  readonly regions: Regions
   /** This many lanes were claimed whose last owner did not release them, or whose limits changed since. */
   onUnclean?(lanes: number): void
   onTrouble(error: unknown): void

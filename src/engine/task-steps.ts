@@ -237,8 +237,8 @@ async function endpointsOf(store: Store, task: Task, message: number, { endpoint
   if (head === undefined || eventTypes?.includes(head.eventType) === false) return []
   const [after = -1] = task.cursor ?? []
   if (endpoint !== null) return endpoint > after ? [endpoint] : []
-  const accepted = (await store.findMessage(head.app, head.id))?.endpoints ?? []
-  const all = new Set([...accepted, ...(await store.attemptedEndpoints(message))])
+  const [accepted] = await store.loadDestinations([message], Number.MAX_SAFE_INTEGER)
+  const all = new Set([...(accepted?.endpoints ?? []), ...(await store.attemptedEndpoints(message))])
   return [...all]
     .filter((key) => key > after)
     .sort((a, b) => a - b)

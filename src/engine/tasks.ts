@@ -1,4 +1,5 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import type { Regions } from '../domain/region.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 import type { LeasedTask } from '../store/tasks.ts'
 import { Job } from './job.ts'
@@ -14,10 +15,10 @@ export class Tasks extends Job {
   /** Sleeping tasks that this worker wakes for. */
   readonly #sleeping = new Set<{ readonly until: SteadyMs; readonly cancel: () => void }>()
 
-  constructor(store: Store, clock: Clock, onTrouble: (error: unknown) => void) {
+  constructor(store: Store, clock: Clock, regions: Regions, onTrouble: (error: unknown) => void) {
     super(clock, () => this.#runner.step(), onTrouble)
     this.#clock = clock
-    this.#runner = new TaskRunner(store, clock, (restMs) => this.#sleep(restMs))
+    this.#runner = new TaskRunner(store, clock, (restMs) => this.#sleep(restMs), regions)
   }
 
   /** When the first sleeping task continues. */
@@ -54,11 +55,13 @@ export class TaskRunner {
   readonly #store: Store
   readonly #clock: Clock
   readonly #onRest: (restMs: number) => void
+  readonly #regions: Regions
   #leased: LeasedTask | undefined
   #underWay: Promise<boolean> | undefined
 
   /** `onRest` is called with the time that a paced task sleeps; the first worker to ask after that continues it. */
-  constructor(store: Store, clock: Clock, onRest: (restMs: number) => void = () => {}) {
+  constructor(store: Store, clock: Clock, onRest: (restMs: number) => void = () => {}, regions: Regions = null) {
+    this.#regions = regions
     this.#store = store
     this.#clock = clock
     this.#onRest = onRest
@@ -81,7 +84,7 @@ export class TaskRunner {
   }
 
   async #step(): Promise<boolean> {
-    const task = this.#leased ?? (await this.#store.takeTask(leaseMs))
+    const task = this.#leased ?? (await this.#store.takeTask(leaseMs, this.#regions))
     this.#leased = task
     if (task === undefined) return false
     try {
@@ -115,6 +118,11 @@ export class TaskRunner {
     const continues = done !== 'lost' && status === 'running'
     if (continues && restMs > 0) this.#onRest(restMs)
     this.#leased = continues && restMs === 0 ? { ...task, cursor: step.cursor, data } : undefined
+    // The endpoint or the application may have moved to another region, whose workers go on with the task.
+    if (this.#regions !== null && this.#leased !== undefined) {
+      this.#leased = undefined
+      await this.#store.releaseTask(task)
+    }
   }
 
   /** A step that can never succeed must not be tried for ever. */

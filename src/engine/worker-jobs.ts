@@ -1,5 +1,6 @@
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import { oldest, trimmedTo } from '../domain/flow.ts'
+import type { Regions } from '../domain/region.ts'
 import { SurplusCount } from '../store/delivering.ts'
 import type { PendingRow, Store } from '../store/store.ts'
 import { Job } from './job.ts'
@@ -13,31 +14,36 @@ import { Tasks } from './tasks.ts'
 /** How often lanes are trimmed, and how soon work of other processes is noticed. */
 const jobsMs = 1000
 const expandRows = 1000
+/** Lanes that one step moves to another region: some milliseconds of SQLite's time. */
+const movedLanes = 200
 
 /** The jobs of a worker beside delivering, each in small steps. Any worker does them, but each trims only its own lanes. */
 export class WorkerJobs {
   readonly #tasks: Tasks
   readonly #expand: Job
   readonly #remove: Job
+  readonly #move: Job
   readonly #trim: Job
 
   constructor(parts: WorkerJobsParts) {
-    const { store, clock, onTrouble } = parts
+    const { store, clock, regions, onTrouble } = parts
     const trimmer = new Trimmer(parts)
-    this.#tasks = new Tasks(store, clock, onTrouble)
+    this.#tasks = new Tasks(store, clock, regions, onTrouble)
     this.#expand = new Job(clock, async () => (await store.expand(expandRows)).more, onTrouble)
     this.#remove = new Job(clock, async () => (await store.sweepRemoved()).more, onTrouble)
+    this.#move = new Job(clock, async () => (await store.moveLanes(movedLanes)).more, onTrouble)
     this.#trim = new Job(clock, () => trimmer.step(), onTrouble)
   }
 
   start(loop: Pick<Loop, 'every'>): void {
-    for (const job of [this.#trim, this.#expand, this.#tasks, this.#remove]) loop.every(jobsMs, () => job.request())
+    for (const job of [this.#trim, this.#expand, this.#tasks, this.#remove, this.#move])
+      loop.every(jobsMs, () => job.request())
     this.#expand.request()
     this.#tasks.request()
   }
 
   stop(): void {
-    for (const job of [this.#tasks, this.#expand, this.#remove, this.#trim]) job.stop()
+    for (const job of [this.#tasks, this.#expand, this.#remove, this.#move, this.#trim]) job.stop()
   }
 
   /** Queues the remaining deliveries of wide messages. */
@@ -73,6 +79,8 @@ export class WorkerJobs {
 
 export interface WorkerJobsParts extends TrimmerParts {
   readonly store: Store
+  /** The regions of this worker, whose tasks it takes. */
+  readonly regions: Regions
   onTrouble(error: unknown): void
 }
 

@@ -3,6 +3,7 @@ import { type FileHandle, open, readFile, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
 import type { RandomText } from '../domain/ids.ts'
+import type { Regions } from '../domain/region.ts'
 import type { FilePosition } from '../store/dead-letters.ts'
 import { type Store, StoreTrouble } from '../store/store.ts'
 
@@ -27,6 +28,8 @@ export interface DeadFileParts {
   readonly machine: string
   readonly store: Pick<Store, 'beginDeadFiling' | 'findDeadFile' | 'addDeadFile' | 'moveDeadFile' | 'listUnfiled'>
   readonly clock: Clock
+  /** The regions whose letters it holds; all by default. */
+  readonly regions?: Regions
   readonly randomText: RandomText
   /** The oldest letters that no file holds; undefined when there are none. */
   nextLines(): Promise<UnfiledLines | undefined>
@@ -75,7 +78,7 @@ export class DeadFile {
 
   /** Appends some letters, if any wait. Answers whether there may be more. */
   async step(): Promise<boolean> {
-    const [waiting] = await this.#parts.store.listUnfiled(1)
+    const [waiting] = await this.#parts.store.listUnfiled(1, this.#parts.regions)
     return waiting !== undefined && (await this.#exclusively(() => this.#append()))
   }
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { foldAfterMs, hourMs, minuteMs, minutesKeptMs } from '../domain/history.ts'
+import type { Regions } from '../domain/region.ts'
 import { Preparer } from '../intake/preparer.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import type { PayloadEnd, RetentionLimits } from '../store/maintenance.ts'
@@ -31,6 +32,8 @@ export interface LeaderJobsParts {
   /** Opened when there is something to publish, because it counts the waiting deliveries, which costs the store time. */
   publisher(): Publisher
   readonly retention: RetentionLimits
+  /** The regions of this process; all by default. */
+  readonly regions?: Regions
   /** How long the hourly sums of the history are kept. */
   readonly hoursKeptMs?: number
   /** How many deliveries may wait at an endpoint that sets no limit of its own. */
@@ -52,6 +55,7 @@ export function leaderJobs({
   clock,
   publisher,
   retention,
+  regions = null,
   hoursKeptMs = 90 * 24 * hour,
   waitingLimit,
   deadFile,
@@ -64,12 +68,15 @@ export function leaderJobs({
   const sweep = new RestingSweep(store, waitingLimit)
   const preparer = new Preparer({ clock })
   const ends = new DeliveryEnds(store)
-  const runner = new ScheduleRunner(store, publisher, onTrouble)
+  const runner = new ScheduleRunner(store, publisher, onTrouble, regions)
+  // Jobs that read payloads are done for the regions of the process, whether it leads or not.
+  const always = regions !== null
   return [
     {
       // Known schedules run on time; a schedule that another process made or changed is noticed within this interval.
       name: 'schedules',
       everyMs: second,
+      always,
       delivers: true,
       step: () => runner.step(),
     },
@@ -115,7 +122,7 @@ export function leaderJobs({
     },
     deadFile === undefined
       ? { name: 'dead file', everyMs: 5 * minute, step: forgetUnfiled(store, log) }
-      : { name: 'dead file', everyMs: second, step: () => deadFile.step() },
+      : { name: 'dead file', everyMs: second, always, step: () => deadFile.step() },
     {
       name: 'retention',
       everyMs: 5 * minute,

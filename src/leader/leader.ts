@@ -10,6 +10,11 @@ export interface LeaderJob {
   readonly everyMs: number
   /** The job is first requested once the process has led for this long: a process that leads for seconds skips it. */
   readonly firstAfterMs?: number
+  /**
+   * Whether the process does the job even while another one leads. The job reads payloads, and a process with regions reads
+   * those of its regions only: it does its part of the job itself.
+   */
+  readonly always?: boolean
   /** Whether the job gives lanes work, so that no process is idle before it has run. */
   readonly delivers?: boolean
   /**
@@ -81,6 +86,7 @@ export class Leader {
   start(): void {
     if (this.#state !== 'new') throw new Error('a leader starts once')
     this.#state = 'running'
+    for (const entry of this.#jobs) if (entry.job.always === true) this.#every(entry)
     this.#contend()
   }
 
@@ -89,10 +95,10 @@ export class Leader {
     return this.#state === 'running' && this.#parts.clock.steady() < this.#leadsUntil
   }
 
-  /** Whether another process is known to lead, or this one does and no job is left that gives lanes work. */
+  /** Whether it is known which process leads, and this one has no job left that gives lanes work. */
   get isSettled(): boolean {
     if (!this.#asked) return false
-    return !this.leads || this.#delivering().every(({ busy, endedAt }) => !busy && endedAt !== Number.NEGATIVE_INFINITY)
+    return this.#delivering().every(({ busy, endedAt }) => !busy && endedAt !== Number.NEGATIVE_INFINITY)
   }
 
   /** Stops the jobs, waits for the steps under way and resigns. */
@@ -114,8 +120,13 @@ export class Leader {
     }
   }
 
+  /** The jobs of this process that give lanes work. */
   #delivering(): Job[] {
-    return this.#jobs.filter(({ job }) => job.delivers === true).map(({ runs }) => runs)
+    return this.#jobs.filter(({ job }) => job.delivers === true && this.#does(job)).map(({ runs }) => runs)
+  }
+
+  #does(job: LeaderJob): boolean {
+    return this.leads || (job.always === true && this.#state === 'running')
   }
 
   #contend(): void {
@@ -147,6 +158,7 @@ export class Leader {
     this.#epoch = epoch
     this.#parts.log?.(`leading: schedules, retention and sweeps are done by this process (epoch ${epoch})`)
     for (const entry of this.#jobs) {
+      if (entry.job.always === true) continue
       entry.cancel()
       const { firstAfterMs = 0 } = entry.job
       if (firstAfterMs === 0) this.#every(entry)
@@ -155,20 +167,20 @@ export class Leader {
   }
 
   #every(entry: Entry): void {
-    if (!this.leads) return
+    if (!this.#does(entry.job)) return
     entry.runs.request()
     entry.cancel = this.#parts.clock.after(entry.job.everyMs, () => this.#every(entry))
   }
 
   async #step(entry: Entry): Promise<boolean> {
-    if (!this.leads) return false
+    if (!this.#does(entry.job)) return false
     const step = entry.job.step()
     entry.underWay = step
     const done = await step
     if (typeof done === 'boolean') return done
     const { more, inMs, published } = done
     if (published > 0) this.publishedAt = this.#parts.clock.steady()
-    if (!more && inMs !== undefined && inMs < entry.job.everyMs && this.leads) {
+    if (!more && inMs !== undefined && inMs < entry.job.everyMs && this.#does(entry.job)) {
       entry.cancel()
       entry.cancel = this.#parts.clock.after(inMs, () => this.#every(entry))
     }

@@ -1,6 +1,7 @@
 import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { decodeKey } from '../domain/ids.ts'
+import type { Regions } from '../domain/region.ts'
 import { afterMs, planRuns, retryWaitMs, type Schedule, tickEventId } from '../domain/schedule.ts'
 import type { Publisher } from '../intake/publisher.ts'
 import { envelopeOf, type NewRun } from '../intake/scheduled.ts'
@@ -23,9 +24,17 @@ export class ScheduleRunner {
   readonly #store: ScheduleStore
   readonly #publisher: () => Publisher
   readonly #onTrouble: (error: unknown) => void
+  /** The regions whose applications' schedules it runs. */
+  readonly #regions: Regions
   readonly #ends: DeliveryEnds
 
-  constructor(store: ScheduleStore, publisher: () => Publisher, onTrouble: (error: unknown) => void) {
+  constructor(
+    store: ScheduleStore,
+    publisher: () => Publisher,
+    onTrouble: (error: unknown) => void,
+    regions: Regions = null,
+  ) {
+    this.#regions = regions
     this.#store = store
     this.#publisher = publisher
     this.#onTrouble = onTrouble
@@ -34,7 +43,7 @@ export class ScheduleRunner {
 
   /** Runs some schedules that are due. Rejects when the store is in trouble; a schedule's own trouble is noted in it. */
   async step(): Promise<Progress> {
-    const { now, schedules, nextInMs: inMs } = await this.#store.dueSchedules(perStep)
+    const { now, schedules, nextInMs: inMs } = await this.#store.dueSchedules(perStep, this.#regions)
     let published = 0
     let walking = false
     for (const schedule of schedules) {

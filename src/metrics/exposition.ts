@@ -1,5 +1,6 @@
 import { type OpenMetricsContentType, type PrometheusContentType, Registry } from 'prom-client'
 import type { Clock, SteadyMs } from '../domain/clock.ts'
+import { serves } from '../domain/region.ts'
 import { Turns } from '../domain/turns.ts'
 import type { ListedWorker, Store } from '../store/store.ts'
 import { deathsShownMs, type Facts, type Standing } from './facts.ts'
@@ -193,6 +194,14 @@ const readers: Readonly<Record<MeasureName, (reading: Reading) => readonly Sampl
   oldestDue: ({ counted }) => seconds(counted?.waiting?.oldestDueMs),
   waitingEndpoints: ({ counted }) => one(counted?.waiting?.endpoints),
   lanes: ({ counted }) => by('state', Object.entries(counted?.lanes?.states ?? {})),
+  regionLanes: ({ counted }) =>
+    regionsOf(counted).flatMap(([region, states]) =>
+      Object.entries(states).map(([state, value]) => ({ labels: { region, state }, value })),
+    ),
+  regionWorkers: ({ counted }) =>
+    regionsOf(counted).flatMap(([region]) =>
+      region === 'other' || counted === undefined ? [] : [{ labels: { region }, value: servingIn(counted, region) }],
+    ),
   circuits: ({ counted }) => by('state', Object.entries(counted?.lanes?.circuits ?? {})),
   workers: ({ counted }) => (counted?.condition === undefined ? [] : by('state', workersBy(counted))),
   leader: ({ counted }) => (counted?.condition === undefined ? [] : one(Number(counted.leader !== undefined))),
@@ -206,6 +215,18 @@ const readers: Readonly<Record<MeasureName, (reading: Reading) => readonly Sampl
   },
   endpointWaiting: ({ worst }) => worst.waiting,
   endpointFailures: ({ worst }) => worst.failing,
+}
+
+/** The regions with their lanes; none while all lanes are of the default region. */
+function regionsOf(counted: Standing | undefined): [string, Readonly<Record<string, number>>][] {
+  const regions = counted?.lanes?.regions
+  return regions === undefined || regions.size < 2 ? [] : [...regions]
+}
+
+function servingIn({ workers, condition }: Standing, region: string): number {
+  const now = condition?.now ?? 0
+  const alive = workers.filter(({ endedAt, leaseUntil }) => endedAt === null && leaseUntil > now)
+  return alive.filter(({ regions }) => serves(regions, region)).length
 }
 
 function workersBy({ workers, condition }: Standing): [string, number][] {

@@ -1,5 +1,6 @@
 import type { Clock, EpochMs, SteadyMs } from '../domain/clock.ts'
 import { type CircuitState, Health } from '../domain/health.ts'
+import { defaultRegion } from '../domain/region.ts'
 import type { StoreCondition } from '../domain/store-condition.ts'
 import type { LaneGroup } from '../store/lanes.ts'
 import type { Leader } from '../store/maintenance.ts'
@@ -37,10 +38,14 @@ export interface LaneFigures {
   readonly at: SteadyMs
   readonly states: Readonly<Record<LaneStanding, number>>
   readonly circuits: Readonly<Record<CircuitState, number>>
+  /** The states of the lanes of each region, up to `regionsKept`; the lanes of further regions are counted as `other`. */
+  readonly regions: ReadonlyMap<string, Readonly<Record<LaneStanding, number>>>
   /** Endpoints whose circuit opened by itself and is not closed, while deliveries wait; up to `openKept`. */
   readonly openAt: readonly number[]
 }
 
+/** Regions that are named, beside the default one. */
+export const regionsKept = 50
 /** Endpoints with an open circuit that are named. */
 const openKept = 200
 
@@ -66,7 +71,7 @@ export interface Standing {
   readonly lanes: LaneFigures | undefined
 }
 
-type FactsStore = Pick<Store, 'surveyLanes' | 'condition' | 'listWorkers' | 'leader' | 'dueSchedules'>
+type FactsStore = Pick<Store, 'surveyLanes' | 'condition' | 'listWorkers' | 'leader' | 'lateSchedules'>
 
 export interface FactsParts {
   readonly store: FactsStore
@@ -152,7 +157,7 @@ export class Facts {
       const clockAheadMs = clock.now() - condition.now
       const workers = await store.listWorkers(workersListed)
       const leader = await store.leader()
-      const { now, schedules } = await store.dueSchedules(1)
+      const { now, schedules } = await store.lateSchedules(1)
       const scheduleLagMs = Math.max(0, now - (schedules[0]?.nextAt ?? now))
       const read = { now: clock.now(), at: clock.steady(), storeUp: true, trouble: null, clockAheadMs }
       this.#read = { ...read, condition, workers, leader, scheduleLagMs }
@@ -187,7 +192,8 @@ export class Facts {
 
   async #countAllLanes(): Promise<LaneFigures | undefined> {
     const { store, clock } = this.#parts
-    const states = { stopped: 0, owned: 0, ready: 0, sleeping: 0, idle: 0 }
+    const states = noLanes()
+    const regions = new Map([[defaultRegion, noLanes()]])
     const circuits = { closed: 0, open: 0, half_open: 0 }
     const openAt: number[] = []
     let after: number | null = null
@@ -197,12 +203,13 @@ export class Facts {
       const page: Awaited<ReturnType<Store['surveyLanes']>> = await store.surveyLanes(after, lanesPerPage)
       for (const group of page.groups) {
         states[standingOf(group)] += group.count
+        statesIn(regions, group.region)[standingOf(group)] += group.count
         circuits[circuitOf(group)] += group.count
         if (group.endpoint !== null && openAt.length < openKept && keepsWaiting(group)) openAt.push(group.endpoint)
       }
       after = page.next
     } while (after !== null)
-    return { at: clock.steady(), states, circuits, openAt }
+    return { at: clock.steady(), states, circuits, regions, openAt }
   }
 
   #pause(): Promise<void> {
@@ -214,6 +221,18 @@ export class Facts {
       }
     })
   }
+}
+
+function noLanes(): Record<LaneStanding, number> {
+  return { stopped: 0, owned: 0, ready: 0, sleeping: 0, idle: 0 }
+}
+
+/** The counts of a region, or of all regions beyond those that are named. */
+function statesIn(regions: Map<string, Record<LaneStanding, number>>, region: string): Record<LaneStanding, number> {
+  const name = regions.has(region) || regions.size <= regionsKept ? region : 'other'
+  const found = regions.get(name) ?? noLanes()
+  regions.set(name, found)
+  return found
 }
 
 /** The state of a lane, the most decisive first. */

@@ -108,6 +108,13 @@ export const measures = {
   ),
   waitingEndpoints: ofStore('sluice_endpoints_waiting', 'Endpoints with waiting deliveries.'),
   lanes: ofStore('sluice_lanes', 'Lanes by state.', { state: laneStates }),
+  regionLanes: ofStore('sluice_region_lanes', 'Lanes by region and state, once a lane has a region.', {
+    region: 'name of a region: up to 50 and `default`, and `other` for the rest',
+    state: laneStates,
+  }),
+  regionWorkers: ofStore('sluice_region_workers', 'Workers alive that serve a region, once a lane has a region.', {
+    region: 'name of a region, as above',
+  }),
   circuits: ofStore('sluice_circuits', 'Circuits by state.', { state: circuitStates }),
   workers: ofStore(
     'sluice_workers',

@@ -23,11 +23,11 @@ export function workerFacts(worker: ListedWorker, live: Slots | undefined, now: 
 }
 
 /** Schedules whose tick has passed, the latest first. */
-export async function lateSchedules(store: Pick<Store, 'dueSchedules' | 'applicationRefs'>): Promise<ScheduleFacts[]> {
-  const { now, schedules } = await store.dueSchedules(schedulesListed)
+export async function lateSchedules(store: Pick<Store, 'lateSchedules' | 'applicationRefs'>): Promise<ScheduleFacts[]> {
+  const { now, schedules } = await store.lateSchedules(schedulesListed)
   const apps = await store.applicationRefs(schedules.map(({ app }) => app))
-  const late = schedules.map(({ id, uid, app, appId, nextAt, failures }) => ({
-    app: apps.get(app)?.uid ?? appId,
+  const late = schedules.map(({ id, uid, app, nextAt, failures }) => ({
+    app: apps.get(app)?.uid ?? apps.get(app)?.id ?? '',
     schedule: uid ?? id,
     lateMs: Math.max(0, now - (nextAt ?? now)),
     failures,

@@ -5,6 +5,7 @@ import type { DeadLetter } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
 import { decodeKey, keyTime } from '../domain/ids.ts'
 import type { OutcomeCode } from '../domain/outcome.ts'
+import type { Regions } from '../domain/region.ts'
 import { Turns } from '../domain/turns.ts'
 import { withField } from '../json/exact.ts'
 import type { Scanner, Span } from '../json/scan.ts'
@@ -66,10 +67,13 @@ const unfiledRows = 100
 
 /**
  * The oldest letters that no dead-letter file holds, as lines with their line breaks, as many as may be in memory at the
- * same time; undefined when there are none.
+ * same time, of lanes in these regions; undefined when there are none.
  */
-export async function unfiledLines({ store, clock, scanner }: Pick<Parts, 'store' | 'clock' | 'scanner'>) {
-  const heads = await store.listUnfiled(unfiledRows)
+export async function unfiledLines(
+  { store, clock, scanner }: Pick<Parts, 'store' | 'clock' | 'scanner'>,
+  regions: Regions = null,
+) {
+  const heads = await store.listUnfiled(unfiledRows, regions)
   const messages = await store.loadSummaries([...new Set(heads.map(({ message }) => message))])
   const bytesOf = new Map(messages.map(({ key, bytes }) => [key, bytes]))
   const [part = []] = partsOf(heads, ({ message, bytes }) => bytes + 2 * (bytesOf.get(message) ?? 0))

@@ -193,6 +193,7 @@ function endpointFacts(
   const { throttleRate, throttlePeriodSeconds, rateFrom } = lane
   return {
     endpoint: endpoint.uid ?? endpoint.id,
+    region: lane.region,
     reason: why.reason,
     detail: why.detail,
     nextAt: why.nextAt,

@@ -1,5 +1,5 @@
 import type { FieldError } from '../domain/app-error.ts'
-import type { Flow, Shape } from '../domain/flow.ts'
+import { type Flow, makesPseudonyms, type Shape } from '../domain/flow.ts'
 import { isPattern } from '../domain/match.ts'
 import { pointerDepthLimit, readPointer } from '../json/pointer.ts'
 import { checkFilter, FilterError } from '../shaping/filter.ts'
@@ -81,7 +81,7 @@ export function flowProblems({ coalesce, order }: Flow): FieldError[] {
 export function shapingProblems({ filter, shape, region, secrets = [], signature }: Shaped): FieldError[] {
   const problems = filter === null ? [] : filterProblems(filter)
   if (shape !== null) problems.push(...shapeProblems(shape))
-  if (shape !== null && shape.pseudonymize.length > 0 && region === null) {
+  if (makesPseudonyms({ shape }) && region === null) {
     const message = 'is needed for pseudonyms: create one, and name it here'
     problems.push({ at: ['body', 'region'], message, type: 'region' })
   }

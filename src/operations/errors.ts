@@ -56,7 +56,7 @@ const meanings: Readonly<Record<AppErrorCode | 'internal', Meaning>> = {
     status: 409,
     title: 'Conflict',
     remedy:
-      'the `uid`, `eventId` or name is taken; the region is in use; the task has ended; or no delivery blocks the lane',
+      'the `uid`, `eventId` or name is taken; an endpoint gets pseudonyms of the region; the task has ended; or no delivery blocks the lane',
   },
   damaged_record: {
     status: 409,

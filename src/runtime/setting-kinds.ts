@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { mostRegions } from '../domain/region.ts'
 import { readNetwork } from '../wire/network.ts'
 import { type EncryptionKey, readEncryptionKeys } from './encryption-keys.ts'
 
@@ -12,6 +13,8 @@ export interface Kind<T> {
   /** The placeholder for the value in help, such as `DURATION`; undefined for a switch. */
   readonly placeholder: string | undefined
 }
+
+const regionsText = `1 to ${mostRegions} regions such as eu,us`
 
 /** A value that a setting cannot have. The message completes the sentence "must be …". */
 export class WrongValue extends Error {}
@@ -60,12 +63,26 @@ export const networks: Kind<readonly string[]> = listOf(
   (part) => readNetwork(part) !== undefined,
 )
 
+/** A list of regions, separated by commas: one at least. */
+export const regions: Kind<readonly string[]> = {
+  ...regionList(),
+  parse(raw) {
+    const list = [...new Set(regionList().parse(raw))]
+    if (list.length === 0 || list.length > mostRegions) throw new WrongValue(regionsText)
+    return list
+  },
+}
+
 /** A list of web origins, separated by commas. `*.` before a host stands for all its subdomains. */
 export const origins: Kind<readonly string[]> = listOf(
   'ORIGIN,…',
   'origins such as https://app.example.com,https://*.example.com',
   (part) => /^https?:\/\/(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:\d{1,5})?$/i.test(part),
 )
+
+function regionList(): Kind<readonly string[]> {
+  return listOf('REGION,…', regionsText, (part) => /^[a-zA-Z0-9\-_.]{1,128}$/.test(part))
+}
 
 function listOf(placeholder: string, examples: string, isRight: (part: string) => boolean): Kind<readonly string[]> {
   return {

@@ -4,7 +4,7 @@ import type { Application } from '../domain/endpoint.ts'
 import type { AppRef } from './access.ts'
 import type { Page, PageRequest } from './page.ts'
 
-/** Applications, and the regions whose secrets pseudonyms are made with. */
+/** Applications, and their secrets of regions, which pseudonyms are made with. */
 export interface Applications {
   /** Rejects with AppError `conflict` when the uid is taken. */
   createApplication(input: NewApplication): Promise<Application>
@@ -28,8 +28,13 @@ export interface Applications {
   createRegion(app: number, name: string, secret: string): Promise<Region>
   /** By name, in the order of its bytes. */
   listRegions(app: number, page: PageRequest<string>): Promise<Page<Region>>
-  /** Answers whether there was one. Rejects with AppError `conflict` while an endpoint is in it. */
+  /** Answers whether there was one. Rejects with AppError `conflict` while an endpoint in it gets pseudonyms. */
   deleteRegion(app: number, name: string): Promise<boolean>
+  /**
+   * Moves up to `limit` lanes of an application whose region changed. Doing it twice is harmless; any process may do so at
+   * any time. Answers whether there may be more to move.
+   */
+  moveLanes(limit: number): Promise<{ readonly more: boolean }>
 }
 
 export type NewApplication = Pick<Application, 'name' | 'uid' | 'throttleRate' | 'metadata'> & {
@@ -46,7 +51,7 @@ export interface PortalLook {
   readonly color: string | null
 }
 
-/** A region of an application. Its secret cannot be read back. */
+/** An application's secret of a region, by the region's name. The secret cannot be read back. */
 export interface Region {
   readonly name: string
   readonly createdAt: EpochMs

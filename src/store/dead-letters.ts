@@ -1,6 +1,7 @@
 import type { EpochMs } from '../domain/clock.ts'
 import type { DeadLetter, DeadLetterSummary, Message } from '../domain/delivery.ts'
 import { withKey } from '../domain/ids.ts'
+import type { Regions } from '../domain/region.ts'
 import type { DeliveryKey, KeyRange, Order } from './messages.ts'
 import type { Variant } from './publishing.ts'
 
@@ -58,8 +59,8 @@ export interface DeadFiling {
    * changes nothing, when the position is no longer `from` or one of the letters is gone: another process was faster.
    */
   moveDeadFile(id: string, from: FilePosition, to: FilePosition, filed: readonly number[]): Promise<boolean>
-  /** The oldest letters that no file holds. */
-  listUnfiled(limit: number): Promise<UnfiledSummary[]>
+  /** The oldest letters that no file holds, of lanes in these regions; null for all. */
+  listUnfiled(limit: number, regions?: Regions): Promise<UnfiledSummary[]>
   /** These letters in the order of their keys, without those that are gone. */
   loadUnfiled(keys: readonly number[]): Promise<UnfiledLetter[]>
 }

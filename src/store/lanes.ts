@@ -3,6 +3,7 @@ import type { RateLimit } from '../domain/bucket.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import type { Class } from '../domain/delivery.ts'
 import type { Endpoint } from '../domain/endpoint.ts'
+import type { RegionShare, Regions } from '../domain/region.ts'
 import type { DeliveryKey } from './messages.ts'
 
 /** Lanes: the workers that own them, their state, and commands to their queues. */
@@ -41,10 +42,11 @@ export interface Ownership {
   /** Releases every lane and leaves. Other workers make the deliveries that this one had not settled. */
   leave(worker: number): Promise<void>
   /**
-   * Takes up to `limit` lanes that are due, the longest waiting first. With `ownedToo` it also answers every lane the
-   * worker owns already: for a caller that lost the answer to an earlier claim.
+   * Takes up to `limit` lanes that are due in each of the regions, the longest waiting first; null stands for all regions.
+   * With `ownedToo` it also answers every lane the worker owns already: for a caller that lost the answer to an earlier
+   * claim.
    */
-  claim(worker: number, limit: number, ownedToo?: boolean): Promise<Claim>
+  claim(worker: number, limit: number, ownedToo?: boolean, regions?: Regions): Promise<Claim>
   /**
    * Releases lanes with the facts that their next owner needs. The store itself finds out when each is due next, in a way
    * that cannot miss a row published at the same moment. A lane whose endpoint's circuit was changed since it was claimed
@@ -62,6 +64,8 @@ export interface NewWorker {
   readonly leaseMs: number
   /** For operators: host, process id, address. */
   readonly description: string
+  /** Missing for all regions. */
+  readonly regions?: Regions
 }
 
 export interface Renewal {
@@ -72,6 +76,11 @@ export interface Renewal {
   readonly activeLanes: number
   /** How many lanes the worker owns that owns the fewest. */
   readonly fewestLanes: number
+  /**
+   * The shares of the regions that the worker serves, by name: only while a living worker has regions. Otherwise all workers
+   * share all lanes.
+   */
+  readonly regions?: ReadonlyMap<string, RegionShare>
   /** Workers that this renewal declared dead, each with the number of lanes that it owned. */
   readonly died?: readonly { readonly worker: number; readonly description: string; readonly lanes: number }[]
 }
@@ -104,6 +113,7 @@ export interface ListedWorker {
   readonly died: boolean
   readonly lanes: number
   readonly leads: boolean
+  readonly regions: Regions
 }
 
 export interface Claim {
@@ -180,6 +190,7 @@ export interface LaneGroup {
   readonly stopped: boolean
   /** Whether the lane has work: none, due now, or due later. Meaningless while it is owned. */
   readonly due: 'none' | 'now' | 'later'
+  readonly region: string
   /** See `LaneFacts`. */
   readonly health: string | null
   readonly healthAgeMs: number
@@ -277,7 +288,16 @@ export interface QueuedRow {
 export interface LaneState
   extends Pick<
     LaneFacts,
-    'now' | 'dueAt' | 'holdUntil' | 'notBefore' | 'health' | 'healthAgeMs' | 'appSettings' | 'workersAlive'
+    | 'now'
+    | 'dueAt'
+    | 'holdUntil'
+    | 'notBefore'
+    | 'health'
+    | 'healthAgeMs'
+    | 'appSettings'
+    | 'workersAlive'
+    | 'region'
+    | 'workersServing'
   > {
   readonly endpoint: number
   readonly owner: number | null
@@ -309,6 +329,9 @@ export interface LaneFacts {
   readonly health: string | null
   readonly healthAgeMs: number
   readonly workersAlive: number
+  readonly region: string
+  /** Workers alive that serve the region. */
+  readonly workersServing: number
   /** The settings of its application. */
   readonly appSettings: ApplicationSettings
 }

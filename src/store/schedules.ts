@@ -1,6 +1,7 @@
 import { type AppError, quotaExceeded } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { defined } from '../domain/field.ts'
+import type { Regions } from '../domain/region.ts'
 import {
   afterMs,
   firstTick,
@@ -28,8 +29,10 @@ export interface Schedules {
   updateSchedule(app: number, key: number, change: Partial<NewSchedule>): Promise<Schedule | undefined>
   /** Answers whether there was one. Messages that it has published stay. */
   deleteSchedule(app: number, key: number): Promise<boolean>
-  /** Schedules that have something to do, the longest waiting first. */
-  dueSchedules(limit: number): Promise<DueSchedules>
+  /** Schedules that have something to do, of applications in these regions, the longest waiting first; null for all. */
+  dueSchedules(limit: number, regions?: Regions): Promise<DueSchedules>
+  /** Schedules that have something to do, without their payloads, the longest waiting first. */
+  lateSchedules(limit: number): Promise<{ readonly now: EpochMs; readonly schedules: readonly LateSchedule[] }>
   /**
    * Records the outcome of a schedule's tick and moves the schedule on, together with publishing the message where there
    * is one: all or nothing, in one durable transaction. `moved` means that the schedule was changed, run or deleted since
@@ -55,6 +58,9 @@ export type NewSchedule = Pick<
   | 'paused'
   | 'metadata'
 >
+
+/** The little of a schedule that shows how late it is. */
+export type LateSchedule = Pick<Schedule, 'id' | 'uid' | 'app' | 'nextAt' | 'failures'>
 
 export interface DueSchedules {
   /** The store's clock, by which ticks are due. */

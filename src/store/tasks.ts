@@ -1,3 +1,4 @@
+import type { Regions } from '../domain/region.ts'
 import type { Task, TaskCommand, TaskCursor, TaskData, TaskStatus, TaskWork } from '../domain/task.ts'
 import type { DeliveryKey } from './messages.ts'
 import type { PageRequest } from './page.ts'
@@ -8,8 +9,11 @@ export interface Tasks {
   findTask(id: string): Promise<Task | undefined>
   /** By key. */
   listTasks(page: PageRequest): Promise<Task[]>
-  /** Takes the running task that has waited longest; undefined when all are leased, paused between steps, or done. */
-  takeTask(leaseMs: number): Promise<LeasedTask | undefined>
+  /**
+   * Takes the running task that has waited longest; undefined when all are leased, paused between steps, or done. A worker
+   * with regions takes a task of an endpoint or an application only if its region is among them: its steps read payloads.
+   */
+  takeTask(leaseMs: number, regions?: Regions): Promise<LeasedTask | undefined>
   /**
    * Does one step's work, saves where the next one goes on and extends the lease, all or nothing. `lost` means that
    * another worker took the task meanwhile: nothing was done. Answers how many deliveries were queued and purged.

@@ -24,7 +24,7 @@ describe('deleting for good', () => {
         'endpoint delete acme main',
         /^Delete endpoint main \(https:\/\/example\.com\/hook\) of acme with 0 waiting deliveries\? /,
       ],
-      ['region delete acme eu', /^Delete region eu of acme\? Its pseudonyms cannot be computed again\. /],
+      ['region delete acme eu', /^Delete the secret of region eu of acme\? Its pseudonyms cannot be computed again\. /],
       [
         'schedule delete acme daily',
         /^Delete schedule daily of acme \(30 7 \* \* \* UTC, a\.b\)\? Its messages are kept/,

@@ -60,9 +60,9 @@ describe('managing over the API', () => {
       assert.equal(/^retry +(.*)$/m.exec(text)?.[1], retry, 'as the flag takes it')
     }
     assert.match(await sluice(['endpoint', 'update', 'acme', 'shaped', '--filter', 'views >'], 2), /filter: .*column 8/)
-    assert.match(await sluice('region delete acme eu', 6), /is in the region eu/)
+    assert.match(await sluice('region delete acme eu', 6), /gets pseudonyms of the region eu/)
     await json('endpoint update acme shaped --unset shape --unset region --unset filter')
-    assert.match(await sluice('region delete acme eu'), /^Deleted region eu/)
+    assert.match(await sluice('region delete acme eu'), /^Deleted the secret of region eu/)
   })
 
   test('endpoints have bounds, messages expire, and what was dropped says why', async () => {

@@ -38,6 +38,7 @@ function endpoint(uid: string, fields: Partial<EndpointFacts>): EndpointFacts {
   return {
     app: 'acme',
     endpoint: uid,
+    region: 'default',
     reason: 'delivering',
     detail: 'It delivers.',
     nextAt: null,

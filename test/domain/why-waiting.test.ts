@@ -17,6 +17,8 @@ const facts: WaitingFacts = {
     holdUntil: 0,
     notBefore: 0,
     workersAlive: 1,
+    region: 'default',
+    workersServing: 1,
     first: null,
     live: null,
     silent: false,
@@ -65,6 +67,7 @@ const cases: [reason: string, nextAt: number | null, facts: WaitingFacts][] = [
   ['held', later, withLane({ holdUntil: later, waiting: [0, 4, 0], nextTimedAt: later - 1 })],
   ['rate_limited', now + 400, withLive({ tokenMs: 400, rate: 2 })],
   ['no_worker', null, withLane({ ...free, workersAlive: 0 })],
+  ['no_worker_in_region', null, withLane({ ...free, workersServing: 0 })],
   ['in_flight', null, withLive({ inFlight: 2, concurrency: 2, sending: [{ message: 1, forMs: 14_000 }] })],
 ]
 

@@ -20,6 +20,7 @@ function open() {
     store: { join: join.method, renew: renew.method, leave: leave.method },
     clock,
     leaseMs,
+    regions: null,
     description: 'a test',
     report: () => report,
     onDied: (workers) => void events.push(`died: ${workers.map(({ worker }) => worker)}`),
@@ -52,7 +53,7 @@ test('a worker may not send before it has joined', () => {
 test('a worker joins with its description and lease, and learns how many share the work', async () => {
   const { clock, join, renew, events, membership } = open()
   const joined = membership.join()
-  assert.deepEqual(join.seen, [[{ leaseMs, description: 'a test' }]])
+  assert.deepEqual(join.seen, [[{ leaseMs, description: 'a test', regions: null }]])
   join.next().answer(7)
   await clock.settle()
   assert.deepEqual(renew.seen, [[7, leaseMs, report]])

@@ -92,7 +92,7 @@ describe('a store in trouble', () => {
       },
       listWorkers: async () => [],
       leader: async () => undefined,
-      dueSchedules: async () => ({ now: 5000, schedules: [{ nextAt: 2000 }], nextInMs: 0 }),
+      lateSchedules: async () => ({ now: 5000, schedules: [{ nextAt: 2000 }] }),
     } as unknown as Store
     const queues = new QueueSurvey({ store, clock })
     const facts = new Facts({ store, clock, queues, onTrouble: (error) => assert.fail(error as Error) })

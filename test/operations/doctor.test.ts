@@ -208,6 +208,22 @@ for (const dialect of dialects) {
       await s.finds([])
     })
 
+    test('finds that no worker serves a region, once for all its endpoints', async (t) => {
+      const s = await scene(t, dialect, { region: 'us,default' })
+      await s.work()
+      await s.endpoint('one', { region: 'eu' })
+      await s.endpoint('two', { region: 'eu' })
+      await s.publish(2)
+      const { severity, evidence, command } = only(await s.finds(['region_without_worker']))
+      assert.deepEqual([severity, evidence.region, evidence.waiting, evidence.endpoints], ['critical', 'eu', 4, 2])
+      assert.equal(command, `sluice ${dialect === 'sqlite' ? 'serve' : 'worker'} --region eu`)
+      const why = await s.ask('GET', '/app/acme/endpoint/one/why')
+      assert.equal((why as { reason: string }).reason, 'no_worker_in_region')
+      await s.ask('PATCH', '/app/acme/endpoint/one', { region: 'us' })
+      await s.ask('PATCH', '/app/acme/endpoint/two', { region: null })
+      await s.finds([])
+    })
+
     test('finds a lane that no worker owns, though one is alive', async (t) => {
       const s = await scene(t, dialect)
       await s.store.join({ leaseMs: longMs, description: 'stands still' })

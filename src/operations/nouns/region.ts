@@ -45,7 +45,8 @@ const iterators = {
 
 export const regions = {
   tag: 'Region',
-  description: 'A secret that pseudonyms in the payloads of its endpoints are made with.',
+  description:
+    'The secrets of an application by region. Pseudonyms in the payloads of its endpoints are made with them.',
   schemas: { RegionIn, RegionOut, RegionCreatedOut },
   routes: [
     route({
@@ -53,7 +54,7 @@ export const regions = {
       path: '/app/:app/region',
       need: read,
       id: 'v1.region.list',
-      summary: 'List regions',
+      summary: 'List the regions that an application has a secret of',
       query: PageQuery,
       answers: { 200: listOf(RegionOut) },
       handle: ({ app, query }, { store }) =>
@@ -64,7 +65,7 @@ export const regions = {
       path: '/app/:app/region',
       need: admin,
       id: 'v1.region.create',
-      summary: 'Create a region',
+      summary: 'Create the secret of a region',
       description:
         'Endpoints in a region get pseudonyms made with its secret: the same for the same value at the same endpoint, and unlike those of any other endpoint or region.',
       body: RegionIn,
@@ -81,8 +82,9 @@ export const regions = {
       path: '/app/:app/region/:region',
       need: admin,
       id: 'v1.region.delete',
-      summary: 'Delete a region',
-      description: 'Refused while an endpoint refers to it. Its pseudonyms cannot be made again without the secret.',
+      summary: 'Delete the secret of a region',
+      description:
+        'Refused while an endpoint gets pseudonyms made with it. Its pseudonyms cannot be made again without the secret.',
       answers: { 204: null },
       handle: async ({ app, params: { region } }, { store }) => {
         if (!isRef(region) || !(await store.deleteRegion(app.key, region))) throw noSuch('region', region)

@@ -1,3 +1,4 @@
+import { defaultRegion, type Regions } from '../../domain/region.ts'
 import { type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
 import { sendableColumns } from '../sql/endpoint-rows.ts'
 import { type LaneRow, toClaimed, workers } from '../sql/workers.ts'
@@ -8,39 +9,85 @@ import type { PartitionKeeper } from './partitions.ts'
 import { onPostgres, postgresPort } from './port.ts'
 import { statement } from './sessions.ts'
 
-const laneColumns = 'endpoint, clean, bucket_full_at, bucket_limit, hold_until, health, health_at'
+const laneColumns = 'endpoint, clean, bucket_full_at, bucket_limit, hold_until, health, health_at, region'
+
+const isDefault = `region = '${defaultRegion}'`
+const isElsewhere = `region <> '${defaultRegion}'`
+/** Unowned lanes that have an instant, in its order. */
+const unowned = 'owner is null and due_at is not null'
+
+/** Picks lanes that are due and meet a condition, and locks them. */
+function picking(condition: string): string {
+  return `
+      select ${laneColumns} from lane
+       where owner is null and due_at <= (select now from clock) and not stopped and ${condition}
+         and exists (select from alive)
+       order by due_at limit $2
+         for update skip locked`
+}
+
+/** When the first unowned lane that meets a condition and was not picked is due. */
+function nextDue(condition: string): string {
+  return `
+      select due_at from lane
+       where ${unowned} and ${condition} and endpoint <> all (array (select endpoint from picked))
+       order by due_at limit 1`
+}
 
 /**
  * The worker's own row is locked against being declared dead meanwhile: no process would free
- * a lane that it took behind that. Lanes are locked, then taken by key. Leans on lane_due: unowned lanes that have an instant, in its order.
+ * a lane that it took behind that. Lanes are locked, then taken by key.
  */
-const claimLanes = statement(
-  'claim',
-  `
+function claiming(picks: string, nextDueAt: string): string {
+  return `
     ${withClock}, alive as materialized (
       select from worker where id = $1 and ended_at is null for key share
     ), mine as materialized (
       select ${laneColumns} from lane where $3 and owner = $1 and exists (select from alive)
-    ), picked as materialized (
-      select ${laneColumns} from lane
-       where owner is null and due_at <= (select now from clock) and not stopped and exists (select from alive)
-       order by due_at limit $2
-         for update skip locked
-    ), taken as (
+    ), ${picks}, taken as (
       update lane set owner = $1, epoch = epoch + 1, due_at = null,
              hold_until = least(hold_until, (select now from clock) + ${longestRestMs})
        where endpoint = any (array (select endpoint from picked))
     ), claimed as (
-      select lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at, e.*
+      select lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at,
+             lane.region, e.*
         from (select * from mine union all select * from picked) as lane
        cross join lateral (select ${sendableColumns} from endpoint where key = lane.endpoint limit 1) as e
     )
-    select claimed.*, clock.now, (
-             select due_at from lane
-              where owner is null and due_at is not null and endpoint <> all (array (select endpoint from picked))
-              order by due_at limit 1
-           ) as next_due_at
-      from clock left join claimed on true`,
+    select claimed.*, clock.now, ${nextDueAt} as next_due_at
+      from clock left join claimed on true`
+}
+
+// Leans on lane_due, and on lane_due_elsewhere, which is empty while no endpoint has a region.
+const claimLanes = statement(
+  'claim',
+  claiming(
+    `near as materialized (${picking(isDefault)}
+    ), elsewhere as materialized (${picking(isElsewhere)}
+    ), picked as materialized (
+      select * from near union all select * from elsewhere
+    )`,
+    `least((${nextDue(isDefault)}), (${nextDue(isElsewhere)}))`,
+  ),
+)
+
+// Leans on lane_due if $4 says so, and on lane_region_due with one seek per region of $5: lanes of regions that no worker
+// serves may be due by the thousand, and are never looked at.
+const claimRegions = statement(
+  'claim-regions',
+  claiming(
+    `near as materialized (${picking(`${isDefault} and $4`)}
+    ), elsewhere as materialized (
+      select found.* from unnest($5::text[]) as served (region)
+       cross join lateral (${picking(`${isElsewhere} and region = served.region`)}) as found
+    ), picked as materialized (
+      select * from near union all select * from elsewhere
+    )`,
+    `least((${nextDue(`${isDefault} and $4`)}), (
+      select min(found.due_at) from unnest($5::text[]) as served (region)
+       cross join lateral (${nextDue(`${isElsewhere} and region = served.region`)}) as found
+    ))`,
+  ),
 )
 
 // `is not distinct from` instead of `=` keeps the planner off lane_owner, which holds everything else the worker owns.
@@ -75,8 +122,11 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
     }),
   )
 
-  async function claim(worker: number, limit: number, ownedToo: boolean) {
-    const rows = await durable.run<ClaimRow>(claimLanes, [worker, limit, ownedToo])
+  async function claim(worker: number, limit: number, ownedToo: boolean, regions: Regions) {
+    const rows =
+      regions === null
+        ? await durable.run<ClaimRow>(claimLanes, [worker, limit, ownedToo])
+        : await durable.run<ClaimRow>(claimRegions, [worker, limit, ownedToo, ...servedBy(regions)])
     const { now, next_due_at: nextDueAt } = rows[0] as ClaimRow
     const lanes = rows.flatMap((row) => (row.key === null ? [] : [toClaimed(row, now, database.context)]))
     wakes.owned(
@@ -108,9 +158,9 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
       await leases.leave(worker)
     },
 
-    claim(worker, limit, ownedToo = false) {
+    claim(worker, limit, ownedToo = false, regions = null) {
       return signals.repeatingSettings(
-        () => claim(worker, limit, ownedToo),
+        () => claim(worker, limit, ownedToo, regions),
         ({ lanes }) => lanes.map((lane) => lane.endpoint.key),
       )
     },
@@ -123,6 +173,11 @@ export function ownership(database: Database, partitions: PartitionKeeper): Owne
 
     reconcile: reconciler(database),
   }
+}
+
+/** Whether the default region is among the regions, and the others. */
+function servedBy(regions: readonly string[]): [boolean, string] {
+  return [regions.includes(defaultRegion), texts(regions.filter((region) => region !== defaultRegion))]
 }
 
 function restsOf(rests: readonly LaneRest[]): string[] {

@@ -272,11 +272,14 @@ create table lane (
   health_at bigint not null default 0,
   snapshot text,
   snapshot_at bigint not null default 0,
-  bucket_limit text
+  bucket_limit text,
+  region text not null default 'default'::text
 ) with (fillfactor=50, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX lane_due ON public.lane USING btree (due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL));
+CREATE INDEX lane_due ON public.lane USING btree (due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL) AND (region = 'default'::text));
+CREATE INDEX lane_due_elsewhere ON public.lane USING btree (due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL) AND (region <> 'default'::text));
 CREATE INDEX lane_owner ON public.lane USING btree (owner) WHERE (owner IS NOT NULL);
 CREATE UNIQUE INDEX lane_pkey ON public.lane USING btree (endpoint);
+CREATE INDEX lane_region_due ON public.lane USING btree (region, due_at) WHERE ((owner IS NULL) AND (due_at IS NOT NULL) AND (region <> 'default'::text));
 
 create table leader (
   one smallint not null,
@@ -397,6 +400,12 @@ create table region (
   created_at bigint not null
 );
 CREATE UNIQUE INDEX region_pkey ON public.region USING btree (app, name);
+
+create table region_move (
+  app bigint not null,
+  reached bigint not null default 0
+);
+CREATE UNIQUE INDEX region_move_pkey ON public.region_move USING btree (app);
 
 create table removal (
   key bigint not null,
@@ -559,10 +568,12 @@ create table unfiled (
   status integer not null,
   code text not null,
   error text,
-  response bytea
+  response bytea,
+  region text not null default 'default'::text
 );
 CREATE INDEX unfiled_message ON public.unfiled USING btree (message);
 CREATE UNIQUE INDEX unfiled_pkey ON public.unfiled USING btree (key);
+CREATE INDEX unfiled_region ON public.unfiled USING btree (region, key);
 
 create table variant (
   message bigint not null,
@@ -606,7 +617,8 @@ create table worker (
   lease_ms bigint not null,
   lease_until bigint not null,
   ended_at bigint,
-  report json
+  report json,
+  regions text[]
 ) with (fillfactor=50, autovacuum_vacuum_threshold=100, autovacuum_vacuum_cost_delay=0);
 CREATE UNIQUE INDEX worker_pkey ON public.worker USING btree (id);
 

@@ -68,9 +68,16 @@ const updateApplicationRow = statement<Application>(
  * Makes publishers read the application's subscriptions again. It is also the lock by which changes of one
  * application's endpoints and regions take turns. No row means that there is no such application.
  */
-export const bumpVersion = statement<{ key: number }>(
+export const bumpVersion = statement<{ key: number; region: string | null }>(
   'bump-version',
-  'update application set version = version + 1 where key = :app and deleted_at is null returning key',
+  `update application set version = version + 1 where key = :app and deleted_at is null
+   returning key, settings ->> 'region' as region`,
+)
+
+// The lanes of its endpoints follow a few at a time: `moveLanes`.
+const beginMove = statement(
+  'begin-region-move',
+  'insert into region_move (app) values (:app) on conflict (app) do update set reached = 0',
 )
 
 const selectLook = statement<PortalLook>('portal-look', 'select name, logo, color from portal_look where app = :app')
@@ -146,6 +153,7 @@ export function applications(port: Port): Methods<ApplicationMethods> {
             toJson(updated.settings) !== toJson(before.settings) || updated.throttleRate !== before.throttleRate
           if (isSentOtherwise) yield* sql.settingsChanged()
           yield* followPointers(sql, port.context, updated, before)
+          if (updated.settings.region !== before.settings.region) yield* sql.all(beginMove, { app: key })
           return updated
         }),
       )

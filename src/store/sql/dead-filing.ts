@@ -1,3 +1,4 @@
+import { defaultRegion } from '../../domain/region.ts'
 import type { DeadFiling, FilePosition, UnfiledLetter, UnfiledSummary } from '../dead-letters.ts'
 import { deadColumns, deadSummaryColumns } from './message-rows.ts'
 import type { Methods, Port } from './port.ts'
@@ -9,10 +10,11 @@ export const letterColumns = 'endpoint, message, app, reason, attempts, died_at,
 /** The id of the row that says that letters are kept for a file. */
 const anyFile = ''
 
-/** Keeps the letters of a query, or of a statement that returns letters, for the dead-letter file, if there is one. */
+/** Keeps the letters of a query named `dead`, or of a statement that returns letters, for the dead-letter file, if there is one. */
 export function keepForFile(letters: string): string {
-  return `insert into unfiled (${letterColumns})
-    select ${letterColumns} from ${letters} and exists (select 1 from dead_file where id = '${anyFile}')`
+  return `insert into unfiled (${letterColumns}, region)
+    select ${letterColumns}, coalesce((select region from lane where lane.endpoint = dead.endpoint limit 1), '${defaultRegion}')
+      from ${letters} and exists (select 1 from dead_file where id = '${anyFile}')`
 }
 
 const beginFiling = statement(
@@ -36,6 +38,11 @@ const moveFile = statement(
 const listUnfiled = statement<UnfiledSummary>(
   'unfiled',
   `select key, ${deadSummaryColumns} from unfiled as dead where key > 0 order by key limit :limit`,
+)
+// Leans on unfiled_region.
+const listUnfiledOf = statement<UnfiledSummary>(
+  'unfiled-of-region',
+  `select key, ${deadSummaryColumns} from unfiled as dead where region = :region order by key limit :limit`,
 )
 const loadUnfiled = statement<UnfiledLetter>(
   'some-unfiled',
@@ -87,8 +94,11 @@ export function deadFiling(port: Port): Methods<DeadFiling> {
       }
     },
 
-    *listUnfiled(limit) {
-      return yield* port.all(listUnfiled, { limit })
+    *listUnfiled(limit, regions = null) {
+      if (regions === null) return yield* port.all(listUnfiled, { limit })
+      const found: UnfiledSummary[] = []
+      for (const region of regions) found.push(...(yield* port.all(listUnfiledOf, { region, limit })))
+      return found.toSorted((a, b) => a.key - b.key).slice(0, limit)
     },
 
     *loadUnfiled(keys) {

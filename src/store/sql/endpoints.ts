@@ -1,8 +1,10 @@
 import { quotaExceeded } from '../../domain/app-error.ts'
 import { type Endpoint, isStopped } from '../../domain/endpoint.ts'
 import { isSame } from '../../domain/field.ts'
+import { type Flow, makesPseudonyms } from '../../domain/flow.ts'
 import { decodeKey } from '../../domain/ids.ts'
 import { changeNotices } from '../../domain/notice.ts'
+import { regionOf } from '../../domain/region.ts'
 import {
   attemptsPerCount,
   changedEndpoint,
@@ -47,7 +49,7 @@ const countEndpoints = statement<{ count: number }>(
 )
 const insertLane = statement(
   'insert-lane',
-  'insert into lane (endpoint, app, stopped) values (:endpoint, :app, :stopped)',
+  'insert into lane (endpoint, app, stopped, region) values (:endpoint, :app, :stopped, :region)',
 )
 // Each change is later than the one before it, however the clock is set: a reader of two versions keeps the newer.
 const updateEndpointRow = statement<EndpointRow>(
@@ -111,10 +113,11 @@ const selectNames = inBothOrders<EndpointName>(
     select key, id, app, uid, url, description from endpoint
      where key ${beyond} :after and app > 0 and deleted_at is null order by key ${direction} limit :limit`,
 )
-const selectSendable = statement<SendableRow>(
+const selectSendable = statement<SendableRow & { readonly region: string }>(
   'load-endpoints',
   ({ among }) => `
-    select ${sendableColumns} from endpoint where ${among('key', ':keys', 'bigint')} and deleted_at is null order by key`,
+    select ${sendableColumns}, (select region from lane where lane.endpoint = endpoint.key limit 1) as region
+      from endpoint where ${among('key', ':keys', 'bigint')} and deleted_at is null order by key`,
   sendableShape,
 )
 type RecalledRow = EndpointRow & { readonly deleted: boolean }
@@ -134,6 +137,7 @@ const selectExpiring = statement<ExpiringCertificate>(
 )
 const selectRegion = statement('region', 'select name from region where app = :app and name = :name')
 
+const setRegion = statement('set-region', 'update lane set region = :region where endpoint = :endpoint')
 const setStopped = statement(
   'set-stopped',
   'update lane set stopped = :stopped, due_at = null where endpoint = :endpoint',
@@ -173,20 +177,22 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
     *createEndpoint(app, input, atMost) {
       return yield* conflictOnUid(port, input, () =>
         port.transaction(function* (sql) {
-          if ((yield* sql.first(bumpVersion, { app })) === undefined) throw yield* noApplication(sql, app)
+          const application = yield* sql.first(bumpVersion, { app })
+          if (application === undefined) throw yield* noApplication(sql, app)
           // The application's row is locked, so that no two count at once.
           const counted = atMost === undefined ? undefined : yield* sql.first(countEndpoints, { app, limit: atMost })
           if (atMost !== undefined && (counted?.count ?? 0) >= atMost) {
             throw quotaExceeded('An application', atMost, 'endpoints', 'maxEndpointsPerApp')
           }
-          yield* assertRegion(sql, app, input.flow?.region)
+          yield* assertSecret(sql, app, input.flow ?? {})
           const reason = input.disabled ? 'operator' : null
           const row = yield* insertNew(sql, 'ep', insertEndpoint, ({ key }) => ({
             ...settableValues(input, { app, key }, vault),
             app,
             disabled_reason: reason,
           }))
-          yield* sql.all(insertLane, { endpoint: row.key, app, stopped: isStopped(input) })
+          const region = regionOf(input.flow?.region, application.region)
+          yield* sql.all(insertLane, { endpoint: row.key, app, stopped: isStopped(input), region })
           yield* sql.settingsChanged([row.key])
           yield* writeChangeNotices(sql, port.context, ['endpoint.created'], app, [row.key])
           return opened(row)
@@ -233,17 +239,22 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
           // A change of nothing locks and writes nothing, so that it leaves no audit row either.
           const known = opened(found)
           if (isSame(changedEndpoint(known, change, yield* sql.now()), known)) return known
-          if ((yield* sql.first(bumpVersion, { app })) === undefined) return undefined
+          const application = yield* sql.first(bumpVersion, { app })
+          if (application === undefined) return undefined
           // Read again behind the lock, so that a change made meanwhile by another caller is not undone.
           const row = yield* sql.first(selectEndpoint, { key })
           if (row === undefined) return undefined
           const before = opened(row)
           const after = changedEndpoint(before, change, yield* sql.now())
           named.uid = after.uid
-          if (after.flow.region !== before.flow.region) yield* assertRegion(sql, app, after.flow.region)
+          if (needsSecret(after.flow) !== needsSecret(before.flow)) yield* assertSecret(sql, app, after.flow)
           const values = settableValues(after, before, vault, row)
           const updated = yield* sql.first(updateEndpointRow, { ...values, key, disabled_reason: after.disabledReason })
           yield* changeLane(sql, before, after)
+          if (after.flow.region !== before.flow.region) {
+            yield* sql.all(setRegion, { endpoint: key, region: regionOf(after.flow.region, application.region) })
+            yield* sql.lanesFreed()
+          }
           yield* sql.settingsChanged([key])
           yield* writeChangeNotices(sql, port.context, changeNotices(before, after), app, [key])
           return opened(updated as EndpointRow)
@@ -257,7 +268,10 @@ export function endpoints(port: Port): Methods<Omit<Endpoints, 'deleteEndpoint'>
 
     *loadEndpoints(keys) {
       if (keys.length === 0) return []
-      return (yield* port.all(selectSendable, { keys })).map((row) => toSendable(row, vault, log))
+      return (yield* port.all(selectSendable, { keys })).map((row) => ({
+        ...toSendable(row, vault, log),
+        region: row.region,
+      }))
     },
 
     *recallEndpoints(keys) {
@@ -285,9 +299,15 @@ function* changeLane(sql: Transaction, before: Endpoint, after: Endpoint): Work<
   if (!isStopped(after) && (isStopped(before) || endsRest(before, after))) yield* sql.wakeLane(endpoint)
 }
 
-/** Behind the lock of the application, so that the region is not deleted meanwhile. */
-function* assertRegion(sql: Transaction, app: number, name: string | null | undefined): Work<void> {
-  if (name != null && (yield* sql.first(selectRegion, { app, name })) === undefined) throw unknownRegion(name)
+/** The region whose secret makes the pseudonyms of an endpoint; undefined when it has none. */
+function needsSecret(flow: Partial<Flow>): string | undefined {
+  return makesPseudonyms(flow) ? (flow.region ?? undefined) : undefined
+}
+
+/** Behind the lock of the application, so that the secret is not deleted meanwhile. */
+function* assertSecret(sql: Transaction, app: number, flow: Partial<Flow>): Work<void> {
+  const name = needsSecret(flow)
+  if (name !== undefined && (yield* sql.first(selectRegion, { app, name })) === undefined) throw unknownRegion(name)
 }
 
 /** `returning` of SQLite takes no qualified names. */

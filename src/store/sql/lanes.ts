@@ -3,6 +3,7 @@ import type { EpochMs } from '../../domain/clock.ts'
 import { type Class, classes, fresh, timed } from '../../domain/delivery.ts'
 import { skipMark, sqlRetryInMs, toRetryInMs } from '../delivering.ts'
 import { countLimit, type FrontAnswer, type Lanes, type LaneViews, type StoredAnswer } from '../lanes.ts'
+import type { Dialect } from './dialect.ts'
 import type { Methods, Port, Work } from './port.ts'
 import { statement } from './statement.ts'
 
@@ -20,29 +21,33 @@ const selectSnapshots = statement<Omit<StoredAnswer, 'snapshotAt'> & { readonly 
     select endpoint, owner, snapshot, snapshot_at from lane where ${among('endpoint', ':endpoints', 'bigint')}
      order by endpoint`,
 )
-const workersAlive = '(select count(*) from worker where ended_at is null and lease_until >= :now) as workers_alive'
+const alive = 'select count(*) from worker where ended_at is null and lease_until >= :now'
+/** The region of a lane, and the workers alive: all, and those that serve the region. */
+const regionColumns = ({ has }: Dialect) => `
+  lane.region, (${alive}) as workers_alive,
+  (${alive} and (regions is null or ${has('regions', 'lane.region')})) as workers_serving`
 const selectStates = statement<StateRow>(
   'lane-states',
-  ({ among }) => `
+  (dialect) => `
     select endpoint, :now as now, owner, due_at, hold_until, not_before, health, health_at,
            (select settings from application where key = lane.app limit 1) as app_settings,
-           ${workersAlive}
-      from lane where ${among('endpoint', ':endpoints', 'bigint')}`,
+           ${regionColumns(dialect)}
+      from lane where ${dialect.among('endpoint', ':endpoints', 'bigint')}`,
   { json: ['app_settings'] },
 )
 
 // A range of lane's primary key. Most lanes have no health of their own, and count together; the others are named.
 const countLanes = statement<LaneGroupRow>(
   'count-lanes',
-  `select owned, stopped, due, health, health_at, named, :now as now, count(*) as count, max(endpoint) as last
+  `select owned, stopped, due, region, health, health_at, named, :now as now, count(*) as count, max(endpoint) as last
      from (
-       select endpoint, owner is not null as owned, stopped, health,
+       select endpoint, owner is not null as owned, stopped, region, health,
               case when health is not null then endpoint end as named,
               case when health is null then 0 else health_at end as health_at,
               case when due_at is null then 'none' when due_at <= :now then 'now' else 'later' end as due
          from lane where endpoint > :after order by endpoint limit :limit
      ) as page
-    group by owned, stopped, due, health, health_at, named`,
+    group by owned, stopped, due, region, health, health_at, named`,
   { flags: ['owned', 'stopped'] },
 )
 
@@ -50,6 +55,7 @@ interface LaneGroupRow {
   readonly owned: boolean
   readonly stopped: boolean
   readonly due: 'none' | 'now' | 'later'
+  readonly region: string
   readonly health: string | null
   readonly health_at: EpochMs
   readonly named: number | null
@@ -60,14 +66,15 @@ interface LaneGroupRow {
 
 const selectLane = statement<LaneRow>(
   'lane',
-  `select :now as now, lane.due_at, lane.owner, lane.stopped, lane.bucket_full_at, lane.hold_until, lane.not_before,
+  (dialect) => `
+   select :now as now, lane.due_at, lane.owner, lane.stopped, lane.bucket_full_at, lane.hold_until, lane.not_before,
           lane.health, lane.health_at, worker.description, worker.lease_until,
           (select due_at from pending where endpoint = :endpoint and class = ${timed} order by due_at limit 1)
             as next_timed_at,
           (select attempts from pending where endpoint = :endpoint and class = ${timed} order by due_at, message limit 1)
             as next_timed_attempts,
           (select settings from application where key = lane.app limit 1) as app_settings,
-          ${workersAlive}
+          ${regionColumns(dialect)}
      from lane join endpoint on endpoint.key = lane.endpoint and endpoint.deleted_at is null
      left join worker on worker.id = lane.owner
     where lane.endpoint = :endpoint`,
@@ -171,12 +178,24 @@ interface LaneRow {
   readonly next_timed_at: EpochMs | null
   readonly next_timed_attempts: number | null
   readonly workers_alive: number
+  readonly region: string
+  readonly workers_serving: number
   readonly app_settings: ApplicationSettings | null
 }
 
 type StateRow = { readonly endpoint: number } & Pick<
   LaneRow,
-  'now' | 'owner' | 'due_at' | 'hold_until' | 'not_before' | 'health' | 'health_at' | 'app_settings' | 'workers_alive'
+  | 'now'
+  | 'owner'
+  | 'due_at'
+  | 'hold_until'
+  | 'not_before'
+  | 'health'
+  | 'health_at'
+  | 'app_settings'
+  | 'workers_alive'
+  | 'region'
+  | 'workers_serving'
 >
 
 /** Behind every row. */
@@ -210,6 +229,8 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
         oldestSince: since.length === 0 ? null : Math.min(...since),
         ...savedHealth(row),
         workersAlive: row.workers_alive,
+        region: row.region,
+        workersServing: row.workers_serving,
         appSettings: row.app_settings ?? {},
       }
     },
@@ -219,8 +240,8 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
       const looked = rows.reduce((sum, { count }) => sum + count, 0)
       return {
         groups: rows.map((row) => {
-          const { owned, stopped, due, count, named: endpoint } = row
-          return { owned, stopped, due, count, endpoint, ...savedHealth(row) }
+          const { owned, stopped, due, region, count, named: endpoint } = row
+          return { owned, stopped, due, region, count, endpoint, ...savedHealth(row) }
         }),
         next: looked < limit ? null : Math.max(...rows.map(({ last }) => last)),
       }
@@ -237,6 +258,8 @@ export function lanes(port: Port): Methods<LaneViews & Pick<Lanes, 'findLane'>> 
         notBefore: row.not_before,
         ...savedHealth(row),
         workersAlive: row.workers_alive,
+        region: row.region,
+        workersServing: row.workers_serving,
         appSettings: row.app_settings ?? {},
       }))
     },

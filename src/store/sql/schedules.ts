@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/clock.ts'
 import { defined, isSame } from '../../domain/field.ts'
 import { decodeKey, type Identity } from '../../domain/ids.ts'
+import { defaultRegion } from '../../domain/region.ts'
 import type { Schedule } from '../../domain/schedule.ts'
 import { listStart, toPage } from '../page.ts'
 import type { Publication, PublishedTogether } from '../publishing.ts'
@@ -10,6 +11,7 @@ import {
   changedSchedule,
   type DueSchedule,
   dueAtOf,
+  type LateSchedule,
   newSchedule,
   type ScheduleStep,
   type Schedules,
@@ -107,6 +109,23 @@ const selectDue = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
      from schedule where due_at <= :at order by due_at limit :limit`,
   shape,
 )
+const selectDueOf = statement<ScheduleRow & Pick<DueSchedule, 'appId'>>(
+  'due-schedules-of-regions',
+  ({ among }) => `
+    select ${columns}, (select id from application where application.key = schedule.app limit 1) as "appId"
+      from schedule where due_at <= :at and ${among(
+        `coalesce((select settings ->> 'region' from application where application.key = schedule.app limit 1),
+                  '${defaultRegion}')`,
+        ':regions',
+        'text',
+      )}
+     order by due_at limit :limit`,
+  shape,
+)
+const selectLate = statement<LateSchedule>(
+  'late-schedules',
+  `select id, uid, app, next_at as "nextAt", failures from schedule where due_at <= :at order by due_at limit :limit`,
+)
 const selectNext = statement<{ now: EpochMs; next: EpochMs | null }>(
   'next-schedule',
   'select :now as now, (select due_at from schedule where due_at > :now order by due_at limit 1) as next',
@@ -203,13 +222,21 @@ export function schedules(port: Port, publishAlong: PublishAlong): Methods<Sched
       return row !== undefined
     },
 
-    *dueSchedules(limit) {
+    *dueSchedules(limit, regions = null) {
       const { now, next } = (yield* port.first(selectNext)) as { now: EpochMs; next: EpochMs | null }
       return {
         now,
-        schedules: (yield* port.all(selectDue, { at: now, limit })).map(opened),
+        schedules: (regions === null
+          ? yield* port.all(selectDue, { at: now, limit })
+          : yield* port.all(selectDueOf, { at: now, limit, regions })
+        ).map(opened),
         nextInMs: next === null ? undefined : next - now,
       }
+    },
+
+    *lateSchedules(limit) {
+      const now = yield* port.now()
+      return { now, schedules: yield* port.all(selectLate, { at: now, limit }) }
     },
 
     *advanceSchedule(schedule, step): Work<Advanced> {

@@ -1,4 +1,5 @@
 import { decodeKey } from '../../domain/ids.ts'
+import { defaultRegion } from '../../domain/region.ts'
 import {
   longestPauseMs,
   statusAfter,
@@ -11,6 +12,7 @@ import {
 import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
+import type { Dialect } from './dialect.ts'
 import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from './port.ts'
 import { deleteDead, deliveryFields, keysOf, requeue } from './queues.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
@@ -47,19 +49,36 @@ const selectTasks = inBothOrders<TaskRow>(
   shape,
 )
 // Leans on task_running. A lease or a pause that reaches further than it is long was written before the clock was set back.
-const free = `
+const freeTask = (condition: string) => `
   select key from task
-   where status = 'running' and (lease_until <= :now or lease_until > :now + cast(:lease_ms as bigint))
+   where ${condition} status = 'running' and (lease_until <= :now or lease_until > :now + cast(:lease_ms as bigint))
      and (rest_until <= :now or rest_until > :now + ${longestPauseMs})
    order by lease_until limit 1`
-const selectFree = statement('free-task', free)
-const leaseFree = statement<TaskRow>(
-  'lease-task',
-  ({ forUpdateSkipLocked }) => `
-    update task set epoch = epoch + 1, lease_until = :now + cast(:lease_ms as bigint)
-     where key = (${free} ${forUpdateSkipLocked})
-    returning ${columns}`,
-  shape,
+/** The statements that look for a free task and that lease it. */
+function taking(name: string, condition: (dialect: Dialect) => string) {
+  return {
+    find: statement(`free-${name}`, (dialect) => freeTask(condition(dialect))),
+    lease: statement<TaskRow>(
+      `lease-${name}`,
+      (dialect) => `
+        update task set epoch = epoch + 1, lease_until = :now + cast(:lease_ms as bigint)
+         where key = (${freeTask(condition(dialect))} ${dialect.forUpdateSkipLocked})
+        returning ${columns}`,
+      shape,
+    ),
+  }
+}
+const anyTask = taking('task', () => '')
+// A task without an application reads no payloads.
+const taskOfRegions = taking(
+  'task-of-regions',
+  ({ among }) => `
+    (app is null or ${among(
+      `coalesce((select region from lane where endpoint = cast(task.input ->> 'endpoint' as bigint)),
+                (select settings ->> 'region' from application where key = task.app), '${defaultRegion}')`,
+      ':regions',
+      'text',
+    )}) and `,
 )
 const lockLeased = statement(
   'lock-leased-task',
@@ -120,11 +139,12 @@ export function tasks(port: Port): Methods<Tasks> {
       return (yield* port.all(selectTasks[order], { after: after ?? listStart(order), limit })).map(toTask)
     },
 
-    *takeTask(leaseMs) {
-      const lease = { lease_ms: leaseMs }
+    *takeTask(leaseMs, regions = null) {
+      const { find, lease: take } = regions === null ? anyTask : taskOfRegions
+      const lease = { lease_ms: leaseMs, ...(regions !== null && { regions }) }
       // Reads first, because the usual answer is "none" and needs no write lock.
-      if ((yield* port.relaxed.first(selectFree, lease)) === undefined) return undefined
-      const row = yield* port.relaxed.transaction((sql) => sql.first(leaseFree, lease))
+      if ((yield* port.relaxed.first(find, lease)) === undefined) return undefined
+      const row = yield* port.relaxed.transaction((sql) => sql.first(take, lease))
       return row && { ...toTask(row), epoch: row.epoch }
     },
 

@@ -1,4 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import { defaultRegion, type RegionShare, type Regions, regionShares } from '../../domain/region.ts'
 import {
   type ClaimedLane,
   longestRestMs,
@@ -21,8 +22,8 @@ const keepWorkersMs = 7 * 24 * 60 * 60 * 1000
 
 const insertWorker = statement<{ id: number }>(
   'insert-worker',
-  `insert into worker (description, joined_at, lease_ms, lease_until)
-   values (:description, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
+  `insert into worker (description, regions, joined_at, lease_ms, lease_until)
+   values (:description, :regions, :now, cast(:lease_ms as bigint), :now + cast(:lease_ms as bigint))
    returning id`,
 )
 const sweepWorkers = statement('sweep-workers', `delete from worker where ended_at < :now - ${keepWorkersMs}`)
@@ -34,7 +35,10 @@ const extendLease = statement(
     where id = :worker and ended_at is null
    returning id`,
 )
-// Leans on lane_owner and lane_due to count lanes.
+/** Unowned lanes that are due, in the two ranges that have indexes of their own: lane_due and lane_due_elsewhere. */
+const dueNear = `owner is null and due_at <= :now and region = '${defaultRegion}'`
+const dueElsewhere = `owner is null and due_at <= :now and region <> '${defaultRegion}'`
+// Leans on lane_owner, lane_due and lane_due_elsewhere to count lanes.
 const selectShares = statement<Shares>(
   'shares',
   `select :now as now,
@@ -42,10 +46,29 @@ const selectShares = statement<Shares>(
           (select count(*) from worker
             where ended_at is null and id <> :worker and lease_until not between :now and :now + lease_ms) as odd,
           (select count(*) from lane where owner is not null)
-          + (select count(*) from lane where owner is null and due_at <= :now) as lanes,
+          + (select count(*) from lane where ${dueNear}) + (select count(*) from lane where ${dueElsewhere}) as lanes,
+          (select count(*) from worker where ended_at is null and regions is not null) as regional,
           (select coalesce(min(owned), 0)
              from (select (select count(*) from lane where owner = worker.id) as owned
                      from worker where ended_at is null) as shares) as fewest`,
+)
+
+// Leans on lane_owner: all lanes that are owned. Only workers of a fleet with regions ask.
+const countByRegion = statement<{ owner: number; region: string; lanes: number }>(
+  'owned-by-region',
+  'select owner, region, count(*) as lanes from lane where owner is not null group by owner, region',
+)
+// Leans on lane_due and lane_due_elsewhere.
+const countDueByRegion = statement<{ region: string; lanes: number }>(
+  'due-by-region',
+  `select '${defaultRegion}' as region, count(*) as lanes from lane where ${dueNear}
+   union all
+   select region, count(*) as lanes from lane where ${dueElsewhere} group by region`,
+)
+const selectRegions = statement<{ id: number; regions: Regions }>(
+  'worker-regions',
+  'select id, regions from worker where ended_at is null',
+  { json: ['regions'] },
 )
 
 // A lease that reaches further than it is long was written before the clock was set back.
@@ -102,6 +125,8 @@ interface Shares {
   readonly odd: number
   readonly lanes: number
   readonly fewest: number
+  /** Living workers that do not serve all regions. */
+  readonly regional: number
 }
 
 /** Workers join, renew their leases and leave. `learnTime` is called with the store's clock at each renewal. */
@@ -115,12 +140,26 @@ export function workers(
     return row
   }
 
+  /** The shares of the regions that a worker serves; undefined when it is not alive. */
+  function* byRegion(worker: number): Work<Map<string, RegionShare> | undefined> {
+    const living = yield* port.all(selectRegions)
+    const own = living.find(({ id }) => id === worker)
+    if (own === undefined) return undefined
+    const owned = Map.groupBy(yield* port.all(countByRegion), ({ owner }) => owner)
+    const due = new Map((yield* port.all(countDueByRegion)).map(({ region, lanes }) => [region, lanes]))
+    const workers = living.map(({ id, regions }) => ({
+      regions,
+      owned: new Map(owned.get(id)?.map(({ region, lanes }) => [region, lanes])),
+    }))
+    return regionShares(own.regions, workers, due)
+  }
+
   return {
-    *join({ description, leaseMs }) {
+    *join({ description, leaseMs, regions = null }) {
       yield* port.transaction(endLapsed)
       const row = yield* port.transaction(function* (sql) {
         yield* sql.all(sweepWorkers)
-        return yield* sql.first(insertWorker, { description, lease_ms: Math.round(leaseMs) })
+        return yield* sql.first(insertWorker, { description, regions, lease_ms: Math.round(leaseMs) })
       })
       return row?.id as number
     },
@@ -131,7 +170,9 @@ export function workers(
       let found = yield* shares(worker)
       const died = alive && found.odd > 0 ? yield* port.transaction(endLapsed) : []
       if (died.length > 0) found = yield* shares(worker)
-      return { alive, workers: found.workers, activeLanes: found.lanes, fewestLanes: found.fewest, died }
+      const regions = found.regional === 0 ? undefined : yield* byRegion(worker)
+      const { workers, lanes: activeLanes, fewest: fewestLanes } = found
+      return { alive, workers, activeLanes, fewestLanes, died, ...(regions !== undefined && { regions }) }
     },
 
     *leave(worker) {
@@ -181,11 +222,12 @@ export interface LaneRow extends SendableRow {
   readonly hold_until: EpochMs
   readonly health: string | null
   readonly health_at: EpochMs
+  readonly region: string
 }
 
 export function toClaimed(row: LaneRow, now: EpochMs, { vault, log }: StoreContext): ClaimedLane {
   return {
-    endpoint: toSendable(row, vault, log),
+    endpoint: { ...toSendable(row, vault, log), region: row.region },
     // A row of an older version says nothing of the limit that its debt was counted by.
     clean: row.clean && (row.bucket_limit !== null || row.bucket_full_at === 0),
     bucketDebtMs: storedDebtMs(row.bucket_full_at - now),
@@ -235,6 +277,7 @@ const endAnyLead = statement('end-any-lead', 'update leader set lease_until = 0,
 
 interface WorkerRow extends EndingWorker {
   readonly report: WorkerReport | null
+  readonly regions: Regions
   readonly joined_at: EpochMs
   readonly lease_ms: number
   readonly lease_until: EpochMs
@@ -246,12 +289,12 @@ interface WorkerRow extends EndingWorker {
 // The newest first. Leans on lane_owner.
 const selectWorkers = statement<WorkerRow>(
   'list-workers',
-  `select id, description, report, joined_at, lease_ms, lease_until, ended_at,
+  `select id, description, report, regions, joined_at, lease_ms, lease_until, ended_at,
           (select count(*) from lane where owner = worker.id) as lanes,
           (select description from leader
             where one = 1 and lease_until > :now and lease_until <= :now + lease_ms) as leader
      from worker order by id desc limit :limit`,
-  { json: ['report'] },
+  { json: ['report', 'regions'] },
 )
 
 /** The process that does the work that is done once for the whole store, and all workers. */
@@ -269,6 +312,7 @@ export function leading(port: Port): Methods<Leading> {
         worker: row.id,
         description: row.description,
         report: row.report,
+        regions: row.regions,
         joinedAt: row.joined_at,
         seenAt: row.lease_until - row.lease_ms,
         leaseUntil: row.lease_until,

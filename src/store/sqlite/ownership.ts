@@ -1,4 +1,5 @@
 import type { EpochMs } from '../../domain/clock.ts'
+import { defaultRegion, type Regions } from '../../domain/region.ts'
 import { type Claim, type LaneRest, longestRestMs, type Ownership, restMs, storedDebtMs } from '../lanes.ts'
 import { sendableColumns, sendableShape } from '../sql/endpoint-rows.ts'
 import type { Shape } from '../sql/statement.ts'
@@ -9,14 +10,22 @@ import { fromStored } from './port.ts'
 
 const selectLive = 'select 1 from worker where id = ? and ended_at is null'
 const laneColumns = `
-  lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at, ${sendableColumns}`
-// Leans on lane_due, as selectNextDue does: unowned lanes that have an instant, in its order.
-const selectDueLanes = `
+  lane.clean, lane.bucket_full_at, lane.bucket_limit, lane.hold_until, lane.health, lane.health_at,
+  lane.region, ${sendableColumns}`
+// Unowned lanes that have an instant, in its order, of each of these sets. They lean on lane_due, on lane_due_elsewhere, which
+// is empty while no endpoint has a region, and on lane_region_due.
+const laneSets = {
+  near: `lane.region = '${defaultRegion}'`,
+  elsewhere: `lane.region <> '${defaultRegion}'`,
+  region: `lane.region <> '${defaultRegion}' and lane.region = :region`,
+} as const
+const dueLanesIn = (set: string) => `
   select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint
-  where lane.owner is null and lane.due_at <= ? order by lane.due_at limit ?`
+  where lane.owner is null and lane.due_at <= :now and ${set} order by lane.due_at limit :limit`
+const nextDueIn = (set: string) =>
+  `select min(due_at) as due_at from lane where owner is null and due_at is not null and ${set}`
 const selectOwnedLanes = `
   select ${laneColumns} from lane join endpoint on endpoint.key = lane.endpoint where lane.owner = ?`
-const selectNextDue = 'select min(due_at) as due_at from lane where owner is null and due_at is not null'
 const takeLane = `
   update lane set owner = ?2, epoch = epoch + 1, due_at = null, hold_until = min(hold_until, ?3)
   where endpoint = ?1 and owner is null`
@@ -37,34 +46,51 @@ const laneShape: Shape<LaneRow> = { ...sendableShape, flags: [...(sendableShape.
 /** Claims and releases lanes, and wakes those that would sleep past their work. */
 export function ownership(connection: Connection): Synchronous<Pick<Ownership, 'claim' | 'release' | 'reconcile'>> {
   const live = connection.prepare<unknown>(selectLive)
-  const dueLanes = connection.prepare<{ key: number }>(selectDueLanes)
+  const due = (set: string) => ({
+    lanes: connection.prepare<{ key: number }>(dueLanesIn(set)),
+    next: connection.prepare<{ due_at: EpochMs | null }>(nextDueIn(set)),
+  })
+  const sets = { near: due(laneSets.near), elsewhere: due(laneSets.elsewhere), region: due(laneSets.region) }
   const ownedLanes = connection.prepare<{ key: number }>(selectOwnedLanes)
-  const nextDue = connection.prepare<{ due_at: EpochMs | null }>(selectNextDue)
   const take = connection.prepare(takeLane)
   const rest = connection.prepare<{ due_at: EpochMs | null }>(restLane)
   const wakes = laneWakes(connection)
 
-  function nextInMs(now: EpochMs): number | undefined {
-    const due = nextDue.get()?.due_at
-    return typeof due === 'number' ? Math.max(0, due - now) : undefined
+  /** The sets of lanes that a worker with these regions may claim, each with the values that it needs. */
+  function claimable(regions: Regions) {
+    if (regions === null)
+      return [
+        { ...sets.near, values: {} },
+        { ...sets.elsewhere, values: {} },
+      ]
+    return regions.map((region) =>
+      region === defaultRegion ? { ...sets.near, values: {} } : { ...sets.region, values: { region } },
+    )
+  }
+
+  function nextInMs(now: EpochMs, regions: Regions): number | undefined {
+    const dues = claimable(regions).flatMap(({ next, values }) => next.get(values)?.due_at ?? [])
+    return dues.length === 0 ? undefined : Math.max(0, Math.min(...dues) - now)
   }
 
   return {
-    claim(worker, limit, ownedToo = false): Claim {
+    claim(worker, limit, ownedToo = false, regions = null): Claim {
       // Asking comes first, because the usual answer is "nothing yet" and needs no write lock.
-      const waitMs = nextInMs(connection.now())
+      const waitMs = nextInMs(connection.now(), regions)
       if (waitMs !== 0 && !ownedToo) return { lanes: [], nextInMs: waitMs }
       return connection.transaction(() => {
         const now = connection.now()
-        if (live.get(worker) === undefined) return { lanes: [], nextInMs: nextInMs(now) }
-        const lanes = ownedToo ? ownedLanes.all(worker) : []
-        for (const lane of dueLanes.all(now, limit)) {
-          take.run(lane.key, worker, now + longestRestMs)
-          lanes.push(lane)
+        if (live.get(worker) === undefined) return { lanes: [], nextInMs: nextInMs(now, regions) }
+        const found = ownedToo ? ownedLanes.all(worker) : []
+        for (const { lanes, values } of claimable(regions)) {
+          for (const lane of lanes.all({ ...values, now, limit })) {
+            take.run(lane.key, worker, now + longestRestMs)
+            found.push(lane)
+          }
         }
         return {
-          lanes: lanes.map((lane) => toClaimed(fromStored(lane, laneShape), now, connection.context)),
-          nextInMs: nextInMs(now),
+          lanes: found.map((lane) => toClaimed(fromStored(lane, laneShape), now, connection.context)),
+          nextInMs: nextInMs(now, regions),
         }
       })
     },

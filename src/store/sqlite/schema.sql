@@ -227,11 +227,15 @@ CREATE TABLE lane (
   bucket_full_at integer not null default 0,
   hold_until integer not null default 0, -- Retry-After
   not_before integer not null default 0 -- no sooner than this, by the last owner's word
-, health text, health_at integer not null default 0, snapshot text, snapshot_at integer not null default 0, bucket_limit text) strict;
+, health text, health_at integer not null default 0, snapshot text, snapshot_at integer not null default 0, bucket_limit text, region text not null default 'default') strict;
 
-CREATE INDEX lane_due on lane (due_at) where owner is null and due_at is not null;
+CREATE INDEX lane_due on lane (due_at) where owner is null and due_at is not null and region = 'default';
+
+CREATE INDEX lane_due_elsewhere on lane (due_at) where owner is null and due_at is not null and region <> 'default';
 
 CREATE INDEX lane_owner on lane (owner) where owner is not null;
+
+CREATE INDEX lane_region_due on lane (region, due_at) where owner is null and due_at is not null and region <> 'default';
 
 CREATE TABLE leader (
   one integer primary key check (one = 1),
@@ -308,6 +312,11 @@ CREATE TABLE region (
   created_at integer not null,
   primary key (app, name)
 ) strict, without rowid;
+
+CREATE TABLE region_move (
+  app integer primary key,
+  reached integer not null default 0
+) strict;
 
 CREATE TABLE removal (
   key integer primary key,
@@ -465,9 +474,11 @@ CREATE TABLE unfiled (
   code text not null,
   error text,
   response blob
-) strict;
+, region text not null default 'default') strict;
 
 CREATE INDEX unfiled_message on unfiled (message);
+
+CREATE INDEX unfiled_region on unfiled (region, key);
 
 CREATE TABLE variant (
   message integer not null,
@@ -503,4 +514,4 @@ CREATE TABLE worker (
   lease_ms integer not null, -- bounds what a clock set back can add to lease_until
   lease_until integer not null,
   ended_at integer
-, report text) strict;
+, report text, regions text) strict;

@@ -301,6 +301,7 @@ export function configuration(open: Open): void {
         appThrottleRate: null,
         appSettings: {},
         regionSecret: null,
+        region: 'default',
       })),
     )
     assert.deepEqual(await world.store.loadEndpoints([]), [])

@@ -19,7 +19,14 @@ export function lanes(open: Open): void {
     const endpoint = await world.endpoint(app, { throttleRate: 5, burst: 2 })
     const [first, second] = [await world.join(), await world.join()]
     await world.publish([endpoint])
-    const sent = { ...endpoint, appId: app.id, appThrottleRate: null, appSettings: {}, regionSecret: null }
+    const sent = {
+      ...endpoint,
+      appId: app.id,
+      appThrottleRate: null,
+      appSettings: {},
+      regionSecret: null,
+      region: 'default',
+    }
     assert.deepEqual(await world.claim(first), [
       { endpoint: sent, clean: true, bucketDebtMs: 0, bucketLimit: undefined, holdMs: 0, health: null, healthAgeMs: 0 },
     ])

@@ -19,6 +19,9 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['hold-rows', [/endpoint = h\.endpoint AND class = h\.class AND due_at = \S+ AND message = /]],
   ['settle', [/endpoint = \S+ AND class = \S+ AND due_at = \S+ AND message = /]],
   ['claim', [/due_at <= \S+/, /endpoint = ANY/, /key = lane_\d\.endpoint|key = \S*endpoint/]],
+  ['claim-regions', [/due_at <= \S+/, /region = served\.region AND .*due_at <= /, /endpoint = ANY/]],
+  ['endpoints-to-move', [/app = \$1 AND key > \$2/]],
+  ['move-lanes', [/endpoint = ANY/]],
   ['release', [/endpoint = ANY/]],
   ['renew', [/id = \$3/]],
   ['count-owned', [/owner = ANY/]],
@@ -94,6 +97,7 @@ const hot: [name: string, conditions: RegExp[]][] = [
   ['erase-message', [/key = \$\d/]],
   ['erase-attempts', [/message = \$\d/]],
   ['unfiled', [/key > 0/]],
+  ['unfiled-of-region', [/region = \$1/]],
   ['some-unfiled', [/key = ANY/]],
   ['delete-filed', [/key = ANY/]],
   ['erase-unfiled', [/message = \$\d/]],
@@ -163,7 +167,14 @@ const readsWhole = new Set([
 ])
 
 // These count, or end at the first row of an index that is already in the wanted order.
-const mayScanWhole = new Set(['fan_out_pkey', 'lane_owner', 'lane_due', 'pending_pkey', 'task_running'])
+const mayScanWhole = new Set([
+  'fan_out_pkey',
+  'lane_owner',
+  'lane_due',
+  'lane_due_elsewhere',
+  'pending_pkey',
+  'task_running',
+])
 
 interface Node {
   readonly 'Node Type': string

@@ -73,6 +73,9 @@ const mayScan = [
   'as page join lane',
   // A page of lanes is sorted by the way they look.
   'group by owned, stopped, due',
+  // Of a fleet with regions, a few times per lease.
+  'group by owner, region',
+  'group by region',
   'update event_type',
   'update leader',
 ]
@@ -199,7 +202,7 @@ const pins: [what: string, words: string[], plan: string[]][] = [
   ],
   [
     'lanes are claimed in the order of the index over those that are due',
-    ['lane.due_at <= ?'],
+    ['lane.due_at <= :now', "lane.region = 'default'"],
     [
       'SEARCH lane USING INDEX lane_due (due_at<?)',
       'SEARCH endpoint USING INTEGER PRIMARY KEY (rowid=?)',
@@ -212,6 +215,27 @@ const pins: [what: string, words: string[], plan: string[]][] = [
       'CORRELATED SCALAR SUBQUERY 4',
       'SEARCH region USING PRIMARY KEY (app=? AND name=?)',
     ],
+  ],
+  [
+    'lanes of a region are claimed in the order of its range of an index',
+    ['lane.due_at <= :now', 'lane.region = :region'],
+    [
+      'SEARCH lane USING INDEX lane_region_due (region=? AND due_at<?)',
+      'SEARCH endpoint USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 1',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 2',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 3',
+      'SEARCH application USING INTEGER PRIMARY KEY (rowid=?)',
+      'CORRELATED SCALAR SUBQUERY 4',
+      'SEARCH region USING PRIMARY KEY (app=? AND name=?)',
+    ],
+  ],
+  [
+    'the next lane of a region is one seek',
+    ['select min(due_at)', 'lane.region = :region'],
+    ['SEARCH lane USING INDEX lane_region_due (region=? AND due_at>?)'],
   ],
   [
     "a dead worker's lanes are found by their owner",

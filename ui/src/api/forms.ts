@@ -141,6 +141,16 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "maximum": 100000,
         "description": "Attempts under way at once at all its endpoints together, over all workers; `inFlightPerApp` of each process by default."
       },
+      "region": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "minLength": 1,
+        "maxLength": 128,
+        "pattern": "^[a-zA-Z0-9\\-_.]+$",
+        "description": "Region whose workers deliver to its endpoints without their own region; `default` by default."
+      },
       "eraseDelivered": {
         "type": [
           "boolean",
@@ -857,7 +867,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
         "minLength": 1,
         "maxLength": 128,
         "pattern": "^[a-zA-Z0-9\\-_.]+$",
-        "description": "Region whose secret makes the pseudonyms."
+        "description": "Region whose workers deliver to the endpoint; its application's by default. Pseudonyms are made with the application's secret of this region."
       },
       "signature": {
         "enum": [

@@ -30,6 +30,7 @@ const stages = {
     'paused',
     'disabled',
     'no_worker',
+    'no_worker_in_region',
     'waiting_for_retry',
     'scheduled',
     'coalescing',
