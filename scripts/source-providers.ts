@@ -30,8 +30,8 @@ A template holds text and values of the request in braces:
 | value | stands for |
 | --- | --- |
 | \`{header:x-github-event}\` | the header, in any case |
-| \`{/data/id}\` | the string or number at a JSON pointer of the body, which may have a mebibyte |
-| \`{form:MessageSid}\` | the field of a body that is a form of at most 1,000 fields |
+| \`{/data/id}\` | the string or number at a JSON pointer of a body of at most a mebibyte; three pointers for each setting |
+| \`{form:MessageSid}\` | the field of a body that is a form of at most 1,000 fields and 256 KiB |
 | \`{claim:jti}\` | the claim of a JWT |
 
 The first template whose values are all there is used. In an event type, \`/\`, \`:\` and spaces become dots, and other characters than

@@ -92,7 +92,7 @@ export function mediaTypeOf(arrival: Pick<Arrival, 'headers'>): string {
 
 /** Fields of a form: a body with more is no webhook. */
 const formFieldsLimit = 1000
-const formBytesLimit = 1_048_576
+const formBytesLimit = 262_144
 const ampersand = 0x26
 
 /** The fields of a body that is a form, in their order; undefined for other bodies, and for forms without measure. */

@@ -26,10 +26,8 @@ export function tokenCheck(place: (typeof tokenPlaces)[number], name: string, pr
   return (arrival, secrets) => {
     const found = place === 'header' ? headerOf(arrival, name.toLowerCase()) : parameterOf(arrival, name)
     if (found === undefined) return refused('not_signed', `The ${where} is missing.`)
-    return isOneOf(
-      secrets.map((secret) => `${prefix}${secret}`),
-      found,
-    )
+    const token = found.slice(prefix.length).trimStart()
+    return found.startsWith(prefix) && isOneOf(secrets, token)
       ? genuine
       : refused('wrong_signature', `The ${where} has no token of the source.`)
   }

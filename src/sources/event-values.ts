@@ -15,16 +15,30 @@ export const templateLength = 256
 /** The templates of one value. The first template whose values are all there is used. */
 export const templatesLimit = 4
 const insertsLimit = 4
+/** Values of the body in all templates of one value. Each pointer reads the body up to its value. */
+const pointersLimit = 3
 const valueLength = 256
-/** Pointers read the body up to their value, so a body may not be read too often. */
+/** A pointer takes up to 8 ms for a mebibyte of short keys. */
 const pointerBytesLimit = 1_048_576
 
 type Part =
   | { readonly text: string }
   | { readonly from: 'header' | 'pointer' | 'form' | 'claim'; readonly name: string }
 
+/** The problem of the templates of one value, as the end of a sentence about it; undefined when there is none. */
+export function valueTemplatesProblem(templates: readonly ValueTemplate[]): string | undefined {
+  const problem = templates.map(templateProblem).find((text) => text !== undefined)
+  if (problem !== undefined) return problem
+  const pointers = new Set(templates.flatMap((template) => partsOf(template) ?? []).flatMap(pointerOf))
+  return pointers.size > pointersLimit ? `may have at most ${pointersLimit} different JSON pointers` : undefined
+}
+
+function pointerOf(part: Part): string[] {
+  return 'from' in part && part.from === 'pointer' ? [part.name] : []
+}
+
 /** The problem of a template, as the end of a sentence about it; undefined when there is none. */
-export function valueTemplateProblem(template: ValueTemplate): string | undefined {
+function templateProblem(template: ValueTemplate): string | undefined {
   if (template === '' || template.length > templateLength) return `must have 1 to ${templateLength} characters`
   const parts = partsOf(template)
   if (parts === undefined) {
@@ -74,9 +88,39 @@ export interface EventValues {
   idOf(request: GenuineRequest): string | undefined
 }
 
-export interface GenuineRequest {
-  readonly arrival: Arrival
-  readonly claims: Readonly<Record<string, unknown>> | undefined
+/** A genuine request, whose form and pointers are each read once. */
+export class GenuineRequest {
+  readonly #arrival: Arrival
+  readonly #claims: Readonly<Record<string, unknown>>
+  readonly #pointed = new Map<string, string | undefined>()
+  #form: URLSearchParams | null | undefined
+
+  constructor(arrival: Arrival, claims: Readonly<Record<string, unknown>> = {}) {
+    this.#arrival = arrival
+    this.#claims = claims
+  }
+
+  header(name: string): string | undefined {
+    return headerOf(this.#arrival, name)
+  }
+
+  pointer(pointer: string): string | undefined {
+    const known = this.#pointed.get(pointer)
+    if (known !== undefined || this.#pointed.has(pointer)) return known
+    const value = scalarAt(this.#arrival.body, pointer)
+    this.#pointed.set(pointer, value)
+    return value
+  }
+
+  form(name: string): string | undefined {
+    if (this.#form === undefined) this.#form = formOf(this.#arrival) ?? null
+    return this.#form?.get(name) ?? undefined
+  }
+
+  claim(name: string): string | undefined {
+    const claim = Object.hasOwn(this.#claims, name) ? this.#claims[name] : undefined
+    return typeof claim === 'string' || typeof claim === 'number' ? String(claim) : undefined
+  }
 }
 
 /** The templates are valid. */
@@ -102,21 +146,8 @@ function firstOf(
   return undefined
 }
 
-function insertedOf(part: Exclude<Part, { text: string }>, { arrival, claims }: GenuineRequest): string | undefined {
-  const value = ((): string | undefined => {
-    switch (part.from) {
-      case 'header':
-        return headerOf(arrival, part.name)
-      case 'pointer':
-        return scalarAt(arrival.body, part.name)
-      case 'form':
-        return formOf(arrival)?.get(part.name) ?? undefined
-      case 'claim': {
-        const claim = claims !== undefined && Object.hasOwn(claims, part.name) ? claims[part.name] : undefined
-        return typeof claim === 'string' || typeof claim === 'number' ? String(claim) : undefined
-      }
-    }
-  })()
+function insertedOf({ from, name }: Exclude<Part, { text: string }>, request: GenuineRequest): string | undefined {
+  const value = request[from](name)
   return value === '' ? undefined : value
 }
 

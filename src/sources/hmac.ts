@@ -4,6 +4,8 @@ import { type Arrival, genuine, headerOf, isSameText, type Proof, type Refusal, 
 export const hashes = ['sha256', 'sha1', 'sha512'] as const
 export const encodings = ['hex', 'base64', 'base64url'] as const
 export const timestampUnits = ['s', 'ms'] as const
+/** Signatures in one header, by the name of the character between them. */
+export const separators = { comma: ',', space: ' ', semicolon: ';' } as const
 
 /** How a provider signs with a shared secret. Names of headers are in lower case. */
 export interface HmacScheme {
@@ -11,7 +13,7 @@ export interface HmacScheme {
   readonly header: string
   readonly hash: (typeof hashes)[number]
   readonly encoding: (typeof encodings)[number]
-  /** Stands in front of every signature, such as `sha256=`. */
+  /** Stands in front of every signature, such as `sha256=`. Spaces may follow. */
   readonly prefix: string
   /** Stands between the signatures of a header that carries several; none carries one. */
   readonly separator?: string
@@ -94,7 +96,7 @@ export function hmacMatch(
     // A signature of another length is wrong without any hashing of the body.
     const found = entries
       .filter((entry) => entry.startsWith(prefix))
-      .map((entry) => entry.slice(prefix.length))
+      .map((entry) => entry.slice(prefix.length).trimStart())
       .filter((signature) => signature.length === signatureLength)
     if (found.length === 0) return false
     const values = { timestamp, id, url: arrival.url, method: arrival.method }

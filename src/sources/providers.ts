@@ -2,7 +2,7 @@ import { boolean, choice, list, seconds, text } from '../domain/field.ts'
 import type { Answer } from './arrival.ts'
 import { tokenPlaces } from './credentials.ts'
 import { githubPing, slackChallenge } from './handshake.ts'
-import { encodings, hashes, timestampUnits } from './hmac.ts'
+import { encodings, hashes, separators, timestampUnits } from './hmac.ts'
 import { publicAlgorithms, sharedAlgorithms } from './jwt.ts'
 import { type Provider, provider } from './provider.ts'
 
@@ -192,13 +192,14 @@ const table = {
         kind: text(undefined, 64),
         fallback: '',
         flag: '--prefix <TEXT>',
-        description: 'Text in front of the signature, such as `sha256=`.',
+        description: 'Text in front of the signature, such as `sha256=`. Spaces behind it do not count.',
       },
       separator: {
-        kind: text(1, 8),
+        kind: choice(Object.keys(separators)),
         fallback: null,
-        flag: '--separator <TEXT>',
-        description: 'Text between several signatures in the header.',
+        flag: '--separator <CHARACTER>',
+        description:
+          'Character between several signatures in the header: `comma`, `space` or `semicolon`; none by default.',
       },
       signed: {
         kind: text(6, 256),
@@ -349,7 +350,7 @@ const table = {
         kind: text(undefined, 64),
         fallback: '',
         flag: '--prefix <TEXT>',
-        description: 'Text in front of the token, such as `Bearer ` with its space.',
+        description: 'Text in front of the token, such as `Bearer`. Spaces behind it do not count.',
       },
     },
     eventType: ['{header:x-gitlab-event}', '{/type}', '{/event}', '{/eventType}'],

@@ -2,7 +2,7 @@ import { createSecretKey, type KeyObject } from 'node:crypto'
 import type { FieldError } from '../domain/app-error.ts'
 import type { SimpleForm } from '../domain/field.ts'
 import { isHeaderName } from '../wire/headers.ts'
-import { valueTemplateProblem } from './event-values.ts'
+import { valueTemplatesProblem } from './event-values.ts'
 import { signedParts } from './hmac.ts'
 import { readKeySet } from './key-sets.ts'
 import type { Provider, Setting } from './provider.ts'
@@ -53,7 +53,7 @@ function valueProblem(key: string, { kind }: Setting, value: unknown): string | 
   if (shape !== undefined) return shape
   if (/header$/i.test(key) && !isHeaderName(String(value))) return 'must be the name of a header'
   if (key === 'eventType' || key === 'eventId') {
-    return (value as readonly string[]).map(valueTemplateProblem).find((text) => text !== undefined)
+    return valueTemplatesProblem(value as readonly string[])
   }
   return undefined
 }

@@ -19,7 +19,7 @@ export function twilioCheck(): KeyCheck {
     if (!URL.canParse(arrival.url)) return refused('malformed', 'The URL of the request is not valid.')
     const form = formText(arrival)
     if (form === undefined) {
-      const asked = 'a form of at most 1,000 fields, or its hash is in bodySHA256 of the URL'
+      const asked = 'a form of at most 1,000 fields and 256 KiB, or its hash is in bodySHA256 of the URL'
       return refused('malformed', `The body cannot be verified: Twilio's bodies are ${asked}.`)
     }
     let isOurs = false

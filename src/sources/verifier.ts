@@ -3,9 +3,9 @@ import { AppError } from '../domain/app-error.ts'
 import type { EpochMs } from '../domain/clock.ts'
 import { type Arrival, genuine, headerOf, type Judgement, type Proof, refused } from './arrival.ts'
 import { basicCheck, tokenCheck, type tokenPlaces } from './credentials.ts'
-import { eventValues } from './event-values.ts'
+import { eventValues, GenuineRequest } from './event-values.ts'
 import { metaChallenge } from './handshake.ts'
-import { type HmacScheme, hmacCheck, type KeyCheck } from './hmac.ts'
+import { type HmacScheme, hmacCheck, type KeyCheck, separators } from './hmac.ts'
 import { type JwtScheme, jwtCheck } from './jwt.ts'
 import { type KeySets, readKeySet } from './key-sets.ts'
 import { type ProviderName, providers } from './providers.ts'
@@ -64,7 +64,7 @@ export function openVerifier(source: VerifiedSource, deps: VerifierDeps): Verifi
       if (proof.kind !== 'genuine') return proof
       const answer = provider.handshake?.(arrival)
       if (answer !== undefined) return { kind: 'answer', answer }
-      const request = { arrival, claims: proof.claims }
+      const request = new GenuineRequest(arrival, proof.claims)
       return {
         kind: 'event',
         eventId: values.idOf(request),
@@ -151,7 +151,7 @@ function ownScheme(settings: Settings, toleranceSeconds: number): HmacScheme {
     prefix: scheme.prefix,
     signed: scheme.signed,
     ...(scheme.timestampUnit !== undefined && { timestampUnit: scheme.timestampUnit }),
-    ...(separator != null && { separator }),
+    ...(separator != null && { separator: separators[separator as keyof typeof separators] }),
     ...(timestampHeader != null && { timestamp: { header: timestampHeader.toLowerCase() }, toleranceSeconds }),
     ...(idHeader != null && { idHeader: idHeader.toLowerCase() }),
   }

@@ -23,6 +23,19 @@ describe('the value that a pointer names', () => {
     assert.equal(written('7', ''), '7')
   })
 
+  test('is found by a name that is written with escapes, and not by its escapes', () => {
+    const escaped = (name: string) =>
+      `"${[...name].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"`
+    for (const name of ['a', 'type', 'a\\b', '\\n', 'é世', '"', '\n']) {
+      const pointer = `/${name}`
+      assert.equal(written(`{${escaped(name)}:1}`, pointer), '1', name)
+      assert.equal(written(`{${JSON.stringify(name)}:1}`, pointer), '1', name)
+      assert.equal(written(`{"x":0,${escaped(`${name}x`)}:2,${escaped(name)}:1}`, pointer), '1', name)
+    }
+    assert.equal(written('{"a\\nb":1}', '/a\\nb'), undefined)
+    assert.equal(written('{"a\\\\nb":1}', '/a\\nb'), '1')
+  })
+
   test('is missing where nothing is', () => {
     for (const pointer of ['/b', '/a/b', '/a/b~1c/3', '/a/b~1c/-', '/a/b~1c/01', '/a/b~1c/0/x', '//x', '/a/b~1c/1e0']) {
       assert.equal(written(json, pointer), undefined, pointer)
