@@ -2,7 +2,7 @@
 export const refusals = {
   unknown_route: { status: 404, meaning: 'no route has the name in the path' },
   method_not_allowed: { status: 405, meaning: 'webhooks are sent with POST; a handshake of a provider may use GET' },
-  slow_body: { status: 408, meaning: 'the body took more than 10 s to arrive' },
+  slow_body: { status: 408, meaning: 'the body broke off, or took more than 10 s to arrive' },
   body_too_large: { status: 413, meaning: 'the body exceeds `maxBodyBytes` of the route' },
   headers_too_large: { status: 431, meaning: 'more than 100 headers, or more than 32 KiB of them' },
   not_genuine: { status: 401, meaning: 'the signature is missing, wrong or too old; `detail` says which' },

@@ -1,6 +1,7 @@
 import { type EdgeOutcome, outcomeHeader, refuse } from './answer.ts'
 import type { Mode } from './fields.ts'
 import type { HeaderPair } from './incoming.ts'
+import { readUpTo } from './read.ts'
 
 /** A request to the target of a route. */
 export interface Outgoing {
@@ -28,16 +29,19 @@ const maxAnswerBytes = 16_384
 /** Sends a request once. Never throws. Redirects are not followed: they are the target's answer. */
 export async function forward({ url, headers, body, timeoutMs }: Outgoing): Promise<Forwarded> {
   const signal = AbortSignal.timeout(timeoutMs)
+  const startedAt = Date.now()
   try {
     const sent = new Headers(headers.map(([name, value]) => [name, value]))
     sent.set(outcomeHeader, 'forwarded')
     const response = await fetch(url, { method: 'POST', headers: sent, body, redirect: 'manual', signal })
+    // The status has come, and it decides. A body that breaks off or takes too long is passed back as far as it came.
+    const { bytes } = await readUpTo(response.body, maxAnswerBytes, timeoutMs - (Date.now() - startedAt))
     return {
       kind: 'answered',
       status: response.status,
       retryAfter: response.headers.get('retry-after'),
       contentType: response.headers.get('content-type'),
-      body: await beginningOf(response),
+      body: bytes,
     }
   } catch (error) {
     if (signal.aborted) return { kind: 'timeout', problem: `no answer within ${timeoutMs / 1000} s` }
@@ -79,24 +83,4 @@ export function askedWaitMs(forwarded: Forwarded, now: number): number | undefin
   if (value === null) return undefined
   const ms = /^\d{1,9}$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - now
   return Number.isFinite(ms) ? Math.max(0, ms) : undefined
-}
-
-async function beginningOf(response: Response): Promise<Uint8Array<ArrayBuffer>> {
-  const all = new Uint8Array(maxAnswerBytes)
-  const reader = response.body?.getReader()
-  let length = 0
-  try {
-    while (reader !== undefined && length < maxAnswerBytes) {
-      const { done, value } = await reader.read()
-      if (done) break
-      const part = value.subarray(0, maxAnswerBytes - length)
-      all.set(part, length)
-      length += part.length
-    }
-  } catch {
-    // The status has come, and it decides. A body that breaks off or takes too long is passed back as far as it came.
-  }
-  // The rest would keep one of the six connections that a Worker may have.
-  if (length === maxAnswerBytes) void reader?.cancel().catch(() => {})
-  return all.slice(0, length)
 }

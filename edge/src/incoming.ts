@@ -1,4 +1,5 @@
 import { outcomeHeader, refuse } from './answer.ts'
+import { readUpTo } from './read.ts'
 
 /** A header by its lower-case name. */
 export type HeaderPair = readonly [name: string, value: string]
@@ -45,37 +46,13 @@ function forwardable(all: readonly HeaderPair[]): HeaderPair[] {
 async function readBody(request: Request, limit: number): Promise<Uint8Array<ArrayBuffer> | Response> {
   const tooLarge = () => refuse('body_too_large', `The body exceeds ${limit} bytes.`)
   if (Number(request.headers.get('content-length') ?? 0) > limit) return tooLarge()
-  const chunks: Uint8Array[] = []
-  let length = 0
-  const reader = request.body?.getReader()
-  const late = Symbol('late')
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const deadline = new Promise<typeof late>((resolve) => {
-    timer = setTimeout(resolve, bodyMs, late)
-  })
-  try {
-    while (reader !== undefined) {
-      const read = await Promise.race([reader.read(), deadline])
-      if (read === late) {
-        void reader.cancel().catch(() => {})
-        return refuse('slow_body', `The body did not arrive within ${bodyMs / 1000} s.`)
-      }
-      if (read.done) break
-      length += read.value.length
-      if (length > limit) {
-        void reader.cancel().catch(() => {})
-        return tooLarge()
-      }
-      chunks.push(read.value)
-    }
-  } finally {
-    clearTimeout(timer)
+  const { bytes, end } = await readUpTo(request.body, limit, bodyMs)
+  switch (end) {
+    case 'whole':
+      return bytes
+    case 'cut':
+      return tooLarge()
+    default:
+      return refuse('slow_body', `The body broke off, or did not arrive within ${bodyMs / 1000} s.`)
   }
-  const body = new Uint8Array(length)
-  let at = 0
-  for (const chunk of chunks) {
-    body.set(chunk, at)
-    at += chunk.length
-  }
-  return body
 }

@@ -1,4 +1,5 @@
 import { type FetchedKeys, keySetBytesLimit } from '../../src/sources/key-sets.ts'
+import { readUpTo } from './read.ts'
 
 const timeoutMs = 5000
 /** Cloudflare keeps the keys for this long, whatever their server says: an unknown key id cannot make it busy. */
@@ -11,13 +12,8 @@ export async function fetchKeys(url: string): Promise<FetchedKeys> {
     signal: AbortSignal.timeout(timeoutMs),
     cf: { cacheEverything: true, cacheTtl: cacheSeconds },
   })
-  if (!response.ok || response.body === null) throw new Error(`The keys at ${url} were answered ${response.status}.`)
-  const chunks: Uint8Array[] = []
-  let length = 0
-  for await (const chunk of response.body) {
-    length += chunk.length
-    if (length > keySetBytesLimit) throw new Error(`The keys at ${url} exceed ${keySetBytesLimit} bytes.`)
-    chunks.push(chunk)
-  }
-  return { body: Buffer.concat(chunks), cacheControl: response.headers.get('cache-control') ?? undefined }
+  if (!response.ok) throw new Error(`The keys at ${url} were answered ${response.status}.`)
+  const { bytes: body, end } = await readUpTo(response.body, keySetBytesLimit, timeoutMs)
+  if (end !== 'whole') throw new Error(`The keys at ${url} are too large or too slow (${end}).`)
+  return { body, cacheControl: response.headers.get('cache-control') ?? undefined }
 }

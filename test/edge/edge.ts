@@ -85,7 +85,7 @@ export class Edge {
   async start(changed: Readonly<Record<string, unknown>> = {}): Promise<void> {
     Object.assign(this.#variables, changed)
     const port = this.#url === '' ? 0 : Number(new URL(this.#url).port)
-    const settings = { bindings: this.#variables, folder: this.folder, port }
+    const settings = { variables: this.#variables, folder: this.folder, port }
     const entry = join(import.meta.dirname, 'edge-process.ts')
     // A group of its own, so that one signal ends both Miniflare and workerd.
     const child = spawn(process.execPath, [entry, JSON.stringify(settings)], {

@@ -75,6 +75,44 @@ describe('Sluice → edge → receiver', { skip }, () => {
     const outcomes = await place.query(`select status, count(*) as n from attempt group by status order by status`)
     t.diagnostic(JSON.stringify(outcomes))
   })
+
+  test('over kills of both, the newest of each key arrives, in fewer requests than events', async (t) => {
+    const place = await openPlace(t, 'sqlite')
+    const receiver = await Receiver.listen(t)
+    const route = { mode: 'coalesce', to: `${receiver.url}/cache`, key: '/key', windowSeconds: 1, timeoutSeconds: 2 }
+    const edge = await Edge.start(t, { cache: route })
+    let sluice = await started(t, place)
+    await sluice.client.createApplication('acme')
+    await sluice.client.createEndpoint('acme', { url: `${edge.url}/cache`, ...unprotected })
+    const keys = ['a', 'b', 'c']
+    const newest = new Map<string, string>()
+    let accepted = 0
+    for (const victim of ['edge', 'sluice', 'edge', 'none']) {
+      for (let i = 0; i < 40; i++) {
+        for (const key of keys) {
+          const outcome = await sluice.client.publish('acme', 'video.ranked', Buffer.from(JSON.stringify({ key, i })))
+          assert.equal(outcome.state, 'accepted')
+          if (outcome.state === 'accepted') newest.set(key, outcome.id)
+          accepted++
+        }
+      }
+      if (victim === 'edge') {
+        await receiver.until('a window ended', () => receiver.arrivals.length > 0)
+        await edge.kill()
+        await edge.start()
+      } else if (victim === 'sluice') {
+        await sluice.program.kill()
+        sluice = await started(t, place)
+      }
+    }
+    await eventually('Sluice has nothing left to do', async () => (await pendingCount(place)) === 0)
+    await receiver.until('the newest of each key came', () => {
+      const came = new Set(receiver.arrivals.filter(isTaken).map(({ headers }) => headers['webhook-id']))
+      return [...newest.values()].every((id) => came.has(id))
+    })
+    t.diagnostic(`${accepted} events became ${receiver.arrivals.length} requests`)
+    assert.ok(receiver.arrivals.length < accepted / 2)
+  })
 })
 
 function isTaken({ status, end }: Arrival): boolean {
