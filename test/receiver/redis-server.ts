@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { after } from 'node:test'
 import { createClient } from '@redis/client'
+import { freePort } from './free-port.ts'
 
 /** Whether Redis is installed. The tests of its store are skipped without it. */
 export const hasRedis = spawnSync('redis-server', ['--version']).status === 0
@@ -46,13 +45,4 @@ async function start() {
     if (said.includes('Ready to accept connections')) break
   }
   return { url: `redis://127.0.0.1:${port}`, server }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
