@@ -43,11 +43,14 @@ export class ApiProblem extends CommandError {
   readonly status: number
   /** The stable code of the error, when the server gave one. */
   readonly code: string | undefined
+  /** The wait that the server asked for. */
+  readonly retryAfterMs: number | undefined
 
-  constructor(message: string, status: number, code?: string) {
+  constructor(message: string, status: number, code?: string, retryAfter?: string | null) {
     super(message, exitCodeOf(status))
     this.status = status
     this.code = code
+    this.retryAfterMs = /^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) * 1000 : undefined
   }
 }
 
@@ -174,7 +177,8 @@ export class Client {
     const { status } = response
     const problem = readProblem(text)
     if (problem === undefined) {
-      return new ApiProblem(`${this.url} answers ${method} ${path} with ${status}. Is it a Sluice server?`, status)
+      const sentence = `${this.url} answers ${method} ${path} with ${status}. Is it a Sluice server?`
+      return new ApiProblem(sentence, status, undefined, response.headers.get('retry-after'))
     }
     const { detail, code } = problem
     if (status === 401) {
@@ -191,7 +195,7 @@ export class Client {
     }
     if (status === 404) return new ApiProblem(`${detail}${await this.#suggestion(path)}`, status, code)
     const wait = response.headers.get('retry-after')
-    return new ApiProblem(wait === null ? detail : `${detail} Try again in ${wait} s.`, status, code)
+    return new ApiProblem(wait === null ? detail : `${detail} Try again in ${wait} s.`, status, code, wait)
   }
 
   /** The most similar application, when the one in the path does not exist. */

@@ -70,7 +70,7 @@ export interface Listing {
 }
 
 /** Groups that are not called by a noun that can be counted. */
-const uncounted: ReadonlySet<string> = new Set(['audit', 'dead'])
+const uncounted: ReadonlySet<string> = new Set(['audit', 'dead', 'import'])
 
 const serverGroup = 'Server:'
 /** The address of a server with default settings. */

@@ -14,6 +14,7 @@ import { addEndpoint } from './endpoint.ts'
 import { addEventType } from './event-type.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addHealth } from './health.ts'
+import { addImport } from './import-svix.ts'
 import { addCircuit, addLane } from './lane.ts'
 import { addListen } from './listen.ts'
 import { addAttempts, addMessages, addResend } from './messages.ts'
@@ -75,6 +76,7 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addKey(remote)
   addSession(remote)
   addAudit(remote)
+  addImport(remote)
   program.commandsGroup('Send and follow:')
   addSend(remote)
   addSchedule(remote)

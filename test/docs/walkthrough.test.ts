@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
@@ -7,7 +6,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { sqlitePlace } from '../e2e/place.ts'
 import { apiKey, Program } from '../e2e/program.ts'
-import { codeOf, readPage, root } from './pages.ts'
+import { readPage, root } from './pages.ts'
 import { hasPrograms, Shell } from './shell.ts'
 
 const skip = hasPrograms('bash', 'curl') ? false : 'needs bash and curl'
@@ -57,52 +56,6 @@ test('tutorial.md shows the example as it is', () => {
   assert.ok(readPage('docs/tutorial.md').blocks.some(({ code }) => code === example))
 })
 
-test('the script in svix.md copies the configuration, and copies it once', async (t) => {
-  const [script = ''] = codeOf('docs/svix.md', 'js')
-  const [from, to] = await Promise.all([startServer(t), startServer(t)])
-  const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`
-  await call(from, 'POST', '/event-type', { name: 'invoice.paid', description: 'paid' })
-  await call(from, 'POST', '/app', { uid: 'acme', name: 'Acme' })
-  const given = {
-    uid: 'main',
-    url: 'http://127.0.0.1:9/',
-    secret,
-    eventTypes: ['invoice.paid'],
-    headers: { 'x-a': '1' },
-  }
-  await call(from, 'POST', '/app/acme/endpoint', given)
-  await call(from, 'POST', '/app/acme/endpoint', { url: 'http://127.0.0.1:9/two', throttleRate: 5 })
-
-  const env = { FROM_URL: origin(from), TO_URL: origin(to), FROM_KEY: apiKey, TO_KEY: apiKey }
-  for (let times = 0; times < 2; times++) await runModule(script, env)
-  const copied = await call<Copied>(to, 'GET', '/app/acme/endpoint')
-  assert.deepEqual(
-    copied.data
-      .toSorted((a, b) => a.url.localeCompare(b.url))
-      .map(({ url, eventTypes, throttleRate }) => ({ url, eventTypes, throttleRate })),
-    [
-      { url: 'http://127.0.0.1:9/', eventTypes: ['invoice.paid'], throttleRate: null },
-      { url: 'http://127.0.0.1:9/two', eventTypes: null, throttleRate: 5 },
-    ],
-  )
-  assert.deepEqual(await call(to, 'GET', '/app/acme/endpoint/main/secret'), { key: secret })
-})
-
-interface Copied {
-  readonly data: readonly { url: string; eventTypes: string[] | null; throttleRate: number | null }[]
-}
-
-async function call<T>({ api }: Program, method: string, path: string, body?: object): Promise<T> {
-  const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
-  const answer = await fetch(`${api}${path}`, {
-    method,
-    headers,
-    body: body === undefined ? null : JSON.stringify(body),
-  })
-  assert.ok(answer.ok, `${method} ${path}: ${answer.status}`)
-  return (await answer.json()) as T
-}
-
 async function startServer(t: TestContext): Promise<Program> {
   const { store } = await sqlitePlace(t)
   return Program.start(t, 'serve', store)
@@ -110,20 +63,4 @@ async function startServer(t: TestContext): Promise<Program> {
 
 function origin({ api }: Program): string {
   return new URL(api).origin
-}
-
-/** Runs a module as if it stood in the root of the repository. */
-async function runModule(code: string, env: Readonly<Record<string, string>>): Promise<void> {
-  const child = spawn(process.execPath, ['--input-type=module', '-'], {
-    cwd: root,
-    env: { PATH: process.env.PATH, ...env },
-    stdio: ['pipe', 'ignore', 'pipe'],
-  })
-  let errors = ''
-  child.stderr.setEncoding('utf8').on('data', (text) => {
-    errors += text
-  })
-  child.stdin.end(code)
-  const [exit] = await once(child, 'close')
-  assert.equal(exit, 0, errors)
 }

@@ -46,7 +46,7 @@ const missing: readonly (readonly [RegExp, string])[] = [
   [/\/integration/, 'instead: a key for one application, `POST /api/v1/api-key` ([access.md](access.md))'],
   [/\/poller/, 'instead: `GET /api/v1/app/{app_id}/msg` with `after` and `iterator`'],
   [/\/autoconfig/, 'no: create the endpoint with its fields'],
-  [/\/environment\//, 'instead: a script over both servers ([svix.md](svix.md#copy-the-configuration))'],
+  [/\/environment\//, 'instead: [`sluice import svix`](svix.md#copy-the-configuration)'],
 ]
 
 /** Yes, no, or a better way. */
