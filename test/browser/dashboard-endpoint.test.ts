@@ -98,6 +98,45 @@ describe('an endpoint in the dashboard', { skip }, () => {
     )
   })
 
+  test('takes credentials of each kind and a client certificate, shows no secret, and refuses wrong ones at the field', async (t) => {
+    const { signedIn, app, main, ask } = await openWorld(t)
+    const page = await signedIn(`/app/${app.id}/endpoint/${main.id}?view=settings`)
+    const stored = () => ask('GET', '/app/acme/endpoint/main')
+    await page.press('Set credentials…')
+    await page.fill('token', 'canary-token')
+    await page.press('Save', 'dialog')
+    await page.sees('Bearer token')
+    assert.equal((await stored()).auth.kind, 'bearer')
+
+    await page.press('Change credentials…')
+    await page.press('OAuth 2.0', 'dialog')
+    await page.fill('tokenUrl', 'http://127.0.0.1:9/token')
+    await page.fill('clientId', 'sluice')
+    await page.press('Save', 'dialog')
+    await page.until("document.querySelector('[name=clientSecret]').getAttribute('aria-invalid') === 'true'")
+    await page.fill('clientSecret', 'canary-secret')
+    await page.press('Save', 'dialog')
+    await page.sees('http://127.0.0.1:9/token')
+    assert.equal((await stored()).auth.clientId, 'sluice')
+
+    await page.press('Set certificate…')
+    await page.fill('certificate', 'garbage')
+    await page.fill('key', 'garbage')
+    await page.press('Save', 'dialog')
+    await page.sees('must be a certificate as PEM')
+    await page.press('Cancel', 'dialog')
+
+    await page.press('Remove credentials…')
+    await page.press('Remove', 'dialog')
+    await page.sees('No credentials')
+    assert.equal((await stored()).auth, null)
+    assert.equal(await page.evaluate("document.documentElement.outerHTML.includes('canary')"), false)
+    assert.deepEqual(
+      page.complaints.filter((complaint) => !complaint.includes('status of 422')),
+      [],
+    )
+  })
+
   test('is deleted when its uid is typed, and not before', async (t) => {
     const { signedIn, app, paused, ask } = await openWorld(t)
     const page = await signedIn(`/app/${app.id}/endpoint/${paused.id}`)

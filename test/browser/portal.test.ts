@@ -174,6 +174,20 @@ for (const [name, newStore] of Object.entries(stores)) {
       )
     })
 
+    test('takes credentials for an endpoint, and shows no secret of them', async (t) => {
+      const { ask, enter, main } = await openPortal(t, await newStore())
+      const page = await enter(`/portal/endpoint/${main.id}?view=settings`)
+      await page.press('Set credentials…')
+      await page.press('User and password', 'dialog')
+      await page.fill('username', 'sluice')
+      await page.fill('password', 'canary-password')
+      await page.press('Save', 'dialog')
+      await page.sees('Change credentials…')
+      assert.equal((await ask('GET', `/app/acme/endpoint/${main.id}`)).auth.username, 'sluice')
+      assert.equal(await page.evaluate("document.documentElement.outerHTML.includes('canary')"), false)
+      assert.deepEqual(page.complaints, [])
+    })
+
     test('shows the secret after a press, rotates it, and has code in eight languages with the names of the headers', async (t) => {
       const { ask, enter, main } = await openPortal(t, await newStore())
       await ask('PATCH', '/app/acme', { signatureHeaders: { signature: 'x-acme-signature', id: 'x-acme-id' } })

@@ -39,6 +39,37 @@ describe('managing over the API', () => {
     assert.doesNotMatch(await sluice('app create Named --uid named'), /It has no uid/)
   })
 
+  test('credentials are set from flags and files, shown without secrets, and unset', async () => {
+    const { sluice, json, directory } = place
+    const fixtures = join(import.meta.dirname, '../sender/fixtures')
+    await json('endpoint create acme https://receiver.example/ --uid secured --auth bearer:canary-token')
+    assert.match(await sluice('endpoint get acme secured'), /^auth +bearer$/m)
+    const basic = await sluice('endpoint update acme secured --auth basic:me:canary:password')
+    assert.match(basic, /^auth +basic, user me$/m)
+    const oauth = { kind: 'oauth2', tokenUrl: 'https://idp.example/token', clientId: 'c', clientSecret: 'canary' }
+    writeFileSync(join(directory, 'oauth.json'), JSON.stringify(oauth))
+    const shown = await sluice('endpoint update acme secured --auth @oauth.json')
+    assert.match(shown, /^auth +oauth2, c at https:\/\/idp\.example\/token \(client_secret_basic\)$/m)
+    const first = await sluice(`endpoint update acme secured --client-certificate ${fixtures}/client-first.pem`)
+    assert.match(first, /^client certificate +CN=sluice first, [0-9A-F:]{23}…, valid until 21\d\d-/m)
+    const expired = `endpoint update acme secured --client-certificate ${fixtures}/expired.pem --certificate-overlap 1h`
+    assert.match(
+      await sluice(expired),
+      /the one before is used until .*\n[\s\S]*^warning +The client certificate has expired/m,
+    )
+    for (const text of [basic, shown, first]) assert.doesNotMatch(text, /canary|PRIVATE/)
+    const wrongKey = `--client-certificate ${fixtures}/client-first.pem --client-key ${fixtures}/client-second.pem`
+    assert.match(await sluice(`endpoint update acme secured ${wrongKey}`, 2), /does not belong to the certificate/)
+    assert.match(await sluice('endpoint update acme secured --client-key x', 2), /needs --client-certificate beside it/)
+    assert.match(
+      await sluice('endpoint update acme secured --auth nonsense', 2),
+      /must be bearer:TOKEN, basic:USER:PASS/,
+    )
+    assert.match(await sluice('endpoint update acme secured --auth @missing.json', 2), /Cannot read missing\.json/)
+    const unset = await json('endpoint update acme secured --unset auth --unset client-certificate')
+    assert.deepEqual([unset.auth, unset.clientCertificate], [null, null])
+  })
+
   test('regions are made, listed and deleted; endpoints filter, shape and are signed by a profile', async () => {
     const { sluice, json } = place
     const eu = await json('region create acme eu')

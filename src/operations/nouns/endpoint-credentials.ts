@@ -29,7 +29,7 @@ export const AuthIn = Type.Object(
     token: word(3800, 'Token of `bearer`.'),
     username: word(256, 'User name of `basic`, without a colon.'),
     password: word(1024, 'Password of `basic`.'),
-    tokenUrl: word(2048, 'URL of the token endpoint of `oauth2`; the same rules apply as to the URL of an endpoint.'),
+    tokenUrl: word(2000, 'URL of the token endpoint of `oauth2`; the same rules apply as to the URL of an endpoint.'),
     clientId: word(1024, 'Client id of `oauth2`.'),
     clientSecret: word(
       2048,
@@ -41,8 +41,8 @@ export const AuthIn = Type.Object(
     ),
     privateKey: word(longestPem, 'Private key (PEM) of `oauth2` that signs assertions, for `private_key_jwt`.'),
     keyId: word(256, 'Key id (`kid`) that assertions name.'),
-    scope: word(2048, 'Scope that is asked for, as the token endpoint takes it.'),
-    audience: word(2048, 'Audience that is asked for, for token endpoints that take it.'),
+    scope: word(2000, 'Scope that is asked for, as the token endpoint takes it.'),
+    audience: word(2000, 'Audience that is asked for, for token endpoints that take it.'),
   },
   closed,
 )

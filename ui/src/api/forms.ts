@@ -500,7 +500,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
               "null"
             ],
             "minLength": 1,
-            "maxLength": 2048,
+            "maxLength": 2000,
             "description": "URL of the token endpoint of `oauth2`; the same rules apply as to the URL of an endpoint."
           },
           "clientId": {
@@ -554,7 +554,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
               "null"
             ],
             "minLength": 1,
-            "maxLength": 2048,
+            "maxLength": 2000,
             "description": "Scope that is asked for, as the token endpoint takes it."
           },
           "audience": {
@@ -563,7 +563,7 @@ export const forms: Readonly<Record<'ApplicationIn' | 'EndpointIn' | 'EventTypeI
               "null"
             ],
             "minLength": 1,
-            "maxLength": 2048,
+            "maxLength": 2000,
             "description": "Audience that is asked for, for token endpoints that take it."
           }
         },

@@ -10,6 +10,7 @@ import { Form } from '../parts/form.tsx'
 import { Empty, Facts, Section } from '../parts/page.tsx'
 import { say } from '../parts/toast.tsx'
 import { mayManage } from '../session.ts'
+import { Credentials } from './credentials.tsx'
 import type { EndpointPath } from './endpoint.tsx'
 import type { EndpointDialog } from './endpoint-actions.tsx'
 
@@ -50,9 +51,12 @@ export function EndpointSettings({ endpoint, at, onChange, openDialog }: Setting
   if (!mayManage()) {
     const shown = endpointGroups.flatMap(({ fields }) => fields).map((name) => [name, textOf(endpoint, name)] as const)
     return (
-      <Section title="Settings" note="This key may read only.">
-        <Facts facts={shown} />
-      </Section>
+      <>
+        <Section title="Settings" note="This key may read only.">
+          <Facts facts={shown} />
+        </Section>
+        <Credentials endpoint={endpoint} at={at} onChange={onChange} />
+      </>
     )
   }
   return (
@@ -74,6 +78,7 @@ export function EndpointSettings({ endpoint, at, onChange, openDialog }: Setting
           }}
         />
       </Section>
+      <Credentials endpoint={endpoint} at={at} onChange={onChange} />
       <Headers at={at} />
       <Section
         title="Signing secret"

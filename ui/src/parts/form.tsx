@@ -36,6 +36,8 @@ interface FormProps {
   /** Values to begin with; only fields that differ from them are given to `onSave` when `changesOnly`. */
   readonly values?: Values
   readonly changesOnly?: boolean
+  /** The field of the body that the values are for: problems of its parts are shown at the parts. */
+  readonly within?: string
   /** Fields side by side, for many of them. */
   readonly layout?: 'grid'
   readonly action: string
@@ -44,7 +46,8 @@ interface FormProps {
 }
 
 /** A form whose fields, hints and checks follow from the schema of a request body. */
-export function Form({ schema, groups, values = {}, changesOnly, layout, action, onSave, onCancel }: FormProps) {
+export function Form(props: FormProps) {
+  const { schema, groups, values = {}, changesOnly, within, layout, action, onSave, onCancel } = props
   const [problems, setProblems] = useState<Readonly<Record<string, string>>>({})
   const [failure, setFailure] = useState('')
   const form = useRef<HTMLFormElement>(null)
@@ -70,7 +73,8 @@ export function Form({ schema, groups, values = {}, changesOnly, layout, action,
       await onSave(next)
     } catch (error) {
       const { fields, message } = toApiError(error)
-      const own = Object.fromEntries(Object.entries(fields).map(([at, text]) => [at.split('.')[0] ?? '', text]))
+      const partOf = (at: string) => (at.startsWith(`${within}.`) ? at.slice(`${within}.`.length) : at).split('.')[0]
+      const own = Object.fromEntries(Object.entries(fields).map(([at, text]) => [partOf(at) ?? '', text]))
       setProblems(own)
       if (!Object.keys(own).some((name) => named.includes(name))) setFailure(message)
     }
@@ -129,6 +133,7 @@ function shapeOf(schema: FormSchema): Shape {
   if (types.includes('boolean')) return 'toggle'
   if (types.includes('integer') || types.includes('number')) return 'number'
   if (types.includes('array') && [schema.items?.type].flat().includes('string')) return 'list'
+  if (schema.format === 'password') return 'text'
   if (types.includes('string')) return (schema.maxLength ?? 0) > 2000 ? 'long' : 'text'
   return 'json'
 }
@@ -227,7 +232,7 @@ export function Field({ name, schema, value, isRequired = false, problem, label,
       ) : (
         <input
           {...common}
-          type="text"
+          {...({ type: schema.format === 'password' ? 'password' : 'text' } as { type: 'text' })}
           inputMode={name === 'url' ? 'url' : 'text'}
           minLength={schema.minLength}
           maxLength={schema.maxLength}

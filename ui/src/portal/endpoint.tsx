@@ -3,6 +3,7 @@ import { useAsk } from '../api/ask.ts'
 import { call } from '../api/call.ts'
 import { type Live, useLive } from '../api/live.ts'
 import type { EndpointOut } from '../api/schema.ts'
+import { Credentials } from '../pages/credentials.tsx'
 import { Attempts, type EndpointPath } from '../pages/endpoint.tsx'
 import { ReplayDialog, TestDialog } from '../pages/endpoint-actions.tsx'
 import { chosenRange, EndpointCharts, useHistory } from '../pages/history.tsx'
@@ -243,32 +244,39 @@ function Activity({ at, live, waiting }: ActivityProps) {
 function Settings({ endpoint, at, onChange }: { endpoint: EndpointOut; at: EndpointPath; onChange(): Promise<void> }) {
   // As they were when the form was shown: what is being written stays.
   const [known] = useState(endpoint)
+  const credentials = <Credentials endpoint={endpoint} at={at} onChange={onChange} />
   if (!mayManage()) {
     return (
-      <Section title="Settings" note="This link may only look.">
-        <Facts
-          facts={[
-            ['URL', endpoint.url],
-            ['Description', endpoint.description || '–'],
-            ['Events', endpoint.eventTypes?.join(', ') ?? 'All events'],
-            ['Requests per second', endpoint.throttleRate ?? 'The usual limit'],
-          ]}
-        />
-      </Section>
+      <>
+        <Section title="Settings" note="This link may only look.">
+          <Facts
+            facts={[
+              ['URL', endpoint.url],
+              ['Description', endpoint.description || '–'],
+              ['Events', endpoint.eventTypes?.join(', ') ?? 'All events'],
+              ['Requests per second', endpoint.throttleRate ?? 'The usual limit'],
+            ]}
+          />
+        </Section>
+        {credentials}
+      </>
     )
   }
   return (
-    <EndpointForm
-      values={known}
-      action="Save changes"
-      onSave={async ({ url, description, eventTypes, throttleRate }) => {
-        await call('PATCH /app/{app_id}/endpoint/{endpoint_id}', {
-          path: at,
-          body: { url, description, throttleRate, eventTypes: eventTypes && [...eventTypes] },
-        })
-        say('Saved.')
-        await onChange()
-      }}
-    />
+    <>
+      <EndpointForm
+        values={known}
+        action="Save changes"
+        onSave={async ({ url, description, eventTypes, throttleRate }) => {
+          await call('PATCH /app/{app_id}/endpoint/{endpoint_id}', {
+            path: at,
+            body: { url, description, throttleRate, eventTypes: eventTypes && [...eventTypes] },
+          })
+          say('Saved.')
+          await onChange()
+        }}
+      />
+      {credentials}
+    </>
   )
 }
