@@ -140,7 +140,7 @@ describe('attacks on the edge', { skip }, () => {
     }
     const url = await served(t, (request, response) => behaviours[request.url ?? '']?.(request, response))
     const names = Object.keys(behaviours).map((path) => path.slice(1))
-    const routes = names.map((name) => [name, { mode: 'relay', to: `${url}/${name}`, timeoutSeconds: 2 }])
+    const routes = names.map((name) => [name, { mode: 'relay', to: `${url}/${name}`, timeoutSeconds: 4 }])
     const held = { mode: 'coalesce', key: '/k', windowSeconds: 1, shards: 1, retryForSeconds: 604_800 }
     const edge = await Edge.start(t, { ...Object.fromEntries(routes), held: { ...held, to: `${url}/forever` } })
 
