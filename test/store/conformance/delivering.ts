@@ -88,9 +88,10 @@ export function delivering(open: Open): void {
     const world = await begin(t, open)
     const endpoint = await world.endpoint(await world.application())
     await world.publish([endpoint], { delayMs: longMs })
-    const late = await world.publish([endpoint], { delayMs: 100 })
+    // Seconds apart, so that a busy machine does not turn them round.
+    const late = await world.publish([endpoint], { delayMs: 3000 })
     const early = await world.publish([endpoint], { delayMs: 50 })
-    await world.pass(150)
+    await world.pass(3050)
     const read = { endpoint: endpoint.key, class: 1, after: null, limit: 3 } as const
     const [due] = await world.store.readDue([read])
     assert.deepEqual(
