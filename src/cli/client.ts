@@ -106,9 +106,10 @@ export class Client {
     }
   }
 
-  /** Streams the bytes of a response, without a time limit. */
-  async *stream(path: string, query: Query): AsyncGenerator<Uint8Array> {
-    const { response, stopWaiting } = await this.#send('GET', path, { query })
+  /** Streams the bytes of a response, without a time limit; with a body, of a POST. */
+  async *stream(path: string, query: Query, body?: unknown): AsyncGenerator<Uint8Array> {
+    const method = body === undefined ? 'GET' : 'POST'
+    const { response, stopWaiting } = await this.#send(method, path, { query, body })
     stopWaiting()
     if (response.body === null) return
     try {

@@ -37,7 +37,8 @@ export async function exportDead(session: Session, path: string, query: Query): 
     session.show({ exported: lines, file: name }, () => `${counted(lines, 'dead letter')} written to ${name}.`)
 }
 
-function standardOutput({ terminal }: Session): Writable {
+/** The standard output as a stream, at the pace of its reader. */
+export function standardOutput({ terminal }: Session): Writable {
   return new Writable({
     async write(chunk: Uint8Array, _encoding, done) {
       try {

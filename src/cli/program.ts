@@ -11,6 +11,7 @@ import { addCompletion } from './completion.ts'
 import { addDead } from './dead.ts'
 import { addDoctor } from './doctor.ts'
 import { addEndpoint } from './endpoint.ts'
+import { addErase, addSubject } from './erase.ts'
 import { addEventType } from './event-type.ts'
 import { CommandError, exitCode } from './exit.ts'
 import { addHealth } from './health.ts'
@@ -92,6 +93,8 @@ export function buildProgram(world: World, finish: (code: number) => void): Comm
   addResend(remote)
   addDead(remote)
   addTask(remote)
+  addErase(remote)
+  addSubject(remote)
   addTail(remote)
   addDashboard(remote)
   program.commandsGroup('Try out:')

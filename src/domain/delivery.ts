@@ -37,8 +37,11 @@ export interface Message {
   readonly orderingKey: string | null
   /** Its body was erased on request: it is empty, and the message is not sent any more. */
   readonly expunged: boolean
-  /** Why the body was erased: `delivered` when all deliveries had succeeded; null otherwise. */
-  readonly eraseReason: 'delivered' | null
+  /**
+   * Why the body was erased: `delivered` when all deliveries had succeeded, `subject` when it named a data subject that was
+   * erased; null otherwise.
+   */
+  readonly eraseReason: 'delivered' | 'subject' | null
 }
 
 /** A message without its body, the list of its endpoints and its headers, which may be large. */

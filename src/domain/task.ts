@@ -1,4 +1,5 @@
 import type { EpochMs } from './clock.ts'
+import type { SubjectErasure } from './erasure.ts'
 
 /** Long work after a request was answered: in bounded steps, by one worker at a time. It survives restarts. */
 export interface Task {
@@ -42,6 +43,8 @@ export type TaskWork =
   | { readonly type: 'dead.purge'; readonly input: DeadFilter }
   /** Erases the bodies of the application's messages. */
   | { readonly type: 'application.purge_content'; readonly input: Span }
+  /** Rids the application's messages of a data subject. */
+  | { readonly type: 'subject.erase'; readonly input: SubjectErasure }
   /** Counts deliveries per application. */
   | { readonly type: 'application.stats'; readonly input: Span & { readonly apps: readonly number[] | null } }
   /** Lists the event types that each application's endpoints subscribe to. */
@@ -55,6 +58,7 @@ export const taskTypes: readonly TaskType[] = [
   'dead.replay',
   'dead.purge',
   'application.purge_content',
+  'subject.erase',
   'application.stats',
   'event-type.aggregate',
 ]

@@ -127,9 +127,10 @@ export class Pump {
   }
 
   /** An attempt ended: frees its slot, judges the receiver and the delivery, and has the verdict recorded. */
-  #end(delivery: Delivery, outcome: Outcome): void {
+  #end(delivery: Delivery, given: Outcome): void {
     const { clock, random, scheduler, settling, loop } = this.#parts
     const { owned } = delivery
+    const outcome = delivery.wordless ? withoutWords(given) : given
     const now = clock.steady()
     this.#inFlight.delete(delivery)
     if (!delivery.left) delivery.bucket?.restore()
@@ -201,10 +202,22 @@ export class Pump {
     return this.#inFlight
   }
 
+  /** These messages were erased: answers to attempts under way may echo them, and are not recorded. */
+  forgetAnswers(messages: readonly number[]): void {
+    const erased = new Set(messages)
+    for (const delivery of this.#inFlight) if (erased.has(delivery.row.message)) delivery.wordless = true
+  }
+
   /** Gives up every attempt under way. The receiver may have got it, and gets it again. */
   abortAll(): void {
     for (const delivery of this.#inFlight) delivery.abort?.()
   }
+}
+
+/** An outcome without anything that the receiver wrote. */
+function withoutWords(outcome: Outcome): Outcome {
+  const error = outcome.error === undefined ? undefined : 'the message was erased while it was being sent'
+  return { ...outcome, error, response: undefined, responseHeaders: undefined }
 }
 
 /** Why a delivery is to end instead of being sent, if it is. */

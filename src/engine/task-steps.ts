@@ -1,3 +1,4 @@
+import type { AuditEntry } from '../domain/audit.ts'
 import type { Clock } from '../domain/clock.ts'
 import { type DeadLetterSummary, meetsReplay } from '../domain/delivery.ts'
 import { managementApplication } from '../domain/endpoint.ts'
@@ -19,7 +20,9 @@ import { filterMessages, readFilter } from '../shaping/filter.ts'
 import type { CountedList } from '../store/dead-letters.ts'
 import type { DeliveryKey } from '../store/messages.ts'
 import type { Store } from '../store/store.ts'
+import type { Erasure } from '../store/subjects.ts'
 import type { StepDone } from '../store/tasks.ts'
+import { eraseSubject } from './erasure-steps.ts'
 
 /** Rows that one step reads: a few milliseconds of the store's time. */
 const rowsPerStep = 200
@@ -34,6 +37,8 @@ export interface Step {
   readonly replay: readonly DeliveryKey[]
   readonly onlyDead?: boolean
   readonly purge: readonly DeliveryKey[]
+  readonly erase?: readonly Erasure[]
+  readonly audit?: AuditEntry
   readonly cursor: TaskCursor | null
   restMs(done: StepDone): number
   data(done: StepDone): TaskData
@@ -62,6 +67,8 @@ function stepOf(store: Store, task: Task, clock: Clock): Promise<Step> {
       return walkDead(store, task, work.input, 'purge')
     case 'application.purge_content':
       return eraseContents(store, task, work.input)
+    case 'subject.erase':
+      return eraseSubject(store, clock, task, work.input)
     case 'application.stats':
       return countDestinations(store, task, work.input)
     case 'event-type.aggregate':

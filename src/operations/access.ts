@@ -46,6 +46,8 @@ export interface Need {
   readonly shared: boolean
   /** Which calls that succeed are written to the audit log: those that change something, all, or none. */
   readonly audited: 'changes' | 'all' | 'none'
+  /** The fields of the body that the audit log must not hold. */
+  readonly hidden?: readonly string[]
 }
 
 /** Reading what belongs to one application, for keys and for its portal. */
@@ -73,6 +75,8 @@ export const ownAccess: Need = { ...need('read', capabilities), shared: true }
 export const signIn: Need = { ...need('read', capabilities), shared: true }
 /** Making a link that signs in with the key of the request. */
 export const makeLink: Need = { ...need('read', []), shared: true }
+/** Erasing and exporting persons. The audit log does not name them. */
+export const eraseSubjects: Need = { ...need('admin', []), audited: 'all', hidden: ['subject'] }
 /** Everything else. */
 export const admin = need('admin', [])
 

@@ -46,9 +46,15 @@ export function auditOf(
       app: found.app?.id ?? null,
       target: request.url.split('?', 1)[0] as string,
       before: isNew ? null : beforeOf(found),
-      after: request.body === undefined ? null : jsonOf(request.body),
+      after: request.body === undefined ? null : jsonOf(without(request.body, need.hidden)),
     }
   }
+}
+
+/** A body with the values of these fields hidden. */
+function without(body: unknown, hidden: readonly string[] = []): unknown {
+  if (hidden.length === 0 || typeof body !== 'object' || body === null) return body
+  return Object.fromEntries(Object.entries(body).map(([name, value]) => [name, hidden.includes(name) ? '***' : value]))
 }
 
 /** The thing at the end of the path as it is before the call; null for a new one. */

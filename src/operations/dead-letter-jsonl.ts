@@ -226,7 +226,7 @@ function hasLineBreak(body: Uint8Array): boolean {
 }
 
 /** JSON without line breaks: outside of strings they are mere space, and inside of them JSON has none. */
-function oneLine(json: Uint8Array): Buffer {
+export function oneLine(json: Uint8Array): Buffer {
   return Buffer.from(json.map((byte) => (byte === lineFeed || byte === carriageReturn ? 0x20 : byte)))
 }
 

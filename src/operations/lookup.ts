@@ -39,6 +39,13 @@ const kinds: Readonly<Record<keyof Things, Kind>> = {
       return app === undefined || task?.app === app.key ? task : undefined
     },
   },
+  erasure: {
+    noun: 'erasure',
+    find: async (store, name, { app }) => {
+      const task = await store.findTask(name)
+      return task?.work.type === 'subject.erase' && task.app === app?.key ? task : undefined
+    },
+  },
 }
 
 /**

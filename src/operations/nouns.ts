@@ -23,6 +23,7 @@ import { schedules } from './nouns/schedule.ts'
 import { sessions } from './nouns/session.ts'
 import { sourceProviders } from './nouns/source-provider.ts'
 import { statistics } from './nouns/statistics.ts'
+import { subjects } from './nouns/subject.ts'
 import type { Noun, Route } from './route.ts'
 
 /** Every kind of thing in the API, in the order of the reference. */
@@ -39,6 +40,7 @@ const all = [
   deadLetters,
   lanes,
   backgroundTasks,
+  subjects,
   live,
   statistics,
   history,

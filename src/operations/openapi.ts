@@ -13,6 +13,7 @@ const pathParameters: Readonly<Record<string, { readonly name: string; readonly 
   attempt: { name: 'attempt_id', description: 'The id of an attempt' },
   name: { name: 'event_type_name', description: 'The name of an event type' },
   task: { name: 'task_id', description: 'The id of a background task' },
+  erasure: { name: 'erasure_id', description: 'The id of an erasure' },
   schedule: { name: 'schedule_id', description: 'The id or uid of a schedule' },
   region: { name: 'region', description: 'The name of a region' },
   key: { name: 'key_id', description: 'The id of an API key' },

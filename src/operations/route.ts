@@ -16,6 +16,7 @@ export interface Things {
   readonly attempt: Attempt
   readonly schedule: Schedule
   readonly task: Task
+  readonly erasure: Task
 }
 
 /**

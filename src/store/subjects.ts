@@ -1,5 +1,4 @@
 import type { EpochMs } from '../domain/clock.ts'
-import type { Order } from './messages.ts'
 
 /**
  * Data subjects: the persons that messages are about. A message is found by keyed hashes of the values that its
@@ -10,6 +9,13 @@ export interface Subjects {
   findSubjectIndex(app: number): Promise<SubjectIndexing | undefined>
   /** The messages under a hash by key, and those that are not indexed, in `[from, until)` behind `after`. */
   listSubjectMessages(app: number, hash: string, range: SubjectRange): Promise<SubjectMessage[]>
+  /** The variants of a message, each with one endpoint that gets it. */
+  listVariants(message: number): Promise<VariantOwner[]>
+  /**
+   * Has the database reclaim erased rows, where it keeps them behind an update. Never rejects: a database that is busy or
+   * does not permit it is left as it is.
+   */
+  scrubErased(): Promise<void>
 }
 
 /** Where an application's data subjects are in its payloads, and the secret of their hashes. */
@@ -28,7 +34,6 @@ export interface SubjectRange {
   readonly after: number
   readonly until: number
   readonly limit: number
-  readonly order?: Order
 }
 
 export interface SubjectMessage {
@@ -39,3 +44,71 @@ export interface SubjectMessage {
 
 /** In place of hashes: the body must be read to find out whom the message names. */
 export const unindexedSubject = ''
+
+export interface VariantOwner {
+  readonly n: number
+  readonly endpoint: number
+}
+
+/**
+ * Rids a message of a person, within a step of a task:
+ *   erase   — the payload goes, and deliveries that wait are cancelled;
+ *   rewrite — if any delivery waits, all that wait get this body from now on; otherwise as `erase`;
+ *   settle  — the message was rewritten before: answers that were recorded since are erased.
+ * In each case, every answer that a receiver gave goes as well, for it may echo the payload.
+ */
+export type Erasure = {
+  readonly message: number
+  readonly hash: string
+  /** The endpoints of a wide message that earlier steps dealt with. */
+  readonly from: number
+} & ({ readonly how: 'erase' | 'settle' } | ({ readonly how: 'rewrite' } & Rewritten))
+
+/** A message without its data subjects. */
+export interface Rewritten {
+  readonly body: Uint8Array
+  /** Variants that are missing are deleted. */
+  readonly variants: readonly RewrittenVariant[]
+}
+
+export interface RewrittenVariant {
+  readonly n: number
+  readonly body: Uint8Array | null
+  readonly signature: string | null
+}
+
+/** The endpoints of a message whose deliveries one step of an erasure looks at. */
+export const endpointsPerErasure = 500
+
+/** How much a step has erased. */
+export interface ErasedCounts {
+  /** Messages whose payload was erased. */
+  readonly messages: number
+  /** Messages that are delivered without the person's data. */
+  readonly rewritten: number
+  /** Deliveries that waited and were cancelled. */
+  readonly cancelled: number
+  /** Deliveries that waited and get the new body. */
+  readonly without: number
+  /** Attempts and dead letters whose answers were erased. */
+  readonly attempts: number
+  readonly deadLetters: number
+  /** Dead letters that were written to a dead-letter file before. */
+  readonly filed: number
+}
+
+export const nothingErased: ErasedCounts = {
+  messages: 0,
+  rewritten: 0,
+  cancelled: 0,
+  without: 0,
+  attempts: 0,
+  deadLetters: 0,
+  filed: 0,
+}
+
+export interface Erased {
+  readonly counts: ErasedCounts
+  /** The ids of messages with dead letters that were written to a dead-letter file before. */
+  readonly filedMessages: readonly string[]
+}

@@ -1,7 +1,9 @@
+import type { AuditEntry } from '../domain/audit.ts'
 import type { Regions } from '../domain/region.ts'
 import type { Task, TaskCommand, TaskCursor, TaskData, TaskStatus, TaskWork } from '../domain/task.ts'
 import type { DeliveryKey } from './messages.ts'
 import type { PageRequest } from './page.ts'
+import type { Erased, Erasure } from './subjects.ts'
 
 /** Long work, see `Task`. A worker takes a task for a lease that every step extends. */
 export interface Tasks {
@@ -43,6 +45,10 @@ export interface TaskStep {
   /** Replays only deliveries that are still dead letters: another task may have replayed some since they were read. */
   readonly onlyDead?: boolean
   readonly purge: readonly DeliveryKey[]
+  /** Messages that are rid of a data subject. Their bytes are overwritten. */
+  readonly erase?: readonly Erasure[]
+  /** Written to the audit log with the step. */
+  readonly audit?: AuditEntry
   readonly cursor: TaskCursor | null
   readonly status: TaskStatus
   readonly leaseMs: number
@@ -55,4 +61,6 @@ export interface TaskStep {
 export interface StepDone {
   readonly replayed: number
   readonly purged: number
+  /** Absent for a step that erases nothing. */
+  readonly erased?: Erased
 }

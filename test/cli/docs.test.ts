@@ -42,7 +42,7 @@ function parser(): Command {
   const program = buildProgram({ version: '1.0.0', terminal } as unknown as World, () => {})
   const disarm = (command: Command): void => {
     command.exitOverride()
-    if (command.commands.length === 0 || command.registeredArguments.length > 0) command.action(() => {})
+    if (acts(command)) command.action(() => {})
     for (const child of command.commands) disarm(child)
   }
   for (const command of program.commands) disarm(command)
@@ -79,11 +79,15 @@ function nameOf(program: Command, words: readonly string[]): string {
   return path.join(' ')
 }
 
+/** Whether a command does something itself; a group only has commands below it. */
+function acts(command: Command): boolean {
+  return (command as unknown as { _actionHandler: unknown })._actionHandler != null
+}
+
 /** Every command that does something. */
 function namesIn(command: Command, path: readonly string[] = []): string[] {
   return command.commands.flatMap((child) => {
     const own = [...path, child.name()]
-    const isGroup = child.commands.length > 0 && child.registeredArguments.length === 0
-    return [...(isGroup ? [] : [own.join(' ')]), ...namesIn(child, own)]
+    return [...(acts(child) ? [own.join(' ')] : []), ...namesIn(child, own)]
   })
 }

@@ -30,7 +30,11 @@ const post = (path: string, body: object): Make => {
 
 /** Makers of things by the names that routes have for them, in the order in which things need each other. */
 const makers: Readonly<Record<string, Make>> = {
-  app: post('/app', { name: 'Acme', uid: 'acme' }),
+  app: async (api, route) => {
+    const isAboutSubjects = route === undefined || /\/(subject|erasure)/.test(route.path)
+    const pointers = isAboutSubjects ? { subjectPointers: ['/customer/email'] } : {}
+    return post('/app', { name: 'Acme', uid: 'acme', ...pointers })(api, route)
+  },
   name: post('/event-type', {
     name: 'invoice.paid',
     description: 'A customer paid an invoice.',
@@ -53,6 +57,7 @@ const makers: Readonly<Record<string, Make>> = {
   },
   operational: post('/operational-webhook/endpoint', { uid: 'on-call', url: 'https://ops.example.com/sluice' }),
   task: post('/app/acme/dead/replay', {}),
+  erasure: post('/app/acme/subject/erase', { subject: 'ann@example.com' }),
   schedule: post('/app/acme/schedule', {
     uid: 'daily-digest',
     cron: '0 7 * * 1-5',

@@ -31,7 +31,7 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
     if (status >= 300) throw new Error(`${status} ${text}`)
     return json.id
   }
-  const app = await make('/app', { name: uid, uid })
+  const app = await make('/app', { name: uid, uid, subjectPointers: ['/of'] })
   const endpoint = await make(`/app/${app}/endpoint`, { url: 'https://example.com/' })
   const message = await make(`/app/${app}/msg`, { eventType: 'x', payload: { of: uid } })
   const key = await make('/api-key', { name: uid, scopes: ['read'], app })
@@ -40,11 +40,12 @@ async function populate({ ask }: Api, uid: string): Promise<Ids> {
   await make('/event-type', { name, description: uid, schemas: { 1: { type: 'object' } } })
   const operational = await make('/operational-webhook/endpoint', { url: 'https://example.com/' })
   const task = await make(`/app/${app}/dead/replay`, {})
+  const erasure = await make(`/app/${app}/subject/erase`, { subject: 'nobody' })
   const schedule = await make(`/app/${app}/schedule`, { cron: '0 7 * * *', eventType: 'x', payload: {} })
   const region = `region-${uid}-${'0'.repeat(18)}`
   await make(`/app/${app}/region`, { name: region })
   const silence = await make('/alert/silence', { seconds: 60 })
-  return { app, endpoint, message, key, name, operational, task, schedule, region, session, silence }
+  return { app, endpoint, message, key, name, operational, task, erasure, schedule, region, session, silence }
 }
 
 /** Plays a worker whose every attempt fails with this verdict. Gives the id of the attempt by that of the endpoint. */

@@ -78,6 +78,7 @@ async function start(store: Store, { app }: Endpoint, work: TaskWork) {
 
 function whyErased({ eraseReason }: Message): string {
   if (eraseReason === null) return "The message's content was expunged."
+  if (eraseReason === 'subject') return 'The payload was erased because it named a data subject that was erased.'
   return 'The payload was erased when all deliveries of the message had succeeded (eraseDelivered of the application). Publish the message again.'
 }
 

@@ -69,6 +69,16 @@ async function keepUp(sessions: Sessions, time: ServerTime): Promise<void> {
   await ensurePartitions(sessions, now)
 }
 
+/** Has the server reclaim dead rows. Another vacuum of a table, or a lock on it, leaves that table for the server's own. */
+async function scrub({ relaxed, context }: Database): Promise<void> {
+  const tables = ['message', 'attempt', 'variant', 'dead', 'unfiled', 'event_id', 'subject']
+  try {
+    for (const table of tables) await relaxed.run({ name: '', text: `vacuum (skip_locked) ${table}` })
+  } catch (error) {
+    context.log?.(`postgres: erased rows are left to the server's own vacuum: ${(error as Error).message}`)
+  }
+}
+
 function storeOver(url: string, listener: Listener, database: Database): Store {
   const { context, durable, relaxed, signals, wakes } = database
   const port = postgresPort(database)
@@ -100,6 +110,7 @@ function storeOver(url: string, listener: Listener, database: Database): Store {
     ...enlisting(database, url),
     ...trailing(database),
     upkeep: () => keepUp(durable, database.time),
+    scrubErased: () => scrub(database),
     watch(watcher) {
       signals.watcher = watcher
     },

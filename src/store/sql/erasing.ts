@@ -31,8 +31,10 @@ const dropBody = statement(
            expunged_at = :now, erase_reason = 'delivered'
      where key = :message`,
 )
-const deleteVariants = statement('delete-variants', 'delete from variant where message = :message')
-const deleteFanOut = statement('stop-fan-out', 'delete from fan_out where message = :message')
+export const deleteVariants = statement('delete-variants', 'delete from variant where message = :message')
+/** The index of the message by its data subjects. */
+export const deleteSubjects = statement('delete-subjects', 'delete from subject where message = :message')
+export const deleteFanOut = statement('stop-fan-out', 'delete from fan_out where message = :message')
 // A receiver may have echoed the message, in its answer or in a location that the error quotes.
 const eraseAttempts = statement(
   'erase-attempts',
@@ -41,11 +43,12 @@ const eraseAttempts = statement(
            response_headers = null
      where message = :message`,
 )
-const eraseDead = statement(
+export const eraseDead = statement(
   'erase-dead',
   ({ among, bytes }) => `
     update dead set error = null, response = case when response is not null then ${bytes(':response')} end
-     where ${among('endpoint', ':endpoints', 'bigint')} and message = :message`,
+     where ${among('endpoint', ':endpoints', 'bigint')} and message = :message
+    returning endpoint`,
 )
 // Leans on unfiled_message.
 const eraseUnfiled = statement(
@@ -122,6 +125,7 @@ export function erasing(port: Port): Methods<Pick<Messages, 'expungeMessage' | '
         const endpoints = [...new Set([...row.endpoints, ...attempted.map(({ endpoint }) => endpoint)])]
         yield* sql.all(deleteVariants, { message })
         yield* sql.all(deleteFanOut, { message })
+        yield* sql.all(deleteSubjects, { message })
         const deliveries = endpoints.map((endpoint) => ({ endpoint, message }))
         const places = yield* findPlaces(sql, deliveries, { areAccepted: true })
         if (places.length > 0) yield* sql.all(deleteQueued, { places })

@@ -5,6 +5,7 @@ import { type SubjectMessage, type SubjectRules, type Subjects, unindexedSubject
 import { openValue, SealError, type SealedPlace, sealValue } from '../vault.ts'
 import type { Methods, Port, Sql, Work } from './port.ts'
 import { statement } from './statement.ts'
+import { variantOwners } from './subject-erasing.ts'
 
 const selectIndexing = statement<{ pointers: string | null; secret: string | null; since: number | null }>(
   'subject-indexing',
@@ -34,7 +35,7 @@ const selectMessages = statement<SubjectMessage>(
 const secretLength = 43
 
 /** Finds messages by their data subjects. */
-export function subjects(port: Port): Methods<Subjects> {
+export function subjects(port: Port): Methods<Omit<Subjects, 'scrubErased'>> {
   return {
     *findSubjectIndex(app) {
       const row = yield* port.first(selectIndexing, { app })
@@ -44,6 +45,10 @@ export function subjects(port: Port): Methods<Subjects> {
 
     *listSubjectMessages(app, hash, { after, until, limit }) {
       return yield* port.all(selectMessages, { app, hash, after, until, limit })
+    },
+
+    *listVariants(message) {
+      return yield* variantOwners(port, message)
     },
   }
 }

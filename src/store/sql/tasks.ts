@@ -12,10 +12,12 @@ import {
 import type { DeliveryKey } from '../messages.ts'
 import { listStart } from '../page.ts'
 import type { StepDone, Tasks } from '../tasks.ts'
+import { appendAudit } from './auditing.ts'
 import type { Dialect } from './dialect.ts'
 import { insertNew, type Methods, type Port, type Sql, type Transaction, type Work } from './port.ts'
 import { deleteDead, deliveryFields, keysOf, requeue } from './queues.ts'
 import { inBothOrders, type Shape, statement, toJson } from './statement.ts'
+import { eraseSubjects } from './subject-erasing.ts'
 
 interface TaskRow {
   readonly key: number
@@ -150,16 +152,20 @@ export function tasks(port: Port): Methods<Tasks> {
 
     // A step that a crash of the server undoes is lost together with its cursor, and done again.
     *advanceTask({ key, epoch }, step) {
-      return yield* port.relaxed.transaction(function* (sql): Work<StepDone | 'lost'> {
+      const { erase, audit } = step
+      const transaction = erase || audit ? port.erase : port.relaxed.transaction
+      return yield* transaction(function* (sql): Work<StepDone | 'lost'> {
         if ((yield* sql.first(lockLeased, { key, epoch })) === undefined) return 'lost'
         const replayed = yield* requeue(sql, step.onlyDead ? yield* stillDead(sql, step.replay) : step.replay)
         const purged = step.purge.length === 0 ? [] : yield* sql.all(deleteDead, { letters: keysOf(step.purge) })
-        const done = { replayed: replayed.length, purged: purged.length }
+        const erased = erase && (yield* eraseSubjects(sql, erase))
+        const done = { replayed: replayed.length, purged: purged.length, ...(erased && { erased }) }
         const { cursor, status } = step
         const pauseMs = status === 'running' ? step.restMs(done) : 0
         const leaseMs = status === 'running' && pauseMs === 0 ? step.leaseMs : 0
         const saved = { cursor: toJson(cursor), status, data: toJson(step.data(done)) }
         yield* sql.all(saveStep, { key, ...saved, lease_ms: leaseMs, pause_ms: pauseMs })
+        if (audit) yield* appendAudit(sql, port.context, audit)
         return done
       })
     },

@@ -160,9 +160,11 @@ function storeOver(connection: Connection, { alone, inMemory, path, unlock }: Op
     ...promised(bounding(connection), beforeDeciding),
     ...promised(idempotency(connection)),
     ...enlisting(connection, path),
-    ...promised<Pick<Store, 'ping' | 'upkeep'>>({
+    ...promised<Pick<Store, 'ping' | 'upkeep' | 'scrubErased'>>({
       ping: () => connection.assertWritable(),
       upkeep: () => upkeep(connection),
+      // Erased bytes were overwritten in the file, and the log was emptied.
+      scrubErased: () => {},
     }),
     condition: () => condition(connection),
     async close() {

@@ -158,6 +158,7 @@ const readsWhole = new Set([
   'signing-keys',
   'sealed-signing-keys',
   'insert-signing-key',
+  'count-filed',
   'any-message',
   // Of the server's catalogs: as many rows as there are tables, settings and sessions.
   'condition-settings',

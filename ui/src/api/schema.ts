@@ -22,7 +22,7 @@ export type AppPortalAccessOut = { url: string; token: string }
 
 export type AppUsageStatsIn = { since: string; until: string; appIds?: string[] | null }
 
-export type AppUsageStatsOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "application.stats" | "event-type.aggregate"; updatedAt: string; unresolvedAppIds: string[] }
+export type AppUsageStatsOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "subject.erase" | "application.stats" | "event-type.aggregate"; updatedAt: string; unresolvedAppIds: string[] }
 
 export type ApplicationIn = { name: string; uid?: string | null; throttleRate?: number | null; rateLimit?: number | null; dedupeSeconds?: number | null; signatureHeaders?: "webhook" | "svix" | "both" | { id?: string; timestamp?: string; signature?: string } | null; defaultRate?: number | null; defaultPeriodSeconds?: number | null; defaultBurst?: number | null; headerTemplates?: Record<string, string> | null; maxInFlight?: number | null; region?: string | null; eraseDelivered?: boolean | null; subjectPointers?: string[] | null; metadata?: Record<string, string> }
 
@@ -38,7 +38,7 @@ export type AuditOut = { id: string; number: number; timestamp: string; actor: s
 
 export type AuditVerifyOut = { whole: boolean; rows: number; head: string; brokenAt: number | null }
 
-export type BackgroundTaskOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "application.stats" | "event-type.aggregate"; updatedAt: string; state: "running" | "paused" | "finished" | "failed" | "cancelled"; perSecond: number | null; createdAt: string; data: Record<string, unknown> }
+export type BackgroundTaskOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "subject.erase" | "application.stats" | "event-type.aggregate"; updatedAt: string; state: "running" | "paused" | "finished" | "failed" | "cancelled"; perSecond: number | null; createdAt: string; data: Record<string, unknown> }
 
 export type BlockerOut = { reason: string; detail: string; until: string | null }
 
@@ -97,6 +97,10 @@ export type EndpointTrialOut = { delivered: boolean; code: string; responseStatu
 export type EndpointUpdate = { url: string; uid?: string | null; description?: string; disabled?: boolean; eventTypes?: string[] | null; filterTypes?: string[] | null; channels?: string[] | null; throttleRate?: number | null; rateLimit?: number | null; throttlePeriodSeconds?: number | null; burst?: number | null; concurrency?: number | null; timeoutMs?: number | null; method?: "POST" | "PUT" | "PATCH" | "DELETE" | "GET"; retry?: { waits: { kind: "list"; ms: number[] } | { kind: "exponential"; baseMs: number; factor: number; capMs: number; maxAttempts: number }; jitter?: "full" | "equal" | "none" | "decorrelated"; maxAgeMs?: number; retryAfter?: "receiver" | "later" } | null; retryReplays?: boolean | null; propagateTrace?: boolean | null; headers?: Record<string, string> | null; auth?: { kind: "bearer" | "basic" | "oauth2"; token?: string | null; username?: string | null; password?: string | null; tokenUrl?: string | null; clientId?: string | null; clientSecret?: string | null; method?: "client_secret_basic" | "client_secret_post" | "private_key_jwt" | null; privateKey?: string | null; keyId?: string | null; scope?: string | null; audience?: string | null } | null; clientCertificate?: { certificate: string; key: string; overlapSeconds?: number | null } | null; metadata?: Record<string, string>; headerTemplates?: Record<string, string> | null; connectTimeoutMs?: number | null; circuit?: "off" | { failures?: number; ratio?: number; windowMs?: number; minimum?: number; openMs?: number; maxOpenMs?: number; rampMs?: number } | null; adaptive?: boolean | null; disableAfterMs?: number | null; maxWaiting?: number | null; overflow?: "refuse" | "drop_oldest" | "drop_new" | null; maxAgeSeconds?: number | null; whileDisabled?: "hold" | "drop" | null; order?: "none" | "fifo" | "key" | null; deadHead?: "skip" | "block" | null; coalesce?: { windowMs: number; key?: string | null } | null; filter?: string | null; shape?: { keep?: string[] | null; drop?: string[]; rename?: Record<string, string>; pseudonymize?: string[] } | null; region?: string | null; signature?: "standard" | "stored" | "timestamped" | "github" | "stripe" | null; version?: number | null }
 
 export type EndpointWhyOut = { endpointId: string; uid: string | null; url: string; reason: string; detail: string; nextAt: string | null; emptyAt: string | null; blockers: BlockerOut[]; waiting: { fresh: number; timed: number; replay: number; total: number; isExact: boolean }; oldestSince: string | null; isLive: boolean; asOf: string }
+
+export type ErasureOut = { id: string; state: "running" | "paused" | "finished" | "failed" | "cancelled"; subject: string; waiting: "cancel" | "deliver-without"; requestedBy: string; createdAt: string; scanned: number; erased: { messages: number; rewritten: number; cancelled: number; without: number; attempts: number; deadLetters: number }; error: string | null; report: { version: number; task: string; app: string; subject: string; waiting: "cancel" | "deliver-without"; requestedBy: string; requestedAt: string; until: string; finishedAt: string; scanned: number; erased: { messages: number; rewritten: number; cancelled: number; without: number; attempts: number; deadLetters: number }; oldest: string | null; newest: string | null; left: { deadLetterFile: { lines: number; messages: string[] }; schedules: string[] } } | null; signature: { algorithm: string; keyId: string; publicKey: string; signature: string } | null }
+
+export type ErasureReportOut = { version: number; task: string; app: string; subject: string; waiting: "cancel" | "deliver-without"; requestedBy: string; requestedAt: string; until: string; finishedAt: string; scanned: number; erased: { messages: number; rewritten: number; cancelled: number; without: number; attempts: number; deadLetters: number }; oldest: string | null; newest: string | null; left: { deadLetterFile: { lines: number; messages: string[] }; schedules: string[] } }
 
 export type EventExampleIn = { eventType: string; exampleIndex?: number }
 
@@ -188,6 +192,8 @@ export type SettingsOut = { data: SettingOut[] }
 
 export type SignInLinkOut = { url: string; expiresAt: string }
 
+export type SigningKeyOut = { id: string; algorithm: string; publicKey: string; createdAt: string }
+
 export type SilenceIn = { rule?: string; subject?: string; seconds: number; startsInSeconds?: number; reason?: string }
 
 export type SilenceOut = { id: string; rule: string | null; subject: string | null; from: string; until: string; reason: string; createdBy: string; createdAt: string }
@@ -198,7 +204,13 @@ export type SourceProvidersOut = { data: SourceProviderOut[] }
 
 export type SparklinesOut = { since: string; until: string; stepSeconds: number; data: ({ endpointId: string; delivered: number[]; failed: number[] })[] }
 
-export type TaskStartedOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "application.stats" | "event-type.aggregate"; updatedAt: string }
+export type SubjectEraseIn = { subject: string; waiting?: "cancel" | "deliver-without" | null }
+
+export type SubjectExportIn = { subject: string; after?: string | null }
+
+export type SubjectLine = { type: "message" | "delivery" | "attempt" | "dead_letter" | "end" }
+
+export type TaskStartedOut = { id: string; status: "running" | "finished" | "failed"; task: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "subject.erase" | "application.stats" | "event-type.aggregate"; updatedAt: string }
 
 export type ValidationProblem = { type: string; title: string; status: number; detail: ({ loc: string[]; msg: string; type: string })[]; instance: string; code: string }
 
@@ -389,7 +401,7 @@ export interface Operations {
   /** Explain what the endpoints of all applications wait for. */
   "GET /why": { path: object; query: { limit?: number; sort?: "waiting" | "age" }; body: undefined; answer: AllWhyOut }
   /** List background tasks. */
-  "GET /background-task": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; status?: "running" | "finished" | "failed"; state?: "running" | "paused" | "finished" | "failed" | "cancelled"; task?: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "application.stats" | "event-type.aggregate" }; body: undefined; answer: { data: BackgroundTaskOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  "GET /background-task": { path: object; query: { limit?: number; iterator?: string; order?: "ascending" | "descending"; status?: "running" | "finished" | "failed"; state?: "running" | "paused" | "finished" | "failed" | "cancelled"; task?: "endpoint.recover" | "endpoint.replay" | "endpoint.bulk-replay" | "dead.replay" | "dead.purge" | "application.purge_content" | "subject.erase" | "application.stats" | "event-type.aggregate" }; body: undefined; answer: { data: BackgroundTaskOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
   /** Get a background task. */
   "GET /background-task/{task_id}": { path: { task_id: string }; query: object; body: undefined; answer: BackgroundTaskOut }
   /** Get a background task of an application. */
@@ -400,6 +412,16 @@ export interface Operations {
   "POST /background-task/{task_id}/resume": { path: { task_id: string }; query: object; body: undefined; answer: BackgroundTaskOut }
   /** End a background task. */
   "POST /background-task/{task_id}/cancel": { path: { task_id: string }; query: object; body: undefined; answer: BackgroundTaskOut }
+  /** Erase a data subject. */
+  "POST /app/{app_id}/subject/erase": { path: { app_id: string }; query: object; body: SubjectEraseIn; answer: ErasureOut }
+  /** Export everything about a data subject, one object per line. */
+  "POST /app/{app_id}/subject/export": { path: { app_id: string }; query: object; body: SubjectExportIn; answer: string }
+  /** List erasures of data subjects. */
+  "GET /app/{app_id}/erasure": { path: { app_id: string }; query: { limit?: number; iterator?: string; order?: "ascending" | "descending" }; body: undefined; answer: { data: ErasureOut[]; iterator: string | null; prevIterator: string | null; done: boolean } }
+  /** Get an erasure, with its signed report once it has ended. */
+  "GET /app/{app_id}/erasure/{erasure_id}": { path: { app_id: string; erasure_id: string }; query: object; body: undefined; answer: ErasureOut }
+  /** List the public keys that this server signs reports with. */
+  "GET /signing-key": { path: object; query: object; body: undefined; answer: { data: SigningKeyOut[] } }
   /** Follow what happens, as server-sent events. */
   "GET /live": { path: object; query: { app?: string; endpoint?: string; session?: "dashboard" | "portal" }; body: undefined; answer: string }
   /** Count deliveries per application, in the background. */

@@ -1,0 +1,140 @@
+import type { EpochMs } from './clock.ts'
+
+/** What becomes of deliveries that wait when their message is erased. */
+export const waitingPolicies = ['cancel', 'deliver-without'] as const
+export type WaitingPolicy = (typeof waitingPolicies)[number]
+
+/** The request to erase a data subject. The subject itself is in no record: only its keyed hash is. */
+export interface SubjectErasure {
+  readonly hash: string
+  readonly waiting: WaitingPolicy
+  /** The id of the key that asked, and the address of its caller. */
+  readonly requestedBy: string
+  readonly address: string
+}
+
+/** The purpose under which reports are signed. */
+export const erasurePurpose = 'erasure'
+/** The action of the audit rows that hold reports. */
+export const erasureAction = 'REPORT /app/:app/subject/erase'
+
+/** How much was erased, by kind. */
+export interface ErasureCounts {
+  readonly messages: number
+  readonly rewritten: number
+  readonly cancelled: number
+  readonly without: number
+  readonly attempts: number
+  readonly deadLetters: number
+}
+
+/**
+ * The proof of an erasure, signed by the server. It is JSON in this order of fields, which the signature covers. It names
+ * the subject by its keyed hash alone.
+ */
+export interface ErasureReport {
+  readonly version: 1
+  readonly task: string
+  readonly app: string
+  readonly subject: string
+  readonly waiting: WaitingPolicy
+  readonly requestedBy: string
+  readonly requestedAt: string
+  /** Every message accepted before this instant is covered. */
+  readonly until: string
+  readonly finishedAt: string
+  readonly scanned: number
+  readonly erased: ErasureCounts
+  /** When the oldest and the newest of these messages were accepted; null when there were none. */
+  readonly oldest: string | null
+  readonly newest: string | null
+  /** Places that Sluice does not change. */
+  readonly left: {
+    /** Lines of dead-letter files: how many, and the ids of their messages, up to a limit. */
+    readonly deadLetterFile: { readonly lines: number; readonly messages: readonly string[] }
+    /** Ids of schedules whose payload names the subject. */
+    readonly schedules: readonly string[]
+  }
+}
+
+/** The progress of an erasure, as its task keeps it. */
+export interface ErasureProgress {
+  readonly scanned: number
+  readonly erased: ErasureCounts
+  readonly oldest: EpochMs | null
+  readonly newest: EpochMs | null
+  readonly filed: number
+  readonly filedMessages: readonly string[]
+  readonly schedules: readonly string[]
+}
+
+export const noProgress: ErasureProgress = {
+  scanned: 0,
+  erased: { messages: 0, rewritten: 0, cancelled: 0, without: 0, attempts: 0, deadLetters: 0 },
+  oldest: null,
+  newest: null,
+  filed: 0,
+  filedMessages: [],
+  schedules: [],
+}
+
+/** Messages of dead-letter files that a report names. */
+const namedLimit = 1000
+
+/** The progress after a step that erased from these messages, which were accepted at these instants. */
+export function progressed(
+  before: ErasureProgress,
+  scanned: number,
+  instants: readonly EpochMs[],
+  { counts, filedMessages }: StepCounts,
+): ErasureProgress {
+  const { filed, ...erased } = counts
+  const names = [...new Set([...before.filedMessages, ...filedMessages])].slice(0, namedLimit)
+  const all = [before.oldest, before.newest, ...instants].filter((at) => at !== null)
+  return {
+    ...before,
+    scanned: before.scanned + scanned,
+    erased: Object.fromEntries(
+      Object.entries(before.erased).map(([name, count]) => [name, count + erased[name as keyof ErasureCounts]]),
+    ) as unknown as ErasureCounts,
+    oldest: all.length === 0 ? null : Math.min(...all),
+    newest: all.length === 0 ? null : Math.max(...all),
+    filed: before.filed + filed,
+    filedMessages: names,
+  }
+}
+
+interface StepCounts {
+  readonly counts: ErasureCounts & { readonly filed: number }
+  readonly filedMessages: readonly string[]
+}
+
+/** The report of an erasure that has come to its end. */
+export function reportOf(
+  task: { readonly id: string; readonly createdAt: EpochMs },
+  app: string,
+  { hash, waiting, requestedBy }: SubjectErasure,
+  { scanned, erased, oldest, newest, filed, filedMessages, schedules }: ErasureProgress,
+  finishedAt: EpochMs,
+): ErasureReport {
+  return {
+    version: 1,
+    task: task.id,
+    app,
+    subject: hash,
+    waiting,
+    requestedBy,
+    requestedAt: isoOf(task.createdAt),
+    until: isoOf(task.createdAt),
+    finishedAt: isoOf(finishedAt),
+    scanned,
+    erased,
+    oldest: oldest === null ? null : isoOf(oldest),
+    newest: newest === null ? null : isoOf(newest),
+    left: { deadLetterFile: { lines: filed, messages: filedMessages }, schedules },
+  }
+}
+
+function isoOf(at: EpochMs): string {
+  return new Date(at).toISOString()
+}

@@ -1,0 +1,203 @@
+import type { AuditEntry } from '../domain/audit.ts'
+import type { Clock } from '../domain/clock.ts'
+import {
+  type ErasureProgress,
+  erasureAction,
+  erasurePurpose,
+  noProgress,
+  progressed,
+  reportOf,
+  type SubjectErasure,
+} from '../domain/erasure.ts'
+import { firstKeyAt, keyTime } from '../domain/ids.ts'
+import type { Task, TaskCursor } from '../domain/task.ts'
+import { Turns } from '../domain/turns.ts'
+import { Outline } from '../json/outline.ts'
+import { bodyShaper } from '../shaping/shape.ts'
+import { SubjectSearch } from '../shaping/subject-search.ts'
+import type { Store } from '../store/store.ts'
+import {
+  type Erasure,
+  endpointsPerErasure,
+  nothingErased,
+  type Rewritten,
+  type RewrittenVariant,
+} from '../store/subjects.ts'
+import { bodySigner } from '../wire/profile.ts'
+import type { Step } from './task-steps.ts'
+
+/** Messages that one step erases: some milliseconds of SQLite's time. */
+const erasedPerStep = 20
+/** Messages that one step rewrites: their new bodies are in memory. */
+const rewrittenPerStep = 4
+/** Schedules that one step reads. */
+const schedulesPerStep = 20
+/** A message that was accepted before the request may have a key of the next moment. */
+const skewMs = 1000
+/** Between erasing and looking once more: attempts that ended meanwhile are recorded, and late publishes committed. */
+const restMs = 1000
+
+/**
+ * The phases of an erasure. The cursor is the phase, the last message dealt with, the endpoints of a wide message that are
+ * dealt with, whether the round through the messages changed anything, and the way of the wide message.
+ */
+const walking = 0
+const checking = 1
+const reading = 2
+
+/**
+ * Finds the next step of an erasure. It walks the messages that name the subject, then looks at the index again and again
+ * until a round finds nothing to erase, then at the schedules, and ends with the signed report.
+ */
+export async function eraseSubject(store: Store, clock: Clock, task: Task, input: SubjectErasure): Promise<Step> {
+  const app = task.app as number
+  const progress = { ...noProgress, ...(task.data as Partial<ErasureProgress>) }
+  const [phase = walking, after = 0, , changed = 0] = task.cursor ?? []
+  const indexing = await store.findSubjectIndex(app)
+  if (indexing === undefined) throw new Error('the application names no subject pointers any more')
+  if (indexing.secret === null) throw new Error("the application's secret for subjects cannot be read")
+  const search = new SubjectSearch(store, clock, app, input.hash, indexing)
+  if (phase === reading) return readSchedules(store, clock, task, input, search, progress, after)
+
+  const until = firstKeyAt(task.createdAt + skewMs)
+  const page =
+    phase === walking
+      ? await search.next(after, until, erasedPerStep)
+      : await search.indexed(after, until, erasedPerStep)
+  if (page.messages.length === 0) {
+    const data = progressed(progress, page.scanned, [], nothingDone)
+    if (page.next !== null) return advancing(data, [phase, page.next, 0, changed])
+    if (phase === walking || changed === 1) return advancing(data, [checking, 0, 0, 0], restMs)
+    return advancing(data, [reading, 0])
+  }
+
+  const { erase, last, next } = await erasuresOf(store, clock, search, task, input, page.messages)
+  const isWholePage = next === 0 && last === page.messages.at(-1)
+  const reached = next > 0 ? after : isWholePage && page.next !== null ? page.next : last
+  const scanned = isWholePage ? page.scanned : 0
+  // A message that was only settled needs no further look.
+  const isChange = erase.some(({ how }) => how !== 'settle') ? 1 : changed
+  return {
+    ...advancing(progress, [phase, reached, next, isChange, further.findIndex(({ how }) => how === erase[0]?.how)]),
+    erase,
+    data: ({ erased = nothingDone }) => ({
+      ...progressed(
+        progress,
+        scanned,
+        erase.map(({ message }) => keyTime(message)),
+        erased,
+      ),
+    }),
+  }
+}
+
+const nothingDone = { counts: nothingErased, filedMessages: [] }
+
+function advancing(progress: ErasureProgress, cursor: TaskCursor, rest = 0): Step {
+  return { replay: [], purge: [], cursor, restMs: () => rest, data: () => ({ ...progress }) }
+}
+
+/** The erasures of one step, from the first of these messages to `last`; `next` is where a wide message continues, or 0. */
+async function erasuresOf(
+  store: Store,
+  clock: Clock,
+  search: SubjectSearch,
+  { app, cursor }: Task,
+  { hash, waiting }: SubjectErasure,
+  messages: readonly number[],
+): Promise<{ erase: Erasure[]; last: number; next: number }> {
+  const [phase = walking, , from = 0, , way = 0] = cursor ?? []
+  const limit = waiting === 'cancel' ? erasedPerStep : rewrittenPerStep
+  const some = messages.slice(0, limit)
+  const narrow = new Set((await store.loadDestinations(some, endpointsPerErasure)).map(({ key }) => key))
+  const [first] = some as [number]
+  const wide = some.findIndex((message) => !narrow.has(message))
+  const one = async (message: number): Promise<Erasure[]> => {
+    const how = waiting === 'cancel' ? erased : await rewritten(store, clock, search, message)
+    // Another erasure has just rewritten it. Its answers are erased when attempts that were under way have ended.
+    return how.how === 'settle' && phase === walking ? [] : [{ message, hash, from: 0, ...how }]
+  }
+  if (wide !== 0) {
+    const list = wide < 0 ? some : some.slice(0, wide)
+    const erase: Erasure[] = []
+    for (const message of list) erase.push(...(await one(message)))
+    return { erase, last: list.at(-1) as number, next: 0 }
+  }
+  const range = { from: first, until: first + 1, after: null, limit: 1 }
+  const { destinations } = await store.countDestinations(app as number, range)
+  const end = from + endpointsPerErasure
+  const next = end < destinations ? end : 0
+  if (from > 0) return { erase: [{ message: first, hash, from, ...(further[way] ?? erased) }], last: first, next }
+  const erase = await one(first)
+  return { erase, last: first, next: erase.length === 0 ? 0 : next }
+}
+
+const erased = { how: 'erase' } as const
+/** The ways for the further endpoints of a wide message, whose body an earlier step has erased or rewritten. */
+const further = [erased, { how: 'rewrite', body: new Uint8Array(), variants: [] }, { how: 'settle' }] as const
+
+/** The message without its subjects. It is erased when there is nothing to rewrite: its body is gone, or not JSON. */
+async function rewritten(
+  store: Store,
+  clock: Clock,
+  search: SubjectSearch,
+  message: number,
+): Promise<({ readonly how: 'rewrite' } & Rewritten) | { readonly how: 'erase' | 'settle' }> {
+  const turns = Turns.by(clock)
+  const [outgoing] = await store.loadMessages([message])
+  const json = outgoing && (await turns.run(Outline.of(outgoing.body)))
+  if (outgoing === undefined || json === undefined) return erased
+  // Rewritten by an earlier round.
+  if (!(await search.names(outgoing.body))) return { how: 'settle' }
+  const body = await turns.run(search.index.without(json))
+  const owners = await store.listVariants(message)
+  const endpoints = new Map((await store.loadEndpoints(owners.map(({ endpoint }) => endpoint))).map((e) => [e.key, e]))
+  const variants: RewrittenVariant[] = []
+  for (const { n, endpoint: key } of owners) {
+    const endpoint = endpoints.get(key)
+    if (endpoint === undefined) continue
+    // Shaped as the endpoint is now: an earlier shape is not kept.
+    const shape = bodyShaper(endpoint)
+    const own = shape === undefined ? null : await turns.run(shape(body))
+    if (own === undefined) continue
+    const secret = endpoint.secrets[0]?.secret
+    const sign = endpoint.flow.signature === 'stored' && secret !== undefined ? bodySigner(secret) : undefined
+    variants.push({ n, body: own, signature: sign?.(own ?? body) ?? null })
+  }
+  return { how: 'rewrite', body, variants }
+}
+
+/** Looks for the subject in schedules, which stay as they are, and ends with the report. */
+async function readSchedules(
+  store: Store,
+  clock: Clock,
+  task: Task,
+  input: SubjectErasure,
+  search: SubjectSearch,
+  progress: ErasureProgress,
+  after: number,
+): Promise<Step> {
+  const page = { after: after === 0 ? null : after, order: 'ascending', limit: schedulesPerStep } as const
+  const { items, done } = await store.listSchedules(task.app as number, page)
+  const named: string[] = []
+  for (const { id, body } of items) if (await search.names(body)) named.push(id)
+  const data = { ...progress, schedules: [...progress.schedules, ...named] }
+  const last = items.at(-1)
+  if (!done && last !== undefined) return advancing(data, [reading, last.key])
+
+  // It may take longer than a lease, and the report does not depend on it.
+  void store.scrubErased()
+  const app = (await store.applicationRefs([task.app as number])).get(task.app as number)?.id ?? ''
+  const report = reportOf(task, app, input, data, clock.now())
+  const signature = await store.sign(erasurePurpose, JSON.stringify(report))
+  const audit: AuditEntry = {
+    actor: input.requestedBy,
+    ip: input.address,
+    action: erasureAction,
+    app,
+    target: task.id,
+    before: null,
+    after: JSON.stringify({ report, signature }),
+  }
+  return { replay: [], purge: [], cursor: null, audit, restMs: () => 0, data: () => ({ ...data, report, signature }) }
+}
