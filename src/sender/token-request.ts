@@ -49,6 +49,8 @@ export function prepareTokenRequest(
   const headers = [...common, 'content-type', form, ...authorization]
   return {
     origin: originOf(url),
+    // The same shape as that of a delivery, for the sake of the attempts that read both.
+    identities: undefined,
     timeoutMs,
     connectTimeoutMs: timeoutMs,
     signsUntil: Number.POSITIVE_INFINITY,

@@ -20,14 +20,16 @@ const usualLifeMs = 5 * 60_000
 /** A token is replaced this long before it expires, or after four fifths of a shorter life. */
 const earlyMs = 60_000
 const leastGapMs = 1000
-const mostGapMs = 5 * 60_000
+/** The lane is held as long, also after an operator has corrected the credentials. */
+const mostGapMs = 60_000
+const longestRetryAfterMs = 5 * 60_000
 /** The longest time that a token request waits for its turn at its host. */
 const longestTurnMs = 5000
 const mostKept = 10_000
 
 /**
  * The access tokens of one set of credentials: at most one request for a token is under way, and the next one waits for
- * a gap that doubles with each failure, and with each token that a receiver refused, from one second to five minutes.
+ * a gap that doubles with each failure, and with each token that a receiver refused, from one second to a minute.
  */
 export class TokenSource {
   /** The `authorization` header with the newest token; empty before the first. */
@@ -92,7 +94,7 @@ export class TokenSource {
     if ('message' in answer) {
       this.#failures++
       this.#failure = answer.message
-      this.#earliestAt = now + Math.max(this.#gapMs(), Math.min(answer.retryAfterMs ?? 0, mostGapMs))
+      this.#earliestAt = now + Math.max(this.#gapMs(), Math.min(answer.retryAfterMs ?? 0, longestRetryAfterMs))
       return now < this.#usableUntil ? undefined : this.#failed(now)
     }
     this.#failures = 0

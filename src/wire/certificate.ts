@@ -1,4 +1,4 @@
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { createPrivateKey, createPublicKey, type KeyObject, sign, verify, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import type { ClientCertificate } from '../domain/credentials.ts'
 
@@ -9,6 +9,8 @@ export interface PemProblem {
 }
 
 const longestChain = 8
+/** Blocks of a text beyond these are not looked at. */
+const mostBlocks = 16
 /** A handshake or an assertion with a larger key would hold the loop. */
 const rsaBits = { least: 2048, most: 4096 }
 const curves = ['prime256v1', 'secp384r1', 'secp521r1']
@@ -62,7 +64,7 @@ export function readPrivateKey(text: string): KeyObject | string {
   } catch {
     return 'cannot be read: its PEM is damaged, or of a kind that OpenSSL does not know'
   }
-  return keyProblem(key) ?? key
+  return keyProblem(key) ?? (signs(key) ? key : 'cannot sign: its numbers do not belong together')
 }
 
 function keyProblem(key: KeyObject): string | undefined {
@@ -73,8 +75,33 @@ function keyProblem(key: KeyObject): string | undefined {
   }
   if (type !== 'rsa') return 'must be an RSA, an elliptic-curve or an ed25519 key'
   const bits = details?.modulusLength ?? 0
-  const fits = bits >= rsaBits.least && bits <= rsaBits.most
-  return fits ? undefined : `must have ${rsaBits.least} to ${rsaBits.most} bits, not ${bits}`
+  if (bits < rsaBits.least || bits > rsaBits.most) {
+    return `must have ${rsaBits.least} to ${rsaBits.most} bits, not ${bits}`
+  }
+  return hasUsualNumbers(key) ? undefined : 'has numbers of an unusual size; make it with openssl genpkey'
+}
+
+/**
+ * Whether the numbers of an RSA key are as long as its modulus says. A private exponent of many times that length signs as
+ * well, and takes as many times longer. OpenSSL 3.5 refuses such a key by itself; an older one need not.
+ */
+function hasUsualNumbers(key: KeyObject): boolean {
+  const { n = '', e = '', d, p, q, dp, dq, qi } = key.export({ format: 'jwk' })
+  const halves = [p, q, dp, dq, qi]
+  const mostOfHalf = n.length / 2 + 4
+  if (e.length > 8 || d === undefined || d.length > n.length) return false
+  return halves.every((half) => typeof half === 'string' && half !== '' && half.length <= mostOfHalf)
+}
+
+/** Whether the key signs, and its own public half takes the signature. */
+function signs(key: KeyObject): boolean {
+  const digest = key.asymmetricKeyType === 'ed25519' ? null : 'sha256'
+  const probe = Buffer.from('sluice')
+  try {
+    return verify(digest, probe, createPublicKey(key), sign(digest, probe, key))
+  } catch {
+    return false
+  }
 }
 
 /** The certificates of a text, in its order; a text instead with the problem. */
@@ -120,10 +147,10 @@ interface PemBlock {
   readonly text: string
 }
 
-/** The PEM blocks of a text, up to one that is not closed. Each character is looked at a few times at most. */
+/** The first PEM blocks of a text, up to one that is not closed. Each character is looked at a few times at most. */
 export function pemBlocks(text: string): readonly PemBlock[] {
   const blocks: PemBlock[] = []
-  for (let at = 0; ; ) {
+  for (let at = 0; blocks.length < mostBlocks; ) {
     const begin = text.indexOf('-----BEGIN ', at)
     if (begin < 0) return blocks
     const label = /^-----BEGIN ([A-Z0-9 ]{1,40})-----/.exec(text.slice(begin, begin + 64))?.[1]
@@ -133,6 +160,7 @@ export function pemBlocks(text: string): readonly PemBlock[] {
     at = end + closing.length
     blocks.push({ label: label as string, text: `${text.slice(begin, at)}\n` })
   }
+  return blocks
 }
 
 /** A distinguished name on one line, without control characters. */

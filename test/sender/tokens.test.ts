@@ -63,23 +63,23 @@ for (const [said, lifetimeMs, usedMs] of [
   })
 }
 
-test('a token endpoint that is down is asked after gaps that double from a second to five minutes', async () => {
+test('a token endpoint that is down is asked after gaps that double from a second to a minute', async () => {
   const { source, clock, askedAt } = sourceAnswering(() => ({ message: 'It is down.' }))
   let asks = 0
   for (let ms = 0; ms < 60 * minute; ms += 100) {
     const taken = (await source.take()) as TokenFailure
     asks++
     assert.equal(taken.message, 'It is down.')
-    assert.ok(taken.retryInMs >= 1000 && taken.retryInMs <= 5 * minute, String(taken.retryInMs))
+    assert.ok(taken.retryInMs >= 1000 && taken.retryInMs <= minute, String(taken.retryInMs))
     await clock.advance(100)
   }
   const gaps = askedAt.slice(1).map((at, i) => at - (askedAt[i] as number))
   assert.deepEqual(
-    gaps.slice(0, 9),
-    [1, 2, 4, 8, 16, 32, 64, 128, 256].map((s) => s * 1000),
+    gaps.slice(0, 7),
+    [1, 2, 4, 8, 16, 32, 60].map((s) => s * 1000),
   )
-  assert.ok(gaps.slice(9).every((gap) => gap === 5 * minute))
-  assert.ok(asks === 36_000 && askedAt.length < 24, `${askedAt.length} requests for ${asks} attempts`)
+  assert.ok(gaps.slice(7).every((gap) => gap === minute))
+  assert.ok(asks === 36_000 && askedAt.length < 70, `${askedAt.length} requests for ${asks} attempts`)
 })
 
 test('a Retry-After of the token endpoint is obeyed, up to five minutes', async () => {
@@ -123,7 +123,7 @@ test('a receiver that refuses every token makes few requests to the token endpoi
     source.refuse(source.header)
     await clock.advance(100)
   }
-  assert.ok(askedAt.length < 24, `${askedAt.length} requests`)
+  assert.ok(askedAt.length < 60, `${askedAt.length} requests`)
 })
 
 const auth: OAuth2 = {
