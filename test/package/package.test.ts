@@ -7,6 +7,7 @@ import { delimiter, dirname, join, posix } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { eventually } from '../e2e/eventually.ts'
+import { packReceiver } from './pack-receiver.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
@@ -53,8 +54,9 @@ describe('the package, installed in an empty project', () => {
     packed = pack
     files = pack.files.map(({ path }: { path: string }) => path)
     writeFileSync(join(project, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }')
-    const install = ['install', '--prefer-offline', '--no-audit', '--no-fund', join(project, packed.filename)]
-    await run('npm', install, { cwd: project, env })
+    const receiver = await packReceiver(project)
+    const packages = [packed.filename, receiver.filename].map((name) => join(project, name))
+    await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages], { cwd: project, env })
   })
   after(() => rmSync(project, { recursive: true }))
 
