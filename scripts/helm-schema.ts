@@ -43,6 +43,7 @@ export function helmValuesSchema(): string {
       }),
       settings: only(Object.fromEntries(described)),
       extraEnv: list,
+      updateStrategy: { enum: ['Recreate', 'RollingUpdate'] },
       api: only({ replicas: { type: 'integer', minimum: 1 }, resources: map }),
       worker: only({
         replicas: count,

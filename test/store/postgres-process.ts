@@ -25,12 +25,16 @@ export class PostgresProcess {
     ]
   }
 
-  /** Makes a database cluster in a new directory below `parent` and starts its server. */
-  static async start(parent: string, settings: Readonly<Record<string, string>>): Promise<PostgresProcess> {
+  /** Makes a database cluster in a new directory below `parent` and starts its server, by default that of npm. */
+  static async start(
+    parent: string,
+    settings: Readonly<Record<string, string>>,
+    binaries?: string,
+  ): Promise<PostgresProcess> {
     const folder = mkdtempSync(join(parent, 'sluice-postgres-'))
     removeAtExit(folder)
     chmodSync(folder, 0o711)
-    const program = findProgram(folder)
+    const program = binaries === undefined ? findProgram(folder) : { binaries, user: serverUser() }
     initialize(folder, program)
     const server = new PostgresProcess(folder, program, await freePort(), settings)
     await server.start()
@@ -98,8 +102,8 @@ function initialize(folder: string, { binaries, user }: Program): void {
     `--pwfile=${passwordFile}`,
     '--no-sync',
     '--locale=C',
-    // The password is no secret, and 4096 rounds take 2 ms of every connection.
-    '--set=scram_iterations=1',
+    // The password is no secret, and 4096 rounds take 2 ms of every connection. Older servers have no such setting.
+    ...(supportsSet(binaries, user) ? ['--set=scram_iterations=1'] : []),
   ]
   const program = join(binaries, 'initdb')
   const { status, error, stderr } = spawnSync(
@@ -118,11 +122,21 @@ function initialize(folder: string, { binaries, user }: Program): void {
  */
 function findProgram(folder: string): Program {
   const installed = join(dirname(fileURLToPath(import.meta.resolve(packageName()))), '../native')
-  const user = process.getuid?.() === 0 ? idsOf('nobody') : {}
+  const user = serverUser()
   if (runs(installed, user)) return { binaries: join(installed, 'bin'), user }
   const copy = join(folder, 'native')
   cpSync(installed, copy, { recursive: true, verbatimSymlinks: true })
   return { binaries: join(copy, 'bin'), user }
+}
+
+/** Postgres refuses root. */
+function serverUser(): Program['user'] {
+  return process.getuid?.() === 0 ? idsOf('nobody') : {}
+}
+
+function supportsSet(binaries: string, user: Program['user']): boolean {
+  const { stdout } = spawnSync(join(binaries, 'postgres'), ['--version'], { ...user, cwd: '/', encoding: 'utf8' })
+  return Number(/\d+/.exec(stdout)?.[0]) >= 16
 }
 
 /** The remedy for files out of reach, which is how Postgres fails below a closed directory. */
