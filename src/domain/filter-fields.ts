@@ -68,8 +68,8 @@ export const auditFilterFields = {
   appId: {
     kind: text(undefined, 256),
     flag: '--app <APP>',
-    description: 'Only this application.',
-    help: 'only of this application, by id',
+    description: 'Only this application, by id or uid; by id also after it was deleted.',
+    help: 'only of this application, by id or uid; by id also after it was deleted',
   },
   ...periodFields,
 } as const satisfies Fields

@@ -86,6 +86,8 @@ describe('the audit log', () => {
     assert.deepEqual(await numbers(`actor=${key.id}`), [2])
     assert.deepEqual(await numbers('actor=fixed'), [1, 3])
     assert.deepEqual(await numbers(`app_id=${app.id}`), [3])
+    assert.deepEqual(await numbers('app_id=a'), [3], 'by uid')
+    assert.equal((await ask('GET', `${api}/audit?app_id=nobody`)).status, 404)
     assert.deepEqual(await numbers(`action=${encodeURIComponent('POST /app')}`), [2])
     assert.deepEqual(await numbers('after=2001-01-01T00:00:00Z'), [1, 2, 3])
     assert.deepEqual(await numbers('before=2001-01-01T00:00:00Z'), [])
@@ -94,6 +96,8 @@ describe('the audit log', () => {
     const second = (await ask('GET', `${api}/audit?limit=2&iterator=${first.iterator}`)).json
     assert.deepEqual([second.data.map(({ number }: { number: number }) => number), second.done], [[1], true])
     assert.equal((await ask('GET', `${api}/audit?before=yesterday`)).status, 422)
+    await ask('DELETE', '/app/a')
+    assert.deepEqual(await numbers(`app_id=${app.id}`), [3, 4], 'by id, also when it is gone')
   })
 
   test('holds no secret: not of an endpoint, a header, a key or a token', async () => {

@@ -1,12 +1,14 @@
 import { type Static, Type } from 'typebox'
 import { type AuditCheckpoint, type AuditRow, auditStart, verifyAudit } from '../../domain/audit.ts'
 import { auditFilterFields } from '../../domain/filter-fields.ts'
+import { decodeKey } from '../../domain/ids.ts'
 import { type AuditFilter, hashText } from '../../store/access.ts'
 import type { Store } from '../../store/store.ts'
 import { admin } from '../access.ts'
 import { inQuery } from '../field-schema.ts'
 import { flag, id, instant, iso, listOf, nullable, text, whole } from '../fields.ts'
 import { readInstants } from '../instant.ts'
+import { lookUp } from '../lookup.ts'
 import { PageQuery, paginate } from '../page.ts'
 import { type Noun, type Out, route } from '../route.ts'
 
@@ -54,9 +56,15 @@ function toAuditOut(row: AuditRow): Out<typeof AuditOut> {
   }
 }
 
-function toAuditFilter(query: Static<typeof AuditQuery>): AuditFilter {
+async function toAuditFilter(
+  query: Static<typeof AuditQuery>,
+  { findApplication }: Pick<Store, 'findApplication'>,
+): Promise<AuditFilter> {
   const { before, after } = readInstants('query', { before: query.before, after: query.after })
-  const { actor = null, action = null, app_id: app = null } = query
+  const { actor = null, action = null, app_id: ref } = query
+  // The rows of an application outlive it, so its id is taken also when it is gone.
+  const isKnown = ref === undefined || decodeKey('app', ref) !== undefined
+  const app = isKnown ? (ref ?? null) : (await lookUp('application', ref, findApplication)).id
   return { actor, action, app, since: after ?? null, until: before ?? null }
 }
 
@@ -86,8 +94,8 @@ export const audit = {
       summary: 'List changes and their authors',
       query: AuditQuery,
       answers: { 200: listOf(AuditOut) },
-      handle: ({ query }, { store }) => {
-        const filter = toAuditFilter(query)
+      handle: async ({ query }, { store }) => {
+        const filter = await toAuditFilter(query, store)
         return paginate('audit', query, 'descending', (page) => store.listAudit(page, filter), toAuditOut)
       },
     }),
