@@ -25,6 +25,8 @@ export type Forwarded =
 
 /** The part of an answer's body that is passed back. */
 const maxAnswerBytes = 16_384
+/** One answer cannot stop a route for longer than this. */
+const longestAskedMs = 3_600_000
 
 /** Sends a request once. Never throws. Redirects are not followed: they are the target's answer. */
 export async function forward({ url, headers, body, timeoutMs }: Outgoing): Promise<Forwarded> {
@@ -77,10 +79,9 @@ export function passedBack(forwarded: Forwarded, outcome: EdgeOutcome = 'forward
   return new Response(hasNoBody ? null : body, { status, headers })
 }
 
-/** The wait that an answer asks for, in milliseconds; undefined when it asks for none. An instant is turned into a wait. */
-export function askedWaitMs(forwarded: Forwarded, now: number): number | undefined {
-  const value = forwarded.kind === 'answered' ? forwarded.retryAfter : null
-  if (value === null) return undefined
+/** The wait that an answer asks for with Retry-After, in milliseconds: at most an hour, 0 when it asks for none. */
+export function askedWaitMs(forwarded: Forwarded, now: number): number {
+  const value = (forwarded.kind === 'answered' ? forwarded.retryAfter : null) ?? ''
   const ms = /^\d{1,9}$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - now
-  return Number.isFinite(ms) ? Math.max(0, ms) : undefined
+  return Number.isFinite(ms) ? Math.min(longestAskedMs, Math.max(0, ms)) : 0
 }

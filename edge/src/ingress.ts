@@ -1,4 +1,4 @@
-import type { Answer } from '../../src/sources/arrival.ts'
+import type { Answer, Refusal } from '../../src/sources/arrival.ts'
 import { answer, refuse, retryAfter } from './answer.ts'
 import { digestOf, shardOf } from './digest.ts'
 import { askedWaitMs, forward, isFinalFor, isSuccess, passedBack } from './forward.ts'
@@ -9,6 +9,7 @@ import { attempted } from './storage.ts'
 /** After trouble with Sluice, an isolate stores the requests of a route at once for this long. */
 const troubleMs = 5000
 const firstRetryMs = 1000
+const warnEveryMs = 10_000
 const troubledUntil = new Map<string, number>()
 
 /**
@@ -22,7 +23,7 @@ export async function ingress(route: IngressRoute, env: Env, incoming: Incoming)
   const judgement = await route.judge({ method, url, headers: Object.fromEntries(request.headers), body }, Date.now())
   switch (judgement.kind) {
     case 'refused':
-      console.warn(JSON.stringify({ event: 'not genuine', route: route.name, ...judgement }))
+      warn(route.name, judgement)
       if (judgement.code === 'wrong_method') return refuse('method_not_allowed', judgement.reason)
       return refuse('not_genuine', 'The signature or the credentials of the request are missing, wrong or too old.')
     case 'unavailable':
@@ -36,7 +37,7 @@ export async function ingress(route: IngressRoute, env: Env, incoming: Incoming)
     const forwarded = await forward({ url: `${route.to}${query}`, headers, body, timeoutMs: route.timeoutMs })
     if (isSuccess(forwarded) || isFinalFor('ingress', forwarded)) return passedBack(forwarded)
     troubledUntil.set(route.name, Date.now() + troubleMs)
-    dueInMs = Math.max(dueInMs, askedWaitMs(forwarded, Date.now()) ?? 0)
+    dueInMs = Math.max(dueInMs, askedWaitMs(forwarded, Date.now()))
   }
   // An event that comes again with the same bytes takes the place of the one that waits. Without an id, each is another.
   const kind = await digestOf(judgement.eventId ?? crypto.randomUUID(), body)
@@ -47,6 +48,19 @@ export async function ingress(route: IngressRoute, env: Env, incoming: Incoming)
   if (stored === 'full') return refuse('full', 'Too many events wait for Sluice.', retryAfter(60_000))
   if (route.accepted !== undefined) return asResponse(route.accepted)
   return answer(202, 'stored', { outcome: 'stored', detail: 'The event is handed on when Sluice answers.' })
+}
+
+const refusedSince = new Map<string, { readonly at: number; count: number }>()
+
+/** Logs one refused request of a route every ten seconds, with the number of those before: a flood must not fill the log. */
+function warn(route: string, { code, reason }: Refusal): void {
+  const last = refusedSince.get(route)
+  if (last !== undefined && Date.now() - last.at < warnEveryMs) {
+    last.count++
+    return
+  }
+  console.warn(JSON.stringify({ event: 'not genuine', route, code, reason, unlogged: last?.count ?? 0 }))
+  refusedSince.set(route, { at: Date.now(), count: 0 })
 }
 
 /** An answer that the provider expects word for word. */

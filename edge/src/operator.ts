@@ -1,5 +1,5 @@
 import { refuse } from './answer.ts'
-import { type Env, type Route, routesOf } from './route.ts'
+import { type Env, leastToken, type Route, routesOf } from './route.ts'
 import { attempted } from './storage.ts'
 
 const page = 50
@@ -9,7 +9,8 @@ const largest = Number.MAX_SAFE_INTEGER
  * The paths for the operator, below `/-/`. All but the health need `EDGE_TOKEN` as bearer token.
  *
  *   GET    /-/health                         whether every route can be used
- *   GET    /-/status                         figures of every route
+ *   GET    /-/status                         the routes, and the problems of those that cannot be used
+ *   GET    /-/status/{route}                 the figures of a route, summed over its shards
  *   GET    /-/failures/{route}               failures from the newest on, a page per shard
  *   GET    /-/failures/{route}/{failure}     the request of a failure as it came
  *   POST   /-/failures/{route}/{failure}     forwards it again
@@ -25,9 +26,10 @@ export async function operate(request: Request, env: Env, path: readonly string[
     return refuse('unauthorized', 'Send the secret EDGE_TOKEN as bearer token.', { 'www-authenticate': 'Bearer' })
   }
   const [noun, name = '', failure] = path
-  if (noun === 'status' && path.length === 1) return status(env)
+  if (noun === 'status' && path.length === 1) return overview(env)
   const route = routes.byName.get(name)
-  if (noun !== 'failures' || route === undefined || path.length > 3) {
+  if (route !== undefined && noun === 'status' && path.length === 2) return status(env, route)
+  if (route === undefined || noun !== 'failures' || path.length > 3) {
     return refuse('not_found', `There is no ${request.method} /-/${path.join('/').slice(0, 100)}.`)
   }
   if (failure === undefined) return listFailures(request, env, route)
@@ -37,27 +39,31 @@ export async function operate(request: Request, env: Env, path: readonly string[
 /** Whether the request carries the token. Digests are compared, so that the time says nothing about the token. */
 async function isOperator(request: Request, { EDGE_TOKEN: token }: Env): Promise<boolean> {
   const given = /^Bearer (\S+)$/i.exec(request.headers.get('authorization') ?? '')?.[1]
-  if (token === undefined || token.length < 16 || given === undefined) return false
+  if (token === undefined || token.length < leastToken || given === undefined) return false
   const digest = (text: string) => crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
   return crypto.subtle.timingSafeEqual(await digest(given), await digest(token))
 }
 
-async function status(env: Env): Promise<Response> {
+function overview(env: Env): Response {
   const { byName, problems } = routesOf(env)
-  const routes: Record<string, unknown> = {}
-  for (const route of byName.values()) {
-    const shards = await Promise.all(shardNames(route).map((name) => attempted(() => shardStatus(env, route, name))))
-    const figures: Record<string, number | string | null> = {}
-    for (const shard of shards) {
-      for (const [figure, value] of Object.entries(shard ?? {})) {
-        const known = figures[figure]
-        figures[figure] = typeof value === 'number' ? Number(known ?? 0) + value : (value ?? known ?? null)
-      }
+  // Only the origin: a path may hold the token of a source.
+  const routes = [...byName.values()].map(({ name, mode, to, shards }) => [
+    name,
+    { mode, to: new URL(to).origin, shards },
+  ])
+  return Response.json({ routes: Object.fromEntries(routes), problems: Object.fromEntries(problems) })
+}
+
+async function status(env: Env, route: Route): Promise<Response> {
+  const shards = await Promise.all(shardNames(route).map((name) => attempted(() => shardStatus(env, route, name))))
+  const figures: Record<string, number | string | null> = {}
+  for (const shard of shards) {
+    for (const [figure, value] of Object.entries(shard ?? {})) {
+      const known = figures[figure]
+      figures[figure] = typeof value === 'number' ? Number(known ?? 0) + value : (value ?? known ?? null)
     }
-    // Only the origin: a path may hold the token of a source.
-    routes[route.name] = { mode: route.mode, to: new URL(route.to).origin, ...figures }
   }
-  return Response.json({ routes, problems: Object.fromEntries(problems) })
+  return Response.json({ ...figures, silentShards: shards.filter((shard) => shard === undefined).length })
 }
 
 async function shardStatus(env: Env, route: Route, name: string): Promise<object> {

@@ -60,7 +60,6 @@ const triesPerAlarm = 40
 const safetyMs = 5000
 const firstWaitMs = 1000
 const longestWaitMs = 300_000
-const longestHoldMs = 3_600_000
 const missingRouteMs = 60_000
 
 /**
@@ -230,7 +229,7 @@ export class Outbox extends DurableObject<Env> {
       this.#note('troubles', 0)
       return this.#drop(item.seq)
     }
-    const waitMs = Math.max(backoffMs(attempts), askedMs(forwarded, now))
+    const waitMs = Math.max(backoffMs(attempts), askedWaitMs(forwarded, now))
     if (isTroubleOfTarget(forwarded)) this.#hold(forwarded, now)
     if (this.#hasNewer(item.kind)) {
       // The newer parcel of the kind stands for this one, and the target gets no more requests than it would have.
@@ -277,7 +276,7 @@ export class Outbox extends DurableObject<Env> {
     // Requests that were open together meet one trouble, not several.
     const isNew = now >= this.#notes.held
     if (isNew) this.#note('troubles', this.#notes.troubles + 1)
-    const until = now + Math.max(askedMs(forwarded, now), isNew ? backoffMs(this.#notes.troubles) : 0)
+    const until = now + Math.max(askedWaitMs(forwarded, now), isNew ? backoffMs(this.#notes.troubles) : 0)
     this.#note('held', Math.max(until, this.#notes.held))
   }
 
@@ -318,11 +317,6 @@ export class Outbox extends DurableObject<Env> {
 function isOlder(id: string, other: string): boolean {
   const pattern = /^msg_[0-9A-Za-z]{27}$/
   return pattern.test(id) && pattern.test(other) && id < other
-}
-
-/** The wait that a target asks for, bounded so that one answer cannot stop a shard for long. */
-function askedMs(forwarded: Forwarded, now: number): number {
-  return Math.min(longestHoldMs, askedWaitMs(forwarded, now) ?? 0)
 }
 
 /** Whether the target as a whole is in trouble, and not only this request. */

@@ -68,6 +68,8 @@ export interface Routes {
   readonly problems: ReadonlyMap<string, string>
 }
 
+/** A shorter bearer token opens nothing. */
+export const leastToken = 16
 const namePattern = /^[a-z0-9_]{1,63}$/
 const read = new WeakMap<object, Routes>()
 
@@ -88,6 +90,9 @@ export function routesOf(env: Env): Routes {
       problems.set(name, problem)
       console.error(JSON.stringify({ event: 'misconfigured', route: name, problem }))
     }
+  }
+  if (env.EDGE_TOKEN !== undefined && env.EDGE_TOKEN.length < leastToken) {
+    problems.set('EDGE_TOKEN', `EDGE_TOKEN: must have ${leastToken} characters or more`)
   }
   const routes = { byName, problems }
   read.set(env, routes)

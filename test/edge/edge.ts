@@ -151,8 +151,8 @@ export class Edge {
 
 /** The figures of a route, as the operator sees them. */
 export async function figures(edge: Edge, route: string): Promise<Record<string, number>> {
-  const { json } = await edge.operate('GET', '/-/status')
-  return (json.routes as Record<string, Record<string, number>>)[route] ?? {}
+  const { json } = await edge.operate('GET', `/-/status/${route}`)
+  return json as Record<string, number>
 }
 
 /** A request as Sluice signs it. */
